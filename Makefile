@@ -53,7 +53,7 @@ bench: packages .venv/dev .venv/compiled
 
 # A warning is an error: a broken link, a page that is not in the navigation, a docstring that does not parse.
 docs: .venv/docs
-	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -b html -j auto -d .build/doctrees docs .build/docs
+	$(BIN)/sphinx-build --quiet --fresh-env --fail-on-warning --keep-going -b html -j auto -d .build/doctrees docs .build/docs
 	@.ci/packages chromium || echo "Chromium cannot be installed here: no page is opened" >&2
 	$(BIN)/python -m tests.docs.site .build/docs
 

@@ -2,7 +2,8 @@
 
 CPU is that of all processes: Spark's, its workers', the database's. The raw counterpart of archiving and of
 an audit is Spark's own reader of JDBC writing Parquet in two partitions; that of restoring and removing is
-the same rows from memory, in pages of 1,000, through the store's bulk insert.
+the same rows from memory, in pages of 1,000, through the store's bulk insert. The first rounds are not
+counted: Java compiles in them.
 """
 
 from __future__ import annotations
@@ -38,16 +39,18 @@ Costs = dict[str, list[tuple[float, float]]]
 
 @click.command(help=__doc__)
 @click.option("--rounds", default=3, show_default=True)
+@click.option("--cold", default=3, show_default=True, help="Rounds that are not counted.")
 @click.option("--messages", "count", default=200_000, show_default=True)
 @click.option("--only", type=click.Choice(["postgresql", "sqlite"]), multiple=True)
-def main(rounds: int, count: int, only: tuple[str, ...]) -> None:
+def main(rounds: int, cold: int, count: int, only: tuple[str, ...]) -> None:
     spark = analytics.session(f"local[{readers.READERS}]", **{"spark.driver.memory": "3g"})
     for name, opened in (("postgresql", readers.postgresql), ("sqlite", readers.sqlite)):
         if only and name not in only:
             continue
         with tempfile.TemporaryDirectory() as folder, opened(Path(folder), count) as source:
-            costs = _measured(spark, name, source.url, Path(folder), count, rounds)
-        click.echo(f"\n### {name}\n\n{count:,} messages, {rounds} rounds, load {os.getloadavg()[0]:.1f}\n")
+            costs = _measured(spark, name, source.url, Path(folder), count, rounds, cold)
+        told = f"{count:,} messages, {rounds} rounds after {cold}, load {os.getloadavg()[0]:.1f}"
+        click.echo(f"\n### {name}\n\n{told}\n")
         click.echo("| | messages/s | CPU µs | raw | messages/s | CPU µs | ratio of CPU |")
         click.echo("|---|---|---|---|---|---|---|")
         for ours, raw in (
@@ -68,12 +71,14 @@ def _row(ours: str, raw: str, costs: Costs, count: int) -> str:
     return f"| {ours} | {rate:,.0f} | {used:.1f} | {raw} | {raw_rate:,.0f} | {other:.1f} | {ratio:.2f} |"
 
 
-def _measured(spark: SparkSession, name: str, url: str, folder: Path, count: int, rounds: int) -> Costs:
+def _measured(
+    spark: SparkSession, name: str, url: str, folder: Path, count: int, rounds: int, cold: int
+) -> Costs:
     costs: Costs = {}
     rows = [MessageRow(*row) for row in messages.rows(count)]
-    for number in range(rounds + 1):
-        if number == 1:
-            costs.clear()  # the first round warms up
+    for number in range(cold + rounds):
+        if number == cold:
+            costs.clear()
         place, store = folder / f"archive{number}", _configuration(url)
 
         def run(what: str, action: Callable[..., Any], *arguments: Any) -> None:

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections import deque
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from statistics import quantiles
 from typing import TYPE_CHECKING
@@ -30,11 +30,15 @@ from tests.support.servers.postgresql import PostgresqlServer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 _TURN = 0.05
 """Seconds between two additions."""
 _COLD = 10.0
-"""Seconds whose batches are not counted: Spark starts its workers, and compiles."""
+"""Seconds of a run whose batches are not counted."""
+_WARM = 30
+"""Seconds of a run that is not counted: Spark starts its workers, and compiles."""
 
 
 @click.command(help=__doc__)
@@ -47,8 +51,12 @@ def main(rate: int, seconds: int, only: tuple[str, ...], write: str | None, cons
     if write is not None:
         _write(write, rate, seconds, consume=consume)
         return
-    spark = analytics.session(f"local[{readers.READERS}]")
+    # How long Spark waits for a Python to start, on a machine that has other work too.
+    patient = {"spark.python.authenticate.socketTimeout": "120s"}
+    spark = analytics.session(f"local[{readers.READERS}]", **patient)
     analytics.register(spark)
+    with suppress(click.ClickException):  # cold, its first batch may take longer than all of this run
+        _run(spark, "sqlite", rate, _WARM, consume=False)
     click.echo("| | | messages | batches | lag: median | p95 | max |\n|---|---|---|---|---|---|---|")
     for name in only or ("postgresql", "sqlite"):
         for consumed in (False, True):
@@ -76,7 +84,7 @@ def _run(
         else:
             url = f"sqlite:///{folder / 'benchmark.db'}"
         jdbcstore.open(url, cleanup_period=0.0).close()
-        began = time.time()
+        began = float("inf")
 
         def take(batch: DataFrame, _number: int) -> None:
             nonlocal batches
@@ -90,12 +98,26 @@ def _run(
         writer = stream.writeStream.foreachBatch(take).option(
             "checkpointLocation", str(folder / "checkpoint")
         )
-        query = writer.start()
+        query = _begun(writer)
+        began = time.time()
         mode = "--consume" if consume else "--keep"
         command = [sys.executable, "-m", "benchmarks.lag", "--write", url, mode]
         subprocess.run([*command, f"--rate={rate}", f"--seconds={seconds}"], check=True)
+        failed = query.exception()
         query.stop()
+    if failed is not None or len(lags) < 2:
+        raise click.ClickException(f"the stream has read nothing after {_COLD:.0f} s: {failed}")
     return lags, batches
+
+
+def _begun(writer: DataStreamWriter) -> StreamingQuery:
+    """A query that runs; Spark waits ten seconds for a Python of the source, which may be too few."""
+    while True:
+        query = writer.start()
+        while not query.recentProgress and query.exception() is None:
+            time.sleep(_TURN)
+        if "failed to connect back" not in str(query.exception()):
+            return query
 
 
 def _write(url: str, rate: int, seconds: int, *, consume: bool) -> None:

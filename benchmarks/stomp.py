@@ -24,7 +24,7 @@ from tests.support.databases import PostgresqlDatabase
 from tests.support.interop.activemq import Peer
 from tests.support.servers.postgresql import PostgresqlServer
 
-_READY = re.compile(r"ready stomp=\S+:(\d+) ")
+READY = re.compile(r"ready stomp=\S+:(\d+) ")
 _NAMES = {
     "send-1": "SEND with receipt, 1 connection",
     "send-4": "SEND with receipt, 4 connections",
@@ -125,7 +125,7 @@ def _ours(server: PostgresqlServer) -> Iterator[Broker]:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         assert process.stdout is not None
-        ready = next(found for line in process.stdout if (found := _READY.match(line)))
+        ready = next(found for line in process.stdout if (found := READY.match(line)))
         yield Broker(int(ready[1]), process.pid)
     finally:
         process.terminate()

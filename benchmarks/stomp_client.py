@@ -48,7 +48,7 @@ def connect(port: int) -> socket.socket:
 
 def send(port: int, seconds: float, connections: int) -> Result:
     """Each connection sends a message when it has the receipt of the previous one."""
-    frame = _send(b"receipt:r\n")
+    frame = send_frame(b"receipt:r\n")
     sockets = [connect(port) for _ in range(connections)]
     poll = select.epoll()
     by_number = {connection.fileno(): connection for connection in sockets}
@@ -81,7 +81,7 @@ def send(port: int, seconds: float, connections: int) -> Result:
 def transactions(port: int, seconds: float) -> Result:
     """One connection, with a receipt for each COMMIT."""
     connection = connect(port)
-    whole = b"".join([b"BEGIN\ntransaction:t\n\n\0", _send(b"transaction:t\n") * BATCH, COMMIT])
+    whole = b"".join([b"BEGIN\ntransaction:t\n\n\0", send_frame(b"transaction:t\n") * BATCH, COMMIT])
     latencies = []
     begun = now = time.perf_counter()
     while now < begun + seconds:
@@ -215,7 +215,7 @@ def _until(connection: socket.socket, count: int) -> bytes:
     return data
 
 
-def _send(more: bytes) -> bytes:
+def send_frame(more: bytes) -> bytes:
     headers = b"destination:%s\npersistent:true\ncontent-length:%d\n" % (QUEUE, len(BODY))
     return b"SEND\n" + headers + more + b"\n" + BODY + _END
 

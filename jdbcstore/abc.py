@@ -25,6 +25,7 @@ others are raised by its future.
 
 from __future__ import annotations
 
+from asyncio import AbstractEventLoop
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, Self, overload, runtime_checkable
@@ -531,6 +532,30 @@ class Measured(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalState:
+    """A journal, and what of it is not in the backing store yet."""
+
+    directory: str
+    first_record: int
+    """The number of the first record in its files."""
+    last_record: int
+    applied: int
+    """The number of the last record that the backing store has."""
+    segments: int
+    """Its files."""
+    pending_bytes: int
+    """Bytes in memory of what is not in the backing store."""
+    checkpoint_age: float
+    """Seconds since the last checkpoint began."""
+    failure: str | None
+    """Why the last checkpoint failed; None if it did not."""
+    refused: int
+    """Messages that the backing store refused, and that are set aside."""
+    in_doubt: int
+    """Prepared XA transactions that it holds."""
+
+
 @runtime_checkable
 class Checkpointed(Protocol):
     """A store with a journal in front of its backing store."""
@@ -539,6 +564,13 @@ class Checkpointed(Protocol):
         """Write everything that is stored now to the backing store.
 
         :raises StoreError: the backing store failed; the checkpoint is tried again in the background
+        """
+        ...
+
+    def journal_state(self) -> JournalState:
+        """The journal as it is now.
+
+        :raises StoreError: its folder cannot be read
         """
         ...
 
@@ -575,6 +607,15 @@ class Store(Protocol):
 
         The messages share commits, like those of many :meth:`MessageStore.add_message_async`, at the cost of
         one call. A message that names no destination is rejected.
+        """
+        ...
+
+    def use_loop(self, loop: AbstractEventLoop | None) -> None:
+        """Write on an event loop what is submitted to futures in its thread, until called with None.
+
+        To be called in the thread of the loop, which then sends and receives for the store, where its
+        database can do that (PostgreSQL), and no other thread is woken. Such a future completes only while
+        the loop runs, or when the store is closed or written to by a call that waits.
         """
         ...
 

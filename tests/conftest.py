@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib
 import os
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
@@ -50,7 +51,6 @@ SHARING = {"analytics", "interop", "plans", "scale"}
 """Folders whose tests share expensive fixtures in a package or a module."""
 LONG_ANALYTICS = {
     "test_archive_kill",
-    "test_cluster",
     "test_command",
     "test_data_source",
     "test_guide",
@@ -69,6 +69,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     os.environ.update(NO_CERTIFICATES)
+    # Else each Python that a test starts compiles the package again, and each run all of these modules.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     os.environ.pop("COLUMNS", None)  # set by pytest-xdist; tables in a pipe would have that width
     config.addinivalue_line("markers", "backends(*ids): run this test on these backends only")
     config.addinivalue_line(
@@ -186,8 +189,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         backends = [value for value in values if isinstance(value, Backend)]
         if SHARING & {*item.path.parts} and isinstance(item, pytest.Function):
             group = item.path.parent.name
-            if group == "analytics":  # one Spark session serves every backend
-                ids = ["long"] if item.path.stem in LONG_ANALYTICS else []
+            if "analytics" in item.path.parts:
+                group, ids = "analytics", []  # one session serves every backend
+                if "spark" not in item.fixturenames:
+                    ids = [item.path.stem]  # it starts a Spark of its own, or none
+                elif item.path.stem in LONG_ANALYTICS:
+                    ids = ["long"]
             else:
                 ids = [backend.id for backend in backends]
             item.add_marker(pytest.mark.xdist_group("-".join([group, *ids])))

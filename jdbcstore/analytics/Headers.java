@@ -58,9 +58,9 @@ public class Headers implements UDF1 {
             }
             place += 5; // command id, response required
             producer();
-            destination();
+            destination(false);
             absent(); // transaction
-            String original = destination();
+            String original = destination(true);
             require(nested(MESSAGE_ID));
             skipString(); // the message id as a string
             producer();
@@ -70,7 +70,7 @@ public class Headers implements UDF1 {
             place += 4;
             String correlation = string();
             place += 10; // persistent, expiration, priority
-            destination(); // reply to
+            destination(false); // reply to
             long timestamp = number();
             String type = string();
             skipBytes(); // content
@@ -159,18 +159,37 @@ public class Headers implements UDF1 {
             }
         }
 
-        private String destination() {
+        /** The qualified name, made only if it is wanted. */
+        private String destination(boolean wanted) {
             if (!present()) {
                 return null;
             }
             int kind = data[place++] - FIRST_DESTINATION;
             require(kind >= 0 && kind < SCHEMES.length);
             require(present());
-            String name = text(length());
+            int size = length();
+            int start = place;
+            skip(size);
+            if (!right) {
+                return null;
+            }
             // Python has rules for blanks around a name, for options and lists.
+            boolean plain = size > 0 && data[start] > ' ' && data[start + size - 1] > ' ';
+            for (int each = start; plain && each < start + size; each++) {
+                plain = data[each] > 0 && data[each] != ',' && data[each] != '?';
+            }
+            if (plain) {
+                return wanted ? SCHEMES[kind].concat(ascii(start, size)) : null;
+            }
+            place = start;
+            String name = text(size);
             require(right && !name.isEmpty() && name.indexOf(',') < 0 && name.indexOf('?') < 0
                 && name.charAt(0) > ' ' && name.charAt(name.length() - 1) > ' ');
             return right ? SCHEMES[kind].concat(name) : null;
+        }
+
+        private String ascii(int start, int size) {
+            return new String(data, start, size, StandardCharsets.ISO_8859_1);
         }
 
         /** A string that Java, Python and Spark read alike: without NUL and characters beyond 16 bits. */
@@ -179,6 +198,13 @@ public class Headers implements UDF1 {
             skip(size);
             if (!right) {
                 return null;
+            }
+            boolean plain = true;
+            for (int each = start; plain && each < start + size; each++) {
+                plain = data[each] > 0;
+            }
+            if (plain) {
+                return ascii(start, size);
             }
             String text = new String(data, start, size, StandardCharsets.UTF_8);
             for (int each = 0; each < text.length(); each++) {

@@ -180,6 +180,8 @@ def define(reading: Reading, bounds: list[int], archived: Sequence[DataFrame] = 
     lock, messages = reading.table(tables.lock), reading.table(tables.messages)
     # Without bounds: the catalog's table, which pushes limits down; of a million rows ten are decoded.
     stored = _decoded(reading.slices(tables.messages, bounds) if bounds else messages)
+    # Spark takes longest to make the columns of decoded messages.
+    unsliced = _decoded(messages) if bounds else stored
     return {
         "messages": messages.select(*_columns(messages)),
         "messages_decoded": stored,
@@ -187,7 +189,7 @@ def define(reading: Reading, bounds: list[int], archived: Sequence[DataFrame] = 
             subscriptions(tables, adapter, ours=session.has_own_tables), _SUBSCRIPTIONS
         ),
         "destinations": _destinations(reading.query(destinations(tables, adapter), _TOTALS)),
-        "in_doubt": _decoded(messages).where("xid IS NOT NULL"),
+        "in_doubt": unsliced.where("xid IS NOT NULL"),
         "history": _history(
             stored, messages, reading.table(tables.history) if session.has_history else None, archived
         ),

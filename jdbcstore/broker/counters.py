@@ -6,7 +6,7 @@ from __future__ import annotations
 class Counters:
     """What has happened at one destination since the broker knows it, or at several together."""
 
-    __slots__ = ("dead", "dequeued", "dispatched", "enqueued", "expired")
+    __slots__ = ("dead", "dequeued", "dispatched", "enqueued", "expired", "waited_ms")
 
     def __init__(self) -> None:
         self.enqueued = 0
@@ -20,6 +20,8 @@ class Counters:
         """Messages that have expired here."""
         self.dead = 0
         """Messages that were moved from here to a dead letter queue."""
+        self.waited_ms = 0
+        """Milliseconds from the time when messages were sent to their deliveries, all added up."""
 
     def add(self, other: Counters) -> None:
         """Add the counters of a destination that ends."""
@@ -28,3 +30,11 @@ class Counters:
         self.dequeued += other.dequeued
         self.expired += other.expired
         self.dead += other.dead
+        self.waited_ms += other.waited_ms
+
+    def since(self, before: Counters) -> Counters:
+        """What was added to an earlier state of the same counters, which is another object."""
+        added = Counters()
+        for name in self.__slots__:
+            setattr(added, name, getattr(self, name) - getattr(before, name))
+        return added

@@ -180,6 +180,7 @@ class Engine:
 
         :raises StoreError: it cannot be read
         """
+        self.store.use_loop(self._loop.events)
         self._last_sequence = await self._loop.run(self.store.last_sequence)
         destinations = await self._loop.run(self.store.destinations)
         await self._durables.load(destinations, self._last_sequence)
@@ -205,6 +206,7 @@ class Engine:
             await self.scheduler.stop()
         await asyncio.gather(*self._recording.values(), return_exceptions=True)
         await self.settled()
+        self.store.use_loop(None)
         for destination in self._destinations.values():
             destination.close()
         self._loop.close()
@@ -497,7 +499,7 @@ class Engine:
         if not request.destination.members[0].is_topic:
             subscription = self._subscribed_to_queues(request, consumer)
             for member in request.destination.members:
-                if self._virtual.takes_copies(member):
+                if member in self._destinations and self._virtual.takes_copies(member):
                     await asyncio.shield(self._record(member))
         elif request.subscription_name is None:
             subscription = self._subscribed_to_topics(request, consumer)
@@ -526,11 +528,21 @@ class Engine:
         for member in request.destination.members:
             if not is_wildcard(member):
                 self.destination(member)
+            elif not request.browser:
+                self._make_of_pattern(member)
         policy, resources = self.policies.of(request.destination), self._resources
         if not request.browser:
             return BaseSubscription(resources, request, consumer, policy.queue_prefetch)
         prefetch, size = policy.queue_browser_prefetch, policy.max_browse_page_size
         return Browser(resources, request, consumer, prefetch, self.store, size, self._last_sequence)
+
+    def _make_of_pattern(self, queues: Destination) -> None:
+        """As in ActiveMQ, the first consumer of several virtual topics at once has a queue of that name."""
+        pattern = DestinationPattern(queues)
+        if self._virtual.takes_copies(queues) and not any(
+            pattern.overlaps(DestinationPattern(one)) for one in self._destinations
+        ):
+            self._destinations[queues] = self._make_destination(queues, is_empty=True)
 
     def _add(self, subscription: BaseSubscription) -> None:
         members = subscription.request.destination.members
@@ -547,6 +559,17 @@ class Engine:
 
     def unsubscribe(self, client_id: str, subscription_name: str) -> Future[None]:
         return self._loop.create_task(self._durables.unsubscribe(client_id, subscription_name))
+
+    async def purge_subscription(
+        self, client_id: str, subscription_name: str, topic: Destination | None = None
+    ) -> int:
+        """Acknowledge what is pending for a durable subscription without a consumer; its number.
+
+        :param topic: only messages of this topic
+        :raises SubscriptionInUse: it has a consumer
+        :raises SubscriptionNotFound: it does not exist
+        """
+        return await self._durables.purge(client_id, subscription_name, topic)
 
     def create_temporary(self, destination: Destination, connection_id: str) -> None:
         self._temporary.own([destination], connection_id)

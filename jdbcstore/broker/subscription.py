@@ -102,7 +102,11 @@ class BaseSubscription:
         entry.holder = self
         self.held[entry] = None
         self.dispatched += 1
-        entry.source.counters.dispatched += 1
+        counters = entry.source.counters
+        counters.dispatched += 1
+        sent_ms = entry.message.timestamp_ms
+        if sent_ms:
+            counters.waited_ms += max(self._loop.clock.now_ms() - sent_ms, 0)
         if self._pulled:
             self._pulled -= 1
         try:

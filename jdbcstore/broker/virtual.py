@@ -119,7 +119,8 @@ class _VirtualTopic:
             if len(self._found) >= _MOST:
                 self._found.clear()
             pattern = DestinationPattern(Destination.queue(f"{self._prefix}{topic.name}{self._postfix}"))
-            queues = self._found[topic] = tuple(filter(pattern.matches, self._queues))
+            queues = tuple(one for one in self._queues if pattern.overlaps(DestinationPattern(one)))
+            self._found[topic] = queues
         wanted_in = self._wanted_in
         return queues if wanted_in is None else [one for one in queues if wanted_in(one, message)]
 

@@ -13,11 +13,13 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from jdbcstore.cli.console import schema_view
 from jdbcstore.cli.output import journal_progress, printable
 from jdbcstore.cli.settings import Command, Settings, with_locker
 from jdbcstore.config import Configuration
@@ -106,9 +108,15 @@ def broker(settings: Settings, /, name: str | None, **given: Any) -> None:
         on_waiting=lambda error: _print_waiting(settings, error),
         on_ready=lambda addresses: _print_ready(settings, addresses),
         recovering=journal_progress,
+        schema=partial(schema_view, settings) if _has_one_database(configuration) else None,
     )
     _allow_files()
     asyncio.run(_serve(host))
+
+
+def _has_one_database(configuration: Configuration) -> bool:
+    """Whether there is one schema to look at."""
+    return not configuration.stores and configuration.data_source.url not in (None, "memory:")
 
 
 def _allow_files() -> None:

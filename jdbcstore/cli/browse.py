@@ -20,6 +20,7 @@ from jdbcstore.cli.messages import (
 )
 from jdbcstore.cli.options import SELECTOR, destination_argument, subscription_options
 from jdbcstore.cli.output import counted, note, print_json
+from jdbcstore.cli.remote import RemoteBroker
 from jdbcstore.cli.settings import Command, Settings
 from jdbcstore.errors import CorruptMessage
 from jdbcstore.message.destination import Destination
@@ -106,13 +107,17 @@ def consume(
     """Print messages, then acknowledge them.
 
     Expired messages are skipped; "purge --expired" removes them. Does not wait for more messages to arrive.
+    While a broker with --health serves, it is asked for messages of a queue that no consumer has.
     """
     _check_options(destination, client_id, subscription)
     if destination.is_topic and subscription is None:
         raise click.UsageError(
             "a topic is consumed through a durable subscription; name one with --client-id and --subscription"
         )
-    with settings.open(must_exist=True) as store:
+    opened = settings.open if destination.is_topic else settings.store_or_broker
+    with opened(must_exist=True) as store:
+        if isinstance(store, RemoteBroker):
+            return _consume_there(settings, store, destination, count)
         source = _source(store, destination, client_id, subscription)
         reader = _Reader(print_json if settings.json else print_blocks, count, skip_expired=True)
         for messages in reader.print(pages(source, reader.page_size)):
@@ -126,6 +131,24 @@ def consume(
         note(f"no messages in {destination}")
         return ExitCode.NOT_FOUND
     return reader.exit_code
+
+
+def _consume_there(settings: Settings, broker: RemoteBroker, queue: Destination, count: int) -> int:
+    """Have a broker hold the messages until they are printed."""
+    left = count
+    while left:
+        token, messages = broker.consume(queue, min(left, _PAGE))
+        if token is None:
+            break
+        (print_json if settings.json else print_blocks)(messages)
+        # A message may be removed only once it has left this process.
+        sys.stdout.flush()
+        broker.acknowledge(token)
+        left -= len(messages)
+    if left == count:
+        note(f"no messages in {queue}")
+        return ExitCode.NOT_FOUND
+    return ExitCode.DONE
 
 
 def _source(

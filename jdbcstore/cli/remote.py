@@ -31,6 +31,8 @@ LOGIN_VARIABLE = "JDBCSTORE_BROKER_LOGIN"
 _TIMEOUT = 600.0
 """Seconds for an answer: a purge of millions of messages takes minutes."""
 _LOOK = 5.0
+_READ = 30.0
+"""Seconds for a reading: a broker under load may be slow, and its watcher wants to leave."""
 
 
 class RemoteBroker:
@@ -68,10 +70,45 @@ class RemoteBroker:
         except MessageNotFound:  # the broker does not know the queue: it is empty
             return 0
 
+    def consume(self, queue: Destination, count: int) -> tuple[str | None, list[dict[str, Any]]]:
+        """Have the first messages of a queue held; returns them, and the token that removes them."""
+        try:
+            found = self._ask("POST", _path(queue, "consume"), {"limit": count})
+        except MessageNotFound:
+            return None, []
+        return found["token"], found["messages"]
+
+    def acknowledge(self, token: str) -> None:
+        """Remove messages that were consumed.
+
+        :raises MessageNotFound: it took too long, and they are delivered again
+        """
+        self._ask("POST", f"/api/consumed/{token}/acknowledge", {})
+
     def unsubscribe(self, client_id: str, subscription: str) -> None:
         """As :meth:`jdbcstore.broker.management.Management.destroy_subscription`."""
         names = "/".join(quote(name, safe="") for name in (client_id, subscription))
         self._ask("DELETE", f"/api/subscriptions/{names}", error_of_404=SubscriptionNotFound)
+
+    def look(self, view: str) -> Any:
+        """A view of ``/api``, such as ``broker``."""
+        return self._ask("GET", f"/api/{view}", timeout=_READ)
+
+    def messages(self, queue: Destination, count: int) -> list[dict[str, Any]]:
+        """The first messages of a queue, which stay where they are; none if the broker does not know it."""
+        try:
+            found: list[dict[str, Any]] = self._ask("GET", f"{_path(queue, 'messages')}?limit={count}")
+        except MessageNotFound:
+            return []
+        return found
+
+    def pause(self, queue: Destination) -> None:
+        """Stop the deliveries of a queue; its producers go on."""
+        self._ask("POST", _path(queue, "pause"), {})
+
+    def resume(self, queue: Destination) -> None:
+        """Start the deliveries of a queue again."""
+        self._ask("POST", _path(queue, "resume"), {})
 
     def queues(self) -> list[Destination]:
         """The queues that it knows."""
@@ -116,7 +153,7 @@ def _error(error: HTTPError, error_of_404: type[StoreError]) -> StoreError:
     except (ValueError, KeyError, TypeError):
         text = f"the broker answers {error.code}"
     if error.code in (401, 403):
-        return NotAuthorized(f"{text}; set {LOGIN_VARIABLE} to USER:PASSWORD of a user with the role manage")
+        return NotAuthorized(f"{text}; {LOGIN_VARIABLE} is USER:PASSWORD of the user that asks")
     kinds: dict[int, type[StoreError]] = {
         400: InvalidDestination,
         404: error_of_404,

@@ -102,7 +102,7 @@ class Settings:
         try:
             store = self.open(**options)
         except NotMaster:
-            broker = self._broker()
+            broker = self.broker()
             if broker is None:
                 raise
             note(f"asking the broker at {broker.url}, which is the master")
@@ -111,7 +111,12 @@ class Settings:
             with store:
                 yield store
 
-    def _broker(self) -> RemoteBroker | None:
+    def broker(self) -> RemoteBroker | None:
+        """The management of the broker that is the master; None if there is none, or it does not offer one.
+
+        :raises NotAuthorized: it needs a login
+        :raises StoreError: the database cannot be read
+        """
         from jdbcstore.cli.remote import MANAGEMENT, NAME, RemoteBroker
 
         configuration = self.configuration()

@@ -126,17 +126,15 @@ def _lock_text(lock: dict[str, Any] | None, master: dict[str, Any]) -> str:
 def purge(settings: Settings, destination: Destination, expired: bool) -> None:
     """Remove the messages of a destination. The durable subscriptions of a topic remain.
 
-    While a broker with --health serves, it removes those of a queue that no consumer has.
+    While a broker with --health serves, it removes those of a queue that no consumer has, and of a topic
+    those for durable subscriptions without a consumer.
     """
-    if expired or destination.is_topic:
-        with settings.open(must_exist=True) as store:
-            removed = _purge(store, destination, expired)
-    else:
-        with settings.store_or_broker(must_exist=True) as place:
-            if isinstance(place, RemoteBroker):
-                removed = place.act("purge", destination)
-            else:
-                removed = _purge(place, destination, expired)
+    with settings.store_or_broker(must_exist=True) as place:
+        if isinstance(place, RemoteBroker):
+            only = {"expired": True} if expired else {}
+            removed = place.act("purge", destination, **only)
+        else:
+            removed = _purge(place, destination, expired)
     facts = {"destination": str(destination), "removed": removed}
     settings.print(facts, f"removed {counted(removed)} from {printable(str(destination))}")
 

@@ -21,7 +21,10 @@ from jdbcstore.errors import ConfigurationError
 DEFAULT_PATH = Path("jdbcstore.toml")
 PREFIX = "JDBCSTORE_"
 _CONFIG_VARIABLE = f"{PREFIX}CONFIG"
-_NOT_OPTIONS = (f"{PREFIX}TEST_", f"{PREFIX}REQUIRE", f"{PREFIX}JDBC_JARS", _CONFIG_VARIABLE)
+_NOT_OPTIONS = (
+    *(f"{PREFIX}TEST_", f"{PREFIX}REQUIRE", f"{PREFIX}JDBC_JARS", f"{PREFIX}BROKER_LOGIN"),
+    _CONFIG_VARIABLE,
+)
 """Variables for the tests of jdbcstore, for the JARs of Java drivers, and for the name of the file."""
 _LARGEST = 4 * 1024 * 1024
 """Bytes of a file; real ones are below 100 KiB."""

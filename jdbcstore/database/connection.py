@@ -9,7 +9,18 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from jdbcstore.database.adapters.base import Adapter
-from jdbcstore.database.adapters.sql import MSG, UNGUARDED, Batch, EpochGuard, Guard, Guards, Key, Row, Sql
+from jdbcstore.database.adapters.sql import (
+    MSG,
+    UNGUARDED,
+    Batch,
+    EpochGuard,
+    Guard,
+    Guards,
+    Key,
+    Row,
+    Sent,
+    Sql,
+)
 from jdbcstore.database.statements.builder import Statement
 from jdbcstore.database.statements.store import Statements
 from jdbcstore.errors import StoreError
@@ -145,6 +156,18 @@ class Connection:
             self.rollback()
             raise
 
+    def start_write(self, batch: Batch, block: Guard | None = None) -> Sent | None:
+        """Begin to write a batch without waiting for anything; None if this batch cannot be written so."""
+        size = sum([len(row[MSG]) for row in batch.adds])
+        removes = batch.removes
+        if size > _LONG or self._statements.writes_singly or (removes and self.recorder is not None):
+            return None
+        if any(container.startswith(TOPICS) for container, _ in removes):
+            return None  # it is read from the database which of them are in doubt
+        return self._adapter.start_write(
+            self.cursor, self._statements.write, batch, self._guards(block, long=False)
+        )
+
     def _write_recorded(self, recorder: Recorder, batch: Batch, block: Guard | None) -> None:
         with self.transaction(block):
             recorder.record(self, batch.removes, Outcome.ACKNOWLEDGED, batch.adds)
@@ -223,9 +246,9 @@ class Connection:
         """Receive what is sent to a channel from now on."""
         self._adapter.listen(self._raw, channel)
 
-    def received(self, seconds: float) -> list[str]:
+    def received(self, channel: str, seconds: float) -> list[str]:
         """What was sent to the channel; waits for it, at most so long."""
-        return self._adapter.received(self._raw, seconds)
+        return self._adapter.received(self._raw, channel, seconds)
 
     def send(self, channel: str, payload: str) -> None:
         """Send to all connections that listen to the channel."""

@@ -295,7 +295,7 @@ class Session(Database):
                 self._readers.discard(reader)
                 last = self._closed and not self._readers
             if last:
-                self._dispose()
+                self.drop_idle()
 
     def _on_live_connection(
         self, tries: int, deadline: float, attempt: Callable[..., T], *arguments: Any
@@ -376,9 +376,10 @@ class Session(Database):
             self._closed = True
             idle = not self._readers
         if idle:
-            self._dispose()
+            self.drop_idle()
 
-    def _dispose(self) -> None:
+    def drop_idle(self) -> None:
+        """Close the connections that nobody uses; others are opened when they are needed."""
         while self._mains:
             self._mains.pop().close()
         self.engine.dispose()

@@ -16,15 +16,18 @@ ANY_DESCENDANT = ">"
 class DestinationPattern:
     """A destination name with wildcards, which matches destinations of the same kind.
 
-    As in ActiveMQ, ``A.>`` matches ``A`` too, and ``A.*`` does not match ``A.B.C``. A name without
-    wildcards matches itself.
+    As in ActiveMQ, ``A.>`` matches ``A`` too, ``A.>.>`` is the same, and ``A.*`` does not match ``A.B.C``.
+    A name without wildcards matches itself.
     """
 
     __slots__ = ("_elements", "destination", "is_wildcard")
 
     def __init__(self, destination: Destination) -> None:
         self.destination = destination
-        self._elements = tuple(destination.name.split("."))
+        elements = destination.name.split(".")
+        while elements[-2:] == [ANY_DESCENDANT, ANY_DESCENDANT]:
+            elements.pop()
+        self._elements = tuple(elements)
         self.is_wildcard = is_wildcard(destination)
 
     def matches(self, destination: Destination) -> bool:
@@ -44,6 +47,19 @@ class DestinationPattern:
         if others[-1] == ANY_DESCENDANT:
             others = others[:-1]
         return _matches(mine, [*others])
+
+    def overlaps(self, other: DestinationPattern) -> bool:
+        """Whether both may match the same destination."""
+        if other.destination.kind is not self.destination.kind:
+            return False
+        mine, others = self._elements, other._elements
+        for one, another in zip(mine, others, strict=False):
+            if ANY_DESCENDANT in (one, another):
+                return True
+            if one != another and ANY_CHILD not in (one, another):
+                return False
+        rest = mine[len(others) :] or others[len(mine) :]
+        return rest in ((), (ANY_DESCENDANT,))
 
     def __repr__(self) -> str:
         return f"DestinationPattern({str(self.destination)!r})"

@@ -57,15 +57,23 @@ class QoS(virtual.QoS):  # type: ignore[misc]
 
         :raises ClaimLost: another process may have it by now
         """
-        self.channel.settle(delivery_tag, ClaimQueue.acknowledge)
-        super().ack(delivery_tag)
+        self._settle(delivery_tag, ClaimQueue.acknowledge)
 
     def reject(self, delivery_tag: str, requeue: bool = False) -> None:
         """Remove a message, or return it to its place, which counts as a redelivery.
 
         :raises ClaimLost: another process may have it by now
         """
-        self.channel.settle(delivery_tag, ClaimQueue.reject if requeue else ClaimQueue.acknowledge)
+        self._settle(delivery_tag, ClaimQueue.reject if requeue else ClaimQueue.acknowledge)
+
+    def _settle(self, delivery_tag: str, how: Callable[[ClaimQueue, Claim], None]) -> None:
+        try:
+            self.channel.settle(delivery_tag, how)
+        except ClaimLost:
+            # It counts no longer: Celery only logs this, and another message may be delivered.
+            super().ack(delivery_tag)
+            self.channel.forget(delivery_tag)
+            raise
         super().ack(delivery_tag)
 
     def restore_unacked(self) -> list[Any]:
@@ -175,8 +183,9 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         if exchange.startswith("amq.") and exchange[4:] in self.exchange_types:
             self.exchange_declare(exchange, exchange[4:])
         _check_length(routing_key or "")
-        self._exchange(exchange, "queue_bind")
-        self.routing.bind(exchange, queue, routing_key or "")
+        found = self._exchange(exchange, "queue_bind")
+        if not any(one.queue == queue and one.routing_key == (routing_key or "") for one in found.bindings):
+            self.routing.bind(exchange, queue, routing_key or "")
 
     def queue_unbind(
         self,
@@ -202,7 +211,10 @@ class Channel(virtual.Channel):  # type: ignore[misc]
     def queue_declare(
         self, queue: str | None = None, passive: bool = False, **options: Any
     ) -> queue_declare_ok_t:
-        """Declare a queue; its name, and how many messages can be claimed. All are durable.
+        """Declare a queue. All are durable.
+
+        The answer is its name and, if this is ``passive``, how many messages can be claimed: Celery declares
+        some queues at each message, and counting takes longer the more there are.
 
         :raises ChannelError: ``passive``, and it does not exist
         """
@@ -211,7 +223,7 @@ class Channel(virtual.Channel):  # type: ignore[misc]
             self._new_queue(queue, **options)
         elif not self._has_queue(queue):
             raise _error(f"NOT_FOUND - no queue {queue!r}", 404, "queue_declare")
-        return queue_declare_ok_t(queue, self._size(queue), 0)
+        return queue_declare_ok_t(queue, self._size(queue) if passive else 0, 0)
 
     def _new_queue(self, queue: str, arguments: Any = None, auto_delete: bool = False, **_: Any) -> None:
         given = arguments or {}
@@ -369,7 +381,8 @@ class Channel(virtual.Channel):  # type: ignore[misc]
             raise Empty
         claims = self._shared.queue(queue)
         left = claims.claim(limit)
-        longest = self.connection.polling_interval or SHORTEST_PAUSE
+        # All queues of the connection together are looked at so often.
+        longest = (self.connection.polling_interval or SHORTEST_PAUSE) * len(self.connection.callbacks)
         look.found(more=len(left) == limit, count=count, longest=longest)
         if not left:
             raise Empty
@@ -429,6 +442,11 @@ class Channel(virtual.Channel):  # type: ignore[misc]
             self._shared.acknowledger.acknowledge(queue, claim)
         else:
             how(queue, claim)
+        self._claims.pop(delivery_tag, None)
+        self._shared.claims.wakeups.nudge(_ROOM)
+
+    def forget(self, delivery_tag: str) -> None:
+        """Note that a claim is lost."""
         self._claims.pop(delivery_tag, None)
         self._shared.claims.wakeups.nudge(_ROOM)
 

@@ -214,6 +214,18 @@ class OpenClaims:
             self._shared = {key: one for key, one in self._shared.items() if one is not shared}
         shared.close()
 
+    def suspend(self) -> None:
+        """Before a fork: hold up what works on files that the child must not find open."""
+        self._lock.acquire()
+        for one in self._shared.values():
+            one.claims.suspend()
+
+    def resume(self) -> None:
+        """After a fork, in the parent."""
+        for one in self._shared.values():
+            one.claims.resume()
+        self._lock.release()
+
     def forget(self) -> None:
         """In a child process: the parent's connections must be neither used nor closed."""
         self._lock = threading.Lock()
@@ -230,5 +242,7 @@ class OpenClaims:
 
 open_claims = OpenClaims()
 """Those of this process."""
-os.register_at_fork(after_in_child=open_claims.forget)
+os.register_at_fork(
+    before=open_claims.suspend, after_in_parent=open_claims.resume, after_in_child=open_claims.forget
+)
 atexit.register(open_claims.close)

@@ -49,6 +49,7 @@ def examine() -> Iterator[Finding]:
     yield _package("Broker", "aiohttp", "broker --health", "broker")
     yield _package("Broker", "argon2", "broker --users, passwd", "broker")
     yield _package("Broker", "stomp", "demo", "demo")
+    yield _package("Broker", "textual", "top", "top")
     yield from _spark()
 
 

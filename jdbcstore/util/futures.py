@@ -64,6 +64,13 @@ class LoopCalls:
         except RuntimeError:
             log.debug("the event loop was closed before the write completed")
 
+    def run_or_wake(self) -> None:
+        """Make the calls, if this is the loop's thread, else schedule them."""
+        if asyncio._get_running_loop() is self.loop:
+            self._run()
+        else:
+            self.wake()
+
     def _run(self) -> None:
         self._woken = False
         calls = self._calls
@@ -73,7 +80,10 @@ class LoopCalls:
 
 @contextmanager
 def burst() -> Iterator[None]:
-    """A block in which this thread completes many futures; event loops are woken at its end."""
+    """A block in which this thread completes many futures; event loops are woken at its end.
+
+    The calls of the loop that runs in this thread are made there.
+    """
     if _thread.woken is not None:
         yield
         return
@@ -84,7 +94,7 @@ def burst() -> Iterator[None]:
     finally:
         _thread.woken = None
         for loop_calls in woken:
-            loop_calls.wake()
+            loop_calls.run_or_wake()
 
 
 class StoreFuture(Future[T]):
@@ -98,7 +108,7 @@ class StoreFuture(Future[T]):
         if not self.done():
             loop_calls = _of(asyncio.get_running_loop())
             waiter: asyncio.Future[None] = loop_calls.loop.create_future()
-            self._call_when_done(loop_calls, partial(_settle, waiter))
+            self.call_when_done(loop_calls, partial(_settle, waiter))
             try:
                 yield from waiter
             except asyncio.CancelledError:
@@ -108,8 +118,9 @@ class StoreFuture(Future[T]):
             raise asyncio.CancelledError
         return self.result()
 
-    def _call_when_done(self, loop_calls: LoopCalls, call: Call) -> None:
-        self.add_done_callback(lambda _: loop_calls.add(call))
+    def call_when_done(self, loop_calls: LoopCalls, call: Callable[[Future[Any]], object]) -> None:
+        """Have an event loop call this with the future, once it is done; cheaper than a callback."""
+        self.add_done_callback(lambda done: loop_calls.add(partial(call, done)))
 
     _done_callbacks: list[Callable[[Any], object]]
 
@@ -129,7 +140,7 @@ def _of(loop: AbstractEventLoop) -> LoopCalls:
     return loop_calls
 
 
-def _settle(waiter: asyncio.Future[None]) -> None:
+def _settle(waiter: asyncio.Future[None], _done: object) -> None:
     if not waiter.done():
         waiter.set_result(None)
 
@@ -173,7 +184,7 @@ class Promise(StoreFuture[Any]):
 
     _state: str
     _made: threading.Condition | None
-    _awaited: tuple[LoopCalls, Call] | None
+    _awaited: tuple[LoopCalls, Callable[[Future[Any]], object]] | None
     """The call for the first task that awaits it."""
 
     def __init__(self, queue: WorkQueue[T], work: T) -> None:
@@ -197,12 +208,12 @@ class Promise(StoreFuture[Any]):
                 made = self._made
         return made
 
-    def _call_when_done(self, loop_calls: LoopCalls, call: Call) -> None:
+    def call_when_done(self, loop_calls: LoopCalls, call: Callable[[Future[Any]], object]) -> None:
         with _making:
             if self._made is None and self._awaited is None and self._state == "PENDING":
                 self._awaited = loop_calls, call
                 return
-        super()._call_when_done(loop_calls, call)
+        super().call_when_done(loop_calls, call)
 
     def _notify(self) -> None:
         """Schedule the call for the awaiting task, once this is done."""
@@ -210,7 +221,7 @@ class Promise(StoreFuture[Any]):
         self._work = None  # it refers to this: messages would stay until a garbage collection
         if awaited is not None:
             loop_calls, call = awaited
-            loop_calls.add(call)
+            loop_calls.add(partial(call, self))
 
     def set_result(self, result: Any, /) -> None:
         with _making:

@@ -11,7 +11,18 @@ _LIBRARIES = ("SQLAlchemy", "alembic", "click", "lark")
 """Required by the package itself."""
 _OPTIONAL = (
     *("psycopg", "PyMySQL", "pyodbc", "oracledb", "JPype1"),
-    *("pyspark", "pyarrow", "duckdb", "aiohttp", "websockets", "kombu", "celery", "CoilMQ"),
+    *(
+        "pyspark",
+        "pyarrow",
+        "duckdb",
+        "adbc-driver-postgresql",
+        "aiohttp",
+        "websockets",
+        "kombu",
+        "celery",
+        "CoilMQ",
+        "textual",
+    ),
 )
 """Shown if they are installed: drivers first."""
 

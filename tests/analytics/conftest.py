@@ -18,12 +18,12 @@ from jdbcstore.errors import ConfigurationError
 from tests.conftest import new_database
 from tests.support import recordings
 from tests.support.analytics import home
-from tests.support.analytics.corpus import corpus, fill
+from tests.support.analytics.corpus import CDatabase, IcuDatabase, corpus, fill
 from tests.support.backends import BACKENDS
 from tests.support.cli.command_line import Result
-from tests.support.databases import Database, SqliteDatabase
+from tests.support.databases import Database, MariadbDatabase, SqliteDatabase
 from tests.support.jvm import QUICK
-from tests.support.pool import ServerPool
+from tests.support.pool import ServerPool, memory
 from tests.support.require import unavailable
 
 if TYPE_CHECKING:
@@ -59,6 +59,8 @@ def spark(event_log: Path, spark_home: Path) -> Iterator[SparkSession]:
         "spark.sql.shuffle.partitions": "2",
         "spark.driver.defaultJavaOptions": " ".join(QUICK),
         "spark.sql.maxMetadataStringLength": "2000",
+        # Else each function of PySpark looks for the line that calls it.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
         # Of the wait for a Python to start, on a machine that has much else to do.
         "spark.python.authenticate.socketTimeout": "120s",
     }
@@ -89,6 +91,26 @@ def databases(
             databases[backend.id] = database
             fill(database, corpus())
         yield databases
+
+
+@pytest.fixture(scope="module")
+def stores(
+    request: pytest.FixtureRequest, server_pool: ServerPool, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Database]]:
+    """The same rows in databases whose texts compare each in its own way."""
+    kinds = {"postgresql_c": CDatabase, "postgresql_icu": IcuDatabase, "mariadb": MariadbDatabase}
+    with ExitStack() as opened:
+        sqlite = SqliteDatabase(tmp_path_factory.mktemp("stores"), memory())
+        opened.callback(sqlite.close)
+        stores: dict[str, Database] = {"sqlite": sqlite}
+        for name, kind in kinds.items():
+            [backend] = [each for each in BACKENDS if each.id == name.partition("_")[0]]
+            address = server_pool.address(backend, lambda: request.getfixturevalue("docker_services"))
+            stores[name] = kind(address)
+            opened.callback(stores[name].close)
+        for database in stores.values():
+            fill(database, corpus())
+        yield stores
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from tests.support.require import unavailable
 
 pytest.importorskip("pyspark")
 
+from jdbcstore.tools.archive import Archive
 from tests.support.analytics import standalone
 from tests.support.analytics.corpus import corpus
 from tests.support.analytics.questions import QUESTIONS, Answer, plain
@@ -50,7 +51,9 @@ def cluster(
     if reason := standalone.missing():
         unavailable("namespaces", reason)
     jars = {jar.parent for vendor in VENDORS.values() if (jar := find_jar(vendor))}
-    files = {Path(str(databases["sqlite"].engine.url.database)).parent, tmp_path}
+    files = {tmp_path}
+    if not (own := Path(str(databases["sqlite"].engine.url.database))).is_relative_to(tmp_path):
+        files.add(own.parent)
     hidden = [ROOT / "jdbcstore", ROOT / "tests", *sorted(jars | files)]
     with standalone.standalone(tmp_path_factory.mktemp("cluster"), hidden) as started:
         yield started
@@ -72,6 +75,7 @@ def test_the_same_where_workers_have_neither_the_package_nor_its_files(
         "urls": {name: databases[name].url for name in SERVERS},
         "questions": questions,
         "file": databases["sqlite"].url,
+        "archive": str(tmp_path / "archive"),
         "command": [
             *("sql", "--json", FIRST, "--url", databases["postgresql"].url, "--master", cluster.url),
             *(word for name, value in conf.items() for word in ("--conf", f"{name}={value}")),
@@ -89,6 +93,9 @@ def test_the_same_where_workers_have_neither_the_package_nor_its_files(
     check_answers(answered["answers"], SERVERS)
     assert "is not on" in answered["error"]
     assert "use a database server, a local master, or a folder that every worker has" in answered["error"]
+    # Each worker has a folder of that name which the others do not see.
+    assert "only 0 of them are there: each worker has its own folder of that name" in answered["unseen"]
+    assert Archive(tmp_path / "archive").manifests() == []
     check_places(answered["places"])
 
     # The same by spark-submit, whose driver has no jdbcstore either, only what it needs.

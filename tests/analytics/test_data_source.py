@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,21 +11,17 @@ import pytest
 import jdbcstore
 from jdbcstore import Message
 from jdbcstore.errors import ConfigurationError
-from tests.support import ROOT
 from tests.support.analytics.connecting import JOINED, answers
-from tests.support.analytics.corpus import CDatabase, IcuDatabase, corpus, fill
+from tests.support.analytics.corpus import corpus
 from tests.support.analytics.questions import QUESTIONS, VIEWS, Answer, plain
-from tests.support.backends import BACKENDS
-from tests.support.databases import Database, MariadbDatabase, SqliteDatabase
-from tests.support.pool import ServerPool, memory
+from tests.support.databases import Database
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.timeout(900)
 
-STORED = corpus()
-ROWS = plain(STORED)
+ROWS = plain(corpus())
 RIGHT = {name: question.answer(ROWS) for name, question in QUESTIONS.items()}
 
 
@@ -39,26 +30,6 @@ def registered(spark: SparkSession) -> None:
     from jdbcstore import analytics
 
     analytics.register(spark)
-
-
-@pytest.fixture(scope="module")
-def stores(
-    request: pytest.FixtureRequest, server_pool: ServerPool, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[str, Database]]:
-    """The same rows in databases whose texts compare each in its own way."""
-    kinds = {"postgresql_c": CDatabase, "postgresql_icu": IcuDatabase, "mariadb": MariadbDatabase}
-    with ExitStack() as opened:
-        sqlite = SqliteDatabase(tmp_path_factory.mktemp("stores"), memory())
-        opened.callback(sqlite.close)
-        stores: dict[str, Database] = {"sqlite": sqlite}
-        for name, kind in kinds.items():
-            [backend] = [each for each in BACKENDS if each.id == name.partition("_")[0]]
-            address = server_pool.address(backend, lambda: request.getfixturevalue("docker_services"))
-            stores[name] = kind(address)
-            opened.callback(stores[name].close)
-        for database in stores.values():
-            fill(database, STORED)
-        yield stores
 
 
 def wrong(found: Mapping[str, Answer]) -> dict[str, Any]:
@@ -231,44 +202,6 @@ def test_the_login_is_shown_nowhere(
     spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
     shown += [path.read_text() for path in event_log.rglob("*") if path.is_file()]
     assert not any(str(database.password) in text for text in shown)
-
-
-@pytest.fixture
-def said(stores: dict[str, Database], spark_home: Path, tmp_path: Path) -> dict[str, Any]:
-    """What a client of Spark Connect says of the stores."""
-    pytest.importorskip("grpc")
-    urls = json.dumps({name: database.url for name, database in stores.items()})
-    lost = f"sqlite:///{tmp_path}/nowhere.db"
-    with (tmp_path / "stderr").open("w") as errors:
-        done = subprocess.run(
-            [sys.executable, "-m", "tests.support.analytics.connecting", urls, lost],
-            cwd=ROOT,
-            env={**os.environ, "SPARK_HOME": str(spark_home), "SPARK_LOCAL_IP": "127.0.0.1"},
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-        )
-    assert done.returncode == 0, (tmp_path / "stderr").read_text()[-3000:]
-    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return answer
-
-
-def test_spark_connect(said: dict[str, Any], stores: dict[str, Database]) -> None:
-    assert {name: found for name in stores if (found := wrong(said["answers"][name]))} == {}
-    assert said["joined"] == [[3, "three"], [5, "five"]]
-    assert said["picture"] == [len(ROWS), len({row.body for row in ROWS})]
-    open_ = [store for store in stores if store != [*stores][-2]]
-    names = [f"jdbcstore.{store}.{view}" for store in open_ for view in said["views"]]
-    assert said["left"] == sorted([*names, "own"])
-    assert said["history"] == [["waiting", sum(row.xid is None for row in ROWS)]]
-    assert said["still"] == said["plain"] == len(ROWS)
-    assert said["lost"][0] in ("StoreUnavailable", "ConfigurationError", "SchemaError")
-    assert said["command"] == [0, f'{{"first": {min(row.id for row in ROWS)}}}\n', ""]
-    code, out, error = said["wrong"]
-    assert (code, out, error.count("\n")) == (1, "", 1), error
-    assert "nothing" in error
-    assert "decode_" not in said["plan"].partition("Optimized Logical Plan")[2]
-    assert not any(str(stores[name].password) in said["plan"] for name in stores if name != "sqlite")
 
 
 def test_new_messages_are_read_by_the_next_query(spark: SparkSession, tmp_path: Path) -> None:

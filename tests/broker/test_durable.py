@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jdbcstore import Store
+from jdbcstore.abc import Page
 from jdbcstore.broker.cursors.backlog import MemoryCursor
 from jdbcstore.broker.cursors.file import FileCursor
 from jdbcstore.broker.cursors.store import LoadedCursor, StoreCursor
@@ -18,6 +22,7 @@ from jdbcstore.config.policy import PolicyEntry, RedeliveryPolicy
 from jdbcstore.errors import (
     InvalidDestination,
     InvalidSelector,
+    StoreClosed,
     StoreError,
     SubscriptionInUse,
     SubscriptionNotFound,
@@ -43,6 +48,12 @@ async def subscribe(engine: Engine, topic: str = "T", client: str = "c", **optio
 async def unsubscribe(engine: Engine, client: str = "c") -> None:
     async with asyncio.timeout(PATIENCE):
         await engine.unsubscribe(client, "s")
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not condition():
+            await asyncio.sleep(0.001)
 
 
 def feed(recorder: Recorder) -> DurableFeed:
@@ -141,6 +152,37 @@ def test_memory_is_bounded_and_the_window_comes_and_goes(store: Store) -> None:
             assert engine._resources.memory.used == 0
 
     asyncio.run(main())
+
+
+@pytest.mark.backends("memory")
+def test_a_page_that_a_subscriber_has_not_waited_for_fails_quietly(store: Store) -> None:
+    """As at a broker's stop, when the store is closed before the page is read."""
+    is_closed, unhandled = threading.Event(), list[str]()
+
+    def recover(_limit: int, _after: object) -> Page:
+        is_closed.wait(PATIENCE)
+        raise StoreClosed()
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: unhandled.append(context["message"]))
+        async with running(store) as engine:
+            consumer = await subscribe(engine)
+            waiting = feed(consumer)
+            await until(lambda: not waiting.is_reading)
+            cursor = waiting._stored.cursor
+            assert isinstance(cursor, StoreCursor)
+            cursor._recover = recover
+            waiting.resync()
+            await quiet()
+            assert waiting.is_reading
+            consumer.subscription.close()
+            is_closed.set()
+            await until(lambda: not cursor._in_flight._reading)
+        gc.collect()
+
+    asyncio.run(main())
+    assert unhandled == []
 
 
 @pytest.mark.parametrize(

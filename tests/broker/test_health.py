@@ -38,6 +38,24 @@ def test_what_it_says() -> None:
     asyncio.run(main())
 
 
+def test_who_does_not_end_his_request_is_left() -> None:
+    async def main() -> None:
+        server = HealthServer(Address("127.0.0.1", 0), lambda: None, idle_timeout=0.05)
+        address = await server.start()
+        try:
+            async with asyncio.timeout(120):
+                for begun in (b"", b"GET /live", b"GET /live HTTP/1.1\r\nHost: localhost\r\nX-Slow: "):
+                    reader, writer = await asyncio.open_connection(*address)
+                    writer.write(begun)
+                    assert await reader.read() == b""
+                    writer.close()
+            assert await answers(address, "/live") == [(200, "live")]
+        finally:
+            await server.stop()
+
+    asyncio.run(main())
+
+
 def test_an_address_that_is_taken() -> None:
     async def main() -> None:
         first = HealthServer(Address("127.0.0.1", 0), lambda: None)

@@ -46,6 +46,48 @@ def test_each_known_queue_gets_a_copy(store: Store) -> None:
     asyncio.run(main())
 
 
+def test_a_consumer_of_several_virtual_topics_has_one_queue(store: Store) -> None:
+    """Its name has the wildcard, and it is there after a restart."""
+    several = "Consumer.A.VirtualTopic.>"
+
+    async def main() -> None:
+        async with running(store) as engine:
+            consumer = await consume(engine, several)
+            await send(engine, message("1", TOPIC), message("2", "topic://VirtualTopic.OTHER.ONE"))
+            await consumer.drain(2)
+            assert sorted(consumer.bodies) == ["1", "2"]
+            assert {one.message.destination for one in consumer.deliveries} == {Destination.queue(several)}
+            await send(engine, message("no", "topic://Other"))
+            consumer.subscription.close()
+        async with running(store) as engine:
+            await send(engine, message("3", TOPIC))
+            assert pages(store, several) == [["3"]]
+            consumer = await consume(engine, several)
+            await consumer.drain(1)
+            one = await consume(engine, A)
+            await send(engine, message("4", TOPIC))
+            await consumer.got(2)  # and perhaps the copy of the queue that both consume
+            assert pages(store, several, A) == [["4"], ["4"]]
+            one.subscription.close()
+
+    asyncio.run(main())
+
+
+def test_a_wildcard_consumer_shares_the_queues_of_virtual_topics_that_are_there(store: Store) -> None:
+    async def main() -> None:
+        async with running(store) as engine:
+            (await consume(engine, A)).subscription.close()
+            consumer = await consume(engine, "Consumer.A.VirtualTopic.>")
+            await send(engine, message("1", TOPIC))
+            [delivery] = await consumer.got(1)
+            assert delivery.message.destination == Destination.queue(A)
+            await send(engine, message("nobody's", "topic://VirtualTopic.OTHER"))
+            await quiet()
+            assert consumer.bodies == ["1"]
+
+    asyncio.run(main())
+
+
 @pytest.mark.backends("memory", "sqlite", "postgresql", "mariadb")
 def test_a_queue_gets_copies_after_a_restart_though_nobody_is_connected(store: Store) -> None:
     async def main() -> None:

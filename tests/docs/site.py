@@ -28,7 +28,7 @@ from websockets.sync.client import ClientConnection, connect
 
 FIRST = ("index", "readers/python", "quickstart", "guide/stomp", "generated/api/jdbcstore")
 WIDE, PHONE = (1280, 900), (390, 844)
-TIMEOUT = 120.0
+TIMEOUT = 600.0
 _FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
@@ -60,8 +60,15 @@ class Browser:
 
     def open(self, url: str) -> None:
         """Open a page, and wait until it has loaded."""
+        self._load(partial(self.call, "Page.navigate", url=url))
+
+    def follow(self, script: str) -> None:
+        """Run a script that leads to another page, and wait until that has loaded."""
+        self._load(partial(self.value, script))
+
+    def _load(self, begin: Callable[[], object]) -> None:
         self.events.clear()
-        self.call("Page.navigate", url=url)
+        begin()
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             self.events.append(json.loads(self._connection.recv(TIMEOUT)))
 

@@ -58,6 +58,7 @@ def test_pictures_are_those_that_are_drawn() -> None:
     drawn = runpy.run_path(str(ROOT / "docs" / "_ext" / "pictures.py"))["pictures"]()
     stored = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "docs/pictures").glob("*.svg")}
 
+    assert stored.pop("top").startswith("<svg")  # photographed, by tests.docs.terminal
     assert stored == {picture.name: picture.svg() for picture in drawn}
 
 
@@ -95,6 +96,15 @@ def test_every_row_of_compatibility_names_its_run() -> None:
     assert {match[1] for match in named if match} <= {row.name for row in versions.ROWS}
 
 
+def test_what_else_was_run_names_tests_that_exist() -> None:
+    text = versions.PAGE.read_text(encoding="utf-8").partition("\n## Others\n")[2].partition("\n## ")[0]
+    rows = [row.split(" | ") for row in text.splitlines() if row.startswith("| ")][1:]
+    named = {cells[0]: re.findall(r"`(tests[\w/]*)`", cells[1]) for cells in rows}
+
+    assert [what for what, paths in named.items() if not paths] == []
+    assert [one for paths in named.values() for one in paths if not (ROOT / one).exists()] == []
+
+
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
 def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
     unit = tmp_path / "jdbcstore.service"
@@ -116,7 +126,7 @@ def test_the_image_runs_options_that_exist(invoke: Invoke) -> None:
     extras = re.findall(r"'\.\[([\w,]+)\]'", text)
 
     copied = re.findall(r"^COPY ((?!--).*) \S+$", text, re.MULTILINE)
-    built = {"pyproject.toml", "hatch_build.py", "jdbcstore", "migrations"}
+    built = {"pyproject.toml", ".ci/wheel.py", "jdbcstore", "migrations"}
 
     assert built <= {*" ".join(copied).split()}
     assert options != []

@@ -243,7 +243,7 @@ WITHOUT_STATEMENT: dict[object, set[str]] = {
     Transaction: {"queue", "topic", "rollback"},
     XATransaction: {"queue", "topic", "rollback", "xid"},
     XAResource: {"start"},
-    Store: {"queue", "topic", "transaction", "xa", "commits_in_order", "close"},
+    Store: {"queue", "topic", "transaction", "xa", "commits_in_order", "use_loop", "close"},
 }
 # SQLAlchemy's inspector does not use the cursors that fail there.
 INSPECTED = {"tables"}

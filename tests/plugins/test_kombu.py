@@ -6,7 +6,11 @@ import contextlib
 import os
 import re
 import socket
+import threading
+import time
+import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any, Protocol
 
@@ -20,6 +24,7 @@ from jdbcstore.errors import ClaimLost, ConfigurationError
 from tests.support.databases import Database
 from tests.support.kombu.neutral import run_common
 from tests.support.polling import wait_until
+from tests.support.servers import Server
 
 pytestmark = pytest.mark.backends("sqlite", "postgresql", "mariadb")
 
@@ -216,11 +221,14 @@ def test_without_acknowledgements_messages_are_removed(channel: Any, database: D
 def test_a_lost_claim_is_an_error_of_the_connection(channel: Any, database: Database) -> None:
     declare(channel, "q")
     publish(channel, "1", routing_key="q")
+    channel.basic_qos(0, 1, False)
     [message] = drained(channel, "q")
+    assert not channel.qos.can_consume()
     database.execute("DELETE FROM JDBCSTORE_CLAIMS")
 
     with pytest.raises(ClaimLost):
         message.ack()
+    assert channel.qos.can_consume()
     assert ClaimLost in channel.connection.client.connection_errors
     assert [one.payload for one in drained(channel, "q")] == ["1"]
 
@@ -263,7 +271,8 @@ def test_a_queue_declared_again_begins_empty(channel: Any, database: Database) -
     publish(channel, "1", routing_key="q")
     database.execute("UPDATE JDBCSTORE_QUEUES SET UNUSED_UNTIL = 1")
 
-    assert channel.queue_declare("q").message_count == 0
+    channel.queue_declare("q")
+    assert channel.queue_declare("q", passive=True).message_count == 0
     assert [*channel.list_bindings()] == []
 
 
@@ -374,3 +383,74 @@ def test_the_password_is_not_shown() -> None:
 def test_a_database_that_cannot_be_shared_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="PostgreSQL, MariaDB"):
         kombu.Connection("jdbcstore+mysql+pymysql://user@localhost/mq").connect()
+
+
+@pytest.mark.slow
+@pytest.mark.backends("postgresql")
+def test_an_idle_consumer_asks_at_most_once_a_second(server: Server) -> None:
+    url = server.url.render_as_string(hide_password=False)
+    server.execute_as_administrator(f"ALTER DATABASE {server.url.database} SET log_statement = 'all'")
+
+    def looks() -> int:
+        return len(re.findall("execute [^:]*: WITH found", server.log.read_text()))
+
+    def wait(client: kombu.Connection, seconds: float) -> None:
+        with pytest.raises(TimeoutError):
+            client.drain_events(timeout=seconds)
+
+    with kombu.Connection(f"jdbcstore+{url}") as client, client.channel() as channel:
+        declare(channel, "idle")
+        with kombu.Consumer(channel, [kombu.Queue("idle")], auto_declare=False, callbacks=[print]):
+            while looks() < 7:
+                wait(client, 0.5)
+            begin, before = time.monotonic(), looks()
+            for _ in range(4):
+                wait(client, 1.0)
+            asked, seconds = looks() - before, time.monotonic() - begin
+
+    assert 1 <= asked <= seconds + 1
+
+
+@ours
+def test_a_process_forks_while_its_threads_write(database: Database) -> None:
+    url = f"jdbcstore+{database.url}"
+    with kombu.Connection(url) as connection:
+        queue = connection.SimpleQueue("ORDERS")
+        stop = threading.Event()
+
+        def write() -> None:
+            other = connection.transport.shared.queue("OTHER")
+            while not stop.is_set():
+                other.add(*(Message("x") for _ in range(20)))
+
+        with ThreadPoolExecutor(1) as pool:
+            writing = pool.submit(write)
+            try:
+                children = [_in_child(lambda: _put(url)) for _ in range(5)]
+                codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+            finally:
+                stop.set()
+            writing.result()
+        assert codes == [0] * 5
+        for _ in range(5):
+            queue.get(timeout=60.0).ack()
+        queue.close()
+
+
+def _put(url: str) -> None:
+    with kombu.Connection(url) as connection, connection.SimpleQueue("ORDERS") as queue:
+        queue.put("from the child")
+
+
+def _in_child(work: Callable[[], None]) -> int:
+    """The number of a child process, whose exit code is 0 if this was done."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Python warns of threads
+        child = os.fork()
+    if child:
+        return child
+    try:
+        work()
+        os._exit(0)
+    finally:
+        os._exit(1)

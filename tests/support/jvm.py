@@ -8,4 +8,7 @@ QUICK = (
     # That classes of jars are well made is looked at as each is loaded, and takes a sixth of a short life.
     "-XX:+UnlockDiagnosticVMOptions",
     "-XX:-BytecodeVerificationRemote",
+    # There is room for all that is compiled: else a thread looks for what could be thrown away.
+    "-XX:ReservedCodeCacheSize=256m",
+    "-XX:-UseCodeCacheFlushing",
 )

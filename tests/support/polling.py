@@ -9,11 +9,15 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def wait_until(condition: Callable[[], T], timeout: float = 60.0, what: str = "the condition") -> T:
-    """Ask until the answer is true, and return it; an AssertionError after ``timeout`` seconds."""
-    deadline = time.monotonic() + timeout
+def wait_until(condition: Callable[[], T], timeout: float = 180.0, what: str = "the condition") -> T:
+    """Ask until the answer is true, and return it; an AssertionError after ``timeout`` seconds.
+
+    The longer it takes, the less often it is asked: asking takes from what is waited for.
+    """
+    begin = time.monotonic()
     while not (answer := condition()):
-        if time.monotonic() > deadline:
+        waited = time.monotonic() - begin
+        if waited > timeout:
             raise AssertionError(f"{what} is still {answer!r} after {timeout} seconds")
-        time.sleep(0.005)
+        time.sleep(min(max(waited / 20, 0.005), 0.05))
     return answer

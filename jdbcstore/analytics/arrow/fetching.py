@@ -1,4 +1,4 @@
-"""Rows of a query as Arrow columns, in pages of bounded size: COPY where the driver has it, else a cursor."""
+"""Rows of a query as Arrow columns, in pages of bounded size: ADBC, COPY or a cursor, whichever there is."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from jdbcstore.analytics.envelope import WINDOW, Walk, pieces
 from jdbcstore.analytics.vendors import VENDORS
 from jdbcstore.database.engine import Database
 
-PAGE_BYTES = 8 * 1024 * 1024
-PAGE_ROWS = 10_000
+PAGE_BYTES = 16 * 1024 * 1024
+PAGE_ROWS = 20_000
 _FETCHED = 32
 """Rows that a cursor is asked for at once: messages may be large, and the size of the next is not known."""
 
@@ -39,7 +39,8 @@ class Fetching:
             self._raw: Any = self.connection.connection.dbapi_connection
             opened.callback(database.adapter.abandon_rows, self._raw)
             vendor = VENDORS.get(database.adapter.name)
-            for statement in (*([vendor.read_only] if vendor else ()), *first):
+            self._first = (*([vendor.read_only] if vendor else ()), *first)
+            for statement in self._first:
                 self.connection.exec_driver_sql(statement)
             self._open = opened.pop_all()
 
@@ -54,8 +55,14 @@ class Fetching:
         """
         with self.database.translated():
             adapter, dialect = self.database.adapter, self.connection.dialect
+            binary = _compiled(_in_binary(query, types), dialect)
+            batches = self._open.enter_context(
+                adapter.arrow_batches(self._raw, self._first, *binary, PAGE_BYTES)
+            )
+            if batches is not None:
+                return self._translated(_sliced_pages(batches))
             cursor = adapter.streaming_cursor(self._raw)
-            if copied := adapter.copied(cursor, *_compiled(_in_binary(query, types), dialect)):
+            if copied := adapter.copied(cursor, *binary):
                 return self._translated(_copied_pages(self._open.enter_context(copied), types))
             cursor.execute(*_compiled(query, dialect))
             return self._translated(_fetched_pages(cursor, types))
@@ -81,6 +88,12 @@ def _in_binary(query: Select[Any], types: Sequence[pa.DataType]) -> Select[Any]:
         for column, type_ in zip(answer.c, types, strict=True)
     ]
     return select(*columns)
+
+
+def _sliced_pages(batches: Iterable[pa.RecordBatch]) -> Iterator[Page]:
+    for batch in batches:
+        for start in range(0, len(batch), PAGE_ROWS):
+            yield batch.slice(start, PAGE_ROWS).columns
 
 
 _HEADER_SIZE = len(b"PGCOPY\n\xff\r\n\0") + 8

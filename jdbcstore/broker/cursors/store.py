@@ -70,6 +70,7 @@ class AllPages:
     """The pages of everything stored, of at most so many messages and about one MiB each.
 
     :param read: calls a blocking function in a thread
+    :param after: the position from which they start; None is the beginning
     """
 
     def __init__(
@@ -77,10 +78,11 @@ class AllPages:
         read: Callable[[Callable[[], Page]], Awaitable[Page]],
         recover: Callable[[int, Cursor | None], Page],
         most: int,
+        after: Cursor | None = None,
     ) -> None:
         self._read, self._recover, self._most = read, recover, most
         self._sizes = PageSize()
-        self._after: Cursor | None = None
+        self._after = after
         self._at_end = False
 
     def __aiter__(self) -> AllPages:
@@ -372,14 +374,15 @@ class StoreCursor:
         page.add_done_callback(lambda _: self._in_flight.end_reading())
 
     def _page_is_read(self, number: int, after: Cursor, future: asyncio.Future[Page]) -> None:
-        if self._closed or future.cancelled():
+        if future.cancelled():
+            return
+        error = future.exception()  # retrieved in any case, or asyncio logs it
+        if self._closed:
             return
         if number != self._reads:
-            future.exception()  # retrieved, or asyncio logs it
             self._on_ready()
             return
         meanwhile = self._take_meanwhile()
-        error = future.exception()
         if error is not None:
             self._try_again(error)
             return

@@ -11,6 +11,7 @@ import asyncio
 import ipaddress
 import json
 import logging
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, is_dataclass
 from typing import Any
@@ -39,6 +40,8 @@ from jdbcstore.errors import (
     StoreUnavailable,
     SubscriptionInUse,
     SubscriptionNotFound,
+    TransactionError,
+    TransactionNotFound,
 )
 from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.facts import facts_of
@@ -58,6 +61,8 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
     (DestinationNotFound, 404),
     (MessageNotFound, 404),
     (SubscriptionNotFound, 404),
+    (TransactionNotFound, 404),
+    (TransactionError, 400),
     (SubscriptionInUse, 409),
     (InvalidDestination, 400),
     (InvalidMessage, 400),
@@ -68,7 +73,10 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
     (StoreUnavailable, 503),
     (TimeoutError, 503),
 )
-_SORTS = ("name", "size", "enqueued", "dequeued", "dispatched", "in_flight", "consumers", "producers", "dead")
+_SORTS = (
+    *("name", "size", "enqueued", "dequeued", "dispatched", "in_flight", "consumers", "producers", "dead"),
+    "average_wait",
+)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _Answer = Callable[["_Call"], Awaitable[Any]]
@@ -109,11 +117,20 @@ class Guard:
             is_json = request.content_type == "application/json"
             if not is_json and CHANGE_HEADER not in request.headers:
                 raise _refusal(415, f"a change needs the content type application/json, or {CHANGE_HEADER}")
+        return (await self.identify(request, role))[0]
+
+    async def identify(self, request: web.Request, role: str) -> tuple[Actor, str]:
+        """The origin of a request, and its role, which includes ``role``; whether it comes from a page of
+        another site is not checked.
+
+        :raises web.HTTPException: it may not ask
+        """
         peer = request.remote or ""
         if not self._has_users:
             self._check_local(request, peer)
-            return Actor("", peer)
-        return Actor(await self._login(request, role), peer)
+            return Actor("", peer), MANAGE
+        name, own = await self._login(request, role)
+        return Actor(name, peer), own
 
     def _check_local(self, request: web.Request, peer: str) -> None:
         if not _is_loopback(peer) or any(name in request.headers for name in _FORWARDED):
@@ -125,7 +142,7 @@ class Guard:
         if host not in self._names and not _is_loopback(host):
             raise _refusal(403, "the Host header does not name this machine; ask 127.0.0.1 or localhost")
 
-    async def _login(self, request: web.Request, role: str) -> str:
+    async def _login(self, request: web.Request, role: str) -> tuple[str, str]:
         try:
             given = BasicAuth.decode(request.headers.get("Authorization", ""), encoding="utf-8")
         except ValueError:
@@ -136,7 +153,7 @@ class Guard:
             raise _unauthorized(str(error)) from None
         if user.role is None or ROLES.index(user.role) < ROLES.index(role):
             raise _refusal(403, f"this user needs the role {role}; set it with jdbcstore passwd --role")
-        return user.name
+        return user.name, user.role
 
 
 class Api:
@@ -148,7 +165,7 @@ class Api:
 
     def application(self) -> web.Application:
         """An application to be mounted under ``/api``."""
-        application = web.Application(middlewares=[_as_json], client_max_size=MAX_BODY)
+        application = web.Application(middlewares=[as_json], client_max_size=MAX_BODY)
         for method, path, role, answer in self._routes():
             application.router.add_route(method, path, self._handler(role, answer))
         return application
@@ -164,22 +181,34 @@ class Api:
             ("GET", "/subscriptions", VIEW, self._subscriptions),
             ("GET", "/transactions", VIEW, self._transactions),
             ("GET", "/lock", VIEW, self._lock),
+            ("GET", "/lock/history", VIEW, self._lock_history),
+            ("GET", "/journal", VIEW, self._journal),
             ("GET", "/store", VIEW, self._store),
             ("GET", f"{queue}/messages", BROWSE, self._messages),
             ("GET", f"{queue}/messages/{{id}}", BROWSE, self._message),
             ("POST", f"{queue}/messages", MANAGE, self._send_to_queue),
             ("POST", f"{topic}/messages", MANAGE, self._send_to_topic),
             ("POST", f"{queue}/purge", MANAGE, self._purge),
+            ("POST", f"{topic}/purge", MANAGE, self._purge_topic),
             ("POST", f"{queue}/remove", MANAGE, self._remove),
+            ("POST", f"{queue}/change", MANAGE, self._change),
+            ("POST", f"{queue}/consume", MANAGE, self._consume),
+            ("POST", "/consumed/{token}/acknowledge", MANAGE, self._acknowledge),
             ("POST", f"{queue}/move", MANAGE, self._move),
             ("POST", f"{queue}/copy", MANAGE, self._copy),
             ("POST", f"{queue}/retry", MANAGE, self._retry),
             ("POST", f"{queue}/pause", MANAGE, self._pause),
             ("POST", f"{queue}/resume", MANAGE, self._resume),
+            ("POST", f"{queue}/reset-counters", MANAGE, self._reset_queue),
+            ("POST", f"{topic}/reset-counters", MANAGE, self._reset_topic),
+            ("POST", "/reset-counters", MANAGE, self._reset),
             ("DELETE", queue, MANAGE, self._delete_queue),
             ("DELETE", topic, MANAGE, self._delete_topic),
             ("DELETE", "/connections/{id}", MANAGE, self._drop),
             ("DELETE", "/subscriptions/{client}/{name}", MANAGE, self._unsubscribe),
+            ("POST", "/subscriptions/{client}/{name}/purge", MANAGE, self._purge_subscription),
+            ("POST", "/transactions/{xid}/commit", MANAGE, self._commit),
+            ("POST", "/transactions/{xid}/roll-back", MANAGE, self._roll_back),
             ("POST", "/checkpoint", MANAGE, self._checkpoint),
             ("POST", "/hand-over", MANAGE, self._hand_over),
         ]
@@ -187,7 +216,7 @@ class Api:
     def _handler(self, role: str, answer: _Answer) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
             actor = await self._guard.admit(request, role)
-            values = await _body(request) if request.method == "POST" else dict(request.query)
+            values = await body_of(request) if request.method == "POST" else dict(request.query)
             fields = Fields(values)
             found = await answer(_Call(request, actor, fields))
             return web.json_response(found, dumps=_dumps)
@@ -207,6 +236,7 @@ class Api:
         descending = call.fields.one_of("order", ("asc", "desc")) == "desc"
         offset = call.fields.number("offset", least=0) or 0
         limit = call.fields.number("limit", least=1, most=_LARGEST_PAGE) or _PAGE
+        ages = call.fields.one_of("ages", ("true", "false")) == "true"
         call.fields.end()
         found = [
             view
@@ -214,7 +244,10 @@ class Api:
             if (kind is None or view.is_topic == (kind == "topic")) and search in view.name.lower()
         ]
         found.sort(key=lambda view: getattr(view, sort) or (0 if sort != "name" else ""), reverse=descending)
-        return {"total": len(found), "destinations": found[offset : offset + limit]}
+        page = found[offset : offset + limit]
+        if ages:
+            page = await self._management.with_ages(page)
+        return {"total": len(found), "destinations": page}
 
     async def _queue(self, call: _Call) -> Any:
         call.fields.end()
@@ -240,6 +273,14 @@ class Api:
     async def _lock(self, call: _Call) -> Any:
         call.fields.end()
         return self._management.lock()
+
+    async def _lock_history(self, call: _Call) -> Any:
+        call.fields.end()
+        return self._management.lock_history()
+
+    async def _journal(self, call: _Call) -> Any:
+        call.fields.end()
+        return await self._management.journal()
 
     async def _store(self, call: _Call) -> Any:
         call.fields.end()
@@ -269,8 +310,33 @@ class Api:
         return await self._management.send(call.actor, [message_of(call.fields, destination)])
 
     async def _purge(self, call: _Call) -> Any:
+        expired = call.fields.flag("expired") or False
         call.fields.end()
-        return await self._management.purge(call.actor, call.destination())
+        return await self._management.purge(call.actor, call.destination(), expired=expired)
+
+    async def _purge_topic(self, call: _Call) -> Any:
+        call.fields.end()
+        return await self._management.purge(call.actor, call.destination(DestinationKind.TOPIC))
+
+    async def _consume(self, call: _Call) -> Any:
+        choice = call.fields.choice()
+        call.fields.end()
+        token, messages = await self._management.consume(call.actor, call.destination(), choice)
+        return {"token": token, "messages": [_facts(message) for message in messages]}
+
+    async def _acknowledge(self, call: _Call) -> Any:
+        call.fields.end()
+        return await self._management.acknowledge(call.actor, call.request.match_info["token"])
+
+    async def _change(self, call: _Call) -> Any:
+        choice = call.fields.choice()
+        priority = call.fields.number("priority", least=0, most=9)
+        ttl_ms = call.fields.number("ttl_ms", least=0, most=1 << 53)
+        call.fields.end()
+        expiration_ms = ttl_ms and time.time_ns() // 1_000_000 + ttl_ms
+        return await self._management.change(
+            call.actor, call.destination(), choice, priority=priority, expiration_ms=expiration_ms
+        )
 
     async def _remove(self, call: _Call) -> Any:
         choice = call.fields.choice()
@@ -304,6 +370,21 @@ class Api:
         self._management.resume(call.actor, call.destination())
         return {}
 
+    async def _reset_queue(self, call: _Call) -> Any:
+        call.fields.end()
+        self._management.reset(call.actor, call.destination())
+        return {}
+
+    async def _reset_topic(self, call: _Call) -> Any:
+        call.fields.end()
+        self._management.reset(call.actor, call.destination(DestinationKind.TOPIC))
+        return {}
+
+    async def _reset(self, call: _Call) -> Any:
+        call.fields.end()
+        self._management.reset(call.actor)
+        return {}
+
     async def _delete_queue(self, call: _Call) -> Any:
         return await self._management.delete(call.actor, call.destination())
 
@@ -319,6 +400,22 @@ class Api:
         await self._management.destroy_subscription(call.actor, client, name)
         return {}
 
+    async def _purge_subscription(self, call: _Call) -> Any:
+        call.fields.end()
+        client, name = call.request.match_info["client"], call.request.match_info["name"]
+        return await self._management.purge_subscription(call.actor, client, name)
+
+    async def _commit(self, call: _Call) -> Any:
+        return await self._end_transaction(call, commit=True)
+
+    async def _roll_back(self, call: _Call) -> Any:
+        return await self._end_transaction(call, commit=False)
+
+    async def _end_transaction(self, call: _Call, *, commit: bool) -> Any:
+        call.fields.end()
+        await self._management.end_transaction(call.actor, call.request.match_info["xid"], commit=commit)
+        return {}
+
     async def _checkpoint(self, call: _Call) -> Any:
         call.fields.end()
         await self._management.checkpoint(call.actor)
@@ -331,15 +428,14 @@ class Api:
 
 
 @web.middleware
-async def _as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
+async def as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Answer every error as JSON, without what only the log may have."""
     try:
         response = await handler(request)
     except web.HTTPException as error:
         return _error(error.status, error.text or error.reason, error.headers)
     except StoreError as error:
-        status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
-        return _error(status, str(error))
+        return _error(status_of(error), str(error))
     except TimeoutError:
         return _error(503, "it took too long; try again later")
     except ValueError as error:  # of a name that no text can have, such as a lone surrogate
@@ -351,6 +447,11 @@ async def _as_json(request: web.Request, handler: Handler) -> web.StreamResponse
     response.headers["Cache-Control"] = "no-store"
     response.headers["X-Content-Type-Options"] = "nosniff"
     return response
+
+
+def status_of(error: StoreError) -> int:
+    """The status of an answer that reports an error."""
+    return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
 
 
 def _error(status: int, text: str, headers: Mapping[str, str] | None = None) -> web.Response:
@@ -368,7 +469,7 @@ def _unauthorized(text: str) -> web.HTTPException:
     return web.HTTPUnauthorized(text=text, headers=headers)
 
 
-async def _body(request: web.Request) -> Any:
+async def body_of(request: web.Request) -> Any:
     """The JSON object in a request; an empty body is an empty one.
 
     :raises NotARequest: it is something else

@@ -17,17 +17,29 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
+from operator import attrgetter
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
-from jdbcstore.abc import Checkpointed, Measured, Store
+from jdbcstore.abc import Checkpointed, Cursor, JournalState, Measured, Store
 from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.engine import Engine
 from jdbcstore.broker.management.audit import Actor, Audit
-from jdbcstore.broker.management.messages import Choice, addressed, browse, move
+from jdbcstore.broker.management.holds import Holds
+from jdbcstore.broker.management.messages import (
+    Choice,
+    MessagePage,
+    addressed,
+    browse,
+    change,
+    message_page,
+    move,
+)
 from jdbcstore.broker.management.views import (
     BrokerView,
     ConnectionView,
     DestinationView,
+    LockEvent,
     LockView,
     Outcome,
     StoreView,
@@ -42,23 +54,27 @@ from jdbcstore.broker.management.views import (
 )
 from jdbcstore.broker.memory import Entry
 from jdbcstore.broker.queues.browser import Browser
+from jdbcstore.broker.queues.dead_letters import dead_letter_queue
 from jdbcstore.broker.queues.queue import Queue
 from jdbcstore.broker.queues.selection import Act
 from jdbcstore.broker.topics.durable import Durable
 from jdbcstore.broker.topics.topic import Topic
 from jdbcstore.broker.transport.connection import ClientConnection
 from jdbcstore.broker.transport.connector import Connector
+from jdbcstore.config.policy import IndividualDeadLetterStrategy
 from jdbcstore.errors import (
     DestinationNotFound,
     InvalidDestination,
+    InvalidMessage,
     MessageNotFound,
     NotMaster,
     StoreClosed,
+    SubscriptionInUse,
     SubscriptionNotFound,
 )
 from jdbcstore.lockers.io_exceptions import GuardedStore
 from jdbcstore.message.destination import Destination
-from jdbcstore.message.ids import MessageId
+from jdbcstore.message.ids import MessageId, XATransactionId
 from jdbcstore.message.message import Message
 from jdbcstore.util.clock import Clock, SystemClock
 from jdbcstore.util.timings import Timings
@@ -95,6 +111,10 @@ class Managed(Protocol):
     def master(self) -> Served | None:
         """The broker, while it is the master."""
 
+    @property
+    def history(self) -> Iterable[LockEvent]:
+        """The last changes of the mastership, oldest first."""
+
     def obstacle(self) -> str | None:
         """Why it is not serving; None if it is."""
 
@@ -117,6 +137,9 @@ class Management:
     def __post_init__(self) -> None:
         self._audit = Audit(self._clock)
         self._began = self._clock.monotonic()
+        self._holds = Holds()
+        self._before: WeakKeyDictionary[Queue | Topic | Engine, Counters] = WeakKeyDictionary()
+        """The counters as they were when they were reset."""
 
     def _master(self) -> tuple[Served, Engine]:
         master = self._managed.master
@@ -129,11 +152,13 @@ class Management:
 
     # Views
 
-    def broker(self) -> BrokerView:
-        """The whole broker, also while it does not serve."""
+    def broker(self, *, monotonic: bool = False) -> BrokerView:
+        """The whole broker, also while it does not serve.
+
+        :param monotonic: as in :meth:`destinations`
+        """
         master = self._managed.master
         engine = None if master is None else master.engine
-        total = Counters()
         common: dict[str, Any] = {
             "version": _version(),
             "obstacle": self._managed.obstacle(),
@@ -141,13 +166,12 @@ class Management:
         }
         if master is None or engine is None:
             zeros: dict[str, Any] = dict.fromkeys(_NUMBERS, 0)
-            zeros |= values_of(total)
+            zeros |= values_of(Counters())
             return BrokerView(name="", addresses=(), **common, **zeros)
-        total.add(engine.ended)
-        topics = 0
-        for found in engine.destinations.values():
-            total.add(found.counters)
-            topics += isinstance(found, Topic)
+        total = _total(engine)
+        if not monotonic:
+            total = self._since_reset(engine, total)
+        topics = sum(isinstance(found, Topic) for found in engine.destinations.values())
         counters: dict[str, Any] = dict(values_of(total))
         memory, files = engine.resources.memory, engine.resources.files
         return BrokerView(
@@ -164,9 +188,12 @@ class Management:
             **counters,
         )
 
-    async def destinations(self, names: Iterable[Destination] | None = None) -> list[DestinationView]:
+    async def destinations(
+        self, names: Iterable[Destination] | None = None, *, monotonic: bool = False
+    ) -> list[DestinationView]:
         """The queues and topics that the broker knows, sorted by name; some of them if ``names`` is given.
 
+        :param monotonic: whether the counters are those that :meth:`reset` leaves alone
         :raises StoreError: the store cannot be read
         """
         master, engine = self._master()
@@ -176,11 +203,17 @@ class Management:
                 await engine.count(queue)
         in_flight = _in_flight(engine)
         producers = Counter(name for one in _clients(master) for name in one.sends_to)
-        return [
-            destination_view(found, in_flight[name], producers[name])
-            for name, found in sorted(engine.destinations.items(), key=lambda item: str(item[0]))
-            if names is None or name in chosen
+        views = [
+            destination_view(
+                found,
+                found.counters if monotonic else self._since_reset(found, found.counters),
+                in_flight[name],
+                producers[name],
+            )
+            for name in chosen
+            if (found := engine.destinations.get(name)) is not None
         ]
+        return sorted(views, key=attrgetter("name"))
 
     async def destination(self, name: Destination) -> DestinationView:
         """One queue or topic, with the age of its first message.
@@ -195,6 +228,10 @@ class Management:
         if not views:
             raise _missing(name)
         return replace(views[0], oldest_age=age)
+
+    def _since_reset(self, of: Queue | Topic | Engine, counters: Counters) -> Counters:
+        before = self._before.get(of)
+        return counters if before is None else counters.since(before)
 
     async def oldest_age(self, queue: Queue) -> float | None:
         """The age of the first message of a queue; None if there is none.
@@ -238,7 +275,12 @@ class Management:
         :raises StoreError: the store cannot be read
         """
         _, engine = self._master()
-        views = [(subscription_view(one), durable_of(one)) for one in engine.subscriptions]
+        numbers: Counter[str] = Counter()
+        views = []
+        for one in engine.subscriptions:
+            numbers[one.request.connection_id] += 1
+            view = subscription_view(one, numbers[one.request.connection_id])
+            views.append((view, durable_of(one)))
         views += [(offline_view(one), one) for one in engine.durables if not one.is_in_use]
         if not pending:
             return [view for view, _ in views]
@@ -249,18 +291,17 @@ class Management:
         return [view if one is None else replace(view, pending=counted[one.key]) for view, one in views]
 
     async def transactions(self) -> list[TransactionView]:
-        """The XA transactions in doubt that are stored.
+        """The XA transactions in doubt.
 
         :raises StoreError: the store cannot be read
         """
         _, engine = self._master()
-        return [
-            TransactionView(
-                xid=str(one.xid),
-                writes=tuple((str(each.destination), each.added, each.acknowledged) for each in one.writes),
-            )
+        found = {
+            one.xid: tuple((str(each.destination), each.added, each.acknowledged) for each in one.writes)
             for one in await engine.run(engine.store.xa.recover)
-        ]
+        }
+        xids = await engine.prepared()
+        return [TransactionView(xid=str(xid), writes=found.get(xid, ())) for xid in xids]
 
     def lock(self) -> LockView:
         """The mastership, also while the broker does not serve."""
@@ -272,6 +313,19 @@ class Management:
         lost = fence.lost
         epoch: int | None = getattr(fence, "epoch", None)
         return LockView(is_held=lost is None, epoch=epoch, lost=None if lost is None else str(lost))
+
+    def lock_history(self) -> list[LockEvent]:
+        """The last changes of the mastership as this process has seen them, oldest first."""
+        return list(self._managed.history)
+
+    async def journal(self) -> JournalState | None:
+        """The journal in front of the store; None if there is none.
+
+        :raises StoreError: its folder cannot be read
+        """
+        _, engine = self._master()
+        store = engine.store
+        return await engine.run(store.journal_state) if isinstance(store, Checkpointed) else None
 
     async def store(self) -> StoreView:
         """The store, and its journal if there is one.
@@ -313,6 +367,31 @@ class Management:
             for view, first in zip(views, firsts, strict=True)
         ]
 
+    def dead_letter_queues(self) -> list[Destination]:
+        """The queues that dead letters go to by the policies of the destinations in memory, sorted."""
+        _, engine = self._master()
+        places: set[Destination] = set()
+        seen: set[int] = set()
+        for name, found in engine.destinations.items():
+            strategy = found.policy.dead_letter_strategy
+            if not isinstance(strategy, IndividualDeadLetterStrategy):  # the same for all
+                if id(strategy) in seen:
+                    continue
+                seen.add(id(strategy))
+            place = dead_letter_queue(strategy, name)
+            if place is not None:
+                places.add(place)
+        found_queues = [place for place in places if isinstance(engine.destinations.get(place), Queue)]
+        return sorted(found_queues, key=str)
+
+    def tallies(self) -> dict[Destination, tuple[int, Counters]]:
+        """The size of each destination, 0 if it is not known, and its counters; the store is not asked."""
+        _, engine = self._master()
+        return {
+            name: ((found.size or 0) if isinstance(found, Queue) else 0, found.counters)
+            for name, found in engine.destinations.items()
+        }
+
     def timings(self) -> dict[str, Timings]:
         """The counters of the store's work, as :class:`~jdbcstore.abc.Measured` has them; none if there are
         none."""
@@ -336,6 +415,22 @@ class Management:
         choice = choice or Choice()
         most = min(limit, MAX_BROWSED, choice.limit or MAX_BROWSED)
         return [one async for one in browse(engine, _queue(engine, queue), choice, most)]
+
+    async def page(
+        self, queue: Destination, choice: Choice, *, after: Cursor | None = None, limit: int = 50
+    ) -> MessagePage:
+        """Messages of a queue after a position, found by their sequence: as fast anywhere in a long queue.
+
+        :raises DestinationNotFound: it does not exist
+        :raises InvalidDestination: it is a topic
+        :raises InvalidSelector: the selector is invalid
+        :raises ValueError: the position is of another kind of queue
+        :raises StoreError: the store cannot be read
+        """
+        _, engine = self._master()
+        found = _queue(engine, queue)
+        transient = found.transient_messages
+        return await message_page(engine.run, found.store, transient, choice.wanted(), after, limit)
 
     async def message(self, queue: Destination, message_id: str) -> Message:
         """One message of a queue.
@@ -365,9 +460,49 @@ class Management:
             line["count"] = len(messages)
         return Outcome(count=len(messages))
 
-    async def purge(self, actor: Actor, queue: Destination) -> Outcome:
-        """Remove all messages of a queue, as :meth:`remove`."""
-        return await self.remove(actor, queue, Choice(), name="purge")
+    async def purge(self, actor: Actor, destination: Destination, *, expired: bool = False) -> Outcome:
+        """Remove all messages of a queue, as :meth:`remove`; of a topic, those of its durable subscriptions.
+
+        Subscriptions that have a consumer are left alone; their messages are counted in ``left``.
+
+        :param expired: whether to remove only those of a queue that have expired
+        :raises DestinationNotFound: it does not exist
+        :raises InvalidDestination: it is a topic, and ``expired``
+        :raises StoreError: some of them could not be removed, which stay
+        """
+        if not destination.is_topic:
+            return await self.remove(actor, destination, Choice(expired=expired), name="purge")
+        _, engine = self._master()
+        _existing(engine, destination)
+        if expired:
+            raise InvalidDestination(
+                f"{destination} is a topic; only queues are searched for expired messages"
+            )
+        count = left = 0
+        with self._audit.operation(actor, "purge", destination=str(destination)) as line:
+            for durable in [one for one in engine.durables if destination in one.topics]:
+                try:
+                    count += await engine.purge_subscription(*durable.key, destination)
+                except SubscriptionInUse:
+                    left += await engine.run(partial(_pending, engine.store, durable, [destination]))
+                except SubscriptionNotFound:
+                    continue
+            line["count"] = count
+        return Outcome(count=count, left=left)
+
+    async def purge_subscription(self, actor: Actor, client_id: str, name: str) -> Outcome:
+        """Remove what is pending for a durable subscription that has no consumer.
+
+        :raises SubscriptionInUse: it has a consumer
+        :raises SubscriptionNotFound: it does not exist
+        :raises StoreError: some of it could not be removed
+        """
+        _, engine = self._master()
+        with self._audit.operation(
+            actor, "purge_subscription", client_id=client_id, subscription=name
+        ) as line:
+            line["count"] = count = await engine.purge_subscription(client_id, name)
+        return Outcome(count=count)
 
     async def remove(
         self, actor: Actor, queue: Destination, choice: Choice, *, name: str = "remove"
@@ -437,6 +572,86 @@ class Management:
             line["count"] = count = count + len(batch)
         return Outcome(count=count)
 
+    async def change(
+        self,
+        actor: Actor,
+        queue: Destination,
+        choice: Choice,
+        *,
+        priority: int | None = None,
+        expiration_ms: int | None = None,
+    ) -> Outcome:
+        """Replace messages by new ones with another priority or expiration, last in their queue.
+
+        Each is replaced in one transaction, and gets a new message id.
+
+        :param expiration_ms: epoch milliseconds; 0 is never
+        :raises DestinationNotFound: the queue does not exist
+        :raises InvalidDestination: it is a topic
+        :raises InvalidMessage: nothing is to be changed, or the priority is none
+        :raises InvalidSelector: the selector is invalid
+        :raises StoreError: some of them could not be replaced, which stay
+        """
+        _, engine = self._master()
+        source = _queue(engine, queue)
+        if priority is None and expiration_ms is None:
+            raise InvalidMessage("nothing is to be changed; give a priority or an expiration")
+        if priority is not None and not 0 <= priority <= 9:
+            raise InvalidMessage(f"{priority} is not a priority; use one from 0 to 9")
+        with self._operation(actor, "change", queue, choice) as line:
+            line |= {"priority": priority, "expiration_ms": expiration_ms}
+            act = partial(change, engine, source, priority=priority, expiration_ms=expiration_ms)
+            line["count"] = count = await self._take(engine, source, choice, act)
+        return Outcome(count=count, left=_in_flight(engine)[queue])
+
+    async def consume(
+        self, actor: Actor, queue: Destination, choice: Choice
+    ) -> tuple[str | None, list[Message]]:
+        """Take the first messages of a queue that no consumer has, without those that have expired.
+
+        They are delivered again unless :meth:`acknowledge` is called with the token within a minute. There is
+        no token without messages.
+
+        :raises DestinationFull: too many messages are held like this
+        :raises DestinationNotFound: the queue does not exist
+        :raises InvalidDestination: it is a topic
+        :raises InvalidSelector: the selector is invalid
+        :raises StoreError: the store cannot be read
+        """
+        _, engine = self._master()
+        source = _queue(engine, queue)
+        self._holds.check_room()
+        wanted, now_ms, taken = choice.wanted(), self._clock.now_ms(), list[Entry]()
+
+        def chosen(message: Message) -> bool:
+            return not 0 < message.expiration_ms <= now_ms and wanted(message)
+
+        def keep(entries: Sequence[Entry]) -> Future[None]:
+            taken.extend(entries)
+            done: Future[None] = asyncio.get_running_loop().create_future()
+            done.set_result(None)
+            return done
+
+        with self._operation(actor, "consume", queue, choice) as line:
+            ids = None if choice.ids is None else [MessageId.parse(one) for one in choice.ids]
+            most = min(choice.limit or MAX_BROWSED, MAX_BROWSED)
+            line["count"] = await source.take(chosen, keep, most=most, ids=ids)
+        token = self._holds.hold(engine, source, taken) if taken else None
+        return token, [entry.message for entry in taken]
+
+    async def acknowledge(self, actor: Actor, token: str) -> Outcome:
+        """Remove messages that :meth:`consume` has returned.
+
+        :raises MessageNotFound: they were given back meanwhile
+        :raises StoreError: they could not be removed
+        """
+        self._master()
+        with self._audit.operation(actor, "acknowledge") as line:
+            source, count, done = self._holds.acknowledge(token)
+            await done
+            line |= {"destination": str(source.destination), "count": count}
+        return Outcome(count=count)
+
     async def _take(
         self, engine: Engine, source: Queue, choice: Choice, act: Act, *, dead: bool = False
     ) -> int:
@@ -491,6 +706,17 @@ class Management:
                 engine.paused.discard(queue)
                 found.resume()
 
+    async def create(self, actor: Actor, destination: Destination) -> None:
+        """Have a queue or topic exist, which is forgotten again if it stays empty and unused.
+
+        :raises InvalidDestination: it cannot be a name of one destination
+        """
+        _, engine = self._master()
+        if destination.is_composite:
+            raise InvalidDestination(f"{destination} names several destinations; create each")
+        with self._audit.operation(actor, "create", destination=str(destination)):
+            engine.destination(destination)
+
     async def delete(self, actor: Actor, destination: Destination) -> Outcome:
         """Remove the messages of a queue and forget it, or a topic with its durable subscriptions.
 
@@ -512,6 +738,36 @@ class Management:
         return Outcome(count=count)
 
     # The rest
+
+    async def end_transaction(self, actor: Actor, xid: str, *, commit: bool) -> None:
+        """Commit an XA transaction in doubt, or roll it back, instead of its transaction manager.
+
+        :raises TransactionError: this is not an XID
+        :raises TransactionNotFound: it is not prepared
+        :raises StoreError: it could not be ended, and stays in doubt
+        """
+        _, engine = self._master()
+        with self._audit.operation(actor, "commit" if commit else "roll_back", xid=xid):
+            branch = XATransactionId.parse(xid)
+            await (engine.commit_prepared(branch) if commit else engine.rollback_prepared(branch))
+
+    def reset(self, actor: Actor, destination: Destination | None = None) -> None:
+        """Have the counters of views begin at 0 again: those of a queue or topic, or of everything.
+
+        Metrics go on, because Prometheus computes with differences.
+
+        :raises DestinationNotFound: it does not exist
+        """
+        _, engine = self._master()
+        name = None if destination is None else str(destination)
+        with self._audit.operation(actor, "reset_counters", destination=name):
+            if destination is not None:
+                found = _existing(engine, destination)
+                self._before[found] = found.counters.since(Counters())
+                return
+            self._before[engine] = _total(engine)
+            for found in engine.destinations.values():
+                self._before[found] = found.counters.since(Counters())
 
     def drop_connection(self, actor: Actor, connection_id: str) -> None:
         """Close a client's connection; its unacknowledged messages are delivered again.
@@ -555,6 +811,13 @@ class Management:
         self._master()
         with self._audit.operation(actor, "hand_over"):
             self._managed.hand_over()
+
+
+def _total(engine: Engine) -> Counters:
+    total = engine.ended.since(Counters())
+    for found in engine.destinations.values():
+        total.add(found.counters)
+    return total
 
 
 def _version() -> str:
@@ -601,10 +864,10 @@ def _in_flight(engine: Engine) -> Counter[Destination]:
     )
 
 
-def _pending(store: Store, durable: Durable) -> int:
+def _pending(store: Store, durable: Durable, topics: Sequence[Destination] | None = None) -> int:
     """In a thread."""
     count = 0
-    for topic in [*durable.topics]:
+    for topic in topics or [*durable.topics]:
         with contextlib.suppress(SubscriptionNotFound):
             count += store.topic(topic).subscription(*durable.key).message_count()
     return count

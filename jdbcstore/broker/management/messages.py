@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
+import time
 from asyncio import Future
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from jdbcstore.abc import Transaction
+from jdbcstore.abc import Cursor, MessageStore, Page, Transaction
 from jdbcstore.broker.cursors.store import AllPages
 from jdbcstore.broker.engine import Engine
-from jdbcstore.broker.memory import Entry
+from jdbcstore.broker.memory import Entry, size_of
 from jdbcstore.broker.queues.dead_letters import renamed, restored
 from jdbcstore.broker.queues.moves import Staged
 from jdbcstore.broker.queues.queue import Queue
@@ -25,7 +26,13 @@ from jdbcstore.message.selector import Selector
 
 log = logging.getLogger(__name__)
 
+Run = Callable[[Callable[[], Page]], Awaitable[Page]]
+
 _BATCH = 200
+_MOST_SEEN = 5000
+"""Messages that are read for one page."""
+_MOST_BYTES = 4 * 1024 * 1024
+"""Their size, about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +45,8 @@ class Choice:
     """Only those that match this JMS selector."""
     limit: int | None = None
     """At most so many, the first ones."""
+    expired: bool = False
+    """Only those whose expiration has passed."""
 
     def wanted(self) -> Callable[[Message], bool]:
         """Whether a message is one of them, but for the limit.
@@ -50,6 +59,8 @@ class Choice:
             tests.append(lambda message: str(message.message_id) in ids)
         if self.selector:
             tests.append(partial(matches, Selector(self.selector)))
+        if self.expired:
+            tests.append(lambda message: 0 < message.expiration_ms < time.time_ns() // 1_000_000)
         if len(tests) == 1:
             return tests[0]
         return lambda message: all(test(message) for test in tests)
@@ -79,6 +90,64 @@ async def browse(engine: Engine, queue: Queue, choice: Choice, most: int | None)
                 yield message
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessagePage:
+    """Consecutive messages of a queue that were wanted, about as many as were asked for."""
+
+    messages: tuple[Message, ...]
+    seen: int
+    """Messages that were read for that."""
+    damaged: tuple[CorruptMessage, ...]
+    """An error for each that cannot be decoded."""
+    next: Cursor | None
+    """The position after which there may be more; None at the end."""
+    transient: int
+    """At the end: messages in memory that are wanted, too, and are beyond this page."""
+
+
+async def message_page(
+    run: Run,
+    store: MessageStore | None,
+    transient: Callable[[], Sequence[Message]],
+    wanted: Callable[[Message], bool],
+    after: Cursor | None,
+    most: int,
+) -> MessagePage:
+    """Read messages after a position, until there are enough or many were read: the transient ones last.
+
+    :param run: calls a function in a thread
+    :raises ValueError: the position is of another kind of queue
+    :raises StoreError: the store cannot be read
+    """
+    if after is not None and store is not None and len(after.positions) != (10 if store.prioritized else 1):
+        raise ValueError("the position is of another kind of queue; begin at its first message")
+    found: list[Message] = []
+    damaged: list[CorruptMessage] = []
+    seen = size = 0
+    if store is not None:
+        async for page in AllPages(run, store.recover, most, after):
+            seen += len(page)
+            damaged += page.corrupt
+            for message in page:
+                try:
+                    chosen = wanted(message)
+                except CorruptMessage as error:
+                    damaged.append(error)
+                    continue
+                if chosen:
+                    found.append(message)
+                    size += size_of(message)
+            if not page.at_end and (len(found) >= most or seen >= _MOST_SEEN or size >= _MOST_BYTES):
+                return MessagePage(
+                    messages=(*found,), seen=seen, damaged=(*damaged,), next=page.cursor, transient=0
+                )
+    rest = [message for message in transient() if wanted(message)]
+    found += rest[:most]
+    return MessagePage(
+        messages=(*found,), seen=seen, damaged=(*damaged,), next=None, transient=max(len(rest) - most, 0)
+    )
+
+
 async def _one_page(messages: Sequence[Message]) -> AsyncIterator[Sequence[Message]]:
     yield messages
 
@@ -104,13 +173,39 @@ def addressed(engine: Engine, message: Message, to: Destination) -> Message:
 
 def move(engine: Engine, source: Queue, to: Destination | None, entries: Sequence[Entry]) -> Future[None]:
     """Move entries; those whose messages are damaged go back."""
+    return _replace(engine, source, entries, lambda message: _moved(engine, message, to))
+
+
+def change(
+    engine: Engine, source: Queue, entries: Sequence[Entry], priority: int | None, expiration_ms: int | None
+) -> Future[None]:
+    """Replace entries by new messages, last in their queue, which differ in these headers.
+
+    None leaves a header as it is; those whose messages are damaged go back.
+    """
+
+    def changed(message: Message) -> list[Message]:
+        new = message.replace(sequence=None, message_id=None, redelivery_counter=0)
+        if priority is not None:
+            new = new.replace(priority=priority)
+        return [new if expiration_ms is None else new.replace(expiration_ms=expiration_ms)]
+
+    return _replace(engine, source, entries, changed)
+
+
+def _replace(
+    engine: Engine,
+    source: Queue,
+    entries: Sequence[Entry],
+    replaced: Callable[[Message], Sequence[Message]],
+) -> Future[None]:
     damaged: list[Entry] = []
 
     def stage(written: Transaction) -> tuple[Sequence[Entry], Staged]:
         staged: Staged = []
         for entry in entries:
             try:
-                messages = _moved(engine, entry.message, to)
+                messages = replaced(entry.message)
             except CorruptMessage as error:
                 log.error("a message cannot be moved and stays where it is: %s", error)
                 damaged.append(entry)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -79,13 +80,13 @@ class Metrics:
     async def page(self) -> bytes:
         """All metrics in the text format."""
         management = self._management
-        broker = management.broker()
+        broker = management.broker(monotonic=True)
         named: Sequence[DestinationView] = ()
         other: _Other | None = None
         pending = (0, 0)
         if broker.obstacle is None:
             try:
-                named, other = self._labelled.split(await management.destinations())
+                named, other = self._labelled.split(await management.destinations(monotonic=True))
                 named = await management.with_ages(named)
                 pending = management.pending()
             except StoreError:  # it has stopped serving meanwhile
@@ -98,7 +99,7 @@ class Metrics:
         ]
         registry = CollectorRegistry(auto_describe=False)
         registry.register(_Given(families))
-        return generate_latest(registry)
+        return await asyncio.to_thread(generate_latest, registry)  # clients need not wait for the text
 
 
 @dataclass(eq=False)

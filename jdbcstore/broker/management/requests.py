@@ -98,7 +98,7 @@ class Fields:
         return Destination.named(value)
 
     def choice(self) -> Choice:
-        """The messages that an operation is for: ``ids``, ``selector`` and ``limit``.
+        """The messages that an operation is for: ``ids``, ``selector``, ``limit`` and ``expired``.
 
         :raises NotARequest: one of them is something else
         """
@@ -112,6 +112,7 @@ class Fields:
             ids=None if ids is None else tuple(ids),
             selector=self.text("selector"),
             limit=self.number("limit", least=1),
+            expired=self.flag("expired") or False,
         )
 
 
@@ -138,6 +139,7 @@ def message_of(fields: Fields, destination: Destination) -> Message:
         destination=destination,
         properties=properties,
         timestamp_ms=now_ms,
+        broker_in_time_ms=now_ms,
         expiration_ms=0 if ttl_ms is None else now_ms + ttl_ms,
         priority=4 if priority is None else priority,
         persistent=True if persistent is None else persistent,

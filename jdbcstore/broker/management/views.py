@@ -75,8 +75,10 @@ class DestinationView:
     """Connections that have sent to it."""
     memory_used: int
     is_paused: bool
+    average_wait: float | None
+    """Seconds from the time when a message was sent to its delivery, on average; None without a delivery."""
     oldest_age: float | None = None
-    """The age of the first message of a queue; None if there is none, and in lists."""
+    """The age of the first message of a queue; None if there is none, and in lists unless they ask for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +129,8 @@ class SubscriptionView:
     dispatched: int
     pending: int | None = None
     """Messages of a durable subscription that are not acknowledged; None for others, and in lists."""
+    consumer_id: str | None = None
+    """The consumer's own id, if its client names it, or its number in the connection."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +151,19 @@ class LockView:
     """The number of this mastership; None without a locker."""
     lost: str | None
     """Why it was lost."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockEvent:
+    """A change of the mastership at ``time_ms``, as this process has seen it."""
+
+    time_ms: int
+    event: str
+    """``waiting`` for the lock, ``master``, ``lost``, ``handed_over``."""
+    epoch: int | None
+    """The number of the mastership that began or ended, if it is known."""
+    detail: str | None
+    """Who had the lock, or why it was lost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,14 +210,20 @@ class Outcome:
     """Messages of a queue that were left because a consumer or a transaction has them."""
 
 
+_SHOWN = ("enqueued", "dequeued", "dispatched", "expired", "dead")
+
+
 def values_of(counters: Counters) -> dict[str, int]:
     """The counters as fields of a view."""
-    return {name: getattr(counters, name) for name in Counters.__slots__}
+    return {name: getattr(counters, name) for name in _SHOWN}
 
 
-def destination_view(found: Queue | Topic, in_flight: int, producers: int) -> DestinationView:
-    """A queue or a topic as it is now."""
+def destination_view(
+    found: Queue | Topic, counters: Counters, in_flight: int, producers: int
+) -> DestinationView:
+    """A queue or a topic as it is now, with these counters."""
     queue = found if isinstance(found, Queue) else None
+    average_wait = counters.waited_ms / counters.dispatched / 1000 if counters.dispatched else None
     return DestinationView(
         name=str(found.destination),
         is_topic=queue is None,
@@ -210,7 +233,8 @@ def destination_view(found: Queue | Topic, in_flight: int, producers: int) -> De
         producers=producers,
         memory_used=found.memory.used,
         is_paused=queue is not None and queue.is_paused,
-        **values_of(found.counters),
+        average_wait=average_wait,
+        **values_of(counters),
     )
 
 
@@ -219,15 +243,17 @@ def durable_of(subscription: BaseSubscription) -> Durable | None:
     return subscription.durable if isinstance(subscription, DurableSubscriber) else None
 
 
-def subscription_view(one: BaseSubscription) -> SubscriptionView:
-    """A consumer as it is now."""
+def subscription_view(one: BaseSubscription, number: int) -> SubscriptionView:
+    """A consumer as it is now, with its number in its connection."""
     request = one.request
+    consumer_id = f"{request.connection_id}:{number}" if request.consumer_id is None else request.consumer_id
     return SubscriptionView(
         destination=str(request.destination),
         connection_id=request.connection_id,
         client_id=request.client_id,
         name=request.subscription_name,
         selector=request.selector,
+        consumer_id=str(consumer_id),
         is_active=True,
         is_browser=request.browser,
         prefetch=one.prefetch,
@@ -245,6 +271,7 @@ def offline_view(durable: Durable) -> SubscriptionView:
         client_id=client_id,
         name=name,
         selector=durable.selector,
+        consumer_id=None,
         is_active=False,
         is_browser=False,
         prefetch=0,

@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from asyncio import Task
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.typedefs import Handler
 
 from jdbcstore.config.broker import Address
 
+log = logging.getLogger(__name__)
+
+
+def _is_defect(record: logging.LogRecord) -> bool:
+    """Whether an error is one of the server: a request that is not HTTP could fill the log, with secrets."""
+    return record.exc_info is None or not isinstance(record.exc_info[1], HttpProcessingError)
+
+
+log.addFilter(_is_defect)
+
+_CONSOLE = "/console"
 Obstacle = Callable[[], str | None]
 """Why the broker is not serving; None if it is."""
+MAX_CONNECTIONS = 500
+"""Connections of clients; those beyond it that are idle for the longest time are closed."""
+_IDLE_TIMEOUT = 30.0
 
 
 class HealthServer:
@@ -18,11 +38,23 @@ class HealthServer:
     A slave is alive and not ready: a load balancer finds the master, and no supervisor restarts the slave.
 
     :param parts: further applications, by the paths that they are mounted under
+    :param idle_timeout: the seconds in which a request has to arrive on a connection, up to its body
     """
 
     def __init__(
-        self, address: Address, obstacle: Obstacle, parts: Mapping[str, web.Application] | None = None
+        self,
+        address: Address,
+        obstacle: Obstacle,
+        parts: Mapping[str, web.Application] | None = None,
+        *,
+        idle_timeout: float = _IDLE_TIMEOUT,
     ) -> None:
+        self._idle_timeout = idle_timeout
+        self._idle_since: dict[object, float] = {}
+        """The connections, as of the last look at all of them."""
+        self._busy: set[object] = set()
+        """The connections whose request is being answered."""
+        self._sweeping: Task[None] | None = None
         self._address = address
         self._obstacle = obstacle
         self._parts = parts or {}
@@ -33,12 +65,14 @@ class HealthServer:
 
         :raises OSError: the address cannot be listened at
         """
-        application = web.Application()
+        application = web.Application(middlewares=[self._tracked])
         application.router.add_get("/live", _live)
         application.router.add_get("/ready", self._ready)
+        if _CONSOLE in self._parts:
+            application.router.add_get("/", _to_console)
         for path, part in self._parts.items():
             application.add_subapp(path, part)
-        runner = web.AppRunner(application, access_log=None, handle_signals=False)
+        runner = web.AppRunner(application, access_log=None, handle_signals=False, logger=log)
         await runner.setup()
         site = web.TCPSite(runner, self._address.host, self._address.port)
         try:
@@ -47,9 +81,39 @@ class HealthServer:
             await runner.cleanup()
             raise
         self._runner = runner
+        self._sweeping = asyncio.create_task(self._sweep())
         return Address(*runner.addresses[0][:2])
 
+    @web.middleware
+    async def _tracked(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        self._busy.add(request.protocol)
+        try:
+            return await handler(request)
+        finally:
+            self._busy.discard(request.protocol)
+            self._idle_since[request.protocol] = asyncio.get_running_loop().time()
+
+    async def _sweep(self) -> None:
+        """Close the connections of clients that begin a request and do not end it, or send nothing."""
+        while True:
+            await asyncio.sleep(self._idle_timeout / 3)
+            server = None if self._runner is None else self._runner.server
+            if not isinstance(server, web.Server):
+                continue
+            now = asyncio.get_running_loop().time()
+            self._idle_since = {one: self._idle_since.get(one, now) for one in server.connections}
+            idle = [one for one in server.connections if one not in self._busy]
+            idle.sort(key=self._idle_since.__getitem__)
+            excess = len(server.connections) - MAX_CONNECTIONS
+            for number, one in enumerate(idle):
+                if number < excess or now - self._idle_since[one] > self._idle_timeout:
+                    one.force_close()
+
     async def stop(self) -> None:
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._sweeping
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
@@ -59,6 +123,10 @@ class HealthServer:
         if obstacle is None:
             return web.Response(text="ready\n")
         return web.Response(status=503, text=f"{obstacle}\n")
+
+
+async def _to_console(_request: web.Request) -> web.Response:
+    raise web.HTTPFound(_CONSOLE)
 
 
 async def _live(_request: web.Request) -> web.Response:

@@ -7,22 +7,27 @@ import logging
 import os
 import socket
 from asyncio import Event, Task
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from jdbcstore.abc import Announcing, Store
 from jdbcstore.broker.management.management import Management
+from jdbcstore.broker.management.views import LockEvent
 from jdbcstore.broker.process.master import MasterBroker
 from jdbcstore.broker.process.slave import Opening, Recovering, SlaveConnectors
 from jdbcstore.broker.security import Security, make_security
 from jdbcstore.config import Configuration
 from jdbcstore.config.broker import Address
 from jdbcstore.errors import ConfigurationError, LockLost, NotMaster, StoreClosed, StoreError
+from jdbcstore.lockers.io_exceptions import GuardedStore
 from jdbcstore.util.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
+    from jdbcstore.broker.console.source import SchemaView
     from jdbcstore.broker.process.health import HealthServer
 
 log = logging.getLogger(__name__)
@@ -35,6 +40,8 @@ _EVERY = ("0.0.0.0", "::")  # noqa: S104 - it listens there
 _EXIT = 1
 _HAND_OVER = 15.0
 """Seconds in which another broker may take the lock that was handed over: slaves look every few seconds."""
+_HISTORY = 100
+"""Changes of the mastership that are remembered."""
 _CLOSE_TIMEOUT = 30.0
 """Seconds for the store to close; no client has been promised what is still pending then."""
 
@@ -45,7 +52,7 @@ class BrokerHost:
     As a context manager it is entered once the broker serves, however long it is a slave before, and left
     once its store is closed and the lock released. The locker is the configuration's: without one, nothing
     prevents a second broker. ``on_waiting`` and ``on_ready`` are called on the loop, each time it begins to
-    wait for the lock or to serve.
+    wait for the lock or to serve. ``schema`` looks at the schema of the database, in a thread.
     """
 
     def __init__(
@@ -56,6 +63,7 @@ class BrokerHost:
         on_waiting: Callable[[NotMaster], None] | None = None,
         on_ready: Callable[[Addresses], None] | None = None,
         recovering: Recovering = nullcontext,
+        schema: Callable[[], SchemaView] | None = None,
     ) -> None:
         if not configuration.broker.persistent:
             source = replace(configuration.data_source, url="memory:")
@@ -67,6 +75,7 @@ class BrokerHost:
         self._on_waiting = on_waiting
         self._on_ready = on_ready
         self._recovering = recovering
+        self._schema = schema
         self._security: Security
         self._health: HealthServer | None = None
         self._health_address: Address | None = None
@@ -79,6 +88,17 @@ class BrokerHost:
         self._task: Task[None] | None = None
         self._changed = Event()
         self._failure: BaseException | None = None
+        self.history: deque[LockEvent] = deque(maxlen=_HISTORY)
+        """The last changes of the mastership, oldest first."""
+
+    def _remember(self, event: str, store: Store | None = None, detail: object = None) -> None:
+        fence = store.fence if isinstance(store, GuardedStore) else None
+        now_ms = (self._clock or SystemClock()).now_ms()
+        epoch: int | None = getattr(fence, "epoch", None)
+        text = None if detail is None else str(detail)
+        last = self.history[-1] if self.history else None
+        if last is None or (last.event, last.detail) != (event, text) or event != "waiting":
+            self.history.append(LockEvent(time_ms=now_ms, event=event, epoch=epoch, detail=text))
 
     @property
     def addresses(self) -> Addresses:
@@ -102,6 +122,7 @@ class BrokerHost:
         """
         if self._master is not None and self._configuration.locker is not None:
             self._handing_over = True
+            self._remember("handed_over", self._master.store)
             self._master.end()
 
     def obstacle(self) -> str | None:
@@ -124,19 +145,35 @@ class BrokerHost:
         self._warn()
         if broker.health is not None:
             try:
+                from jdbcstore.broker.console.pages import Console
+                from jdbcstore.broker.management.admin import AdminPages
                 from jdbcstore.broker.management.http import Api, Guard
+                from jdbcstore.broker.management.jolokia import Jolokia
                 from jdbcstore.broker.management.metrics import Metrics
                 from jdbcstore.broker.process.health import HealthServer
             except ImportError as error:
                 raise ConfigurationError(
-                    "HTTP needs aiohttp and prometheus_client; run: pip install 'jdbcstore[broker]'",
+                    "HTTP needs aiohttp, jinja2 and prometheus_client; run: pip install 'jdbcstore[broker]'",
                     option="health",
                 ) from error
             address = Address.parse(broker.health, "health")
             management = Management(self, self._clock or SystemClock())
             guard = Guard(self._security, address.host)
+            folders = _folders(self._configuration)
+            console = Console(
+                management,
+                guard,
+                management=management,
+                schema=self._schema,
+                folders=folders,
+                clock=self._clock,
+            )
+            name = self._configuration.broker_name
             parts = {
+                "/api/jolokia": Jolokia(management, guard, name).application(),
+                "/admin/xml": AdminPages(management, guard).application(),
                 "/api": Api(management, guard).application(),
+                "/console": console.application(),
                 "/metrics": Metrics(management, guard, broker.metrics_destinations).application(),
             }
             self._health = HealthServer(address, self.obstacle, parts)
@@ -246,6 +283,7 @@ class BrokerHost:
         try:
             if self._stopping:
                 return None
+            self._remember("master", store)
             # A broker that has been a slave waits for a database that does not answer.
             await (master.resume() if patient else master.start())
             if master.obstacle is None:
@@ -256,6 +294,7 @@ class BrokerHost:
                 raise error
             return None
         except LockLost as error:
+            self._remember("lost", store, error)
             return error
         finally:
             self._changed.set()
@@ -301,6 +340,7 @@ class BrokerHost:
 
     async def _wait_as_slave(self, error: NotMaster) -> None:
         log.info("waiting for the lock: %s", error)
+        self._remember("waiting", detail=error)
         if self._configuration.broker.answer_as_slave:
             self._refusing = SlaveConnectors(self._configuration.broker)
             await self._refusing.start()
@@ -311,6 +351,15 @@ class BrokerHost:
         log.info("serving at %s", ", ".join(f"{scheme}://{where}" for scheme, where in self.addresses))
         if self._on_ready is not None:
             self._on_ready(self.addresses)
+
+
+def _folders(configuration: Configuration) -> Iterator[Path]:
+    """The folders that grow while the broker serves."""
+    if configuration.journal is not None and configuration.journal.use_journal:
+        yield Path(configuration.journal.directory)
+    url = configuration.data_source.url or ""
+    if url.startswith("sqlite:///"):
+        yield Path(url.removeprefix("sqlite:///")).parent
 
 
 def _url(scheme: str, address: Address) -> str:

@@ -171,9 +171,9 @@ class DeadLetters:
         cause: str | None,
     ) -> Message:
         properties: dict[str, Any] = dict(message.properties)
-        expiration_ms = 0
+        now_ms, expiration_ms = self._loop.clock.now_ms(), 0
         if strategy.expiration:
-            expiration_ms = self._loop.clock.now_ms() + round(strategy.expiration * 1000)
+            expiration_ms = now_ms + round(strategy.expiration * 1000)
         else:
             properties.setdefault(ORIGINAL_EXPIRATION, message.expiration_ms)
         if not message.persistent:
@@ -188,6 +188,7 @@ class DeadLetters:
             transaction_id=None,
             original_transaction_id=message.transaction_id,
             expiration_ms=expiration_ms,
+            broker_in_time_ms=now_ms,
             persistent=True,
             redelivery_counter=0,
             properties=properties,

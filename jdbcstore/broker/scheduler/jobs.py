@@ -79,6 +79,7 @@ class Job:
             original_destination=None if original is None else Destination.parse(original),
             message_id=message_id,
             timestamp_ms=sent_ms or row.timestamp_ms,
+            broker_in_time_ms=now_ms,
             expiration_ms=expiration_ms,
             properties={**properties, JOB_ID: self.job_id},
             redelivery_counter=0,

@@ -131,7 +131,7 @@ def to_message(
     body = _body(frame)
     for name in _DROPPED:
         headers.pop(name, None)
-    fields: dict[str, Any] = {"timestamp_ms": now_ms, "user_id": user_id}
+    fields: dict[str, Any] = {"timestamp_ms": now_ms, "broker_in_time_ms": now_ms, "user_id": user_id}
     fields["persistent"] = headers.pop("persistent", None) == "true"
     if headers:
         _take_optional(headers, fields, names)

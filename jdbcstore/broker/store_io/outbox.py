@@ -80,8 +80,7 @@ class StoreLine:
             return
         self._count += 1
         self._bytes += size
-        # Without the future itself: a cycle would keep its messages in memory.
-        future.add_done_callback(lambda done: self._arrivals.add(partial(self._ended, size, end, done)))
+        future.call_when_done(self._arrivals, partial(self._ended, size, end))
 
     def _ended(self, size: int, end: End, future: futures.Future[Any]) -> None:
         self._count -= 1

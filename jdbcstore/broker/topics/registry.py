@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from jdbcstore.abc import SubscriptionInfo, TopicMessageStore
+from jdbcstore.abc import SubscriptionInfo, TopicMessageStore, pages
 from jdbcstore.broker.api import Consumer, SubscriptionRequest
 from jdbcstore.broker.memory import Resources
 from jdbcstore.broker.queues.dead_letters import DeadLetters
@@ -174,6 +174,49 @@ class DurableRegistry:
         :raises SubscriptionInUse: it has a consumer
         :raises SubscriptionNotFound: it does not exist
         """
+        durable = self._unused(client_id, subscription_name)
+        durable.is_in_use = durable.is_ending = True
+        try:
+            await self._loop.run(lambda: self._delete_rows(durable.key, [*durable.topics]))
+        except BaseException:
+            durable.is_in_use = durable.is_ending = durable.is_certain = False
+            raise
+        del self._by_key[durable.key]
+        self._forget(durable)
+
+    async def purge(self, client_id: str, subscription_name: str, topic: Destination | None = None) -> int:
+        """Acknowledge the pending messages of a durable subscription, of one topic or of all.
+
+        Meanwhile it is in use. Returns the number of those that were stored.
+
+        :raises SubscriptionInUse: it has a consumer
+        :raises SubscriptionNotFound: it does not exist
+        """
+        durable = self._unused(client_id, subscription_name)
+        states = {name: one for name, one in durable.topics.items() if topic in (None, name)}
+        durable.is_in_use = True
+        try:
+            count = await self._loop.run(lambda: sum(self._acknowledge(durable, name) for name in states))
+            for state in states.values():
+                state.close()
+        finally:
+            durable.is_in_use = False
+        return count
+
+    def _acknowledge(self, durable: Durable, topic: Destination) -> int:
+        """In a thread: acknowledge what is pending now."""
+        count, last = 0, self._outbox.store.last_sequence()
+        try:
+            subscription = self._store_of(topic).subscription(*durable.key)
+            for page in pages(subscription):
+                found = [one.sequence for one in page if one.sequence is not None and one.sequence <= last]
+                subscription.acknowledge(*found)
+                count += len(found)
+        except SubscriptionNotFound:  # it has no row for a topic that nothing was sent to
+            return count
+        return count
+
+    def _unused(self, client_id: str, subscription_name: str) -> Durable:
         key = (client_id, subscription_name)
         durable = self._by_key.get(key)
         if durable is None:
@@ -183,14 +226,7 @@ class DurableRegistry:
             )
         if durable.is_in_use:
             raise SubscriptionInUse("Durable consumer is in use")
-        durable.is_in_use = durable.is_ending = True
-        try:
-            await self._loop.run(lambda: self._delete_rows(key, [*durable.topics]))
-        except BaseException:
-            durable.is_in_use = durable.is_ending = durable.is_certain = False
-            raise
-        del self._by_key[key]
-        self._forget(durable)
+        return durable
 
 
 def _key_of(request: SubscriptionRequest) -> Key:

@@ -18,15 +18,15 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from jdbcstore import Configuration, Message, MessageId
-from jdbcstore import open as open_store
-from jdbcstore.abc import MessageStore
 from jdbcstore.cli.demo.client import Client, ConnectionLost, Delivery
 from jdbcstore.cli.demo.ledger import Ledger
-from jdbcstore.config import DataSourceConfig
-from jdbcstore.config.broker import BrokerConfig, ConnectorConfig
-from jdbcstore.config.locker import SharedFileLockerConfig
+
+# A role imports what it needs beyond these: producers have no store, and start in a third of the time.
+if TYPE_CHECKING:
+    from jdbcstore import Message
+    from jdbcstore.abc import MessageStore
 
 _ORDER = "order"
 """The header that identifies an order, however often it is sent."""
@@ -43,7 +43,11 @@ _MORE_TIMEOUT = 0.02
 
 def serve(port: str, lock: str) -> None:
     """Run a broker as ``jdbcstore broker`` does, at a given port."""
+    from jdbcstore import Configuration
     from jdbcstore.broker.process.host import BrokerHost
+    from jdbcstore.config import DataSourceConfig
+    from jdbcstore.config.broker import BrokerConfig, ConnectorConfig
+    from jdbcstore.config.locker import SharedFileLockerConfig
 
     configuration = Configuration(
         data_source=DataSourceConfig(url=os.environ["JDBCSTORE_URL"]),
@@ -86,6 +90,8 @@ def _send(client: Client, ledger: Ledger, destination: str, order: str) -> None:
 
 def consume(port: str, destination: str, ledger: str, moved: str) -> None:
     """Receive orders, record them, move them to a store of its own, and acknowledge them."""
+    from jdbcstore import open as open_store
+
     ended = threading.Event()
     _at_end_of_input(ended.set)
     with (
@@ -125,6 +131,8 @@ def _redelivery_counter(headers: dict[str, str]) -> int:
 
 def _message(delivery: Delivery) -> Message:
     """The message as it was received; every delivery is kept, duplicates included."""
+    from jdbcstore import Message, MessageId
+
     headers, body = delivery
     producer = headers[_ORDER].rsplit(":", 3)[0].rpartition("-")[2]
     return Message(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import importlib.util
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar
 
 from sqlalchemy import URL, BigInteger, Connection, Dialect, LargeBinary, Select, String, func
@@ -21,6 +21,7 @@ from jdbcstore.database.adapters.sql import (
     Guards,
     Key,
     Row,
+    Sent,
     Sql,
     WriteStatements,
     by_container,
@@ -176,14 +177,20 @@ class Adapter:
     """Whether several processes can claim messages of one queue: locked rows are skipped, or one writes."""
     chains_writes: ClassVar[bool] = False
     """Whether one statement can lock rows, write those that it found, and return them."""
+    starts_writes: ClassVar[bool] = False
+    """Whether :meth:`start_write` can do anything."""
     series: ClassVar[str] = ""
     """A table of at least 256 rows, for as many numbers of a sequence; empty if there are no sequences."""
     sequence_grant: ClassVar[str] = ""
     """The rights that ``{user}`` needs to use a ``{sequence}``."""
     last_number: ClassVar[str] = ""
     """The column of a sequence with a number that is not below any that was given."""
+    in_files: ClassVar[bool] = False
+    """Whether this process itself reads and locks the database's files. No fork may find them open."""
+    listens_for: ClassVar[float] = 0.5
+    """Seconds for which :meth:`received` waits at a time; closing waits for it, unless others can end it."""
     notifies: ClassVar[bool] = False
-    """Whether the server passes messages between connections."""
+    """Whether messages can be passed between connections."""
     max_blob: ClassVar[int] = 2**31 - 1
     """The largest MSG in bytes, where no setting of the server limits it."""
 
@@ -291,6 +298,21 @@ class Adapter:
         """A cursor of the driver whose rows are fetched as they are needed, and not all at once."""
         return connection.cursor()
 
+    def arrow_batches(
+        self,
+        connection: Any,  # noqa: ARG002
+        first: Sequence[str],  # noqa: ARG002
+        query: str,  # noqa: ARG002
+        values: Any,  # noqa: ARG002
+        size: int,  # noqa: ARG002
+    ) -> AbstractContextManager[Iterable[Any] | None]:
+        """The query's rows as Arrow record batches of ``size`` bytes, with 64-bit integers.
+
+        They are read by another connection to the same database, which begins with the statements ``first``.
+        None where no driver makes them.
+        """
+        return nullcontext()
+
     def copied(
         self,
         cursor: Any,  # noqa: ARG002
@@ -331,9 +353,16 @@ class Adapter:
         """Receive what is sent to a channel from now on; where the vendor :attr:`notifies`."""
         raise NotImplementedError
 
-    def received(self, connection: Any, seconds: float) -> list[str]:
-        """What was sent to the channel; waits for it, at most so long."""
+    def received(self, connection: Any, channel: str, seconds: float) -> list[str]:
+        """What was sent to the channel; waits for it, at most so long.
+
+        An empty string is something of which the vendor does not say what it is.
+        """
         raise NotImplementedError
+
+    def wakeup_file(self, url: URL) -> str | None:  # noqa: ARG002
+        """The file that is touched to wake others, where there is no server."""
+        return None
 
     def send(self, connection: Any, channel: str, payload: str) -> None:
         """Send to all connections that listen to the channel."""
@@ -442,6 +471,16 @@ class Adapter:
         for guard in guards.last:
             self.check(cursor, guard)
         self.commit(cursor)
+
+    def start_write(
+        self,
+        cursor: Any,  # noqa: ARG002
+        statements: WriteStatements,  # noqa: ARG002
+        batch: Batch,  # noqa: ARG002
+        guards: Guards = UNGUARDED,  # noqa: ARG002
+    ) -> Sent | None:
+        """Begin to write a batch without waiting for anything; None if this batch cannot be written so."""
+        return None
 
     def check(self, cursor: Any, guard: Guard) -> None:
         """Make sure that the guard holds until the transaction ends.

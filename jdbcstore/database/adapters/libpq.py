@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import select
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+_BOTH = select.POLLIN | select.POLLOUT
 _IDLE = 5.0
 """Seconds after which an idle watching thread ends."""
 
@@ -44,6 +46,105 @@ def answering(connection: Any) -> Iterator[None]:
         yield
     finally:
         WATCH.end(connection)
+
+
+@functools.cache
+def _statuses() -> tuple[int, int]:
+    """Of a statement that has succeeded, without and with rows."""
+    from psycopg import pq
+
+    return pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK
+
+
+def rows_of(line: Any, result: Any) -> int:
+    """The number of rows in the result of a statement; its error is raised."""
+    if result is not None and result.status in _statuses():
+        return int(result.ntuples)
+    from psycopg import OperationalError, pq
+    from psycopg.errors import error_from_result
+
+    if result is None or line.status != pq.ConnStatus.OK:
+        raise OperationalError(f"the connection was lost: {line.get_error_message()}")
+    raise error_from_result(result)
+
+
+class SentStatement:
+    """A prepared statement that was sent, and whose answer is awaited.
+
+    Of any thread, one at a time. The answer is complete when the server is ready for the next statement: it
+    announces the result of this one before it commits. ``conclude`` gets the number of rows.
+    """
+
+    def __init__(
+        self, connection: Any, name: bytes, parameters: list[bytes], conclude: Callable[[int], None]
+    ) -> None:
+        self._connection = connection
+        self.line = line = connection.pgconn
+        self._conclude = conclude
+        self._result: Any = None
+        self._failure: Exception | None = None
+        self._is_answered = False
+        self._timeout: float | None = getattr(connection, "answer_timeout", None)
+        if self._timeout is not None:
+            WATCH.begin(connection, self._timeout, lambda: abort(connection))
+        try:
+            self.socket: int = line.socket
+            line.nonblocking = 1
+            line.send_query_prepared(name, parameters, [1] * len(parameters))
+            self._is_flushed = not line.flush()
+        except Exception as error:  # what has been sent is not known
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        self._failure = error
+        self._is_answered = self._is_flushed = True
+
+    def flush(self) -> bool:
+        if not self._is_flushed:
+            try:
+                self._is_flushed = not self.line.flush()
+            except Exception as error:
+                self._fail(error)
+        return self._is_flushed
+
+    def is_answered(self) -> bool:
+        if self._is_answered:
+            return True
+        line = self.line
+        try:
+            line.consume_input()
+            while not line.is_busy():
+                result = line.get_result()
+                if result is None:
+                    self._is_answered = True
+                    break
+                self._result = result  # the last one counts: the commit may fail after the statement
+        except Exception as error:
+            self._fail(error)
+        return self._is_answered
+
+    @property
+    def is_done(self) -> bool:
+        if self._failure is not None or self._result is None:
+            return False
+        return bool(self._result.status == _statuses()[0]) or self._result.ntuples == 1
+
+    def finish(self) -> None:
+        try:
+            if not self._is_answered:
+                self._wait()
+        finally:
+            if self._timeout is not None:
+                WATCH.end(self._connection)
+        if self._failure is not None:
+            raise self._failure
+        self._conclude(rows_of(self.line, self._result))
+
+    def _wait(self) -> None:
+        waiting = select.poll()
+        while not (self.flush() & self.is_answered()):
+            waiting.register(self.socket, select.POLLIN if self._is_flushed else _BOTH)
+            waiting.poll()
 
 
 def abort(connection: Any) -> None:

@@ -25,6 +25,10 @@ _OVERHEAD = 8192
 """An upper bound for the statement and the columns other than MSG, in bytes."""
 _NEVER_PREPARED = 1295
 """The server's error for statements that it cannot prepare, such as LOCK TABLES."""
+_NO_THREAD, _NOT_OWNER = 1094, 1095
+_INTERRUPTED = 1317
+_SLEEPING = "SELECT /* {} */ SLEEP("
+_SLEEPERS = "SELECT ID FROM information_schema.PROCESSLIST WHERE INFO LIKE "
 _DELETE = "DELETE "
 _SESSION = "SELECT ID, HOST FROM information_schema.PROCESSLIST WHERE ID = "
 
@@ -252,6 +256,9 @@ class MariadbAdapter(MysqlAdapter):
     }
     jdbc_subprotocols = ("mariadb",)
     shares_queues = True
+    # A query that sleeps is what others can end. Each further one is a question to the server.
+    notifies = True
+    listens_for = 5.0
     series = "seq_1_to_256"
     sequence_grant = "GRANT SELECT, INSERT ON {sequence} TO {user}"
     last_number = "next_not_cached_value"
@@ -268,6 +275,31 @@ class MariadbAdapter(MysqlAdapter):
 
     def limit_query(self, connection: Any, seconds: float) -> None:
         connection.cursor().execute(f"SET SESSION max_statement_time = {seconds:f}")
+
+    def listen(self, connection: Any, channel: str) -> None:
+        """Nothing to prepare."""
+
+    def received(self, connection: Any, channel: str, seconds: float) -> list[str]:
+        cursor = connection.cursor()
+        try:
+            cursor.execute(f"{_SLEEPING.format(channel)}{seconds:f})")
+            [(ended,)] = cursor.fetchall()
+        except Exception as error:
+            if _code(error) != _INTERRUPTED:
+                raise
+            ended = 1
+        return [""] * bool(ended)
+
+    def send(self, connection: Any, channel: str, payload: str) -> None:  # noqa: ARG002
+        cursor = connection.cursor()
+        # Those of the same user, unless it may see all.
+        cursor.execute(f"{_SLEEPERS}'{_SLEEPING.format(channel)}%'")
+        for (number,) in cursor.fetchall():
+            try:
+                cursor.execute(f"KILL QUERY {int(number)}")
+            except Exception as error:
+                if _code(error) not in (_NO_THREAD, _NOT_OWNER):
+                    raise
 
     def raise_sequence(self, cursor: Any, sequence: str, number: int) -> None:
         cursor.execute(f"SELECT SETVAL({sequence}, {int(number)})")

@@ -13,6 +13,7 @@ import re
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from functools import lru_cache
 from itertools import count
 from typing import Any, ClassVar, TypeVar
 
@@ -22,18 +23,20 @@ from sqlalchemy.types import TypeEngine
 
 from jdbcstore.config.statements import Template
 from jdbcstore.database.adapters import libpq
+from jdbcstore.database.adapters.adbc import record_batches
 from jdbcstore.database.adapters.base import Adapter, Failure, failure_of
 from jdbcstore.database.adapters.sql import (
     MSG,
     UNGUARDED,
     Batch,
-    Guard,
     Guards,
     Key,
     Row,
+    Sent,
     Sql,
     WriteStatements,
 )
+from jdbcstore.util.core import core
 
 _T = TypeVar("_T")
 _NULL = b"\xff\xff\xff\xff"
@@ -66,6 +69,7 @@ _OVERHEAD = 1024
 _NUMBER, _NAME, _BLOB = ("BIGINT", _INT8), ("VARCHAR", _VARCHAR), ("BYTEA", _BYTEA)
 _COLUMNS = (_NUMBER, _NAME, _NAME, _NUMBER, _NUMBER, _BLOB, _NUMBER, _NAME)
 """The columns of ACTIVEMQ_MSGS in the order of a row."""
+_TYPES = tuple([oid for _, oid in _COLUMNS])
 
 
 class PostgresqlAdapter(Adapter):
@@ -83,6 +87,7 @@ class PostgresqlAdapter(Adapter):
     takes_arrays = True
     shares_queues = True
     chains_writes = True
+    starts_writes = True
     series = "generate_series(1, 256)"
     sequence_grant = "GRANT USAGE, SELECT, UPDATE ON SEQUENCE {sequence} TO {user}"
     last_number = "last_value"
@@ -126,6 +131,11 @@ class PostgresqlAdapter(Adapter):
 
     def cursor(self, connection: Any) -> Any:
         return connection.cursor(binary=True)
+
+    def arrow_batches(
+        self, connection: Any, first: Sequence[str], query: str, values: Any, size: int
+    ) -> AbstractContextManager[Iterable[Any] | None]:
+        return record_batches(connection, first, query, values, size)
 
     def copied(self, cursor: Any, query: str, values: Any) -> AbstractContextManager[Iterable[Any]]:
         copy: AbstractContextManager[Iterable[Any]] = cursor.copy(
@@ -175,7 +185,7 @@ class PostgresqlAdapter(Adapter):
     def listen(self, connection: Any, channel: str) -> None:
         connection.execute(f'LISTEN "{channel}"')
 
-    def received(self, connection: Any, seconds: float) -> list[str]:
+    def received(self, connection: Any, channel: str, seconds: float) -> list[str]:  # noqa: ARG002
         return [found.payload for found in connection.notifies(timeout=seconds, stop_after=1)]
 
     def send(self, connection: Any, channel: str, payload: str) -> None:
@@ -220,51 +230,33 @@ class PostgresqlAdapter(Adapter):
     def write(
         self, cursor: Any, statements: WriteStatements, batch: Batch, guards: Guards = UNGUARDED
     ) -> None:
-        others = batch.updates or any(rows for _, rows in batch.others)
-        if guards.last or others or not _fits(batch):
+        if not _is_one_statement(batch, guards):
             super().write(cursor, statements, batch, guards)
-        elif guards.first:
-            self._write_guarded(cursor, statements, batch, guards.first)
-        elif not batch.removes:
-            self.insert_messages(cursor, statements.add_message, batch.adds)
-        elif not batch.adds:
-            self.delete_messages(cursor, statements.remove_message, batch.removes)
-        else:
-            delete = _delete_arrays(statements.remove_message.text, len(_COLUMNS) + 1)
-            insert = _insert_arrays(statements.add_message.text)
-            parameters = [*_column_arrays(batch.adds), *_key_arrays(batch.removes)]
-            self._execute(cursor, f"WITH removed AS ({delete}) {insert}", parameters)
+        elif batch.adds or batch.removes:
+            self.conclude(cursor, guards, self._execute(cursor, *_statement(statements, batch, guards)))
 
-    def _write_guarded(
-        self, cursor: Any, statements: WriteStatements, batch: Batch, guards: Sequence[Guard]
-    ) -> None:
-        """Write with one statement, which has no effect if a guard does not hold."""
-        if not (batch.adds or batch.removes):
-            return
-        parts, parameters = [], []
-        names = [f"held_{number}" for number in range(len(guards))]
-        held = " AND ".join(f"EXISTS (SELECT 1 FROM {name})" for name in names)  # noqa: S608
-        if batch.adds:
-            insert = _insert_arrays(statements.add_message.text)
-            parts.append(f"added AS ({insert} WHERE {held})")
-            parameters += _column_arrays(batch.adds)
-        if batch.removes:
-            delete = _delete_arrays(statements.remove_message.text, len(parameters) + 1)
-            parts.append(f"removed AS ({delete} AND {held})")
-            parameters += _key_arrays(batch.removes)
-        conditions = []
-        for name, guard in zip(names, guards, strict=True):
-            condition = _with_numbers(guard.sql.text, len(parameters) + 1)
-            conditions.append(f"{name} AS MATERIALIZED ({condition})")
-            parameters += [_binary(value) for value in guard.values]
-        text = f"WITH {', '.join([*conditions, *parts])} SELECT 1 WHERE {held}"
-        if self._execute(cursor, text, parameters) == 1:
+    def start_write(
+        self, cursor: Any, statements: WriteStatements, batch: Batch, guards: Guards = UNGUARDED
+    ) -> Sent | None:
+        if not (_is_one_statement(batch, guards) and (batch.adds or batch.removes)):
+            return None
+        text, parameters = _statement(statements, batch, guards)
+        name = vars(cursor.connection).get("jdbcstore_prepared", {}).get(text)
+        if name is None:
+            return None
+        return libpq.SentStatement(
+            cursor.connection, name, parameters, lambda count: self.conclude(cursor, guards, count)
+        )
+
+    def conclude(self, cursor: Any, guards: Guards, count: int) -> None:
+        """Raise the refusal of a guard, if a statement of :func:`_statement` has returned no row for it."""
+        if count == 1 or not guards.first:
             return
         self.begin(cursor)
-        for guard in guards:
+        for guard in guards.first:
             self.check(cursor, guard)
         # The guards hold again; the same work may succeed now.
-        raise guards[-1].refusal()
+        raise guards.first[-1].refusal()
 
     def insert_messages(self, cursor: Any, sql: Sql, rows: Sequence[Row]) -> None:
         for chunk in _chunks(rows, [_OVERHEAD + len(row[MSG]) for row in rows]):
@@ -294,8 +286,7 @@ class PostgresqlAdapter(Adapter):
 
         Returns the number of rows in its result.
         """
-        from psycopg import OperationalError, pq
-        from psycopg.errors import error_from_result
+        from psycopg import pq
 
         connection = cursor.connection.pgconn
         # Of each connection: with claims several take turns, in as many threads.
@@ -309,11 +300,7 @@ class PostgresqlAdapter(Adapter):
                     prepared[text] = name
             if name in prepared.values():
                 result = connection.exec_prepared(name, parameters, [1] * len(parameters))
-        if result.status in (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK):
-            return int(result.ntuples)
-        if connection.status != pq.ConnStatus.OK:
-            raise OperationalError(f"the connection was lost: {connection.get_error_message()}")
-        raise error_from_result(result)
+        return libpq.rows_of(connection, result)
 
     def refresh_statistics(self, cursor: Any, table: str, *, changed: bool) -> None:
         # For a table analysed while it was empty, every page would sort the whole queue.
@@ -351,10 +338,53 @@ def _classify_unnumbered(error: BaseException) -> Failure:
     return Failure.REFUSED if any(text in str(error) for text in refused) else Failure.DISCONNECTED
 
 
-def _fits(batch: Batch) -> bool:
-    """Whether one statement can hold everything that a batch adds and removes."""
+def _is_one_statement(batch: Batch, guards: Guards) -> bool:
+    """Whether one statement can hold everything that a batch changes."""
+    if guards.last or batch.updates or any(rows for _, rows in batch.others):
+        return False
     sizes = sum([len(row[MSG]) for row in batch.adds])
     return sizes + _OVERHEAD * (len(batch.adds) + len(batch.removes)) <= _MAX_SENT
+
+
+def _statement(statements: WriteStatements, batch: Batch, guards: Guards) -> tuple[str, list[bytes]]:
+    """The statement of a batch that adds or removes messages, and its parameters.
+
+    With guards it has no effect if one does not hold, and else returns a row.
+    """
+    add, remove = statements.add_message.text, statements.remove_message.text
+    text = _text(
+        add, remove, bool(batch.adds), bool(batch.removes), tuple([one.sql.text for one in guards.first])
+    )
+    parameters = _column_arrays(batch.adds) if batch.adds else []
+    if batch.removes:
+        parameters += _key_arrays(batch.removes)
+    for guard in guards.first:
+        parameters += [_binary(value) for value in guard.values]
+    return text, parameters
+
+
+@lru_cache(maxsize=64)
+def _text(add: str, remove: str, adds: bool, removes: bool, guards: tuple[str, ...]) -> str:
+    """The text of :func:`_statement`, by the texts of its parts."""
+    insert, last = _insert_arrays(add), len(_COLUMNS) if adds else 0
+    delete = _delete_arrays(remove, last + 1)
+    last += 2 if removes else 0
+    if not guards:
+        if adds and removes:
+            return f"WITH removed AS ({delete}) {insert}"
+        return insert if adds else delete
+    names = [f"held_{number}" for number in range(len(guards))]
+    held = " AND ".join(f"EXISTS (SELECT 1 FROM {name})" for name in names)  # noqa: S608
+    parts = []
+    if adds:
+        parts.append(f"added AS ({insert} WHERE {held})")
+    if removes:
+        parts.append(f"removed AS ({delete} AND {held})")
+    conditions = []
+    for name, guard in zip(names, guards, strict=True):
+        conditions.append(f"{name} AS MATERIALIZED ({_with_numbers(guard, last + 1)})")
+        last += guard.count("%s")
+    return f"WITH {', '.join([*conditions, *parts])} SELECT 1 WHERE {held}"
 
 
 def _chunks(items: Sequence[_T], sizes: Sequence[int]) -> Iterator[Sequence[_T]]:
@@ -395,27 +425,11 @@ def _delete_arrays(text: str, number: int) -> str:
 
 
 def _key_arrays(keys: Sequence[Key]) -> list[bytes]:
-    return [_array(_VARCHAR, (name.encode() for name, _ in keys)), _numbers([id_ for _, id_ in keys])]
+    return core.arrays(keys, (_VARCHAR, _INT8), _INT8)
 
 
 def _column_arrays(rows: Sequence[Row]) -> list[bytes]:
-    columns = zip(*rows, strict=True)
-    arrays = []
-    for (_, oid), column in zip(_COLUMNS, columns, strict=True):
-        if oid == _INT8:
-            arrays.append(_numbers(column))
-        elif oid == _BYTEA:
-            arrays.append(_array(oid, column))
-        else:
-            arrays.append(_array(oid, (text if text is None else text.encode() for text in column)))
-    return arrays
-
-
-def _numbers(values: Sequence[int]) -> bytes:
-    count = len(values)
-    pairs = [8] * (2 * count)
-    pairs[1::2] = values
-    return _array_header(_INT8, count, False) + struct.pack("!" + "iq" * count, *pairs)
+    return core.arrays(rows, _TYPES, _INT8)
 
 
 def _array(oid: int, values: Iterable[bytes | None]) -> bytes:

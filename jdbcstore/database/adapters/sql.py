@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import count, groupby
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from jdbcstore.config.statements import Template
 from jdbcstore.errors import LockLost, StoreError
@@ -116,6 +116,28 @@ class Guards(NamedTuple):
 
 
 UNGUARDED = Guards()
+
+
+class Sent(Protocol):
+    """A batch that was sent, and whose answer is awaited: by an event loop, or by a thread."""
+
+    line: object
+    """The connection, of which each has its own."""
+    socket: int
+    """The descriptor on which the answer arrives."""
+
+    def flush(self) -> bool:
+        """Send more of what is not sent yet, without waiting; whether all is sent."""
+
+    def is_answered(self) -> bool:
+        """Read what has arrived, without waiting; whether :meth:`finish` will not wait."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the answer is that the batch is committed."""
+
+    def finish(self) -> None:
+        """Wait for the answer; raises as the adapter's ``write`` does."""
 
 
 class EpochGuard(NamedTuple):

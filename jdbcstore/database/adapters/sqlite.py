@@ -38,6 +38,8 @@ class SqliteAdapter(Adapter):
     rows_per_insert = keys_per_delete = 100
     locks_rows = False
     shares_queues = True
+    in_files = True
+    notifies = True
     now_ms = "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
     # Only the exact type INTEGER makes ID the rowid, by which every index is ordered.
     sequence_type: ClassVar[TypeEngine[Any]] = Integer()
@@ -60,6 +62,10 @@ class SqliteAdapter(Adapter):
         # Beside the file itself, even if it is opened through a link, and distinct for each file.
         file = _file(url)
         return None if file is None else f"{file.resolve()}-lock"
+
+    def wakeup_file(self, url: URL) -> str | None:
+        file = _file(url)
+        return None if file is None else f"{file.resolve()}-wakeups"
 
     def engine_options(self, url: URL) -> dict[str, Any]:
         file = _file(url)

@@ -111,7 +111,11 @@ def parts_with_broker_out_time(blob: bytes, start: int, now_ms: int, version: in
 
 def _times_offset(blob: bytes, version: int) -> int:
     """The offset of the two times of the broker, which are the last fields but one; negative without them."""
-    return -9 if blob[4] == _BLOB_TYPE else len(blob) - (17 if version >= VERSION else 16)
+    return -9 if blob[4] == _BLOB_TYPE else len(blob) - (_TIMES if version >= VERSION else _TIMES - 1)
+
+
+_TIMES = 17
+"""Bytes of the two times and the flag behind them."""
 
 
 def _encode(
@@ -147,7 +151,7 @@ _RARE = {
     ),
     0: (
         "command_id", "response_required", "group_sequence", "compressed", "redelivery_counter", "arrival_ms",
-        "received_by_df_bridge", "droppable", "broker_in_time_ms", "broker_out_time_ms", "first_for_consumer",
+        "received_by_df_bridge", "droppable", "broker_out_time_ms", "first_for_consumer",
     ),
 }  # fmt: skip
 """The headers that most new messages do not have, by the value that they have then."""
@@ -183,6 +187,8 @@ def _encode_usual(
     if len(names) + len(content or b"") + len(marshalled) > MAX_SIZE - _MOST_HEADERS:
         return None
     blob = core.usual_blob(names, numbers, head, content or b"", marshalled)
+    if message.broker_in_time_ms:
+        blob = blob[:-_TIMES] + _i64(message.broker_in_time_ms) + blob[8 - _TIMES :]
     return blob, core.broker_sequence_at(names)
 
 

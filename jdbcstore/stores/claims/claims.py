@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import socket
 import threading
@@ -19,7 +20,7 @@ from jdbcstore.database.connection import Connection
 from jdbcstore.database.engine import Database
 from jdbcstore.database.schema import SEQUENCE_ROW
 from jdbcstore.database.session import Session
-from jdbcstore.database.statements.builder import Fetch
+from jdbcstore.database.statements.builder import Fetch, Statement
 from jdbcstore.database.statements.claims import NUMBERS
 from jdbcstore.errors import ConfigurationError, OutcomeUnknown, StoreClosed, StoreUnavailable
 from jdbcstore.message.destination import Destination, DestinationKind
@@ -33,11 +34,15 @@ from jdbcstore.stores.shared.checks import destination_named
 from jdbcstore.stores.shared.encoding import EncodedMessage, MessageEncoder
 from jdbcstore.util.backoff import Backoff
 from jdbcstore.util.clock import Clock, SystemClock
+from jdbcstore.util.gate import Gate
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 _CONFLICTS = 10.0
 """Seconds for which work is tried again that other processes were in the way of."""
+_SUSPENSION = 30.0
 _IDLE = 4
 """Idle connections that are kept."""
 
@@ -91,6 +96,7 @@ class Claims:
         self._taking = 0
         self._answer_lost = False
         self._closed = False
+        self._gate = Gate()
         try:
             self.session.prepare_claims()
             if self.config.history_retention:
@@ -101,7 +107,7 @@ class Claims:
             )
             self._sql = self.session.claim_statements
             name = name or f"{socket.gethostname()}-{os.getpid()}"
-            self.lease = Lease(self.session, self.clock, name[: self._lengths.string_id], lease)
+            self.lease = Lease(self.session, self._gate, self.clock, name[: self._lengths.string_id], lease)
             """The lease of this process."""
             self.wakeups = Wakeups(self.session)
             """The wake-ups of processes that wait."""
@@ -167,6 +173,18 @@ class Claims:
         :raises StoreUnavailable: the database does not answer, or others are in the way for too long
         :raises OutcomeUnknown: the connection was lost meanwhile
         """
+        with self._gate.inside():
+            return self._run(work)
+
+    def fetch(self, sql: Statement, **values: Any) -> list[Row]:
+        """The rows of a statement, read in a transaction of its own.
+
+        :raises StoreUnavailable: the database does not answer
+        """
+        with self._gate.inside():
+            return self.session.fetch(sql, **values)
+
+    def _run(self, work: Callable[[Connection], T]) -> T:
         backoff = Backoff(0.5, first=0.005, timeout=_CONFLICTS)
         while True:
             connection = self._checkout()
@@ -285,6 +303,22 @@ class Claims:
             unknown = {row[0] for row in connection.fetch(self._sql.find_all, session=session)} - held
             for sql, some in self._sql.return_claims.parts(sorted(unknown)):
                 connection.execute(sql, **some, delay_ms=0, failures=0)
+
+    def suspend(self) -> None:
+        """Close the database's files before this process forks, where it is in files.
+
+        SQLite in the child would take the parent's locks for its own.
+        """
+        if not self.session.adapter.in_files:
+            return
+        if not self._gate.close(_SUSPENSION):
+            log.warning("this process forks while messages are claimed or added")
+        self._forget_idle()
+        self.session.drop_idle()
+
+    def resume(self) -> None:
+        """Undo :meth:`suspend`."""
+        self._gate.open()
 
     def close(self) -> None:
         """Return the claims of this process to their places, and close its connections."""

@@ -20,6 +20,7 @@ from jdbcstore.lockers.inspection import OtherLocks
 from jdbcstore.stores.jdbc.checkpoint import refuse_pending
 from jdbcstore.stores.jdbc.sequence import fetch_reserved
 from jdbcstore.util.clock import Clock
+from jdbcstore.util.gate import Gate
 
 log = logging.getLogger(__name__)
 
@@ -36,8 +37,9 @@ class Lease:
     :raises NotMaster: a broker or a store with a locker serves the same tables
     """
 
-    def __init__(self, session: Session, clock: Clock, name: str, seconds: float) -> None:
+    def __init__(self, session: Session, gate: Gate, clock: Clock, name: str, seconds: float) -> None:
         self._session = session
+        self._gate = gate
         self._sql = session.claim_statements
         self._clock = clock
         self._name = name
@@ -77,6 +79,7 @@ class Lease:
         self._thread.join()
         with (
             contextlib.suppress(StoreError),
+            self._gate.inside(),
             contextlib.closing(self._session.connect()) as connection,
             self._session.translated(),
         ):
@@ -92,7 +95,7 @@ class Lease:
 
     def _keep(self) -> None:
         """Renew the lease, or begin a new one if it has expired."""
-        with self._lock:
+        with self._gate.inside(), self._lock:
             asked = time.monotonic()
             with contextlib.closing(self._session.connect()) as connection, self._session.translated():
                 renewed = connection.change(self._sql.renew_session, session=self.number, **self._lease())

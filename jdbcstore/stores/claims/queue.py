@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.connection import Connection, Outcome
 from jdbcstore.database.session import Session
+from jdbcstore.database.statements.builder import Statement
 from jdbcstore.database.statements.claims import LANES, OfIds
 from jdbcstore.errors import BodyInJournal, ClaimLost, CorruptMessage
 from jdbcstore.message import openwire
@@ -34,6 +35,8 @@ CAUSE = "dlqDeliveryFailureCause"
 """The property of dead letters that says why, as a broker sets it."""
 _SHORTEST_PAUSE = 0.05
 _LONGEST_PAUSE = 1.0
+_EXPIRY = 10.0
+"""Seconds between two removals of what has expired, which nobody claims anyway."""
 _PAGE = 256
 _LARGE = 64 * 1024**2
 """Bytes that one statement can certainly hold."""
@@ -74,6 +77,9 @@ class Owner(Protocol):
     def run(self, work: Callable[[Connection], T]) -> T:
         """Do the work on a connection; again after a conflict, from the start."""
 
+    def fetch(self, sql: Statement, **values: Any) -> list[Row]:
+        """The rows of a statement, read in a transaction of its own."""
+
     def taking(self) -> AbstractContextManager[None]:
         """Around a query that claims messages, and the note of those that it has claimed."""
 
@@ -99,6 +105,7 @@ class ClaimQueue:
         self.held: set[int] = set()
         """The IDs of claims that were not settled yet, and may be lost."""
         self._returned = 0
+        self._expire_at = float("-inf")
         self._lock = threading.Lock()
 
     def add(self, *messages: Message, delay: float = 0.0) -> list[int]:
@@ -169,7 +176,8 @@ class ClaimQueue:
                     self._returned = returns
                     self._marks.look_again()
                 marks, from_start = self._marks.begin()
-            if from_start:
+            if from_start and (now := self._owner.clock.monotonic()) >= self._expire_at:
+                self._expire_at = now + _EXPIRY
                 self._remove_expired()
             with self._owner.taking():
                 rows = self._owner.run(partial(self._take, session=session, marks=marks, limit=limit))
@@ -377,7 +385,7 @@ class ClaimQueue:
 
     def count(self) -> tuple[int, int]:
         """The numbers of messages, and of those that can be claimed now. Reads the whole queue."""
-        [(every, free)] = self._owner.session.fetch(self._sql.count, container=self._container)
+        [(every, free)] = self._owner.fetch(self._sql.count, container=self._container)
         return int(every), int(free)
 
     def purge(self) -> int:
@@ -393,7 +401,7 @@ class ClaimQueue:
         removed, after = 0, 0
         while True:
             page = {"container": self._container, "after": after, "limit": _PAGE, **values}
-            ids = [row[0] for row in self._owner.session.fetch(find, **page)]
+            ids = [row[0] for row in self._owner.fetch(find, **page)]
             if not ids:
                 return removed
             removed += self._owner.run(partial(self._remove_free, ids=ids, outcome=outcome))

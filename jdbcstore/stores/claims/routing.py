@@ -12,6 +12,9 @@ from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
 from jdbcstore.stores.claims.claims import Claims
 
+_MOST_USED = 1000
+"""Queues of which the last use is in memory: there may be a new one for each client that awaits answers."""
+
 
 class DeclaredQueue(NamedTuple):
     """The properties of a queue."""
@@ -50,6 +53,8 @@ class Routing:
     def __init__(self, claims: Claims, grace: float) -> None:
         self._claims = claims
         self._grace_ms = round(grace * 1000)
+        self._used: dict[str, float] = {}
+        """When a use of queues that expire was last written down."""
         claims.session.prepare_routing()
         self._sql = claims.session.routing_statements
 
@@ -81,11 +86,21 @@ class Routing:
             "expires_ms": expires_ms,
             "unused_ms": self._unused_ms(expires_ms),
         }
-        if self.find_queue(name) is None:
-            self._remove_unused(name)
-            if self._insert(self._sql.add_queue, **values):
+        now = self._claims.clock.monotonic()
+        found = self.find_queue(name)
+        if found == (message_ttl_ms, expires_ms):
+            # Celery declares some queues at each message: a use is written down once in a while.
+            recent = now - self._used.get(name, float("-inf")) < self._grace_ms / 4000
+            if expires_ms is None or recent:
                 return
-        self._change(self._sql.change_queue, **values)
+        if found is None:
+            self._remove_unused(name)
+        if found is not None or not self._insert(self._sql.add_queue, **values):
+            self._change(self._sql.change_queue, **values)
+        if expires_ms is not None:
+            if len(self._used) >= _MOST_USED:
+                self._used.clear()  # each costs a statement more
+            self._used[name] = now
 
     def _unused_ms(self, expires_ms: int | None) -> int | None:
         # A consumer says only now and then that it uses the queue.

@@ -1,8 +1,8 @@
 """Wake-ups of processes that wait for messages: events in this process, and notifications between processes.
 
-A notification takes a lock of the whole server in the commit that sends it. So it is sent after the commit,
-on a connection of its own, and at most twenty times a second for each queue. It may be lost: waiting
-processes ask the database at intervals anyway.
+PostgreSQL takes a lock of the whole server in a commit that sends one, and MariaDB a look at all connections.
+So it is sent after the commit, on a connection of its own, and at most twenty times a second for each queue.
+It may be lost: waiting processes ask the database at intervals anyway.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
-from jdbcstore.database.connection import Connection
 from jdbcstore.database.session import Session
 from jdbcstore.errors import StoreError
+from jdbcstore.stores.claims.lines import ANY, Line, open_line
 from jdbcstore.util.backoff import Backoff
 
 log = logging.getLogger(__name__)
 
 INTERVAL = 0.05
 """Seconds between two notifications about one queue."""
-_LISTEN = 0.5
-"""Seconds for which the listener waits at a time; a close waits for it."""
+_BEARABLE = 0.5
+"""Seconds for which closing waits for the listener; one that waits for longer is woken."""
 _RETURNED, _ADDED = "<", "+"
 _LONGEST = 7000
 """Bytes of a payload; PostgreSQL takes 8000."""
@@ -80,6 +80,7 @@ class Wakeups:
         self._channel = f"jdbcstore_{digest.hexdigest()[:16]}"
         self._changed = threading.Condition()
         self._counts: Counter[str] = Counter()
+        self._of_any = 0
         self._returns: Counter[str] = Counter()
         self._pending: dict[str, None] = {}
         self._bells: tuple[Bell, ...] = ()
@@ -89,20 +90,23 @@ class Wakeups:
     def count(self, container: str) -> tuple[int, int]:
         """How often there was something to wake for in this queue, and how often something was returned."""
         with self._changed:
-            return self._counts[container], self._returns[container]
+            return self._count(container), self._returns[container]
+
+    def _count(self, container: str) -> int:
+        return self._counts[container] + self._of_any
 
     def wait(self, container: str, count: int, seconds: float) -> None:
         """Wait until there is more to wake for than ``count``, at most so long."""
         self._start("listen")
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or self._counts[container] != count, seconds)
+            self._changed.wait_for(lambda: self._closed or self._count(container) != count, seconds)
 
     def wait_any(self, counts: Mapping[str, int], seconds: float) -> bool:
         """As :meth:`wait` for several queues; whether there is more to wake for in one of them."""
         self._start("listen")
         with self._changed:
             return self._changed.wait_for(
-                lambda: self._closed or any(self._counts[one] != count for one, count in counts.items()),
+                lambda: self._closed or any(self._count(one) != count for one, count in counts.items()),
                 seconds,
             )
 
@@ -142,6 +146,9 @@ class Wakeups:
         with self._changed:
             self._closed = True
             self._changed.notify_all()
+        if "listen" in self._threads and self._session.adapter.listens_for > _BEARABLE:
+            with contextlib.suppress(StoreError), open_line(self._session) as line:
+                line.send(self._channel, ANY)
         for thread in self._threads.values():
             thread.join()
 
@@ -155,6 +162,14 @@ class Wakeups:
             if bell.wakes_for(container):
                 bell.ring()
 
+    def _wake_all(self) -> None:
+        with self._changed:
+            self._of_any += 1
+            self._changed.notify_all()
+            bells = self._bells
+        for bell in bells:
+            bell.ring()
+
     def _start(self, what: str) -> None:
         if what in self._threads or not self._session.adapter.notifies:
             return
@@ -166,25 +181,30 @@ class Wakeups:
             self._threads[what] = thread
             thread.start()
 
-    def _run(self, work: Callable[[Connection], None]) -> None:
+    def _run(self, work: Callable[[Line], None]) -> None:
         backoff = Backoff(5.0)
         while not self._closed:
             try:
-                with contextlib.closing(self._session.connect()) as connection, self._session.translated():
-                    work(connection)
+                with open_line(self._session) as line:
+                    work(line)
                     return
             except StoreError as error:
                 log.info("no wake-ups until the database answers again: %s", error)
                 with self._changed:
                     self._changed.wait_for(lambda: self._closed, backoff.pause())
 
-    def _listen(self, connection: Connection) -> None:
-        connection.listen(self._channel)
+    def _listen(self, line: Line) -> None:
+        line.listen(self._channel)
+        silence = self._session.config.network_timeout or float("inf")
+        seconds = min(self._session.adapter.listens_for, silence / 2)
         while not self._closed:
-            for payload in connection.received(_LISTEN):
-                self._wake(payload[1:], payload.startswith(_RETURNED))
+            for payload in line.received(self._channel, seconds):
+                if payload == ANY:
+                    self._wake_all()
+                else:
+                    self._wake(payload[1:], payload.startswith(_RETURNED))
 
-    def _notify(self, connection: Connection) -> None:
+    def _notify(self, line: Line) -> None:
         sent: dict[str, float] = {}
         while True:
             with self._changed:
@@ -197,7 +217,7 @@ class Wakeups:
                     self._changed.wait_for(lambda: self._closed, INTERVAL)
                     continue
             for payload in due:
-                connection.send(self._channel, payload)
+                line.send(self._channel, payload)
                 sent[payload] = time.monotonic()
                 with self._changed:
                     self._pending.pop(payload, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from asyncio import AbstractEventLoop
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
@@ -98,6 +99,9 @@ class FilteredStore:
             else:
                 added.add_done_callback(partial(gathered.take_done, mine))
         return gathered.result
+
+    def use_loop(self, loop: AbstractEventLoop | None) -> None:
+        """Nothing: its stores write on threads of their own."""
 
     def _routed(self, message: Message) -> tuple[Store, Message]:
         return self.routes.store_of(own_destination(message)), message

@@ -100,6 +100,10 @@ class SequenceAllocator:
             self._reserve_block(connection, count)
         return self.last + 1
 
+    def has(self, count: int) -> bool:
+        """Whether so many are reserved."""
+        return self.last + count <= self._reserved
+
     @property
     def block(self) -> Guard:
         """The condition that no other writer has reserved sequences after ours."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from asyncio import AbstractEventLoop
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -197,6 +198,9 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
     def add_each_async(self, messages: Sequence[Message]) -> StoreFuture[list[Outcome]]:
         adds, outcomes = encode_each(messages, self._encode)
         return self._writer.submit(Unit(outcomes, adds=adds, apart=True))
+
+    def use_loop(self, loop: AbstractEventLoop | None) -> None:
+        self._writer.use_loop(loop)
 
     def _encode(self, message: Message) -> EncodedMessage:
         destination = own_destination(message)

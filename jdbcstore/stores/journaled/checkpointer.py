@@ -165,6 +165,16 @@ class Checkpointer:
         self._finishing = False
         self._thread: threading.Thread | None = None
 
+    @property
+    def age(self) -> float:
+        """Seconds since the last checkpoint began, or since the store was opened."""
+        return max(self._clock.monotonic() - self._last, 0.0)
+
+    @property
+    def failure(self) -> str | None:
+        """Why the last checkpoint failed; None if it did not."""
+        return None if self._failure is None else str(self._failure)
+
     def start(self) -> None:
         self._thread = threading.Thread(target=self._run, name="jdbcstore-checkpoint", daemon=True)
         self._thread.start()

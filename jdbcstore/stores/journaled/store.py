@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 
-from jdbcstore.abc import Measured, MessageReference, Outcome, Progress
+from jdbcstore.abc import JournalState, Measured, MessageReference, Outcome, Progress
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import StoreClosed
 from jdbcstore.journal.log import Journal
@@ -82,6 +82,7 @@ class JournaledStore(DestinationsStore[JournaledMessageStore, JournaledTopicMess
         """The options of the backing store."""
         super().__init__(self.config.name_lengths)
         self._store = store
+        self._directory = config.directory
         self._overlay = overlay = Overlay()
         due = threading.Event()
         audit = None if store.audit is None else JournalAudit(store.audit, overlay)
@@ -159,6 +160,27 @@ class JournaledStore(DestinationsStore[JournaledMessageStore, JournaledTopicMess
         """
         self._writer.check_open()
         self._checkpointer.checkpoint()
+
+    def journal_state(self) -> JournalState:
+        """The journal as it is now, as :class:`jdbcstore.abc.Checkpointed` says.
+
+        :raises StoreError: its folder cannot be read
+        """
+        journal, overlay = self._journal, self._overlay
+        refused, segments = len(self._checkpointer.refused.every()), len(journal.segments())
+        with overlay.lock:
+            return JournalState(
+                directory=str(self._directory),
+                first_record=journal.first_number,
+                last_record=journal.last_number,
+                applied=self._checkpointer.mark.applied,
+                segments=segments,
+                pending_bytes=overlay.size,
+                checkpoint_age=self._checkpointer.age,
+                failure=self._checkpointer.failure,
+                refused=refused,
+                in_doubt=len(overlay.prepared),
+            )
 
     def refused(self) -> list[RefusedMessage]:
         """The messages that the backing store refused, oldest first. They are set aside, and do not hold up

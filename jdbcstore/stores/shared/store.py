@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
+from asyncio import AbstractEventLoop
 from typing import Generic, Protocol, Self, TypeVar, cast
 from weakref import WeakValueDictionary
 
@@ -37,6 +38,9 @@ class DestinationsStore(ABC, Generic[Q, T]):
         """Protects the two maps; never held while a destination is opened."""
         self._places: dict[Destination, Q | T] = {}
         self._deleted: WeakValueDictionary[Destination, Q | T] = WeakValueDictionary()
+
+    def use_loop(self, loop: AbstractEventLoop | None) -> None:
+        """Nothing, where a store can only write on threads."""
 
     @abstractmethod
     def _new_place(self, destination: Destination, prioritized: bool | None) -> Q | T:

@@ -45,6 +45,11 @@ _DAY_MS = 86_400_000
 _REST = "undecoded"
 """In place of the day of messages whose headers Java cannot read, until Python has."""
 _COMPARED_AT_ONCE = 100_000
+_PLAINLY = {
+    f"parquet.enable.dictionary#{name}": "false"
+    for name in ("id", "msgid_seq", "time_ms", "timestamp", "broker_in_time", "msg")
+}
+"""Columns without a dictionary of their values, which Parquet would only find to be too large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,8 +183,8 @@ def _write(spark: SparkSession, archive: Archive, folder: str, frame: DataFrame,
     refers = F.substring("msg", 1, len(REFERENCE_START)).eqNullSafe(F.lit(REFERENCE_START))
     frame = with_headers_in_java(frame.where(~refers), "known")
     written, known = _write_part(archive, folder, frame, window)
-    if written == known:
-        return written
+    if written == known or sum(file.messages for file in _files(spark, archive, folder)) < written:
+        return written  # the commit finds out that files cannot be seen
     rest = f"{folder}/date={_REST}"
     again = with_headers(spark.read.parquet(archive.folder.url(rest)).select(*RAW))
     decoded, _ = _write_part(archive, folder, again.withColumn("known", F.lit(True)), window)
@@ -197,7 +202,8 @@ def _write_part(archive: Archive, folder: str, frame: DataFrame, window: Window)
     observed = Observation()
     totals = (F.count("id").alias("written"), F.count_if("known").alias("known"))
     frame = frame.sortWithinPartitions("date", "container", "id").observe(observed, *totals).drop("known")
-    frame.write.mode("append").partitionBy("date").parquet(archive.folder.url(folder))
+    files = frame.write.mode("append").options(**_PLAINLY).partitionBy("date")
+    files.parquet(archive.folder.url(folder))
     return observed.get["written"], observed.get["known"]
 
 

@@ -135,7 +135,11 @@ def test_pages_are_bounded_in_rows_and_in_bytes(database: Database, monkeypatch:
         for size in (10, 300_000, 10, 300_000, 300_000, 10):
             store.queue("A").add_message(Message(b"x" * size))
     monkeypatch.setattr(fetching, "PAGE_BYTES", 200_000)
-    assert [len(batch) for batch in read_arrow(database.url, ["id", "body_size"])] == [2, 2, 1, 1]
+    pages = [page.to_pydict()["body_size"] for page in read_arrow(database.url, ["id", "body_size"])]
+    assert [size for page in pages for size in page] == [10, 300_000, 10, 300_000, 300_000, 10]
+    # A page ends behind the row that fills it, except that ADBC ends it before that row.
+    ended = [[1] * 6] if database.url.startswith("postgresql") else []
+    assert [len(page) for page in pages] in [[2, 2, 1, 1], *ended]
     monkeypatch.setattr(fetching, "PAGE_ROWS", 1)
     assert [len(batch) for batch in read_arrow(database.url, ["id", "body_size"])] == [1] * 6
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,9 +28,9 @@ from tests.support import ROOT
 from tests.support.broker.api import ApiClient, queue
 from tests.support.broker.consuming import consume, message, running, send
 from tests.support.broker.managed import Master, Process, managed
+from tests.support.broker.prometheus import prometheus
 
 MONITORING = ROOT / "docs" / "monitoring"
-_PROMTOOL = shutil.which("promtool")
 _NAME = re.compile(r"\bjdbcstore_\w+")
 
 
@@ -180,14 +179,13 @@ def test_every_metric_is_in_the_documentation(page: str) -> None:
     assert not missing
 
 
-@pytest.mark.skipif(_PROMTOOL is None, reason="promtool, of Debian's package prometheus, is not installed")
 @pytest.mark.parametrize("what", ["rules", "metrics"])
 def test_promtool_accepts(page: str, what: str, tmp_path: Path) -> None:
-    assert _PROMTOOL is not None
+    promtool = prometheus("promtool")
     (tmp_path / "page").write_text(page)
     arguments = ["rules", str(MONITORING / "alerts.yml")] if what == "rules" else ["metrics"]
     with (tmp_path / "page").open() as given:
         done = subprocess.run(
-            [_PROMTOOL, "check", *arguments], stdin=given, capture_output=True, text=True, check=False
+            [promtool, "check", *arguments], stdin=given, capture_output=True, text=True, check=False
         )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -13,10 +13,22 @@ import pytest
 
 from jdbcstore import Destination, Store
 from jdbcstore.broker.engine import Engine
+from jdbcstore.broker.management import holds
 from jdbcstore.broker.management.management import Management
 from jdbcstore.broker.management.messages import Choice
 from jdbcstore.config.policy import PolicyEntry, RedeliveryPolicy
-from jdbcstore.errors import InvalidDestination, InvalidSelector, MessageNotFound, NotMaster
+from jdbcstore.errors import (
+    InvalidDestination,
+    InvalidMessage,
+    InvalidSelector,
+    MessageNotFound,
+    NotMaster,
+    SubscriptionInUse,
+    SubscriptionNotFound,
+    TransactionError,
+    TransactionNotFound,
+)
+from jdbcstore.message.ids import XATransactionId
 from jdbcstore.util.clock import SystemClock
 from tests.support.broker.consuming import Recorder, consume, message, quiet, running, send
 from tests.support.broker.managed import ALICE, Process, managed
@@ -202,7 +214,7 @@ def test_a_choice_of_messages(store: Store) -> None:
                 await management.purge(ALICE, Destination.queue("NONE"))
             await send(engine, message("x", "topic://T"))
             with pytest.raises(InvalidDestination, match="is a topic"):
-                await management.purge(ALICE, Destination.topic("T"))
+                await management.remove(ALICE, Destination.topic("T"), Choice())
 
     run(main)
 
@@ -303,6 +315,155 @@ def test_a_destination_is_deleted(store: Store) -> None:
             await management.delete(ALICE, copies)
             await send(engine, message("for nobody", "topic://VirtualTopic.T"))
             assert store.destinations() == []
+
+    run(main)
+
+
+def test_expired_messages_are_purged_alone(store: Store) -> None:
+    policy = PolicyEntry(expire_messages_period=0, max_page_size=2)
+
+    async def main() -> None:
+        async with administered(store, policy) as (engine, management):
+            await fill(engine, 3)
+            await fill(engine, 5, "Q", expiration_ms=1)
+            await fill(engine, 2, "Q", expiration_ms=1, persistent=False)
+            assert (await management.purge(ALICE, Q, expired=True)).count == 7
+            assert stored(store, "Q") == ["Q0", "Q1", "Q2"]
+            await send(engine, message("x", "topic://T"))
+            with pytest.raises(InvalidDestination, match="only queues"):
+                await management.purge(ALICE, Destination.topic("T"), expired=True)
+
+    run(main)
+
+
+def test_what_is_pending_for_a_subscription_is_purged(store: Store) -> None:
+    async def main() -> None:
+        async with administered(store) as (engine, management):
+            topic = Destination.topic("T")
+            gone = await consume(engine, "topic://T", client_id="c", subscription_name="gone")
+            gone.subscription.close()
+            used = await consume(engine, "topic://T", client_id="c", subscription_name="used", prefetch=1)
+            await fill(engine, 4, "topic://T")
+            await send(engine, message("transient", "topic://T", persistent=False))
+            with pytest.raises(SubscriptionInUse):
+                await management.purge_subscription(ALICE, "c", "used")
+            with pytest.raises(SubscriptionNotFound):
+                await management.purge_subscription(ALICE, "c", "none")
+            assert (await management.purge_subscription(ALICE, "c", "gone")).count == 4
+            await fill(engine, 2, "topic://T")
+            outcome = await management.purge(ALICE, topic)
+            assert (outcome.count, outcome.left) == (2, 6)
+            await send(engine, message("later", "topic://T"))
+            again = await consume(engine, "topic://T", client_id="c", subscription_name="gone")
+            await again.got(1)
+            await quiet()
+            assert again.given == ["later"]
+            assert len(used.given) == 1
+
+    run(main)
+
+
+@pytest.mark.parametrize("policy", CURSORS, ids=CURSOR_NAMES)
+def test_messages_get_another_priority_or_expiration(store: Store, policy: PolicyEntry) -> None:
+    async def main() -> None:
+        async with administered(store, policy) as (engine, management):
+            await send(engine, *[message(str(n), properties={"n": n}) for n in range(6)])
+            consumer = await consume(engine, "Q", prefetch=1)
+            await consumer.got(1)
+            changed = await management.change(ALICE, Q, Choice(selector="n < 3"), priority=9, expiration_ms=0)
+            assert (changed.count, changed.left) == (2, 1)
+            late = SystemClock().now_ms() + 3_600_000
+            assert (await management.change(ALICE, Q, Choice(limit=1), expiration_ms=late)).count == 1
+            found = {str(one.body): one for one in await management.browse(Q)}
+            assert len(found) == 6
+            assert {one.priority for name, one in found.items() if name in "12"} == {9}
+            assert [one.expiration_ms for one in found.values() if one.expiration_ms] == [late]
+            assert dict(found["1"].properties) == {"n": 1}
+            assert len({str(one.message_id) for one in found.values()}) == 6
+            await consumer.acknowledge(*consumer.deliveries)
+            other = await consume(engine, "Q")
+            await other.wait(lambda: len(consumer.given) + len(other.given) == 6)
+            assert sorted([*consumer.given, *other.given]) == list("012345")
+            with pytest.raises(InvalidMessage, match="nothing is to be changed"):
+                await management.change(ALICE, Q, Choice())
+
+    run(main)
+
+
+@pytest.mark.parametrize("policy", CURSORS, ids=CURSOR_NAMES)
+def test_what_is_consumed_is_removed_once_it_is_acknowledged(
+    store: Store, policy: PolicyEntry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with administered(store, policy) as (engine, management):
+            await fill(engine, 6)
+            await fill(engine, 1, "Q", expiration_ms=1)
+            token, messages = await management.consume(ALICE, Q, Choice(limit=2))
+            assert ([one.body for one in messages], len(stored(store, "Q"))) == (["Q0", "Q1"], 7)
+            consumer = await consume(engine, "Q", prefetch=1)
+            await consumer.got(1)
+            assert consumer.given == ["Q2"]
+            assert token is not None
+            assert (await management.acknowledge(ALICE, token)).count == 2
+            assert stored(store, "Q").count("Q0") == 1  # the one that has expired
+            with pytest.raises(MessageNotFound, match="consume again"):
+                await management.acknowledge(ALICE, token)
+            monkeypatch.setattr(holds, "HOLD", 0.0)
+            late, messages = await management.consume(ALICE, Q, Choice(selector="JMSPriority = 4", limit=9))
+            assert [one.body for one in messages] == ["Q3", "Q4", "Q5"]
+            await consumer.acknowledge(*consumer.deliveries)
+            other = await consume(engine, "Q")  # they are given back at once
+            await other.wait(lambda: len(consumer.given) + len(other.given) == 4)
+            assert late is not None
+            with pytest.raises(MessageNotFound):
+                await management.acknowledge(ALICE, late)
+            assert await management.consume(ALICE, Q, Choice()) == (None, [])
+
+    run(main)
+
+
+def test_counters_begin_again(store: Store) -> None:
+    async def main() -> None:
+        async with administered(store) as (engine, management):
+            consumer = await consume(engine, "Q")
+            minute_ago = SystemClock().now_ms() - 60_000
+            await fill(engine, 2, timestamp_ms=minute_ago)
+            await fill(engine, 1, "R")
+            await consumer.got(2)
+            assert ((await management.destination(Q)).average_wait or 0) >= 60
+            management.reset(ALICE, Q)
+            found = await management.destination(Q)
+            assert (found.size, found.enqueued, found.dispatched, found.average_wait) == (2, 0, 0, None)
+            assert management.broker().enqueued == 3
+            management.reset(ALICE)
+            await fill(engine, 1, "R")
+            assert [one.enqueued for one in await management.destinations()] == [0, 1]
+            assert [one.enqueued for one in await management.destinations(monotonic=True)] == [2, 2]
+            assert (management.broker().enqueued, management.broker(monotonic=True).enqueued) == (1, 4)
+
+    run(main)
+
+
+def test_transactions_in_doubt_are_ended(store: Store) -> None:
+    async def main() -> None:
+        async with administered(store) as (engine, management):
+            await fill(engine, 1)
+            xids = [XATransactionId(1, b"global", bytes([number])) for number in range(3)]
+            for xid in xids[:2]:
+                transaction = engine.begin("test", xid)
+                await transaction.send(message(f"of {xid.branch_qualifier[0]}"))
+                assert await transaction.prepare()
+            found = await management.transactions()
+            assert [one.xid for one in found] == [str(xid) for xid in xids[:2]]
+            assert found[0].writes == (("queue://Q", 1, 0),)
+            await management.end_transaction(ALICE, str(xids[0]), commit=True)
+            await management.end_transaction(ALICE, str(xids[1]), commit=False)
+            assert stored(store, "Q") == ["Q0", "of 0"]
+            assert await management.transactions() == []
+            with pytest.raises(TransactionNotFound):
+                await management.end_transaction(ALICE, str(xids[2]), commit=True)
+            with pytest.raises(TransactionError, match="is not an XID"):
+                await management.end_transaction(ALICE, "none", commit=True)
 
     run(main)
 

@@ -63,7 +63,7 @@ def test_a_message_is_what_activemq_made_of_the_same_frames() -> None:
         "timestamp": str(text.timestamp_ms),
     }
     # What its broker, and its connector, count for themselves; and where it was sent.
-    own: dict[str, Any] = {"command_id": 0, "response_required": False, "broker_in_time_ms": 0}
+    own: dict[str, Any] = {"command_id": 0, "response_required": False, "broker_in_time_ms": NOW}
     own |= {"producer_id": None, "destination": QUEUE, "message_id": ID, "sequence": None}
     assert text.replace(**own) == received(text.body.encode(), sent)
     assert isinstance(data.body, bytes)

@@ -82,6 +82,27 @@ def test_a_virtual_topic(client: Jms, name: str) -> None:
         assert str(message.getOriginalDestination()) == f"topic://VirtualTopic.{name}"
 
 
+def test_a_wildcard_consumer_of_virtual_topics(client: Jms, name: str) -> None:
+    """It has a queue of its own, and shares those that come later."""
+    several, single = f"Consumer.A.VirtualTopic.{name}.>", f"Consumer.A.VirtualTopic.{name}.1"
+    consumer = client.consumer(several)
+    client.send(f"topic://VirtualTopic.{name}.1", "1")
+    client.send(f"topic://VirtualTopic.{name}.2", "2")
+    got = [take(consumer) for _ in "12"]
+    assert [(str(one.getJMSDestination()), str(one.getText())) for one in got] == [
+        (f"queue://{several}", "1"),
+        (f"queue://{several}", "2"),
+    ]
+    client.consumer(single).close()
+    client.send(f"topic://VirtualTopic.{name}.1", "3")
+    assert {
+        (str(one.getJMSDestination()), str(one.getText())) for one in (take(consumer), take(consumer))
+    } == {
+        (f"queue://{several}", "3"),
+        (f"queue://{single}", "3"),
+    }
+
+
 def test_consumers_share_the_queue_of_a_virtual_topic(connect: Connect, name: str) -> None:
     clients = [connect(), connect()]
     consumers = [client.consumer(f"Consumer.A.VirtualTopic.{name}") for client in clients]

@@ -10,6 +10,7 @@ import pytest
 
 from tests.interop.jms.conftest import Connect
 from tests.support.broker.openwire.jms import NON_PERSISTENT, Jms, elements, refused, take
+from tests.support.polling import wait_until
 
 FAR: dict[str, int] = {"AMQ_SCHEDULED_DELAY": 3_600_000}
 MANAGEMENT = "topic://ActiveMQ.Scheduler.Management"
@@ -86,7 +87,7 @@ def test_a_period_alone(client: Jms, queue: str, scheduler: Scheduler) -> None:
     client.send(queue, client.text("x", AMQ_SCHEDULED_PERIOD=300))
     consumer = client.consumer(queue)
     assert client.texts(consumer, 1) == ["x"]
-    assert scheduler.browse() == []
+    wait_until(lambda: scheduler.browse() == [], what="that nothing is scheduled")
 
 
 def test_a_cron_entry_waits_for_its_time(client: Jms, queue: str, scheduler: Scheduler) -> None:

@@ -282,6 +282,21 @@ def test_a_message_that_jms_rejects_is_dead_for_stomp(
     is_left(client, queue)
 
 
+def test_the_time_at_the_broker(client: Jms, stomp: Client, queue: str) -> None:
+    """A selector sees it; dead letters, and scheduled messages that are due, came to the broker again."""
+    stomp.send(f"/queue/{queue}", "first")
+    first = take(client.consumer(queue, "JMSActiveMQBrokerInTime > 0"))
+    assert first.getBrokerInTime() >= first.getJMSTimestamp()
+    stomp.subscribe(f"/queue/{queue}.poison", ack="client-individual")
+    stomp.send(f"/queue/{queue}.poison", "poison", of=queue)
+    stomp.request("NACK", {"id": stomp.expect("MESSAGE").headers["ack"]})
+    dead = take(client.consumer("ActiveMQ.DLQ", f"of = '{queue}'"))
+    assert dead.getBrokerInTime() > first.getBrokerInTime()
+    stomp.request("SEND", {"destination": f"/queue/{queue}.late", "AMQ_SCHEDULED_DELAY": "500"}, b"late")
+    late = take(client.consumer(f"{queue}.late"))
+    assert late.getBrokerInTime() >= late.getJMSTimestamp() + 500
+
+
 def test_a_group_of_both(client: Jms, stomp: Client, queue: str) -> None:
     """The one that owns the group gets what either sends."""
     consumer = client.consumer(queue)

@@ -118,8 +118,8 @@ def _check(transactions: Transactions, adder: _Adder, removed: int) -> None:
     """Transactions are short, and between any two of them the other thread had its turn."""
     seconds = sorted(transactions.seconds)
     assert len(seconds) >= removed / REMOVE_BATCH
-    assert seconds[len(seconds) * 95 // 100] < 1.0
-    # A busy machine may hold any one up.
+    # None is a great part of the whole. A busy machine may hold any one up.
+    assert seconds[len(seconds) * 95 // 100] < max(1.0, sum(seconds) / 8)
     assert seconds[-1] < max(1.0, sum(seconds) / 4)
     assert adder.count > len(seconds) / 2
 

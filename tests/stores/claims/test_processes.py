@@ -17,7 +17,11 @@ from tests.support.polling import wait_until
 
 pytestmark = [pytest.mark.backends("sqlite", "postgresql", "mariadb"), pytest.mark.slow]
 
-LEASE = 1.5
+LEASE = 5.0
+"""Seconds; a process of a busy machine may not run for as long as one."""
+
+one_is_enough = pytest.mark.backends("postgresql")
+"""For what takes longer than a lease, and no database decides."""
 
 
 def test_two_processes_claim_each_message_once(open_claims: OpenClaims, url: str) -> None:
@@ -47,6 +51,7 @@ def test_what_a_killed_process_claimed_is_claimed_by_another(open_claims: OpenCl
     queue.acknowledge(zero, one)
 
 
+@one_is_enough
 def test_a_process_that_works_for_longer_than_its_lease_keeps_its_claims(
     open_claims: OpenClaims, url: str
 ) -> None:
@@ -60,6 +65,7 @@ def test_a_process_that_works_for_longer_than_its_lease_keeps_its_claims(
     assert queue.count() == (0, 0)
 
 
+@one_is_enough
 def test_a_stopped_process_finds_its_claims_lost(open_claims: OpenClaims, url: str) -> None:
     queue = open_claims().queue("ORDERS")
     queue.add(Message("0"))
@@ -94,6 +100,7 @@ def test_claims_of_a_session_that_was_deleted_are_free(open_claims: OpenClaims, 
     other.acknowledge(claim)
 
 
+@one_is_enough
 def test_a_process_restarted_under_its_old_name_does_not_keep_the_claims_of_the_old_one(
     open_claims: OpenClaims, url: str, database: Database
 ) -> None:
@@ -107,6 +114,7 @@ def test_a_process_restarted_under_its_old_name_does_not_keep_the_claims_of_the_
     wait_until(lambda: len(database.rows("SELECT ID FROM JDBCSTORE_CLAIM_SESSIONS WHERE NAME = 'same'")) <= 1)
 
 
+@one_is_enough
 def test_what_kills_each_process_becomes_a_dead_letter(open_claims: OpenClaims, url: str) -> None:
     claims = open_claims(max_redeliveries=0)
     queue = claims.queue("ORDERS")
@@ -116,7 +124,7 @@ def test_what_kills_each_process_becomes_a_dead_letter(open_claims: OpenClaims, 
         assert worker.ask("claim 1") == ["poison"]
         worker.kill()
         [good] = queue.claim()
-        assert queue.claim(wait=3 * LEASE) == []
+        wait_until(lambda: queue.claim() == [] and queue.count()[0] == 1, 60.0, "that the poison is gone")
 
     assert good.message.body == "good"
     [letter] = claims.queue("ActiveMQ.DLQ").claim(wait=30.0)

@@ -49,6 +49,25 @@ def open_journaled(tmp_path: Path) -> Iterator[Open]:
         store.close()
 
 
+def test_the_state_of_a_journal(open_journaled: Open) -> None:
+    clock = FakeClock()
+    store, behind = open_journaled(clock, checkpoint_interval=0)
+    store.queue("ORDERS").add_messages([Message("1"), Message("2")])
+    clock.advance(5)
+    state = store.journal_state()
+    assert state.last_record > state.applied
+    assert (state.pending_bytes > 0, state.checkpoint_age, state.failure) == (True, 5, None)
+    assert (state.segments, state.refused, state.in_doubt) == (1, 0, 0)
+    behind.down = True
+    with pytest.raises(StoreError):
+        store.checkpoint()
+    assert store.journal_state().failure is not None
+    behind.down = False
+    store.checkpoint()
+    state = store.journal_state()
+    assert (state.last_record, state.pending_bytes, state.failure) == (state.applied, 0, None)
+
+
 @pytest.mark.backends("postgresql", "mariadb")
 def test_what_is_gone_before_a_checkpoint_never_reaches_the_database(
     database: Database, tmp_path: Path

@@ -1,9 +1,10 @@
 """A cluster application that queries each store: a script, which needs nothing of the tests.
 
 Its argument is a JSON file: ``command``, what the command line is asked first, which starts the session;
-``urls``, the stores by name; ``questions``; ``file``, a store that is a file on the driver only; and
-``stream``, a store whose messages are counted by a stream, in a folder ``output``. Those that are missing are
-left out. The answers are printed as JSON."""
+``urls``, the stores by name; ``questions``; ``file``, a store that is a file on the driver only; ``archive``,
+a folder that is on the driver only, for the first of the stores; and ``stream``, a store whose messages are
+counted by a stream, in a folder ``output``. Those that are missing are left out. The answers are printed as
+JSON."""
 
 from __future__ import annotations
 
@@ -15,9 +16,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jdbcstore import analytics
+from jdbcstore import analytics, load_config
 from jdbcstore.cli import main
 from jdbcstore.errors import ConfigurationError, QueryFailed
+from jdbcstore.tools import archive
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,6 +63,13 @@ def run(asked: dict[str, Any]) -> dict[str, Any]:
                     spark.sql("SELECT body_text FROM messages_decoded").collect()
             except QueryFailed as failed:
                 error = str(failed)
+    unseen = ""
+    if "archive" in asked:
+        store = load_config(url=next(iter(asked["urls"].values())))
+        try:
+            archive.write(spark, store, asked["archive"], archive.Window())
+        except ConfigurationError as failed:
+            unseen = str(failed)
     streamed: int | str = 0
     if "stream" in asked:
         try:
@@ -70,6 +79,7 @@ def run(asked: dict[str, Any]) -> dict[str, Any]:
             streamed = str(failed)
     places = spark.sparkContext.parallelize(range(8), 8).map(where).collect()
     answered = {"code": code, "printed": printed.getvalue(), "answers": answers, "error": error}
+    answered["unseen"] = unseen
     answered |= {
         "places": places,
         "streamed": streamed,

@@ -32,7 +32,7 @@ class ApiClient:
             connection.request(method, path, data, given)
             answer = connection.getresponse()
             text = answer.read().decode()
-            return answer.status, json.loads(text) if text.startswith(("{", "[")) else text
+            return answer.status, json.loads(text) if text.startswith(("{", "[", "null")) else text
         finally:
             connection.close()
 

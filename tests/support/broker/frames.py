@@ -10,9 +10,13 @@ from typing import Self
 class Stomp:
     """A connection to a broker on this machine; what it does not expect is an AssertionError."""
 
-    def __init__(self, port: int, login: str = "test", passcode: str = "secret") -> None:
+    def __init__(
+        self, port: int, login: str = "test", passcode: str = "secret", *, client_id: str = ""
+    ) -> None:
         self._port = port
         self._headers = {"accept-version": "1.2", "host": "x", "login": login, "passcode": passcode}
+        if client_id:
+            self._headers["client-id"] = client_id
         self._receipts = 0
 
     async def __aenter__(self) -> Self:
@@ -34,8 +38,8 @@ class Stomp:
         """Send it, and see it stored."""
         await self._request("SEND", {"destination": destination, "persistent": "true"}, body)
 
-    async def subscribe(self, destination: str, ack: str = "auto") -> None:
-        await self._request("SUBSCRIBE", {"destination": destination, "id": "1", "ack": ack})
+    async def subscribe(self, destination: str, ack: str = "auto", **headers: str) -> None:
+        await self._request("SUBSCRIBE", {"destination": destination, "id": "1", "ack": ack, **headers})
 
     async def message(self) -> str:
         """The body of the next message."""

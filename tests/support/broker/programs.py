@@ -39,7 +39,7 @@ class BrokerProcess:
         self._lines: queue.Queue[str] = queue.Queue()
         self.log = folder / f"broker-{time.monotonic_ns()}.log"
         with self.log.open("wb") as log:
-            self.process = cli.start(
+            self.process = cli.fork(
                 "broker", "--stomp", stomp, *arguments, stdout=subprocess.PIPE, stderr=log, bufsize=0
             )
         threading.Thread(target=self._read, args=(self.process.stdout,), daemon=True).start()

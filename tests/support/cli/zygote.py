@@ -1,13 +1,15 @@
 """A process that has ``jdbcstore`` imported, and forks one for each command line, for importing takes long.
 
 ``python -m tests.support.cli.zygote NUMBER`` takes the descriptor of a socket. Each packet on it has a
-command line or a program, with the three files of its standard streams; the answer is the exit code.
+command line or a program, with the three files of its standard streams; the answer is the number of its
+process, which is a child of the test's process, and not of this one.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
+import ctypes
 import functools
 import gc
 import importlib
@@ -20,6 +22,7 @@ import threading
 import time
 from pathlib import Path
 from tempfile import TemporaryFile
+from typing import Any
 
 from sqlalchemy import make_url
 
@@ -30,12 +33,39 @@ WAIT = 280.0
 _SIZE = 1 << 17
 _SCHEMES = ("sqlite", "postgresql+psycopg", "mariadb+pymysql", "mariadb+pyodbc")
 _LATER = (
+    "concurrent.futures.thread",
+    "encodings.idna",
+    "jdbcstore.broker.queues.dead_letters",
+    *(f"jdbcstore.cli.{name}" for name in ("browse", "dlq", "lock", "remote", "send", "status")),
+    *(f"jdbcstore.cli.{name}" for name in ("spark_options", "sql", "subscriptions", "transfer", "xa")),
+    *(f"jdbcstore.database.adapters.{name}" for name in ("mysql", "postgresql", "sqlite")),
     "jdbcstore.database.migrations.migration",
+    "jdbcstore.lockers.database",
     "jdbcstore.lockers.shared_file",
+    "jdbcstore.stores.jdbc.store",
+    "jdbcstore.stores.opening",
     "pymysql.cursors",
     "rich.table",
+    "urllib.request",
 )
 """What commands import when they need it."""
+_SPARK = ("jdbcstore.analytics.pushdown", "jdbcstore.analytics.spark_session", "pyspark.sql")
+_OF = {
+    "broker": (
+        "jdbcstore.broker.console.pages",
+        "jdbcstore.broker.management.jolokia",
+        "jdbcstore.broker.openwire.session",
+        "jdbcstore.broker.process.health",
+        "jdbcstore.broker.process.host",
+        "jdbcstore.broker.stomp.session",
+        "jdbcstore.cli.broker",
+    ),
+    "sql": _SPARK,
+    "--master": _SPARK,
+}
+"""What those with this word import besides, once the first is asked for."""
+_SUBREAPER = 36
+"""PR_SET_CHILD_SUBREAPER"""
 
 
 def serve(line: socket.socket) -> None:
@@ -49,22 +79,55 @@ def serve(line: socket.socket) -> None:
         request, streams, _, _ = socket.recv_fds(line, _SIZE, 3)
         if not request:
             return
-        child = os.fork()
-        if not child:
+        asked = json.loads(request)
+        for word in _OF.keys() & {*asked["arguments"]}:
+            _import(word)
+        pid = _fork()
+        if not pid:
             line.close()
-            sys.exit(_run(streams, **json.loads(request)))
+            sys.exit(_run(streams, **asked))
         for stream in streams:
             os.close(stream)
-        _, status = os.waitpid(child, 0)
-        line.send(str(os.waitstatus_to_exitcode(status)).encode())
+        line.send(str(pid).encode())
+
+
+@functools.cache
+def _import(word: str) -> None:
+    for name in _OF[word]:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    gc.freeze()
+
+
+def _fork() -> int:
+    """The number of a new process, or 0 in it: the orphan of one in between, and so the test's own child."""
+    reading, writing = os.pipe()
+    between = os.fork()
+    if not between:
+        if child := os.fork():
+            os.write(writing, str(child).encode())
+            os._exit(0)
+        os.close(reading)
+        os.close(writing)
+        return 0
+    os.close(writing)
+    os.waitpid(between, 0)
+    child = int(os.read(reading, 100))
+    os.close(reading)
+    return child
 
 
 def _run(
     streams: list[int], arguments: list[str], folder: str, environment: dict[str, str], program: str | None
 ) -> int:
-    for number, stream in enumerate(streams):
-        os.dup2(stream, number)
-        os.close(stream)
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        os.dup2(streams[number], number)
+        os.close(streams[number])
+        # The one of before believes that it can seek.
+        old = getattr(sys, name)
+        mode, buffered = "w" if number else "r", 1 if name == "stderr" else -1
+        new = open(number, mode, buffered, encoding=old.encoding, errors=old.errors, closefd=False)  # noqa: SIM115
+        setattr(sys, name, new)
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
@@ -78,7 +141,7 @@ def _run(
 
 
 class Zygote:
-    """The test's end. One command line runs at a time."""
+    """The test's end."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -90,8 +153,32 @@ class Zygote:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[other.fileno()],
+                env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # who forks should have one thread
             )
         self._line.settimeout(WAIT)
+
+    def fork(
+        self,
+        arguments: list[str],
+        folder: Path,
+        environment: dict[str, str],
+        streams: list[int],
+        program: str | None,
+    ) -> int:
+        """The number of a process that runs a command line or a program, and is a child of this one."""
+        request = {
+            "arguments": arguments,
+            "folder": str(folder),
+            "environment": environment,
+            "program": program,
+        }
+        with self._lock:
+            _adopt(True)
+            try:
+                socket.send_fds(self._line, [json.dumps(request).encode()], streams)
+                return int(self._line.recv(_SIZE))
+            finally:
+                _adopt(False)
 
     def run(
         self,
@@ -105,25 +192,50 @@ class Zygote:
 
         If a signal killed it, the exit code is the negative number of that.
         """
-        request = {
-            "arguments": arguments,
-            "folder": str(folder),
-            "environment": environment,
-            "program": program,
-        }
         with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as err:
             given.write(stdin)
             given.seek(0)
-            with self._lock:
-                socket.send_fds(
-                    self._line, [json.dumps(request).encode()], [file.fileno() for file in (given, out, err)]
-                )
-                code = int(self._line.recv(_SIZE))
+            process = Forked(arguments, folder, environment, program, stdin=given, stdout=out, stderr=err)
+            try:
+                code = process.wait(WAIT)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+                raise
             return code, _read(out.fileno()), _read(err.fileno())
 
     def close(self) -> None:
         self._line.close()
         self._process.wait()
+
+
+class Forked(subprocess.Popen[bytes]):
+    """A command line or a program that the zygote has forked, with the streams that ``Popen`` is given."""
+
+    def __init__(
+        self,
+        arguments: tuple[str, ...],
+        folder: Path,
+        environment: dict[str, str],
+        program: str | None = None,
+        **streams: Any,
+    ) -> None:
+        self._program = program
+        super().__init__(arguments, cwd=folder, env=environment, **streams)
+
+    def _execute_child(self, arguments: Any, *others: Any) -> None:
+        """In place of a fork and an exec of this process."""
+        folder, environment = others[4:6]
+        stdin, _, _, stdout, _, stderr = pipes = others[9:15]
+        streams = [number if file == -1 else file for number, file in enumerate((stdin, stdout, stderr))]
+        self.pid = zygote().fork([*arguments], folder, environment, streams, self._program)
+        self._child_created = True
+        self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
+
+
+def _adopt(whether: bool) -> None:
+    """Whether orphans of this process' children become its children."""
+    ctypes.CDLL(None).prctl(_SUBREAPER, int(whether), 0, 0, 0)
 
 
 def run_program(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -46,7 +46,7 @@ class Faults:
             "kill": Fault(self._kill, frozenset({"lease", "database", "file"})),
             "pause": Fault(self._pause, frozenset({"lease", "database"})),
             "vanish": Fault(self._vanish, frozenset({"lease", "database"})),
-            "cut": Fault(lambda member: member.line.cut()),
+            "cut": Fault(lambda member: member.line.cut_all()),
             "terminate": Fault(lambda _: self._terminate()),
             "restart": Fault(lambda _: self._restart(server.stop)),
             "crash": Fault(lambda _: self._restart(server.stop_at_once)),

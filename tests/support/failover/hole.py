@@ -21,10 +21,6 @@ class HoleLine(ProxyLine):
     def flow(self) -> None:
         self._flows.set()
 
-    def cut(self) -> None:
-        """End every connection; new ones pass."""
-        self._cut_all()
-
     def close(self) -> None:
         self.flow()
         super().close()

@@ -47,7 +47,12 @@ class ProxyLine(Line):
         self._listener.shutdown(socket.SHUT_RDWR)
         self._thread.join()
         self._listener.close()
-        self._cut_all()
+        self.cut_all()
+
+    def cut_all(self) -> None:
+        """End every connection; new ones pass, unless the line is down."""
+        for pair in self._take_all():
+            pair.cut()
 
     def _accept(self) -> None:
         while True:
@@ -63,7 +68,8 @@ class ProxyLine(Line):
             except OSError:  # the server is down
                 client.close()
                 continue
-            self._pairs.add(pair)
+            with self._lock:
+                self._pairs.add(pair)
             for carry in (self._carry_statements, self._carry_answers):
                 threading.Thread(target=carry, args=(pair,), daemon=True).start()
 
@@ -90,13 +96,15 @@ class ProxyLine(Line):
 
     def _cut(self, pair: _Pair) -> None:
         """Cut this connection, and all others if the line is to stay down."""
-        pair.cut()
-        if self.down:
-            self._cut_all()
+        others = self._take_all() if self.down else []
+        # The client may act on the first cut: a connection that it makes when the line is mended stays.
+        for each in (*others, pair):
+            each.cut()
 
-    def _cut_all(self) -> None:
-        while self._pairs:
-            self._pairs.pop().cut()
+    def _take_all(self) -> list[_Pair]:
+        with self._lock:
+            taken, self._pairs = [*self._pairs], set()
+        return taken
 
 
 def _delayed(sent: Iterator[bytes], delay: float) -> Iterator[bytes]:

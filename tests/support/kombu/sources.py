@@ -58,5 +58,8 @@ def environment(name: str, *packages: str) -> Path:
     own = sysconfig.get_path("purelib")
     inside = sysconfig.get_path("purelib", "venv", {"base": str(folder), "platbase": str(folder)})
     Path(inside, "below.pth").write_text(f"{own}\n")
-    subprocess.run([str(python), "-m", "pip", "install", *_QUIET, *packages], check=True)
+    installed = folder / "installed"
+    if not installed.exists() or installed.read_text().split() != [*packages]:
+        subprocess.run([str(python), "-m", "pip", "install", *_QUIET, *packages], check=True)
+        installed.write_text("\n".join(packages))
     return python

@@ -41,7 +41,7 @@ class PostgresqlServer(Server):
             f"--pgdata={data}",
             f"--username={self.administrator}",
             f"--pwfile={password}",
-            "--auth=password",  # scram takes longer than all else in connecting
+            "--auth=password",
             "--encoding=UTF8",
             "--locale=C.UTF-8",
             "--no-sync",
@@ -54,6 +54,8 @@ class PostgresqlServer(Server):
             "port": self.port,
             "unix_socket_directories": "",
             "max_connections": 200,
+            # Of a password that is kept for scram, a thousand hashes are made for each connection.
+            "password_encryption": "md5",
             # In its directory: a killed server would leave it behind elsewhere.
             "dynamic_shared_memory_type": "mmap",
         }

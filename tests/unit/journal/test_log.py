@@ -185,11 +185,11 @@ def test_a_second_one_is_refused(tmp_path: Path) -> None:
         "except JournalInUse as error: sys.exit(str(error))\n"
     )
     command = [sys.executable, "-c", program, str(tmp_path)]
-    refused = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    refused = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert refused.returncode == 1, refused.stderr
     assert "has the journal in" in refused.stderr
     journal.close()
-    subprocess.run(command, check=True, timeout=60)
+    subprocess.run(command, check=True, timeout=300)
 
 
 def test_a_closed_one_takes_nothing(tmp_path: Path) -> None:

@@ -26,6 +26,12 @@ MATCHES = [
     ("A.*.>", "A.B", True),
     ("A.*.>", "A.B.C.D", True),
     ("A.*.>", "A", False),
+    (">.>", "A", True),
+    ("A.>.>", "A", True),
+    ("A.*.>.>", "A.B", True),
+    ("A.*.>.>", "A.B.C", True),
+    ("A.*.>.>", "A", False),
+    ("A.>.B.>", "A.B.B.C", False),
     ("A*", "AB", False),
     ("A*", "A*", True),
 ]
@@ -60,6 +66,8 @@ def test_what_is_a_wildcard(name: str, expected: bool) -> None:
         ("A.*.>", "A.B.>", True),
         ("A.*", "*.B", False),
         ("*.B", "A.*", False),
+        ("A.>.>", "A.>", True),
+        ("A.>", "A.>.>", True),
         ("A", "A", True),
     ],
 )
@@ -67,6 +75,27 @@ def test_a_pattern_covers_others(outer: str, inner: str, expected: bool) -> None
     outside, inside = (DestinationPattern(Destination.queue(name)) for name in (outer, inner))
 
     assert outside.covers(inside) is expected
+
+
+@pytest.mark.parametrize(
+    ("one", "another", "expected"),
+    [
+        ("A.*.C", "A.B.*", True),
+        ("A.*.C", "A.B.>", True),
+        ("A.*.C", "A.B.D", False),
+        ("A", "A.>", True),
+        ("A.*", "A.B.C", False),
+        ("A.B", "A.B.*", False),
+        (">", "A.*", True),
+        ("A.>", "B.>", False),
+        ("A.B", "A.B", True),
+    ],
+)
+def test_patterns_overlap(one: str, another: str, expected: bool) -> None:
+    first, second = (DestinationPattern(Destination.queue(name)) for name in (one, another))
+
+    assert first.overlaps(second) is second.overlaps(first) is expected
+    assert not first.overlaps(DestinationPattern(Destination.topic(another)))
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import importlib
 import itertools
 import os
 import shutil
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -279,3 +280,29 @@ def test_what_cannot_be_built_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path
     with pytest.raises(build.CannotBuildError, match="there is no C compiler"):
         build.build(tmp_path)
     assert not [*tmp_path.iterdir()]
+
+
+def test_arrays_of_postgresql(core: Any) -> None:
+    number, text = (1).to_bytes(8, "big", signed=True), b"\xc3\xa4"
+    rows = [(1, "ä", b"b", None)]
+    assert core.arrays(rows, (20, 1043, 17, 1043), 20) == [
+        array(20, 1, False) + size(8) + number,
+        array(1043, 1, False) + size(2) + text,
+        array(17, 1, False) + size(1) + b"b",
+        array(1043, 1, True) + size(-1),
+    ]
+    assert core.arrays(rows * 2 + [(-1, None, b"", "c")], (20, 1043, 17, 1043), 20) == [
+        array(20, 3, False) + (size(8) + number) * 2 + size(8) + b"\xff" * 8,
+        array(1043, 3, True) + (size(2) + text) * 2 + size(-1),
+        array(17, 3, False) + (size(1) + b"b") * 2 + size(0),
+        array(1043, 3, True) + size(-1) * 2 + size(1) + b"c",
+    ]
+
+
+def array(of: int, count: int, nulls: bool) -> bytes:
+    """The head of an array of one dimension."""
+    return struct.pack(">iiIii", 1, nulls, of, count, 1)
+
+
+def size(of: int) -> bytes:
+    return struct.pack(">i", of)

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from jdbcstore.abc import MessageReference
 from jdbcstore.database.adapters.base import Failure
-from jdbcstore.database.adapters.sql import Batch, Row
+from jdbcstore.database.adapters.sql import Batch, Row, Sent
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.session import Session
 from jdbcstore.database.statements.builder import Statement
@@ -69,14 +69,40 @@ class Committer:
         """Lost connections, which the server still has to end."""
         self._cancelled = threading.Event()
 
-    def write(self, units: list[Unit]) -> list[list[MessageReference]]:
+    @property
+    def sends(self) -> bool:
+        """Whether :meth:`send` can do anything."""
+        return self.session.adapter.starts_writes
+
+    def send(self, units: list[Unit]) -> Sent | None:
+        """Begin to commit the units without waiting for anything; :meth:`write` has to finish it.
+
+        None if they cannot be written so, and nothing was sent.
+        """
+        connection, sequence = self._connection, self.sequence
+        if connection is None or self._lost or (self.fence is not None and self.fence.lost is not None):
+            return None
+        for unit in units:
+            if unit.acknowledgements or unit.updates:
+                return None
+        adds = [add for unit in units for add in unit.adds]
+        if not sequence.has(len(adds)):
+            return None
+        removes = [key for unit in units for key in unit.removes]
+        if self.fence is not None:
+            self.fence.check()
+        batch = Batch(core.numbered_rows(adds, sequence.last + 1), [], removes, [])
+        return connection.start_write(batch, sequence.block if adds else None)
+
+    def write(self, units: list[Unit], sent: Sent | None = None) -> list[list[MessageReference]]:
         """Commit the units together; returns the references of the messages of each.
 
+        :param sent: what :meth:`send` returned for these units
         :raises StoreError: none of them was committed
         :raises OutcomeUnknown: all of them were committed, or none
         """
         try:
-            return _Attempts(self).write(units)
+            return _Attempts(self, sent).write(units)
         except BaseException as error:
             if not isinstance(error, StoreError):
                 # Interrupted, or a defect: it is unknown what the connection has sent.
@@ -85,6 +111,14 @@ class Committer:
                 _reset_trackers(units)
                 for unit in units:
                     _notify_committed(unit)
+            raise
+
+    def finish(self, sent: Sent) -> None:
+        """Wait for the answer to what was sent; raises as a connection's ``write`` does."""
+        try:
+            sent.finish()
+        except StoreError:
+            self.connection().rollback()
             raise
 
     def call(self, call: Call) -> Any:
@@ -203,8 +237,10 @@ class Committer:
 class _Attempts:
     """The attempts at one batch, call or read."""
 
-    def __init__(self, committer: Committer) -> None:
+    def __init__(self, committer: Committer, sent: Sent | None = None) -> None:
         self._committer = committer
+        self._begun = sent
+        """The first attempt, if it was sent already."""
         self._session = committer.session
         self._fence = committer.fence
         self._transient = _TRANSIENT_RETRIES
@@ -267,7 +303,7 @@ class _Attempts:
 
     def _try_until_known(self, attempt: Callable[[], T]) -> T:
         while True:
-            if self._fence is not None:
+            if self._fence is not None and self._begun is None:
                 self._fence.check()
             try:
                 return attempt()
@@ -331,6 +367,12 @@ class _Attempts:
         return self._write_once(units)
 
     def _write_once(self, units: list[Unit]) -> list[list[MessageReference]]:
+        if self._begun is not None:
+            begun, self._begun = self._begun, None
+            self._sent = True
+            self._committer.finish(begun)
+            self._sent = False
+            return self._accept(units)
         connection = self._committer.connection()
         adds = [add for unit in units for add in unit.adds]
         first = self._committer.sequence.reserve(connection, len(adds)) if adds else 0
@@ -449,7 +491,11 @@ class AuditedCommitter(Committer):
         self._doubtful: set[Name] = set()
         """Messages whose commit or removal has an unknown outcome."""
 
-    def write(self, units: list[Unit]) -> list[list[MessageReference]]:
+    @property
+    def sends(self) -> bool:
+        return False  # duplicates are looked for first
+
+    def write(self, units: list[Unit], sent: Sent | None = None) -> list[list[MessageReference]]:  # noqa: ARG002
         self._find_doubtful()
         names: set[Name] = set()
         fresh = [self._fresh(unit.adds, names) for unit in units]

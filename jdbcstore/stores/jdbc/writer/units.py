@@ -48,6 +48,11 @@ class Unit:
     withdrawn: bool = False
     """It was cancelled before the writer began with it."""
 
+    @property
+    def rows(self) -> int:
+        """The messages that it adds and removes."""
+        return len(self.adds) + len(self.removes)
+
 
 @dataclass(slots=True)
 class Call:

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 import weakref
+from asyncio import AbstractEventLoop
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from queue import SimpleQueue
@@ -21,6 +22,7 @@ from types import FrameType
 from typing import Any, NoReturn, cast
 
 from jdbcstore.abc import MessageReference, Outcome
+from jdbcstore.database.adapters.sql import Sent
 from jdbcstore.database.connection import Connection, StatisticsRefresher
 from jdbcstore.database.session import Session
 from jdbcstore.errors import (
@@ -33,6 +35,7 @@ from jdbcstore.errors import (
 )
 from jdbcstore.lockers import Fence
 from jdbcstore.stores.jdbc.writer.committer import AuditedCommitter, Committer
+from jdbcstore.stores.jdbc.writer.driver import Begun, LoopDriver, is_awaited
 from jdbcstore.stores.jdbc.writer.units import ROW_OVERHEAD, Call, Unit
 from jdbcstore.stores.shared.audit import DuplicateAudit
 from jdbcstore.stores.shared.encoding import EncodedMessage, Name
@@ -47,6 +50,7 @@ _BATCH_UNITS = 256
 """Few enough that a caller with a thousand pending futures fills one batch while another commits."""
 _HOLDING = {
     __name__,
+    "jdbcstore.stores.jdbc.writer.driver",
     "jdbcstore.stores.shared.audit",
     "jdbcstore.stores.jdbc.writer.committer",
     "jdbcstore.database.session",
@@ -84,10 +88,12 @@ class Writer:
         self._queue: deque[Unit | Call] = deque()
         self._lock = threading.RLock()
         """Protects the queue; never held during I/O."""
-        self._turn = threading.RLock()
+        self.turn = threading.RLock()
         """Held while writing, by the writer's thread or by a caller that writes its own unit."""
         self._busy = False
         """A hint that the turn is taken."""
+        self.begun: Begun | None = None
+        """What the driver has sent; whoever has the turn finishes it first."""
         self._pending_bytes = 0
         self._waiting_for_room: list[threading.Lock] = []
         """Locks that callers wait for while the queue is full."""
@@ -96,6 +102,9 @@ class Writer:
         self.timings = Timings()
         """The commits of this writer, and their rows."""
         self._closed = False
+        self._driver: LoopDriver | None = None
+        self._called = False
+        """The thread is needed although there is a driver."""
         self._asleep = False
         """The thread is waiting, or about to wait, for an item in :attr:`_wakes`."""
         self._wakes: SimpleQueue[None] = SimpleQueue()
@@ -125,30 +134,55 @@ class Writer:
             unit.withdrawn = not unit.taken
             return unit.withdrawn
 
+    def use_loop(self, loop: AbstractEventLoop | None) -> None:
+        """Write units that are submitted on this loop's thread on the loop; see :class:`LoopDriver`."""
+        if not self._committer.sends:
+            return
+        with self._lock:
+            before, self._driver = self._driver, None if loop is None else LoopDriver(self, loop)
+            self._wake()
+        if before is not None:
+            before.stop()
+
     def _enqueue(self, unit: Unit | Call) -> None:
         size = _measured(unit)
+        driver = self._driver
+        if driver is not None and not (driver.is_here and is_awaited(unit)):
+            driver = None
         while True:
             with self._lock:
                 if self._closed:
                     raise StoreClosed()
                 if not self._is_full():
-                    if self._asleep:
-                        self._wake()
+                    if driver is None:
+                        self._called = True
+                        if self._asleep:
+                            self._wake()
                     self._pending_bytes += size
                     self._queue.append(unit)
-                    return
+                    break
+                if self._driver is not None:
+                    self._wake()
                 room = threading.Lock()
                 room.acquire()
                 self._waiting_for_room.append(room)
             room.acquire()
+        if driver is not None:
+            driver.go_on()
 
     def _wake(self) -> None:
+        self._called = True
         # In this order: a signal between the two must not leave the thread asleep.
         self._wakes.put(None)
         self._asleep = False
 
+    def call_thread(self) -> None:
+        """Have the thread do what is pending."""
+        with self._lock:
+            self._wake()
+
     def _wait_written(self, unit: Unit | Call, waiter: Waiter[Any]) -> Any:
-        if _is_owned(self._turn) or _is_owned(self._lock):
+        if _is_owned(self.turn) or _is_owned(self._lock):
             raise StoreError(
                 "this thread is in the middle of a write already: in a signal handler, or a callback of a"
                 " future, use the _async calls, and do not wait for what they return"
@@ -165,7 +199,7 @@ class Writer:
         :raises StoreError: it was not written; also when the calling thread is in the middle of a write
         """
         if not (self._busy or self._queue):
-            with self._turn:
+            with self.turn:
                 if self._is_next(unit):
                     return self._write_alone(unit)
         unit.completion = waiter = Waiter[Any]()
@@ -174,7 +208,7 @@ class Writer:
     def _is_next(self, unit: Unit) -> bool:
         """Whether nothing is queued before it; the turn is held."""
         with self._lock:
-            if self._busy or self._queue or self._closed:
+            if self._busy or self._queue or self._closed or self.begun is not None:
                 return False
             self._in_flight = [unit]
             return True
@@ -187,7 +221,7 @@ class Writer:
         finally:
             self._busy = False
             self._in_flight = []
-        rows = len(unit.adds) + len(unit.removes)
+        rows = unit.rows
         self.timings.add(time.perf_counter() - began, rows)
         self._statistics.count(rows)
         return unit.result(references)
@@ -274,12 +308,15 @@ class Writer:
     def _run(self) -> None:
         try:
             while self._wait_for_work():
-                with self._turn:
+                with self.turn:
                     self._busy = True
                     self._work()
                     self._busy = False
+                self._pass_on()
             self._statistics.stop()
-            with self._turn:
+            with self.turn:
+                if self.begun is not None:  # the loop had taken it when the store was closed
+                    self.finish(self.begun)
                 self._committer.close()
         except BaseException as error:
             log.exception("the writer stopped; the store is closed")
@@ -294,14 +331,60 @@ class Writer:
         """Wait for a unit; False once the writer is closed and the queue is empty."""
         while True:
             with self._lock:
-                if self._queue:
+                if (self._queue or self.begun is not None) and (self._called or self._driver is None):
                     return True
+                self._called = False
                 if self._closed:
                     return False
                 self._asleep = True
             self._wakes.get()
 
+    def _pass_on(self) -> None:
+        """Let the driver go on, if nobody waits for the thread."""
+        with self._lock:
+            driver = self._driver
+            # What the driver has begun since the last turn it may have left to the thread.
+            if driver is None or self._closed or self.begun is not None:
+                return
+            if not all(is_awaited(unit) for unit in self._queue):
+                return
+            self._called = False
+            if self._queue and not driver.call():
+                self._driver = None
+
+    def take(self) -> list[Unit]:
+        """The next batch, for the driver; empty if that is a call, or nothing. The turn is held."""
+        with self._lock:
+            if self._closed or not self._queue or isinstance(self._queue[0], Call):
+                return []
+            taken = cast("list[Unit]", self._take_queued())
+            self._in_flight = [*taken]
+        return taken
+
+    def queued_rows(self, most: int) -> int:
+        """See :class:`Turns`."""
+        rows = 0
+        with self._lock:
+            for unit in self._queue:
+                rows += unit.rows
+                if rows >= most:
+                    break
+        return rows
+
+    def send(self, units: list[Unit]) -> Sent | None:
+        """See :meth:`Committer.send`."""
+        return self._committer.send(units)
+
+    def finish(self, begun: Begun) -> None:
+        """Complete what the driver has begun; the turn is held."""
+        self.begun = None
+        self._write(begun.units, begun.sent)
+        self._take_in_flight()
+
     def _work(self) -> None:
+        if self.begun is not None:
+            self.finish(self.begun)
+            return
         with self._lock:
             taken = self._take_queued()
             self._in_flight = list(taken)
@@ -338,11 +421,11 @@ class Writer:
         self._make_room()
         return taken
 
-    def _write(self, units: list[Unit]) -> None:
+    def _write(self, units: list[Unit], sent: Sent | None = None) -> None:
         """Commit the units, and complete each. Where one cannot be written, the others still are."""
         began = time.perf_counter()
         try:
-            results = self._committer.write(units)
+            results = self._committer.write(units, sent)
         except StoreError as error:
             if isinstance(error, _LOST) or (len(units) == 1 and not units[0].apart):
                 self._complete(units, [error] * len(units))
@@ -355,7 +438,7 @@ class Writer:
             self._write(units[:middle])
             self._write(units[middle:])
             return
-        rows = sum(len(unit.adds) + len(unit.removes) for unit in units)
+        rows = sum([unit.rows for unit in units])
         self.timings.add(time.perf_counter() - began, rows)
         self._statistics.count(rows)
         self._complete(units, [unit.result(result) for unit, result in zip(units, results, strict=True)])
@@ -400,6 +483,9 @@ class ReadOnlyWriter(Writer):
     @property
     def last_sequence(self) -> int:
         return 0
+
+    def use_loop(self, loop: AbstractEventLoop | None) -> None:
+        """Nothing is written."""
 
     def execute(self, unit: Unit) -> Any:  # noqa: ARG002
         _refuse()

@@ -1,0 +1,146 @@
+"""``python -m benchmarks.claims``: claims and other queues in PostgreSQL, drained by several processes.
+
+All are on one server, and take turns in each round: each gets the same number of messages of 200 bytes, which
+so many processes take and remove, one at a time or in batches. Printed are messages a second, and in brackets
+the CPU that one takes in microseconds, of the processes and of the server. The others' packages come from
+PyPI into an environment of this benchmark; ``--only jdbcstore`` needs none.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from statistics import median
+
+import click
+
+from benchmarks import claims_process as process
+from benchmarks import cpu
+from tests.support import ROOT
+from tests.support.kombu.sources import environment
+from tests.support.servers import PostgresqlServer
+
+_PACKAGES = ("pgmq==1.1.4", "procrastinate==3.10.0", "pgqueuer[psycopg]==1.6.0")
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one drain took."""
+
+    rate: float
+    used: float
+    """Microseconds of CPU for a message, of the processes."""
+    used_by_server: float
+
+
+class Queues:
+    """The queues of a server, filled and drained by processes."""
+
+    def __init__(self, server: PostgresqlServer, python: str) -> None:
+        self.url = server.url.render_as_string(hide_password=False)
+        self._server = server
+        self._python = python
+
+    def _command(self, *arguments: object) -> list[str]:
+        return [self._python, "-m", process.__name__, *map(str, arguments)]
+
+    def fill(self, kind: str, number: int) -> None:
+        """Add messages; the commits do not wait for the disk."""
+        url = f"{self.url}?options=-csynchronous_commit%3Doff"
+        subprocess.run(self._command(kind, "fill", url, number), check=True, env=_environment())
+
+    def drain(self, kind: str, processes: int, limit: int, number: int) -> Run:
+        """Take and remove all messages."""
+        with self._started(self._command(kind, "drain", self.url, limit), processes) as started:
+            before = cpu.seconds(self._server.pid)
+            for one in started:
+                print("", file=one.stdin, flush=True)
+            said = [[*map(float, _line(one).split())] for one in started]
+            used_by_server = cpu.seconds(self._server.pid) - before
+        taken = sum(one[0] for one in said)
+        if taken != number:
+            raise click.ClickException(f"{kind}: {taken:.0f} of {number} messages were taken")
+        micro = 1e6 / number
+        return Run(
+            number / max(one[1] for one in said), micro * sum(one[2] for one in said), micro * used_by_server
+        )
+
+    @contextmanager
+    def _started(self, command: list[str], number: int) -> Iterator[list[subprocess.Popen[str]]]:
+        pipe = subprocess.PIPE
+        started = [
+            subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=_environment())
+            for _ in range(number)
+        ]
+        try:
+            for one in started:
+                _line(one)
+            yield started
+            for one in started:
+                one.communicate()
+        finally:
+            for one in started:
+                one.kill()
+                one.communicate()
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+def _line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    if not line:
+        raise click.ClickException("a process ended early; what it said is above")
+    return line
+
+
+@click.command(help=__doc__)
+@click.option("--rounds", default=3, show_default=True)
+@click.option("--messages", default=2000, show_default=True)
+@click.option("--processes", default=[1, 4, 16], show_default=True, multiple=True)
+@click.option("--limit", "limits", default=[1, 10], show_default=True, multiple=True, help="Taken at a time.")
+@click.option("--only", type=click.Choice([*process.KINDS]), multiple=True)
+def main(
+    rounds: int, messages: int, processes: tuple[int, ...], limits: tuple[int, ...], only: tuple[str, ...]
+) -> None:
+    kinds = only or tuple(process.KINDS)
+    alone = kinds == ("jdbcstore",)
+    python = sys.executable if alone else str(environment("claims-environment", *_PACKAGES))
+    server = PostgresqlServer()
+    runs: dict[tuple[int, str, int], list[Run]] = defaultdict(list)
+    try:
+        queues = Queues(server, python)
+        for _ in range(rounds):
+            for limit in limits:
+                for count in processes:
+                    for kind in kinds:
+                        if limit == 1 or kind not in process.SINGLY:
+                            queues.fill(kind, messages)
+                            runs[limit, kind, count].append(queues.drain(kind, count, limit, messages))
+    finally:
+        server.close()
+    for limit in limits:
+        click.echo(f"\n{limit} at a time\n\n| | {' | '.join(f'{count} processes' for count in processes)} |")
+        click.echo(f"|---|{'---|' * len(processes)}")
+        for kind in kinds:
+            if found := [runs[limit, kind, count] for count in processes if runs[limit, kind, count]]:
+                click.echo(f"| {kind} | {' | '.join(map(_cell, found))} |")
+
+
+def _cell(runs: list[Run]) -> str:
+    rate, used, server = (
+        median(values)
+        for values in zip(*((one.rate, one.used, one.used_by_server) for one in runs), strict=True)
+    )
+    return f"{rate:,.0f} ({used:,.0f} + {server:,.0f})"
+
+
+if __name__ == "__main__":
+    main()

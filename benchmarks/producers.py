@@ -1,0 +1,139 @@
+"""``python -m benchmarks.producers``: CPU of our broker for a STOMP SEND with a receipt, as a Markdown table.
+
+Each connection sends a message when it has the receipt of the one before. A number of messages is sent, not a
+time waited, and the CPU is the kernel's exact account of the broker's threads. With ``--tree``, brokers of
+other checkouts take turns with this one's. ``--realtime`` has brokers, database and client run before
+everything else on the machine, in short bursts; it needs root.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import chain
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+import click
+
+from benchmarks.stomp import READY
+from benchmarks.stomp_client import connect, send_frame
+from tests.support.databases import PostgresqlDatabase
+from tests.support.servers.postgresql import PostgresqlServer
+
+
+class Broker(NamedTuple):
+    """A broker to measure."""
+
+    name: str
+    process: int
+    port: int
+
+
+class Figures(NamedTuple):
+    """What a message took: CPU and rate."""
+
+    microseconds: float
+    rate: float
+
+
+@click.command(help=__doc__)
+@click.option("--rounds", default=3, show_default=True)
+@click.option("--count", default=1000, show_default=True, help="Messages of each measurement.")
+@click.option("--tree", "trees", multiple=True, type=click.Path(exists=True), help="Another checkout.")
+@click.option("--realtime", is_flag=True)
+def main(rounds: int, count: int, trees: Sequence[str], *, realtime: bool) -> None:
+    with ExitStack() as stack:
+        server = PostgresqlServer()
+        stack.callback(server.close)
+        brokers = [stack.enter_context(_broker(server, tree)) for tree in ("", *trees)]
+        if realtime:
+            _before_all_others(os.getpid())
+        click.echo(f"| connections | {' | '.join(f'{one.name} | a second' for one in brokers)} |")
+        click.echo("|---" * (1 + 2 * len(brokers)) + "|")
+        for connections in (1, 4, 16):
+            measured: dict[Broker, list[Figures]] = {one: [] for one in brokers}
+            lines = {one: [connect(one.port) for _ in range(connections)] for one in brokers}
+            for _ in range(rounds + 1):
+                for one in brokers:
+                    measured[one].append(_measure(one, lines[one], count))
+            cells = []
+            for figures in measured.values():
+                _warm_up, *counted = figures
+                cells.append(f"{median(one.microseconds for one in counted):.0f} µs")
+                cells.append(f"{median(one.rate for one in counted):,.0f}")
+            click.echo(f"| {connections} | {' | '.join(cells)} |")
+            for line in chain.from_iterable(lines.values()):
+                line.close()
+
+
+@contextmanager
+def _broker(server: PostgresqlServer, tree: str) -> Iterator[Broker]:
+    database = PostgresqlDatabase(server.url.set(drivername="postgresql+psycopg"))
+    command = [sys.executable, "-m", "jdbcstore", "--url", database.url, "broker", "--stomp", "127.0.0.1:0"]
+    folder = tree or str(Path(__file__).parents[1])
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": folder},
+    )
+    try:
+        assert process.stdout is not None
+        ready = next(found for line in process.stdout if (found := READY.match(line)))
+        yield Broker(Path(folder).name, process.pid, int(ready[1]))
+    finally:
+        process.terminate()
+        process.communicate()
+        database.close()
+
+
+def _measure(broker: Broker, lines: Sequence[socket.socket], count: int) -> Figures:
+    frame = send_frame(b"receipt:r\n")
+    poll, by_number = select.epoll(), {line.fileno(): line for line in lines}
+    used, began = _cpu(broker.process), time.perf_counter()
+    for number, line in by_number.items():
+        poll.register(number, select.EPOLLIN)
+        line.sendall(frame)
+    sent, got = len(lines), 0
+    while got < count:
+        for number, _ in poll.poll(60):
+            data = by_number[number].recv(65536)
+            assert data, "the broker closed the connection"
+            assert b"ERROR" not in data, data
+            if b"\0" in data:
+                got += 1
+                if sent < count:
+                    sent += 1
+                    by_number[number].sendall(frame)
+    poll.close()
+    seconds = time.perf_counter() - began
+    return Figures((_cpu(broker.process) - used) / count / 1000, count / seconds)
+
+
+def _cpu(process: int) -> int:
+    """Nanoseconds of its threads."""
+    threads = Path(f"/proc/{process}/task").iterdir()
+    return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads)
+
+
+def _before_all_others(root: int) -> None:
+    """Schedule this process and all that it has started before those of others."""
+    every = [root]
+    for process in every:
+        for thread in Path(f"/proc/{process}/task").iterdir():
+            os.sched_setscheduler(int(thread.name), os.SCHED_RR, os.sched_param(5))
+            every += map(int, (thread / "children").read_text().split())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+"""Bodies and properties as they are shown: each value with its Java type, nothing deserialised."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from jdbcstore.errors import CorruptMessage
+from jdbcstore.message.facts import facts_of
+from jdbcstore.message.message import BodyType, Message
+from jdbcstore.message.values import Byte, Char, Float, Long, Short, plain
+
+MOST_TEXT = 256 * 1024
+"""Characters of a body that are shown."""
+MOST_BYTES = 4096
+_MOST_ROWS = 1000
+_PREVIEW = 80
+_KINDS = {
+    BodyType.MESSAGE: "Message, without a body",
+    BodyType.TEXT: "TextMessage",
+    BodyType.BYTES: "BytesMessage",
+    BodyType.MAP: "MapMessage",
+    BodyType.STREAM: "StreamMessage",
+    BodyType.OBJECT: "ObjectMessage",
+    BodyType.BLOB: "BlobMessage",
+}
+_TYPES: tuple[tuple[type, str], ...] = (
+    (bool, "boolean"),
+    (Byte, "byte"),
+    (Short, "short"),
+    (Long, "long"),
+    (int, "int"),
+    (Float, "float"),
+    (float, "double"),
+    (Char, "char"),
+    (str, "String"),
+    (bytes, "byte[]"),
+    (Mapping, "Map"),
+    (Sequence, "List"),
+)
+
+Row = tuple[str, str, str]
+"""A name, a type and a value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """The body of a message, as one of text, rows and a dump of bytes."""
+
+    kind: str
+    """The kind of message, as JMS calls it."""
+    note: str = ""
+    text: str | None = None
+    rows: Sequence[Row] | None = None
+    dump: str | None = None
+
+
+def shown_body(message: Message) -> Shown:
+    """The body.
+
+    :raises CorruptMessage: it cannot be decoded
+    """
+    kind = _KINDS[message.body_type]
+    body = message.body
+    match message.body_type, body:
+        case BodyType.BLOB, _:
+            return Shown(
+                kind=kind, note="The body is elsewhere, at this URL.", text=message.remote_blob_url or ""
+            )
+        case _, None:
+            note = "" if message.body_type is BodyType.MESSAGE else "The body is null."
+            return Shown(kind=kind, note=note)
+        case _, str():
+            cut = f"The first {MOST_TEXT:,} of " if len(body) > MOST_TEXT else ""
+            return Shown(kind=kind, note=f"{cut}{len(body):,} characters", text=body[:MOST_TEXT])
+        case _, bytes():
+            cut = f"The first {MOST_BYTES:,} of " if len(body) > MOST_BYTES else ""
+            is_java = message.body_type is BodyType.OBJECT
+            own = ", serialised by Java; they are not deserialised here" if is_java else ""
+            return Shown(kind=kind, note=f"{cut}{len(body):,} bytes{own}", dump=dump(body[:MOST_BYTES]))
+        case _, Mapping():
+            return Shown(kind=kind, note=_rows(len(body)), rows=rows_of(body.items()))
+        case _:
+            items = [(str(at), value) for at, value in enumerate(body, 1)]
+            return Shown(kind=kind, note=_rows(len(items)), rows=rows_of(items))
+
+
+def _rows(count: int) -> str:
+    cut = f"The first {_MOST_ROWS:,} of " if count > _MOST_ROWS else ""
+    return f"{cut}{count:,} {'value' if count == 1 else 'values'}"
+
+
+def rows_of(values: Iterable[tuple[str, object]]) -> list[Row]:
+    """Names and values, such as properties, with the type of each."""
+    return [
+        (name, type_of(value), text_of(value))
+        for (name, value), _ in zip(values, range(_MOST_ROWS), strict=False)
+    ]
+
+
+def type_of(value: object) -> str:
+    """The Java type of a value."""
+    return next((name for kind, name in _TYPES if isinstance(value, kind)), "null")
+
+
+def text_of(value: object) -> str:
+    """A value as text."""
+    if isinstance(value, str):
+        return str.__str__(value)[:MOST_TEXT]
+    if isinstance(value, bytes):
+        return value[:MOST_BYTES].hex(" ") + (" …" if len(value) > MOST_BYTES else "")
+    return json.dumps(plain(value), ensure_ascii=False)[:MOST_TEXT]
+
+
+def dump(data: bytes) -> str:
+    """Bytes as lines of sixteen: their position, hexadecimal, and as ASCII."""
+    lines = []
+    for at in range(0, len(data), 16):
+        part = data[at : at + 16]
+        ascii_part = "".join(chr(one) if 32 <= one < 127 else "." for one in part)
+        lines.append(f"{at:06x}  {part[:8].hex(' '):23}  {part[8:].hex(' '):23}  {ascii_part}")
+    return "\n".join(lines)
+
+
+def properties_of(message: Message) -> list[Row]:
+    """The properties, including the headers that JMS has among them.
+
+    :raises CorruptMessage: they cannot be decoded
+    """
+    values: dict[str, object] = dict(message.properties)
+    for name in ("JMSXGroupID", "JMSXGroupSeq", "JMSXUserID"):
+        found = facts_of(message)["properties"].get(name) if name not in values else None
+        if found is not None:
+            values[name] = found
+    return sorted(rows_of(values.items()))
+
+
+def preview(message: Message) -> str:
+    """The beginning of a body, on one line."""
+    try:
+        body = message.body
+    except CorruptMessage:
+        return "cannot be decoded"
+    if isinstance(body, str):
+        return " ".join(body[: 4 * _PREVIEW].split())[:_PREVIEW]
+    if isinstance(body, bytes):
+        return body[:24].hex(" ")
+    if body is None:
+        return ""
+    items = (
+        [f"{name}={value}" for name, _, value in rows_of([*body.items()][:8])]
+        if isinstance(body, Mapping)
+        else [text_of(one) for one in body[:8]]
+    )
+    return ", ".join(items)[:_PREVIEW]

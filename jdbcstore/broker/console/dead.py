@@ -1,0 +1,86 @@
+"""Dead letters by the destination that they were for and the reason of their death."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+from jdbcstore.broker.console.source import Source
+from jdbcstore.broker.management.messages import Choice
+from jdbcstore.broker.queues.dead_letters import CAUSE
+from jdbcstore.errors import CorruptMessage
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.message import Message
+
+MOST = 1000
+"""Dead letters of a queue that are grouped, the first ones."""
+_LONGEST = 300
+_WRAPPED = re.compile(r"^java\.lang\.Throwable:\s*")
+_TIMES = re.compile(r"\d{9,}")
+
+
+@dataclass(slots=True)
+class Group:
+    """Dead letters with the same origin and reason."""
+
+    key: str
+    origin: Destination | None
+    reason: str
+    ids: list[str] = field(default_factory=list)
+    oldest_ms: int | None = None
+    newest_ms: int | None = None
+
+    def add(self, message: Message) -> None:
+        """One more."""
+        self.ids.append(str(message.message_id))
+        time_ms = message.timestamp_ms
+        if time_ms:
+            self.oldest_ms = min(self.oldest_ms or time_ms, time_ms)
+            self.newest_ms = max(self.newest_ms or time_ms, time_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class Grouped:
+    """The groups of one dead letter queue, the largest first."""
+
+    queue: Destination
+    groups: tuple[Group, ...]
+    seen: int
+    is_all: bool
+    """Whether there are no more than were seen."""
+
+
+async def grouped(source: Source, queue: Destination) -> Grouped:
+    """The first dead letters of a queue, in groups.
+
+    :raises DestinationNotFound: it does not exist
+    :raises StoreError: the store cannot be read
+    """
+    page = await source.page(queue, Choice(), limit=MOST)
+    groups = _groups(page.messages)
+    return Grouped(queue, groups, len(page.messages), page.next is None and not page.transient)
+
+
+def _groups(messages: Iterable[Message]) -> tuple[Group, ...]:
+    found: dict[str, Group] = {}
+    for message in messages:
+        origin, reason = message.original_destination, reason_of(message)
+        key = sha256(f"{origin}\0{reason}".encode(errors="surrogatepass")).hexdigest()[:16]
+        if key not in found:
+            found[key] = Group(key, origin, reason)
+        if message.message_id is not None:
+            found[key].add(message)
+    return tuple(sorted(found.values(), key=lambda group: -len(group.ids)))
+
+
+def reason_of(message: Message) -> str:
+    """Why a message is dead, without what differs from one to the next."""
+    try:
+        cause = message.properties.get(CAUSE)
+    except CorruptMessage:
+        return "the properties cannot be decoded"
+    if cause is None:
+        return "no reason is given"
+    return _TIMES.sub("…", _WRAPPED.sub("", str(cause)))[:_LONGEST]

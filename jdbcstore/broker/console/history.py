@@ -1,0 +1,145 @@
+"""The last hour of each busy destination, sampled every ten seconds, in bounded memory."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Container, Mapping, Sequence
+from math import isnan, nan
+
+from jdbcstore.broker.counters import Counters
+from jdbcstore.message.destination import Destination
+
+INTERVAL = 10.0
+"""Seconds between samples."""
+LENGTH = 360
+"""Samples that are kept: an hour."""
+MOST = 500
+"""Destinations with a history of their own, of 12 KB each."""
+SIZE, ENQUEUED, DEQUEUED, DEAD = range(4)
+_MINUTE = 6
+_NOTHING = (nan, nan, nan, nan)
+
+Values = Sequence[float]
+"""One value for each sample, the oldest first; NaN where there is none."""
+Tallies = Mapping[Destination, tuple[int, Counters]]
+"""The size and the counters of each destination."""
+
+
+class Series:
+    """The samples of one destination, or of all together."""
+
+    __slots__ = ("_rings", "changed", "last")
+
+    def __init__(self, changed: int) -> None:
+        self._rings = [array("d", [nan]) * LENGTH for _ in _NOTHING]
+        self.changed = changed
+        """The tick at which it has changed last."""
+        self.last: tuple[float, ...] = ()
+
+    def put(self, tick: int, values: tuple[float, ...]) -> None:
+        """Write the sample of a tick."""
+        for ring, value in zip(self._rings, values, strict=True):
+            ring[tick % LENGTH] = value
+        if values != self.last:
+            self.last, self.changed = values, tick
+
+    def forget(self, tick: int) -> None:
+        """There is no sample of this tick."""
+        for ring in self._rings:
+            ring[tick % LENGTH] = nan
+
+    def values(self, kind: int, tick: int) -> Values:
+        """The samples up to a tick."""
+        at = (tick + 1) % LENGTH
+        ring = self._rings[kind]
+        return [*ring[at:], *ring[:at]]
+
+
+class History:
+    """The samples of a broker's destinations.
+
+    The busiest have a history of their own: a new one takes the place of the one that has not changed for
+    the longest time, unless all have changed within a minute.
+    """
+
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
+        self._tick: int | None = None
+        self._total = Series(0)
+        self._series: dict[Destination, Series] = {}
+
+    def add(self, now: float, tallies: Tallies, total: tuple[int, Counters]) -> None:
+        """Take a sample at a time of a clock that only goes forward."""
+        tick = int(now // INTERVAL)
+        self._skip(tick)
+        self._total.put(tick, _values(*total))
+        new: dict[Destination, tuple[float, ...]] = {}
+        for name, tally in tallies.items():
+            series, values = self._series.get(name), _values(*tally)
+            if series is not None:
+                series.put(tick, values)
+            elif any(values) and len(new) < self._most:
+                new[name] = values
+        self._make_room(tick, len(new), tallies)
+        for name, values in new.items():
+            if len(self._series) == self._most:
+                break
+            series = self._series[name] = Series(tick)
+            series.put(tick, values)
+
+    def _skip(self, tick: int) -> None:
+        """Leave out what was not sampled since the last time."""
+        first = tick if self._tick is None else max(self._tick + 1, tick - LENGTH + 1)
+        for missing in range(first, tick + 1):
+            for series in (self._total, *self._series.values()):
+                series.forget(missing)
+        self._tick = tick
+
+    def _make_room(self, tick: int, wanted: int, present: Container[Destination]) -> None:
+        """Forget what ended an hour ago, and the longest unchanged if others want its place."""
+        idle = sorted(self._series, key=lambda name: self._series[name].changed)
+        excess = len(self._series) + wanted - self._most
+        for at, name in enumerate(idle):
+            age = tick - self._series[name].changed
+            if (at < excess and age > _MINUTE) or (age >= LENGTH and name not in present):
+                del self._series[name]
+
+    def __len__(self) -> int:
+        return len(self._series)
+
+    def has(self, name: Destination) -> bool:
+        """Whether a destination has a history of its own."""
+        return name in self._series
+
+    def sizes(self, name: Destination | None = None) -> Values:
+        """The messages of a destination, or of all queues, at each sample."""
+        return self._values(name, SIZE)
+
+    def rates(self, kind: int, name: Destination | None = None) -> Values:
+        """How often a counter was increased in a second, before each sample."""
+        values = self._values(name, kind)
+        return [nan, *map(_rate, values, values[1:])]
+
+    def rate(self, kind: int, name: Destination | None = None, samples: int = _MINUTE) -> float | None:
+        """The same over the last samples together, a minute; None if it is not known."""
+        known = [one for one in self.rates(kind, name)[-samples:] if not isnan(one)]
+        return sum(known) / len(known) if known else None
+
+    def growth(self, kind: int, name: Destination | None = None, samples: int = LENGTH) -> float:
+        """The growth of a counter over the last samples."""
+        return sum(one for one in self.rates(kind, name)[-samples:] if not isnan(one)) * INTERVAL
+
+    def _values(self, name: Destination | None, kind: int) -> Values:
+        series = self._total if name is None else self._series.get(name)
+        if series is None or self._tick is None:
+            return [nan] * LENGTH
+        return series.values(kind, self._tick)
+
+
+def _values(size: int, counters: Counters) -> tuple[float, ...]:
+    return size, counters.enqueued, counters.dequeued, counters.dead
+
+
+def _rate(before: float, after: float) -> float:
+    """NaN also after a restart of the counter."""
+    return (after - before) / INTERVAL if after >= before else nan

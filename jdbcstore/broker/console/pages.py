@@ -1,0 +1,528 @@
+"""The console under ``/console``: its pages, and operations after a page that asks to confirm them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from jdbcstore.abc import Cursor
+from jdbcstore.broker.console.actions import ACTIONS, kind_of, place_of
+from jdbcstore.broker.console.alarms import alarms
+from jdbcstore.broker.console.bodies import preview, properties_of, shown_body
+from jdbcstore.broker.console.charts import Chart, chart
+from jdbcstore.broker.console.dead import grouped
+from jdbcstore.broker.console.history import DEAD, DEQUEUED, ENQUEUED, INTERVAL, History
+from jdbcstore.broker.console.rendering import HEADERS, ROOT, Renderer, Static, bare, url
+from jdbcstore.broker.console.source import Schema, SchemaView, Source
+from jdbcstore.broker.console.visits import MAX_FORM, Door, Notices, Visit
+from jdbcstore.broker.counters import Counters
+from jdbcstore.broker.management.http import Guard, status_of
+from jdbcstore.broker.management.management import Management
+from jdbcstore.broker.management.messages import Choice
+from jdbcstore.broker.management.requests import NotARequest
+from jdbcstore.broker.management.views import DestinationView, SubscriptionView
+from jdbcstore.config.users import BROWSE, MANAGE, VIEW
+from jdbcstore.errors import CorruptMessage, DestinationNotFound, NotMaster, StoreError
+from jdbcstore.message.destination import Destination, DestinationKind
+from jdbcstore.message.message import Message
+from jdbcstore.util.clock import Clock, SystemClock
+
+log = logging.getLogger(__name__)
+
+_ROWS = 100
+"""Lines of a list on a page."""
+_MOST_COUNTED = 100
+"""Durable subscriptions whose pending messages are counted for a page."""
+_MESSAGES = 50
+_SCHEMA_PERIOD = 60.0
+_BEHIND = 0.1
+_LARGEST = 10
+"""Queues on the overview, and dead letter queues on their page."""
+_SORTS = ("name", "size", "in_flight", "consumers", "producers", "enqueued", "dequeued", "dead")
+_NAVIGATION = (
+    ("", "Overview"),
+    ("queues", "Queues"),
+    ("topics", "Topics"),
+    ("subscribers", "Subscribers"),
+    ("connections", "Connections"),
+    ("dead-letters", "Dead letters"),
+    ("transactions", "Transactions"),
+    ("broker", "Lock and store"),
+)
+_PAGE_OF = {"queue": "queues", "topic": "topics", "message": "queues", "do": ""}
+"""The entry of the navigation for pages that have none."""
+
+_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+_Page = Callable[["Visit"], Awaitable[web.Response]]
+
+
+class Console:
+    """The pages of one source.
+
+    :param management: what operations go through; None for a source that is only looked at
+    :param schema: looks at the schema of the database
+    :param folders: the folders whose disks are watched
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        guard: Guard,
+        *,
+        management: Management | None = None,
+        schema: Schema | None = None,
+        folders: Iterable[Path] = (),
+        clock: Clock | None = None,
+    ) -> None:
+        self._source = source
+        self._management = management
+        self._door = Door(guard)
+        self._folders = tuple(folders)
+        self._clock = clock or SystemClock()
+        self._schema = schema
+        self._seen: tuple[float, SchemaView] | None = None
+        """The schema, and when it was looked at."""
+        self._notices = Notices()
+        self._static = Static()
+        self._renderer = Renderer(self._static)
+        self.history = History()
+        """What is shown in charts."""
+
+    def application(self) -> web.Application:
+        """An application to be mounted under ``/console``; it takes samples while it runs."""
+        application = web.Application(middlewares=[self._as_page], client_max_size=MAX_FORM)
+        router = application.router
+        for path, role, page in self._pages():
+            router.add_get(path, self._handler(role, page))
+        router.add_get("/static/{file}", self._file)
+        if self._management is not None:
+            router.add_get("/do/{action}", self._handler(MANAGE, self._ask))
+            router.add_post("/do/{action}", self._handler(MANAGE, self._do))
+            application.cleanup_ctx.append(self._sampling)
+        return application
+
+    def _pages(self) -> list[tuple[str, str, _Page]]:
+        return [
+            ("", VIEW, self._overview),
+            ("/", VIEW, self._overview),
+            ("/queues", VIEW, self._queues),
+            ("/topics", VIEW, self._topics),
+            ("/queue", VIEW, self._queue),
+            ("/topic", VIEW, self._topic),
+            ("/message", BROWSE, self._message),
+            ("/subscribers", VIEW, self._subscribers),
+            ("/connections", VIEW, self._connections),
+            ("/dead-letters", BROWSE, self._dead_letters),
+            ("/transactions", VIEW, self._transactions),
+            ("/broker", VIEW, self._broker),
+        ]
+
+    def _handler(self, role: str, page: _Page) -> _Handler:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            began, cpu = time.perf_counter(), time.thread_time()
+            answer = await page(await self._door.visit(request, role))
+            times = 1000 * (time.perf_counter() - began), 1000 * (time.thread_time() - cpu)
+            answer.headers["Server-Timing"] = "page;dur={:.1f}, cpu;dur={:.1f}".format(*times)
+            return answer
+
+        return handle
+
+    async def _file(self, request: web.Request) -> web.Response:
+        return self._static.answer(request.match_info["file"])
+
+    # Samples
+
+    async def _sampling(self, _: web.Application) -> AsyncIterator[None]:
+        task = asyncio.create_task(self._sample(), name="jdbcstore-console")
+        yield
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+    async def _sample(self) -> None:
+        while True:
+            self.take_sample()
+            # Always at the same point of an interval: a sample that slips into the next one leaves a gap.
+            await asyncio.sleep(INTERVAL - self._clock.monotonic() % INTERVAL + _BEHIND)
+
+    def take_sample(self) -> None:
+        """Add the counters as they are now to the history, if the broker serves."""
+        management = self._management
+        if management is None:
+            return
+        try:
+            tallies = management.tallies()
+            broker = management.broker(monotonic=True)
+        except NotMaster:
+            return
+        total = Counters()
+        total.enqueued, total.dequeued, total.dead = broker.enqueued, broker.dequeued, broker.dead
+        self.history.add(self._clock.monotonic(), tallies, (sum(size for size, _ in tallies.values()), total))
+
+    # What all pages have
+
+    def _render(self, visit: Visit, template: str, *, status: int = 200, **context: Any) -> web.Response:
+        place = visit.request.path.removeprefix(ROOT).strip("/").partition("/")[0]
+        notice = None if status != 200 else self._notices.take(visit.actor, visit.text("notice"))
+        common = {
+            "visit": visit,
+            "token": self._door.token(visit.actor),
+            "navigation": _NAVIGATION,
+            "place": _PAGE_OF.get(place, place),
+            "notice": notice,
+            "broker": self._source.broker(),
+            "is_live": self._management is not None,
+            "may_manage": visit.may_manage and self._management is not None,
+        }
+        return self._renderer.page(template, common | context, status=status)
+
+    @web.middleware
+    async def _as_page(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
+        """Answer every error as a page, without what only the log may have."""
+        try:
+            return await handler(request)
+        except web.HTTPException as error:
+            if error.status < 400:
+                error.headers.update(HEADERS)
+                raise
+            kept = {
+                name: error.headers[name] for name in ("WWW-Authenticate", "Allow") if name in error.headers
+            }
+            return self._error(error.status, error.text or error.reason, kept)
+        except StoreError as error:
+            return self._error(status_of(error), str(error))
+        except TimeoutError:
+            return self._error(503, "it took too long; try again later")
+        except ValueError as error:  # of a name that no text can have, such as a lone surrogate
+            log.debug("a request cannot be understood", exc_info=error)
+            return self._error(400, "the request cannot be understood")
+        except Exception:
+            log.exception("a request for %s has failed", request.path)
+            return self._error(500, "an unexpected error, which is in the broker's log")
+
+    def _error(self, status: int, text: str, headers: dict[str, str] | None = None) -> web.Response:
+        answer = self._renderer.page("error.html", {"status": status, "text": text}, status=status)
+        answer.headers.update(headers or {})
+        return answer
+
+    # Pages
+
+    async def _overview(self, visit: Visit) -> web.Response:
+        source, history = self._source, self.history
+        broker = source.broker()
+        if broker.obstacle is not None:
+            found = [*alarms(broker, source.lock(), (), (), history, self._folders)]
+            return self._render(visit, "waiting.html", alarms=found)
+        views = await source.destinations()
+        queues = [view for view in views if not view.is_topic]
+        largest = await source.with_ages(
+            sorted((view for view in queues if view.size), key=lambda view: -(view.size or 0))[:_LARGEST]
+        )
+        dead = source.dead_letter_queues()
+        dead_names = {str(name) for name in dead}
+        ages = [view.oldest_age for view in largest if view.oldest_age is not None]
+        return self._render(
+            visit,
+            "overview.html",
+            alarms=[*alarms(broker, source.lock(), views, dead, history, self._folders)],
+            largest=largest,
+            oldest=max(ages, default=None),
+            backlog=sum(view.size or 0 for view in queues),
+            consumers=sum(view.consumers for view in views),
+            in_flight=sum(view.in_flight for view in views),
+            dead=sum(view.size or 0 for view in queues if view.name in dead_names),
+            rates=[history.rate(kind) for kind in (ENQUEUED, DEQUEUED, DEAD)],
+            charts=self._charts(),
+            store=await source.store(),
+        )
+
+    def _charts(self, name: Destination | None = None, *, is_topic: bool = False) -> list[Chart]:
+        history = self.history
+        lines = [("in", history.rates(ENQUEUED, name)), ("out", history.rates(DEQUEUED, name))]
+        if is_topic:
+            return [chart("Messages a second", lines[:1])]
+        return [
+            chart("Messages a second", lines),
+            chart("Messages that wait", [("messages", history.sizes(name))]),
+        ]
+
+    async def _queues(self, visit: Visit) -> web.Response:
+        return await self._list(visit, DestinationKind.QUEUE)
+
+    async def _topics(self, visit: Visit) -> web.Response:
+        return await self._list(visit, DestinationKind.TOPIC)
+
+    async def _list(self, visit: Visit, kind: DestinationKind) -> web.Response:
+        search = visit.text("search")
+        sort = visit.text("sort") or "name"
+        if sort not in _SORTS:
+            raise NotARequest(f"sort must be one of {', '.join(_SORTS)}")
+        is_descending = visit.text("order") == "desc"
+        is_topic = kind is DestinationKind.TOPIC
+        found = [
+            view
+            for view in await self._source.destinations()
+            if view.is_topic == is_topic and search.lower() in bare(view.name).lower()
+        ]
+        found.sort(key=lambda view: _sortable(view, sort), reverse=is_descending)
+        page = _page(visit, found)
+        rows = page["rows"]
+        if any(view.size is None and not view.is_topic for view in rows):
+            counted = await self._source.destinations([Destination.parse(view.name) for view in rows])
+            by_name = {view.name: view for view in counted}
+            rows = [by_name.get(view.name, view) for view in rows]
+        return self._render(
+            visit,
+            "destinations.html",
+            kind="topic" if is_topic else "queue",
+            **{**page, "rows": rows},
+            search=search,
+            sort=sort,
+            order="desc" if is_descending else "asc",
+        )
+
+    async def _queue(self, visit: Visit) -> web.Response:
+        name = visit.destination()
+        try:
+            view = await self._source.destination(name)
+        except DestinationNotFound:
+            return self._render(visit, "missing.html", status=404, name=name.name, kind="queue")
+        page, error = None, None
+        selector, after = visit.text("selector").strip(), _cursor(visit.text("after"))
+        if visit.may_browse:
+            try:
+                page = await self._source.page(
+                    name, Choice(selector=selector or None), after=after, limit=_MESSAGES
+                )
+            except (StoreError, ValueError) as failure:
+                error = failure
+        return self._render(
+            visit,
+            "destination.html",
+            status=200 if error is None else status_of(error) if isinstance(error, StoreError) else 400,
+            kind="queue",
+            name=name.name,
+            view=view,
+            rates=[self.history.rate(kind, name) for kind in (ENQUEUED, DEQUEUED)],
+            charts=self._charts(name) if self.history.has(name) else [],
+            page=page,
+            rows=[] if page is None else [(message, preview(message)) for message in page.messages],
+            next=None if page is None or page.next is None else ",".join(map(str, page.next.positions)),
+            selector=selector,
+            is_first=after is None,
+            error=None if error is None else str(error),
+            consumers=[one for one in await self._source.subscriptions() if one.destination == str(name)],
+            clients=self._clients(),
+            is_dead=name in self._source.dead_letter_queues(),
+        )
+
+    async def _topic(self, visit: Visit) -> web.Response:
+        name = visit.destination(DestinationKind.TOPIC)
+        try:
+            view = await self._source.destination(name)
+        except DestinationNotFound:
+            return self._render(visit, "missing.html", status=404, name=name.name, kind="topic")
+        return self._render(
+            visit,
+            "destination.html",
+            kind="topic",
+            name=name.name,
+            view=view,
+            rates=[self.history.rate(ENQUEUED, name), None],
+            charts=self._charts(name, is_topic=True) if self.history.has(name) else [],
+            page=None,
+            selector="",
+            error=None,
+            consumers=[one for one in await self._subscriptions() if one.destination == str(name)],
+            clients=self._clients(),
+            is_dead=False,
+        )
+
+    async def _message(self, visit: Visit) -> web.Response:
+        name = visit.destination()
+        message = await self._source.message(name, visit.text("id"))
+        properties, body, damage = None, None, None
+        try:
+            properties = properties_of(message)
+            body = shown_body(message)
+        except CorruptMessage as error:
+            damage = str(error)
+        return self._render(
+            visit,
+            "message.html",
+            name=name.name,
+            message=message,
+            headers=_headers(message),
+            properties=properties,
+            body=body,
+            damage=damage,
+        )
+
+    async def _subscribers(self, visit: Visit) -> web.Response:
+        page = _page(visit, await self._subscriptions())
+        return self._render(visit, "subscribers.html", clients=self._clients(), **page)
+
+    async def _subscriptions(self) -> list[SubscriptionView]:
+        """With what is pending, unless there are too many to count it for each page."""
+        found = await self._source.subscriptions()
+        if sum(one.name is not None for one in found) > _MOST_COUNTED:
+            return found
+        return await self._source.subscriptions(pending=True)
+
+    def _clients(self) -> dict[str, str | None]:
+        """The client id of each connection."""
+        return {one.id: one.client_id for one in self._source.connections()}
+
+    async def _connections(self, visit: Visit) -> web.Response:
+        return self._render(visit, "connections.html", **_page(visit, self._source.connections()))
+
+    async def _dead_letters(self, visit: Visit) -> web.Response:
+        views = [
+            view for view in await self._source.destinations(self._source.dead_letter_queues()) if view.size
+        ]
+        views.sort(key=lambda view: -(view.size or 0))
+        found = []
+        for view in views[:_LARGEST]:
+            with suppress(DestinationNotFound):
+                found.append(await grouped(self._source, Destination.parse(view.name)))
+        return self._render(visit, "dead_letters.html", queues=found, more=max(len(views) - _LARGEST, 0))
+
+    async def _transactions(self, visit: Visit) -> web.Response:
+        return self._render(visit, "transactions.html", transactions=await self._source.transactions())
+
+    async def _broker(self, visit: Visit) -> web.Response:
+        broker = self._source.broker()
+        store = journal = schema = None
+        try:
+            if broker.obstacle is None:
+                store, journal = await self._source.store(), await self._source.journal()
+                schema = await self._schema_now()
+        except StoreError:
+            if self._source.broker().obstacle is None:
+                raise
+        return self._render(
+            visit,
+            "broker.html",
+            lock=self._source.lock(),
+            events=self._source.lock_history(),
+            store=store,
+            journal=journal,
+            schema=schema,
+        )
+
+    async def _schema_now(self) -> SchemaView | None:
+        """The schema; it is not looked at in each of a page's renewals."""
+        now = self._clock.monotonic()
+        if self._schema is not None and (self._seen is None or now - self._seen[0] > _SCHEMA_PERIOD):
+            self._seen = now, await asyncio.to_thread(self._schema)
+        return None if self._seen is None else self._seen[1]
+
+    # Operations
+
+    async def _ask(self, visit: Visit) -> web.Response:
+        return self._confirmation(visit)
+
+    async def _do(self, visit: Visit) -> web.Response:
+        management = self._management
+        action = _action(visit)
+        if visit.text("chosen") and not visit.form.get("id"):
+            raise NotARequest("no message is chosen; go back, and choose some")
+        if visit.text("confirmed") != "yes" or management is None:
+            return self._confirmation(visit)
+        try:
+            text, where = await action.run(management, visit)
+        except (StoreError, TimeoutError) as error:
+            status = status_of(error) if isinstance(error, StoreError) else 503
+            return self._confirmation(visit, error=str(error) or "it took too long", status=status)
+        key = self._notices.add(visit.actor, text)
+        joint = "&" if "?" in where else "?"
+        raise web.HTTPSeeOther(f"{where}{joint}notice={key}")
+
+    def _confirmation(self, visit: Visit, *, error: str | None = None, status: int = 200) -> web.Response:
+        name = visit.request.match_info["action"]
+        action = _action(visit)
+        back = url(action.back) if action.back else place_of(visit)
+        template = "send.html" if name == "send" else "confirm.html"
+        return self._render(
+            visit,
+            template,
+            status=status,
+            action=action,
+            action_name=name,
+            name=visit.text("name"),
+            kind="topic" if kind_of(visit) is DestinationKind.TOPIC else "queue",
+            ids=visit.form.get("id", []),
+            back=back,
+            error=error,
+        )
+
+
+def _page(visit: Visit, found: Sequence[Any]) -> dict[str, Any]:
+    """The page of a list that was asked for.
+
+    :raises NotARequest: it is not a number
+    """
+    pages = max(ceil(len(found) / _ROWS), 1)
+    number = min(visit.number("page", least=1, most=1 << 31) or 1, pages)
+    rows = found[(number - 1) * _ROWS : number * _ROWS]
+    return {"rows": rows, "total": len(found), "number": number, "pages": pages}
+
+
+def _action(visit: Visit) -> Any:
+    found = ACTIONS.get(visit.request.match_info["action"])
+    if found is None:
+        raise web.HTTPNotFound(text="there is no such operation")
+    return found
+
+
+def _sortable(view: DestinationView, sort: str) -> tuple[int, str]:
+    if sort == "name":
+        return 0, bare(view.name)
+    return getattr(view, sort) or 0, ""
+
+
+def _cursor(text: str) -> Cursor | None:
+    """A position as it is in an address.
+
+    :raises NotARequest: it is something else
+    """
+    if not text:
+        return None
+    parts = text.split(",")
+    if not all(
+        one.removeprefix("-").isascii() and one.removeprefix("-").isdecimal() and len(one) < 20
+        for one in parts
+    ):
+        raise NotARequest("the address of this page is damaged; begin with the first page")
+    return Cursor(tuple(map(int, parts)))
+
+
+def _headers(message: Message) -> list[tuple[str, object]]:
+    """The headers that are set."""
+    found: Sequence[tuple[str, object]] = (
+        ("JMSMessageID", message.message_id),
+        ("JMSDestination", message.destination),
+        ("JMSDeliveryMode", "persistent" if message.persistent else "not persistent"),
+        ("JMSPriority", message.priority),
+        ("JMSTimestamp", message.timestamp_ms),
+        ("JMSExpiration", message.expiration_ms or None),
+        ("JMSCorrelationID", message.correlation_id),
+        ("JMSReplyTo", message.reply_to),
+        ("JMSType", message.jms_type),
+        ("JMSRedelivered", "yes" if message.redelivery_counter else None),
+        ("Redeliveries", message.redelivery_counter or None),
+        ("Original destination", message.original_destination),
+        ("Transaction", message.transaction_id),
+        ("Producer", message.producer_id),
+        ("Compressed", "yes" if message.compressed else None),
+        ("Sequence (the ID column)", message.sequence),
+    )
+    return [(name, value) for name, value in found if value is not None]

@@ -1,0 +1,148 @@
+"""Visits: requests that are allowed, their forms and tokens, and the notices that they leave."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import secrets
+from collections import OrderedDict
+from dataclasses import dataclass
+from urllib.parse import parse_qs
+
+from aiohttp import web
+
+from jdbcstore.broker.management.audit import Actor
+from jdbcstore.broker.management.http import Guard
+from jdbcstore.broker.management.requests import NotARequest
+from jdbcstore.config.users import BROWSE, MANAGE, ROLES
+from jdbcstore.message.destination import Destination, DestinationKind
+
+MAX_FORM = 1024 * 1024
+"""Bytes of a form at most."""
+_MOST_FIELDS = 2000
+_BODY_TIMEOUT = 30.0
+_MOST_NOTICES = 200
+_FORM = "application/x-www-form-urlencoded"
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A request that is allowed."""
+
+    request: web.Request
+    actor: Actor
+    role: str
+    form: dict[str, list[str]]
+    """The fields of a form, or of the query."""
+
+    def text(self, name: str) -> str:
+        """The first value of a field, empty if it is absent."""
+        return self.form.get(name, [""])[0]
+
+    def number(self, name: str, *, least: int, most: int) -> int | None:
+        """An integer.
+
+        :raises NotARequest: it is something else
+        """
+        text = self.text(name).strip()
+        if not text:
+            return None
+        if not (text.isascii() and text.isdecimal() and len(text) < 20 and least <= int(text) <= most):
+            raise NotARequest(f"{name} must be an integer from {least} to {most}")
+        return int(text)
+
+    def destination(self, kind: DestinationKind = DestinationKind.QUEUE, name: str = "name") -> Destination:
+        """The queue or topic of a name.
+
+        :raises NotARequest: there is none
+        :raises InvalidDestination: it is not a name
+        """
+        text = self.text(name)
+        if not text:
+            raise NotARequest("the address has no name; go back, and choose a destination")
+        return Destination(kind, text)
+
+    def may(self, role: str) -> bool:
+        """Whether the visitor has a role."""
+        return ROLES.index(self.role) >= ROLES.index(role)
+
+    @property
+    def may_browse(self) -> bool:
+        """Whether messages are shown."""
+        return self.may(BROWSE)
+
+    @property
+    def may_manage(self) -> bool:
+        """Whether operations are offered."""
+        return self.may(MANAGE)
+
+
+class Door:
+    """Lets requests in: by the rules of the management, and forms by a token of their user.
+
+    A page of another site may link here, but neither embed a page, nor send a form: it cannot read the token.
+    """
+
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+        self._key = secrets.token_bytes(32)
+
+    async def visit(self, request: web.Request, role: str) -> Visit:
+        """The visit of someone who has a role.
+
+        :raises web.HTTPException: it is refused
+        :raises NotARequest: the form cannot be read
+        """
+        site, mode = request.headers.get("Sec-Fetch-Site"), request.headers.get("Sec-Fetch-Mode")
+        is_read = request.method in ("GET", "HEAD")
+        if site in ("cross-site", "same-site") and not (is_read and mode == "navigate"):
+            raise web.HTTPForbidden(text="a page of another site may not ask")
+        actor, own = await self._guard.identify(request, role)
+        text = request.rel_url.raw_query_string if is_read else await _body(request)
+        try:
+            form = parse_qs(text, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
+        except ValueError:
+            raise NotARequest("the form has too many fields; choose fewer messages") from None
+        found = Visit(request, actor, own, form)
+        if not is_read and not hmac.compare_digest(found.text("token").encode(), self.token(actor).encode()):
+            raise web.HTTPForbidden(
+                text="the form is of an earlier start of the broker: reload its page, and send it again"
+            )
+        return found
+
+    def token(self, actor: Actor) -> str:
+        """What each form of a user has in it; it is of this process."""
+        return hmac.digest(self._key, actor.user.encode(errors="surrogatepass"), "sha256").hex()
+
+
+async def _body(request: web.Request) -> str:
+    if request.content_type != _FORM:
+        raise web.HTTPUnsupportedMediaType(text=f"a form needs the content type {_FORM}")
+    try:
+        async with asyncio.timeout(_BODY_TIMEOUT):
+            return (await request.read()).decode(errors="replace")
+    except TimeoutError:
+        raise NotARequest("the form did not arrive in time; send it at once") from None
+
+
+class Notices:
+    """Results of operations, each shown once on the next page; the latest ones are kept."""
+
+    def __init__(self) -> None:
+        self._texts: OrderedDict[str, tuple[str, str]] = OrderedDict()
+
+    def add(self, actor: Actor, text: str) -> str:
+        """Keep a result for a user; returns its key."""
+        key = secrets.token_urlsafe(9)
+        self._texts[key] = actor.user, text
+        while len(self._texts) > _MOST_NOTICES:
+            self._texts.popitem(last=False)
+        return key
+
+    def take(self, actor: Actor, key: str) -> str | None:
+        """The text of a key, once."""
+        user, text = self._texts.get(key, (None, None))
+        if user != actor.user:
+            return None
+        del self._texts[key]
+        return text

@@ -1,0 +1,86 @@
+"""The pages of ActiveMQ's console that programs read: ``queues.jsp``, ``topics.jsp``, ``subscribers.jsp``."""
+
+from __future__ import annotations
+
+from xml.etree.ElementTree import Element, SubElement, tostring
+
+from aiohttp import web
+
+from jdbcstore.broker.management.http import Guard, as_json
+from jdbcstore.broker.management.management import Management
+from jdbcstore.config.users import VIEW
+
+_CONTROL = dict.fromkeys(range(32)) | dict.fromkeys((0xFFFE, 0xFFFF))
+"""What XML cannot have."""
+
+
+class AdminPages:
+    """The pages of one broker, as Telegraf and netdata read them."""
+
+    def __init__(self, management: Management, guard: Guard) -> None:
+        self._management = management
+        self._guard = guard
+
+    def application(self) -> web.Application:
+        """An application to be mounted under ``/admin/xml``."""
+        application = web.Application(middlewares=[as_json])
+        application.router.add_get("/queues.jsp", self._queues)
+        application.router.add_get("/topics.jsp", self._topics)
+        application.router.add_get("/subscribers.jsp", self._subscribers)
+        return application
+
+    async def _queues(self, request: web.Request) -> web.Response:
+        return await self._destinations(request, "queue")
+
+    async def _topics(self, request: web.Request) -> web.Response:
+        return await self._destinations(request, "topic")
+
+    async def _destinations(self, request: web.Request, kind: str) -> web.Response:
+        await self._guard.admit(request, VIEW)
+        page = Element(f"{kind}s")
+        for view in await self._management.destinations():
+            if view.is_topic == (kind == "topic"):
+                one = SubElement(page, kind, name=_text(view.name.partition("://")[2]))
+                numbers = {
+                    "size": view.size or 0,
+                    "consumerCount": view.consumers,
+                    "enqueueCount": view.enqueued,
+                    "dequeueCount": view.dequeued,
+                }
+                SubElement(one, "stats", {name: str(number) for name, number in numbers.items()})
+        return _page(page)
+
+    async def _subscribers(self, request: web.Request) -> web.Response:
+        """As in ActiveMQ, those of topics that are durable."""
+        await self._guard.admit(request, VIEW)
+        page = Element("subscribers")
+        for view in await self._management.subscriptions(pending=True):
+            if view.name is None:
+                continue
+            names = {
+                "clientId": view.client_id or "",
+                "subscriptionName": view.name,
+                "connectionId": view.connection_id or "NOTSET",
+                "destinationName": view.destination.partition("://")[2],
+                "selector": view.selector or "",
+                "active": "yes" if view.is_active else "no",
+            }
+            one = SubElement(page, "subscriber", {name: _text(value) for name, value in names.items()})
+            pending = max((view.pending or 0) - view.in_flight, 0)
+            numbers = {
+                "pendingQueueSize": pending,
+                "dispatchedQueueSize": view.in_flight,
+                "dispatchedCounter": view.dispatched,
+                "enqueueCounter": view.dispatched + pending,
+                "dequeueCounter": view.dispatched - view.in_flight,
+            }
+            SubElement(one, "stats", {name: str(number) for name, number in numbers.items()})
+        return _page(page)
+
+
+def _text(value: str) -> str:
+    return value.translate(_CONTROL).encode("utf-8", "replace").decode()
+
+
+def _page(root: Element) -> web.Response:
+    return web.Response(body=tostring(root, "utf-8"), content_type="text/xml", charset="utf-8")

@@ -1,0 +1,380 @@
+"""A subset of Jolokia's protocol: JMX over HTTP, as ActiveMQ offers it at ``/api/jolokia``.
+
+The status of a request is in its answer, and that of HTTP is 200, so that a list of requests has one answer
+for each. Whatever a form of another site's page can send is only read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+from urllib.parse import unquote
+from uuid import uuid4
+
+from aiohttp import web
+
+from jdbcstore.broker.management.audit import Actor
+from jdbcstore.broker.management.beans import (
+    BeanName,
+    Beans,
+    NoSuchBean,
+    NotABeanName,
+    Operation,
+    described,
+)
+from jdbcstore.broker.management.http import CHANGE_HEADER, MAX_BODY, Guard, body_of
+from jdbcstore.broker.management.management import Management
+from jdbcstore.broker.management.requests import NotARequest
+from jdbcstore.config.users import MANAGE, ROLES, VIEW
+from jdbcstore.errors import StoreError
+from jdbcstore.message.ids import MessageId, ProducerId
+
+log = logging.getLogger(__name__)
+
+AGENT, PROTOCOL = "1.7.1", "7.2"
+"""The version of Jolokia in ActiveMQ 5.17, and that of its protocol."""
+MOST = 1000
+"""Requests in one list."""
+_SIMPLE = ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "")
+"""The content types that a form can send."""
+_JAVA = "java.lang."
+
+
+@dataclass(frozen=True, slots=True)
+class _Asker:
+    actor: Actor
+    role: str
+    may_change: bool
+    """Whether a form of another site's page could not have sent this."""
+
+
+class _Refused(Exception):
+    """The answer to one request is an error, with this status and this class of Java."""
+
+    def __init__(self, status: int, kind: str, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+        self.kind = kind
+
+
+def _wrong(text: str) -> _Refused:
+    return _Refused(400, f"{_JAVA}IllegalArgumentException", text)
+
+
+class Jolokia:
+    """The protocol, over one broker.
+
+    :param broker: the broker's name, in the names of its MBeans
+    """
+
+    def __init__(self, management: Management, guard: Guard, broker: str) -> None:
+        self._management = management
+        self._guard = guard
+        self._broker = broker
+        producer, numbers = ProducerId(f"ID:jolokia-{uuid4().hex[:16]}", 1, 1), count(1)
+        self._new_id: Callable[[], MessageId] = lambda: MessageId(producer, next(numbers))
+
+    def application(self) -> web.Application:
+        """An application to be mounted under ``/api/jolokia``."""
+        application = web.Application(client_max_size=MAX_BODY)
+        application.router.add_get("", self._get)
+        application.router.add_post("", self._post)
+        application.router.add_get("/{path:.*}", self._get)
+        application.router.add_post("/{path:.*}", self._post)
+        return application
+
+    async def _get(self, request: web.Request) -> web.Response:
+        asker = await self._asker(request)
+        parts = _split(unquote(request.rel_url.raw_path).partition("/jolokia")[2].strip("/"))
+        try:
+            wanted = {**_of_path(parts), **{f"?{name}": value for name, value in request.query.items()}}
+        except _Refused as error:
+            return await _page(_error({}, error))
+        return await _page(await self._answer(wanted, asker))
+
+    async def _post(self, request: web.Request) -> web.Response:
+        asker = await self._asker(request)
+        try:
+            given = await body_of(request)
+        except NotARequest:
+            return await _page(_error({}, _wrong("Invalid JSON Request")))
+        if not isinstance(given, list):
+            return await _page(await self._answer(given, asker))
+        if len(given) > MOST:
+            return await _page(_error({}, _wrong(f"More than {MOST} requests at once; send several lists")))
+        return await _page([await self._answer(one, asker) for one in given])
+
+    async def _asker(self, request: web.Request) -> _Asker:
+        actor, role = await self._guard.identify(request, VIEW)
+        is_simple = request.method == "GET" or request.content_type in _SIMPLE
+        may_change = CHANGE_HEADER in request.headers or not is_simple
+        if request.headers.get("Sec-Fetch-Site") == "cross-site":
+            raise web.HTTPForbidden(text="a page of another site may not ask")
+        return _Asker(actor, role, may_change)
+
+    async def _answer(self, given: Any, asker: _Asker) -> dict[str, Any]:
+        shown: dict[str, Any] = {}
+        try:
+            return await self._carried_out(given, asker, shown)
+        except _Refused as error:
+            return _error(shown, error)
+        except NoSuchBean as error:
+            return _error(shown, _Refused(404, "javax.management.InstanceNotFoundException", str(error)))
+        except NotABeanName as error:
+            return _error({}, _wrong(f"Invalid object name. {error}"))
+        except StoreError as error:
+            return _error(shown, _Refused(500, f"{_JAVA}Exception", str(error)))
+        except (ValueError, TimeoutError) as error:
+            log.debug("a request of Jolokia has failed", exc_info=error)
+            return _error(shown, _Refused(500, f"{_JAVA}Exception", "the request cannot be carried out"))
+        except Exception:
+            log.exception("a request of Jolokia has failed")
+            text = "an unexpected error, which is in the broker's log"
+            return _error(shown, _Refused(500, f"{_JAVA}Exception", text))
+
+    async def _carried_out(self, given: Any, asker: _Asker, shown: dict[str, Any]) -> dict[str, Any]:
+        if not isinstance(given, dict):
+            raise _wrong(f"Invalid JSON Request {json.dumps(given)[:80]}")
+        options = {name[1:]: value for name, value in given.items() if name.startswith("?")}
+        config = given.get("config")
+        if isinstance(config, dict):
+            options |= config
+        kind = given.get("type")
+        if not isinstance(kind, str):
+            raise _wrong("No type given")
+        answer = _KINDS.get(kind.lower())
+        if answer is None:
+            raise _wrong(f"No type with name '{kind[:80]}' exists")
+        shown["type"] = kind.lower()
+        wanted = {name: value for name, value in given.items() if not name.startswith("?")}
+        beans = Beans(self._management, self._broker, self._new_id)
+        value = await answer(self, beans, wanted, shown, asker, options)
+        return {
+            "request": shown,
+            "value": _inside(value, wanted.get("path"), kind.lower(), shown),
+            "timestamp": int(time.time()),
+            "status": 200,
+        }
+
+    async def _version(
+        self, _beans: Beans, _wanted: Any, _shown: Any, _asker: _Asker, _options: Any
+    ) -> dict[str, Any]:
+        info = {"product": "jdbcstore", "vendor": "jdbcstore", "version": self._management.broker().version}
+        return {"agent": AGENT, "protocol": PROTOCOL, "config": {}, "info": info}
+
+    async def _search(
+        self, beans: Beans, wanted: Mapping[str, Any], shown: dict[str, Any], _asker: _Asker, _options: Any
+    ) -> list[str]:
+        pattern = _name_of(wanted, shown)
+        return [str(name) for name in await beans.names() if pattern.matches(name)]
+
+    async def _read(
+        self, beans: Beans, wanted: Mapping[str, Any], shown: dict[str, Any], _asker: _Asker, _options: Any
+    ) -> Any:
+        name = _name_of(wanted, shown)
+        attribute = wanted.get("attribute")
+        names = [attribute] if isinstance(attribute, str) else attribute
+        if names is not None:
+            if not isinstance(names, list) or not all(isinstance(one, str) for one in names):
+                raise _wrong("attribute must be a name, or a list of names")
+            shown["attribute"] = attribute
+        if not name.is_pattern:
+            found = await beans.read(name)
+            if isinstance(attribute, str):
+                return _attribute(found, attribute)
+            return found if names is None else {one: _attribute(found, one) for one in names}
+        matching = [one for one in await beans.names() if name.matches(one)]
+        if not matching:
+            raise NoSuchBean(f"No MBean with pattern {name} found")
+        every = {str(one): found for one, found in (await beans.read_all(matching)).items()}
+        if names is None:
+            return every
+        chosen = {one: {key: found[key] for key in names if key in found} for one, found in every.items()}
+        return {one: found for one, found in chosen.items() if found}
+
+    async def _list(
+        self, beans: Beans, wanted: Mapping[str, Any], shown: dict[str, Any], _asker: _Asker, options: Any
+    ) -> Any:
+        parts = _parts_of(wanted.get("path"))
+        domain = BeanName.parse(f"{parts[0]}:*") if parts else BeanName.parse("*:*")
+        keys = None if len(parts) < 2 else BeanName.parse(f"{parts[0]}:{parts[1]}").keys
+        found: dict[str, Any] = {}
+        names = [one for one in await beans.names() if domain.matches(one) and keys in (None, one.keys)]
+        for name, attributes in (await beans.read_all(names)).items():
+            one = described(attributes, beans.operations(name))
+            found.setdefault(name.domain, {})[name.canonical_keys] = one
+        if parts:
+            shown["path"] = "/".join(parts)
+            if keys is not None:
+                parts[1] = next(iter(found.get(parts[0], {})), parts[1])
+            found = _inside(found, parts, "read", {})
+        try:
+            depth = int(options.get("maxDepth") or 0)
+        except (TypeError, ValueError):
+            raise _wrong("maxDepth must be a number") from None
+        return _cut(found, depth) if depth > 0 else found
+
+    async def _exec(
+        self, beans: Beans, wanted: Mapping[str, Any], shown: dict[str, Any], asker: _Asker, _options: Any
+    ) -> Any:
+        name = _name_of(wanted, shown)
+        given, arguments = wanted.get("operation"), wanted.get("arguments")
+        if not isinstance(given, str):
+            raise _wrong("Operation name must not be null")
+        if arguments is None:
+            arguments = []
+        if not isinstance(arguments, list):
+            raise _wrong("arguments must be a list")
+        shown["operation"] = given
+        if arguments:
+            shown["arguments"] = arguments
+        operation = _operation(beans.operations(name), name, given, arguments)
+        if ROLES.index(asker.role) < ROLES.index(operation.role):
+            raise _Refused(403, f"{_JAVA}SecurityException", f"{given} needs the role {operation.role}")
+        if operation.role == MANAGE and not asker.may_change:
+            text = (
+                f"{given} changes something: POST it as application/json, or with the header {CHANGE_HEADER}"
+            )
+            raise _Refused(403, f"{_JAVA}SecurityException", text)
+        await beans.read(name)  # it exists
+        return await operation.call(beans, name, asker.actor, arguments)
+
+
+_KINDS: dict[str, Callable[..., Any]] = {
+    "version": Jolokia._version,
+    "search": Jolokia._search,
+    "read": Jolokia._read,
+    "list": Jolokia._list,
+    "exec": Jolokia._exec,
+}
+
+
+def _name_of(wanted: Mapping[str, Any], shown: dict[str, Any]) -> BeanName:
+    text = wanted.get("mbean")
+    if not isinstance(text, str):
+        raise _wrong("Objectname can not be null")
+    name = BeanName.parse(text)
+    shown["mbean"] = str(name)
+    return name
+
+
+def _attribute(found: Mapping[str, Any], name: str) -> Any:
+    if name not in found:
+        text = f"No such attribute: {name}"
+        raise _Refused(404, "javax.management.AttributeNotFoundException", text)
+    return found[name]
+
+
+def _operation(
+    operations: Sequence[Operation], name: BeanName, given: str, arguments: Sequence[Any]
+) -> Operation:
+    """The operation of a name, or of a signature, that takes so many arguments."""
+    bare, parenthesis, kinds = given.partition("(")
+    named = [one for one in operations if one.name == bare]
+    if parenthesis:
+        named = [one for one in named if one.signature == f"{bare}({kinds.replace(' ', '')}"]
+    if not named:
+        raise _wrong(f"No operation {bare} found on MBean {name}")
+    if len(named) > 1:
+        raise _wrong(
+            f"Operation {bare} on MBean {name} is overloaded. Signatures found:"
+            f" {','.join(one.signature.removeprefix(bare) for one in named)}. Use a signature when specifying"
+            " the operation."
+        )
+    [found] = named
+    if len(found.parameters) != len(arguments):
+        raise _wrong(
+            f"Invalid number of operation arguments. Operation {bare} on {name} requires"
+            f" {len(found.parameters)} parameters, not {len(arguments)} as given"
+        )
+    return found
+
+
+def _split(path: str) -> list[str]:
+    """The parts of a path, in which ``!/`` is a slash and ``!!`` an exclamation mark."""
+    parts, escaped = [""], False
+    for each in path:
+        if escaped or each not in "!/":
+            parts[-1] += each
+            escaped = False
+        elif each == "!":
+            escaped = True
+        else:
+            parts.append("")
+    return parts if path else []
+
+
+def _parts_of(path: Any) -> list[str]:
+    if isinstance(path, str):
+        return _split(path)
+    if path is not None and not isinstance(path, list):
+        raise _wrong("path must be a string, or a list of strings")
+    return [str(one) for one in path or ()]
+
+
+def _of_path(parts: Sequence[str]) -> dict[str, Any]:
+    """The request that a path of GET describes."""
+    kind, *rest = parts or ["version"]
+    wanted: dict[str, Any] = {"type": kind}
+    if kind in ("read", "exec", "search") and not rest:
+        raise _wrong(f"No MBean name given for {kind}")
+    if kind == "search":
+        return {**wanted, "mbean": "/".join(rest)}
+    if kind == "list":
+        return {**wanted, "path": rest}
+    if kind in ("read", "exec"):
+        wanted["mbean"], rest = rest[0], rest[1:]
+    if kind == "read" and rest:
+        names = rest[0].split(",")
+        if rest[0]:
+            wanted["attribute"] = names if len(names) > 1 else names[0]
+        if rest[1:]:
+            wanted["path"] = rest[1:]
+    if kind == "exec":
+        if not rest:
+            raise _wrong("No operation given")
+        wanted |= {"operation": rest[0], "arguments": [None if one == "[null]" else one for one in rest[1:]]}
+    return wanted
+
+
+def _inside(value: Any, path: Any, kind: str, shown: dict[str, Any]) -> Any:
+    """What a path leads to inside a value."""
+    if not path or kind == "list":
+        return value
+    parts = _parts_of(path)
+    shown["path"] = "/".join(parts)
+    for part in parts:
+        if isinstance(value, dict) and part in value:
+            value = value[part]
+        elif isinstance(value, list) and part.isdecimal() and int(part) < len(value):
+            value = value[int(part)]
+        else:
+            raise _Refused(404, f"{_JAVA}IllegalArgumentException", f"Invalid path part {part[:80]!r}")
+    return value
+
+
+def _cut(value: Any, depth: int) -> Any:
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: 1 if depth == 1 and isinstance(one, dict) else _cut(one, depth - 1) for key, one in value.items()
+    }
+
+
+def _error(shown: dict[str, Any], error: _Refused) -> dict[str, Any]:
+    found: dict[str, Any] = {"request": shown} if shown.keys() - {"type"} else {}
+    text = f"{error.kind} : {error}"
+    return {**found, "error_type": error.kind, "error": text, "stacktrace": text, "status": error.status}
+
+
+async def _page(found: Any) -> web.Response:
+    # With thousands of MBeans this takes a while.
+    text = await asyncio.to_thread(json.dumps, found, default=str)
+    headers = {"Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}
+    return web.Response(text=text, content_type="text/plain", charset="utf-8", headers=headers)

@@ -1,0 +1,85 @@
+"""``console``: pages for a browser over a database, to look at only."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from jdbcstore.cli.settings import Command, Settings
+from jdbcstore.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from jdbcstore.broker.console.pages import Console
+    from jdbcstore.broker.console.source import SchemaView
+    from jdbcstore.config.broker import Address
+
+DEFAULT = "127.0.0.1:8162"
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+@click.command(cls=Command)
+@click.option("--listen", metavar="HOST:PORT", default=DEFAULT, show_default=True, help="HTTP address.")
+@click.option("--users", metavar="FILE", help="Users file; without one, only this machine is answered.")
+@click.pass_obj
+def console(settings: Settings, listen: str, users: str | None) -> None:
+    """Serve pages for a browser that show the database, and change nothing.
+
+    A broker may serve the database meanwhile: no lock is taken. SIGTERM and SIGINT stop it.
+    """
+    from jdbcstore.config.broker import Address
+
+    try:
+        from jdbcstore.broker.console.pages import Console
+        from jdbcstore.broker.management.http import Guard
+        from jdbcstore.broker.security import make_security
+        from jdbcstore.tools.looking import DatabaseSource
+    except ImportError as error:
+        raise ConfigurationError(
+            "the console needs aiohttp and jinja2; run: pip install 'jdbcstore[broker]'"
+        ) from error
+    try:
+        address = Address.parse(listen, "listen")
+    except ConfigurationError as error:
+        raise click.UsageError(str(error)) from error
+    with settings.open_database(read_only=True) as store:
+        security = make_security(users)
+        try:
+            pages = Console(
+                DatabaseSource(store),
+                Guard(security, address.host),
+                schema=lambda: schema_view(settings),
+            )
+            asyncio.run(_serve(settings, pages, address))
+        finally:
+            security.close()
+
+
+def schema_view(settings: Settings) -> SchemaView:
+    """The schema of the selected database, and what a migration would do; in a thread."""
+    from jdbcstore.broker.console.source import SchemaView
+    from jdbcstore.database.migrations import check
+
+    report = check(settings.database(must_exist=True))
+    return SchemaView(report.revision, report.found, report.missing, report.wrong)
+
+
+async def _serve(settings: Settings, pages: Console, address: Address) -> None:
+    from jdbcstore.broker.process.health import HealthServer
+
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, stopping.set)
+    server = HealthServer(address, lambda: None, {"/console": pages.application()})
+    found = await server.start()
+    url = f"http://{found}/console"
+    settings.print({"state": "ready", "url": url}, f"ready console={url}")
+    sys.stdout.flush()
+    try:
+        await stopping.wait()
+    finally:
+        await server.stop()

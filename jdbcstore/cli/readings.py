@@ -1,0 +1,271 @@
+"""Readings of a broker that serves: its destinations, and their rates since the reading before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from jdbcstore.cli.output import duration, local_time, printable
+from jdbcstore.errors import NotMaster, StoreError
+from jdbcstore.util.clock import Clock, SystemClock
+
+if TYPE_CHECKING:
+    from jdbcstore.cli.remote import RemoteBroker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A destination as :class:`~jdbcstore.broker.management.views.DestinationView` has it, with its rates.
+
+    A rate is messages per second; None without an earlier reading, or if the counter began again.
+    """
+
+    destination: str
+    is_topic: bool
+    is_paused: bool
+    size: int | None
+    enqueued_per_second: float | None
+    dequeued_per_second: float | None
+    in_flight: int
+    consumers: int
+    producers: int
+    oldest_age: float | None
+    dead: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whole:
+    """The broker itself. It became the master at ``master_since``, in epoch milliseconds."""
+
+    name: str
+    url: str
+    version: str
+    uptime: float
+    master_since: int | None
+    epoch: int | None
+    connections: int
+    enqueued_per_second: float | None
+    dequeued_per_second: float | None
+    commits_per_second: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """A broker at one moment: the first ``rows`` of ``total`` destinations."""
+
+    broker: Whole
+    total: int
+    rows: tuple[Row, ...]
+
+    def facts(self) -> dict[str, Any]:
+        """The reading as JSON values."""
+        rows = [asdict(row) for row in self.rows]
+        return {"broker": asdict(self.broker), "total": self.total, "destinations": rows}
+
+
+def _count(value: int | None) -> str:
+    return "-" if value is None else str(value)
+
+
+def rate(value: float | None) -> str:
+    """A rate with one decimal where that says something."""
+    if value is None:
+        return "-"
+    return f"{value:.1f}" if 0 < value < 100 else f"{value:.0f}"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the table."""
+
+    title: str
+    name: str
+    """The field of a row."""
+    sort: str
+    """What the broker sorts by in its place."""
+    text: Callable[[Any], str] = _count
+
+
+COLUMNS = (
+    Column("destination", "destination", "name", str),
+    Column("size", "size", "size"),
+    Column("in/s", "enqueued_per_second", "enqueued", rate),
+    Column("out/s", "dequeued_per_second", "dequeued", rate),
+    Column("in flight", "in_flight", "in_flight"),
+    Column("consumers", "consumers", "consumers"),
+    Column("producers", "producers", "producers"),
+    Column("oldest", "oldest_age", "size", duration),
+    Column("dead", "dead", "dead"),
+)
+TITLES = tuple(column.title for column in COLUMNS)
+NUMBERS = TITLES[1:]
+"""The columns that are right-justified."""
+
+
+def broker_lines(broker: Whole) -> tuple[str, str]:
+    """What is above the table: the mastership of the broker, and its rates."""
+    since = "" if broker.master_since is None else f"  master since {local_time(broker.master_since)}"
+    epoch = "" if broker.epoch is None else f"  epoch {broker.epoch}"
+    rates = {
+        "in/s": broker.enqueued_per_second,
+        "out/s": broker.dequeued_per_second,
+        "commits/s": broker.commits_per_second,
+    }
+    shown = "  ".join(f"{name} {rate(value)}" for name, value in rates.items())
+    return (
+        f"{printable(broker.url)}{since}{epoch}  up {duration(broker.uptime)}",
+        f"connections {broker.connections}  {shown}",
+    )
+
+
+def cells(row: Row) -> tuple[str, ...]:
+    """The texts of a row, a name escaped so that it cannot control a terminal."""
+    name, *others = (column.text(getattr(row, column.name)) for column in COLUMNS)
+    return (f"{printable(name)}{' (paused)' if row.is_paused else ''}", *others)
+
+
+def remainder(reading: Reading) -> str:
+    """The number of destinations, and how many of them are not shown."""
+    shown = len(reading.rows)
+    whole = f"{reading.total} destination{'' if reading.total == 1 else 's'}"
+    return whole if shown == reading.total else f"{shown} of {whole}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """The destinations to show, and their order.
+
+    Of more destinations than ``limit``, those are shown which the broker sorts first. It does not know rates
+    and ages: by those, it sorts by all messages until now, and by size.
+    """
+
+    column: Column = COLUMNS[1]
+    descending: bool = True
+    text: str = ""
+    """Part of a destination's name, in any case of letters."""
+    limit: int = 200
+
+    def query(self) -> str:
+        """The view of the management."""
+        order = "desc" if self.descending else "asc"
+        asked = {"sort": self.column.sort, "order": order, "limit": self.limit, "ages": "true"}
+        return f"destinations?{urlencode({**asked, **({'search': self.text} if self.text else {})})}"
+
+    def arranged(self, rows: tuple[Row, ...]) -> tuple[Row, ...]:
+        """Rows in this order: by name if they are equal, and last without a value."""
+
+        def value(row: Row) -> Any:
+            return getattr(row, self.column.name)
+
+        by_name = sorted(rows, key=lambda row: row.destination)
+        known = [row for row in by_name if value(row) is not None]
+        unknown = [row for row in by_name if value(row) is None]
+        return (*sorted(known, key=value, reverse=self.descending), *unknown)
+
+
+Counts = Mapping[tuple[str, str], int]
+"""Counters of one moment, by destination and name; those of the broker have no destination."""
+
+
+class Readings:
+    """Readings of the master, one after the other; not for several threads at once.
+
+    :param find: looks for the broker that is the master, before the first reading and after an error
+    :param period: seconds between readings. One that follows sooner has the rates since the last but one
+    """
+
+    def __init__(
+        self, find: Callable[[], RemoteBroker | None], period: float, clock: Clock | None = None
+    ) -> None:
+        self._find = find
+        self._period = period
+        self._clock = clock or SystemClock()
+        self._broker: RemoteBroker | None = None
+        self._last: tuple[float, Counts] | None = None
+        self._base: tuple[float, Counts] | None = None
+
+    @property
+    def broker(self) -> RemoteBroker:
+        """The master, when it was last seen.
+
+        :raises NotMaster: no broker offers its management
+        """
+        if self._broker is None:
+            self._broker = self._find()
+        if self._broker is None:
+            raise NotMaster(
+                "no broker with a management serves this store; start one with jdbcstore broker --health"
+                " HOST:PORT, or see jdbcstore status"
+            )
+        return self._broker
+
+    def read(self, selection: Selection) -> Reading:
+        """The broker as it is now.
+
+        :raises NotMaster: no broker offers its management
+        :raises NotAuthorized: it needs a login
+        :raises StoreError: it does not answer; the next reading looks for the master again
+        """
+        broker = self.broker
+        try:
+            return self._read(broker, selection)
+        except StoreError:
+            self._broker = self._last = self._base = None
+            raise
+
+    def _read(self, broker: RemoteBroker, selection: Selection) -> Reading:
+        whole, store = broker.look("broker"), broker.look("store")
+        lock, history = broker.look("lock"), broker.look("lock/history")
+        page = broker.look(selection.query())
+        now = self._clock.monotonic()
+        counts = _counts(whole, store, page["destinations"])
+        rates = self._rates(now, counts)
+        since = [one["time_ms"] for one in history if one["event"] == "master"]
+        seen = Whole(
+            name=whole["name"],
+            url=broker.url,
+            version=whole["version"],
+            uptime=whole["uptime"],
+            master_since=since[-1] if since else None,
+            epoch=lock["epoch"],
+            connections=whole["connections"],
+            enqueued_per_second=rates.get(("", "enqueued")),
+            dequeued_per_second=rates.get(("", "dequeued")),
+            commits_per_second=rates.get(("", "commits")),
+        )
+        rows = tuple(_row(one, rates) for one in page["destinations"])
+        return Reading(broker=seen, total=page["total"], rows=selection.arranged(rows))
+
+    def _rates(self, now: float, counts: Counts) -> dict[tuple[str, str], float]:
+        last = self._last
+        if last is None or now - last[0] >= self._period / 2:
+            self._base, self._last = last, (now, counts)
+        if self._base is None:
+            return {}
+        before, earlier = self._base
+        return {
+            key: (count - earlier[key]) / (now - before)
+            for key, count in counts.items()
+            if key in earlier and count >= earlier[key] and now > before
+        }
+
+
+def _counts(whole: Mapping[str, Any], store: Mapping[str, Any], destinations: list[dict[str, Any]]) -> Counts:
+    counts = {(view["name"], name): view[name] for view in destinations for name in ("enqueued", "dequeued")}
+    counts |= {("", name): whole[name] for name in ("enqueued", "dequeued")}
+    if "commit" in store["timings"]:
+        counts["", "commits"] = store["timings"]["commit"]["count"]
+    return counts
+
+
+def _row(view: Mapping[str, Any], rates: Mapping[tuple[str, str], float]) -> Row:
+    name = view["name"]
+    same = ("is_topic", "is_paused", "size", "in_flight", "consumers", "producers", "oldest_age", "dead")
+    return Row(
+        destination=name,
+        enqueued_per_second=rates.get((name, "enqueued")),
+        dequeued_per_second=rates.get((name, "dequeued")),
+        **{key: view[key] for key in same},
+    )

@@ -1,0 +1,69 @@
+"""``top``: a live view of the broker that serves, or one table of it."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import click
+
+from jdbcstore.cli.output import print_table, write_line
+from jdbcstore.cli.readings import (
+    COLUMNS,
+    NUMBERS,
+    TITLES,
+    Reading,
+    Readings,
+    Selection,
+    broker_lines,
+    cells,
+    remainder,
+)
+from jdbcstore.cli.settings import Command, Settings
+from jdbcstore.errors import ConfigurationError
+
+
+@click.command(cls=Command)
+@click.option("--once", is_flag=True, help="Print one table, with rates of one interval, and exit.")
+@click.option("--sort", type=click.Choice(TITLES), default="size", show_default=True, help="Sort by this.")
+@click.option("--ascending", is_flag=True, help="Smallest first.")
+@click.option("--filter", "text", metavar="TEXT", default="", help="Only names that contain this.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=200, show_default=True, help="Destinations.")
+@click.option("--interval", type=click.FloatRange(min=0.1), default=2.0, show_default=True,
+              help="Seconds between readings.")  # fmt: skip
+@click.pass_obj
+def top(
+    settings: Settings, once: bool, sort: str, ascending: bool, text: str, limit: int, interval: float
+) -> None:
+    """Watch a broker while it serves: destinations with rates, sorted, with keys to act.
+
+    The broker is the master of the selected store, and was started with --health. Press ? for the keys.
+    """
+    selection = Selection(
+        column=COLUMNS[TITLES.index(sort)], descending=not ascending, text=text, limit=limit
+    )
+    readings = Readings(settings.broker, interval)
+    if once:
+        readings.read(selection)
+        time.sleep(interval)
+        reading = readings.read(selection)
+        settings.print(reading.facts(), lambda: _print(reading))
+        return
+    if settings.json or not sys.stdout.isatty():
+        raise click.UsageError("the live view needs a terminal; add --once for one table, or its JSON")
+    try:
+        from jdbcstore.cli.top_screen import Top
+    except ImportError as error:
+        raise ConfigurationError(
+            "the live view needs textual; run: pip install 'jdbcstore[top]', or print one table with --once"
+        ) from error
+    _ = readings.broker  # without one, nothing is shown
+    Top(readings, selection, interval).run()
+
+
+def _print(reading: Reading) -> None:
+    for line in broker_lines(reading.broker):
+        write_line(line)
+    write_line(remainder(reading))
+    write_line("")
+    print_table("", TITLES, [cells(row) for row in reading.rows], right=NUMBERS)

@@ -1,0 +1,83 @@
+"""The lines on which wake-ups go from process to process: a connection of the server's, or a file.
+
+SQLite has no server. There the time at which an empty file beside the database was last touched is all that
+is sent, and who waits looks at it many times a second, which costs less than one query.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+from jdbcstore.database.session import Session
+
+ANY = ""
+"""What is received where it is not known for which queue."""
+_LOOK = 0.02
+
+
+class Line(Protocol):
+    """What sends to all processes that listen, and receives."""
+
+    def listen(self, channel: str) -> None:
+        """Receive what is sent to a channel from now on."""
+
+    def received(self, channel: str, seconds: float) -> list[str]:
+        """What was sent; waits for it, at most so long."""
+
+    def send(self, channel: str, payload: str) -> None:
+        """Send to all who listen to the channel."""
+
+
+class FileLine:
+    """The time of a file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen = 0
+
+    def listen(self, channel: str) -> None:  # noqa: ARG002 (one file has one channel)
+        """Receive what is sent from now on."""
+        self._seen = self._touched()
+
+    def _touched(self) -> int:
+        try:
+            return self._path.stat().st_mtime_ns
+        except OSError:
+            return 0
+
+    def received(self, channel: str, seconds: float) -> list[str]:  # noqa: ARG002
+        """What was sent by others; waits for it, at most so long."""
+        deadline = time.monotonic() + seconds
+        while True:
+            touched = self._touched()
+            if touched != self._seen:
+                self._seen = touched
+                return [ANY]
+            if time.monotonic() >= deadline:
+                return []
+            time.sleep(_LOOK)
+
+    def send(self, channel: str, payload: str) -> None:  # noqa: ARG002
+        """Touch the file; where that is not allowed, others find the message a second later."""
+        with contextlib.suppress(OSError):
+            self._path.touch()
+            os.utime(self._path, ns=(now := time.time_ns(), now))
+
+
+@contextlib.contextmanager
+def open_line(session: Session) -> Iterator[Line]:
+    """A line of its own for one thread.
+
+    :raises StoreUnavailable: the database does not answer
+    """
+    path = session.adapter.wakeup_file(session.engine.url)
+    if path is not None:
+        yield FileLine(Path(path))
+        return
+    with contextlib.closing(session.connect()) as connection, session.translated():
+        yield connection

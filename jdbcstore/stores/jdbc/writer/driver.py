@@ -1,0 +1,218 @@
+"""A writer's turns on an event loop: the loop sends a batch and reads the answer, and no thread is woken.
+
+Four changes of threads cost more than a commit of one message. What could make the loop wait is left to the
+writer's thread: a first connection, the reservation of sequences, calls, and anything that fails.
+"""
+
+from __future__ import annotations
+
+import os
+from asyncio import AbstractEventLoop, TimerHandle
+from threading import get_ident
+from typing import Any, NamedTuple, Protocol
+
+from jdbcstore.database.adapters.sql import Sent
+from jdbcstore.errors import StoreError
+from jdbcstore.stores.jdbc.writer.units import Call, Unit
+from jdbcstore.util.futures import Promise
+
+_MANY = 32
+"""Messages that are not waited for, because there are enough."""
+_PATIENCE = 0.001
+"""Seconds that those are waited for who have just got their answers."""
+_VAIN = 8
+
+
+class Begun(NamedTuple):
+    """A batch that the loop has taken from the queue; without ``sent`` nothing was sent of it."""
+
+    units: list[Unit]
+    sent: Sent | None
+
+
+class Turns(Protocol):
+    """The writer, as its driver sees it. Whatever changes it is done by whoever holds the turn."""
+
+    turn: Any
+    """A lock."""
+    begun: Begun | None
+    """What was taken last, until it is finished."""
+
+    def send(self, units: list[Unit]) -> Sent | None:
+        """Begin to write them without waiting for anything; None if that is not possible."""
+
+    def queued_rows(self, most: int) -> int:
+        """How many messages the queued batches add or remove, as far as that is below ``most``."""
+
+    def take(self) -> list[Unit]:
+        """The next batch; empty if there is none, or what is next is not a batch."""
+
+    def finish(self, begun: Begun) -> None:
+        """Complete a batch that is answered."""
+
+    def call_thread(self) -> None:
+        """Have the writer's thread do what is pending."""
+
+
+class LoopDriver:
+    """Drives a writer on one event loop. To be used on that loop, except :meth:`call`.
+
+    While an answer is awaited nobody holds the turn, and :attr:`Turns.begun` is what was sent: the writer's
+    thread finishes it when anything else is to be written. So a caller that blocks the loop until something
+    is written gets its answer.
+    """
+
+    def __init__(self, writer: Turns, loop: AbstractEventLoop) -> None:
+        self._writer = writer
+        self._loop = loop
+        self._thread = get_ident()
+        self._is_running = False
+        self._line: object = None
+        """The connection whose answers are awaited."""
+        self._watched: int | None = None
+        """Its descriptor. The loop has one of its own: the number of a closed one may be given again while
+        the loop still has it."""
+        self._is_sending = False
+        self._expected = 0
+        """The messages of those whose last one was just committed, or is queued: they may all send again."""
+        self._gathering: TimerHandle | None = None
+        """Set while others are waited for."""
+        self._vain = self._alone = 0
+        """How often that was in vain, and for how many batches it is not tried again."""
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this is the loop's thread."""
+        return get_ident() == self._thread
+
+    def call(self) -> bool:
+        """Have the loop go on, from any thread; False if it is closed."""
+        try:
+            self._loop.call_soon_threadsafe(self.go_on)
+        except RuntimeError:
+            return False
+        return True
+
+    def go_on(self) -> None:
+        """Finish what is answered, and begin what is queued, as far as that does not wait."""
+        if self._is_running:
+            return  # called back by what is finished below
+        if not self._turn():
+            self._writer.call_thread()
+
+    def _on_event(self) -> None:
+        """There is an answer, or room to send more."""
+        if self._writer.begun is None:
+            # The line was lost, or the thread has an answer; whoever is waited for may never come.
+            is_gathering = self._gathering is not None
+            self.stop()
+            if is_gathering:
+                self._writer.call_thread()
+        elif not (self._is_running or self._turn()):
+            self.stop()
+            self._writer.call_thread()
+
+    def _turn(self) -> bool:
+        """False if the thread has to go on."""
+        turn = self._writer.turn
+        if not turn.acquire(blocking=False):
+            return False
+        try:
+            self._is_running = True
+            return self._run()
+        finally:
+            self._is_running = False
+            turn.release()
+
+    def _run(self) -> bool:
+        writer = self._writer
+        while True:
+            begun = writer.begun
+            if begun is not None:
+                sent = begun.sent
+                if sent is None:
+                    return False
+                if not (self._is_flushed(sent) and sent.is_answered()):
+                    return True
+                if not sent.is_done:
+                    return False
+                writer.finish(begun)
+                self._expected = sum([unit.rows for unit in begun.units]) + writer.queued_rows(_MANY)
+            if self._is_gathering():
+                return True
+            units = writer.take()
+            if not units:
+                return True
+            try:
+                sent = writer.send(units)
+            except StoreError:
+                sent = None  # the thread gets the same error
+            writer.begun = Begun(units, sent)
+            if sent is not None and sent.line is not self._line and not self._watch(sent):
+                return False
+
+    def _watch(self, sent: Sent) -> bool:
+        """Await what its line answers; False if no descriptor is left."""
+        self.stop()
+        try:
+            watched = os.dup(sent.socket)
+        except OSError:
+            return False
+        self._line, self._watched = sent.line, watched
+        self._loop.add_reader(watched, self._on_event)
+        return True
+
+    def _is_gathering(self) -> bool:
+        """Whether to wait for those who sent the last messages, so that they share the next commit.
+
+        Else those who come while a commit is under way, and those who were in it, take turns for ever.
+        """
+        queued = self._writer.queued_rows(_MANY)
+        if not queued:
+            return False
+        if queued >= min(self._expected, _MANY):
+            if self._gathering is not None:
+                self._gathering.cancel()
+                self._gathering, self._vain = None, 0
+            return False
+        if self._gathering is None:
+            if self._alone:
+                self._alone -= 1
+                return False
+            self._gathering = self._loop.call_later(_PATIENCE, self._gathered)
+        return True
+
+    def _gathered(self) -> None:
+        self._gathering = None
+        self._vain = min(self._vain + 1, _VAIN)
+        self._alone, self._expected = 2**self._vain, 0
+        self.go_on()
+
+    def _is_flushed(self, sent: Sent) -> bool:
+        done = sent.flush()
+        if done is self._is_sending and self._watched is not None:
+            self._is_sending = not done
+            if done:
+                self._loop.remove_writer(self._watched)
+            else:
+                self._loop.add_writer(self._watched, self._on_event)
+        return done
+
+    def stop(self) -> None:
+        """Await no answer any more."""
+        if self._gathering is not None:
+            self._gathering.cancel()
+            self._gathering = None
+        watched, self._watched, self._line = self._watched, None, None
+        if watched is None:
+            return
+        if not self._loop.is_closed():
+            self._loop.remove_reader(watched)
+            self._loop.remove_writer(watched)
+        self._is_sending = False
+        os.close(watched)
+
+
+def is_awaited(unit: Unit | Call) -> bool:
+    """Whether no thread waits for it."""
+    return isinstance(unit, Unit) and isinstance(unit.completion, Promise)

@@ -1,0 +1,223 @@
+"""A database as the source of the console's pages: only read, also while a broker serves it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from typing import TypeVar
+
+from jdbcstore import JdbcStore
+from jdbcstore.abc import Cursor, JournalState
+from jdbcstore.broker.management.messages import Choice, MessagePage, message_page
+from jdbcstore.broker.management.views import (
+    BrokerView,
+    ConnectionView,
+    DestinationView,
+    LockEvent,
+    LockView,
+    StoreView,
+    SubscriptionView,
+    TransactionView,
+)
+from jdbcstore.errors import DestinationNotFound, InvalidDestination, SubscriptionNotFound
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.ids import MessageId
+from jdbcstore.message.message import Message
+
+_FRESH = 5.0
+"""Seconds for which a list and a number of messages are shown again."""
+_BUDGET = 0.4
+"""Seconds in which the messages of all queues are counted for one page; the next page goes on."""
+_DEAD = ("ActiveMQ.DLQ", "DLQ.")
+_T = TypeVar("_T")
+
+
+class DatabaseSource:
+    """A :class:`~jdbcstore.broker.console.source.Source` over a store that was opened to be read only.
+
+    Nothing is written and no lock is taken. There are no clients, and no counters, because a database does
+    not have them; large queues are counted in turn.
+    """
+
+    def __init__(self, store: JdbcStore) -> None:
+        self._store = store
+        self._began = time.monotonic()
+        self._names: list[Destination] = []
+        self._listed = -_FRESH
+        self._sizes: dict[Destination, tuple[int, float]] = {}
+        """The number of messages, and when they were counted."""
+
+    def broker(self) -> BrokerView:
+        topics = sum(name.is_topic for name in self._names)
+        return BrokerView(
+            name=self._store.place,
+            version=_version(),
+            obstacle=None,
+            uptime=time.monotonic() - self._began,
+            addresses=(),
+            connections=0,
+            queues=len(self._names) - topics,
+            topics=topics,
+            enqueued=0,
+            dequeued=0,
+            dispatched=0,
+            expired=0,
+            dead=0,
+            memory_used=0,
+            memory_limit=0,
+            temp_used=0,
+            temp_limit=0,
+        )
+
+    async def _run(self, function: Callable[[], _T]) -> _T:
+        return await asyncio.to_thread(function)
+
+    async def destinations(self, names: Iterable[Destination] | None = None) -> list[DestinationView]:
+        """Those of the names are all counted."""
+        chosen = None if names is None else {*names}
+        every = await self._run(partial(self._list, chosen))
+        return [self._view(name) for name in every if chosen is None or name in chosen]
+
+    def _list(self, chosen: set[Destination] | None) -> list[Destination]:
+        """In a thread: list the destinations, and count messages until the time for that is over."""
+        now = time.monotonic()
+        if now - self._listed >= _FRESH:
+            self._names, self._listed = self._store.destinations(), now
+        queues = [name for name in self._names if not name.is_topic and (chosen is None or name in chosen)]
+        queues.sort(key=lambda name: self._sizes.get(name, (0, -_FRESH))[1])
+        for name in queues:
+            if chosen is None and time.monotonic() - now >= _BUDGET:
+                break
+            if name not in self._sizes or now - self._sizes[name][1] >= _FRESH:
+                self._sizes[name] = self._store.queue(name).message_count(), time.monotonic()
+        return self._names
+
+    def _view(self, name: Destination) -> DestinationView:
+        return DestinationView(
+            name=str(name),
+            is_topic=name.is_topic,
+            size=None if name.is_topic else self._sizes.get(name, (None, 0.0))[0],
+            enqueued=0,
+            dequeued=0,
+            dispatched=0,
+            in_flight=0,
+            expired=0,
+            dead=0,
+            consumers=0,
+            producers=0,
+            memory_used=0,
+            is_paused=False,
+            average_wait=None,
+        )
+
+    async def destination(self, name: Destination) -> DestinationView:
+        found = await self.destinations([name])
+        if not found:
+            raise DestinationNotFound(f"{name} does not exist; list the destinations")
+        return (await self.with_ages(found))[0]
+
+    async def with_ages(self, views: Sequence[DestinationView]) -> list[DestinationView]:
+        return await self._run(lambda: [self._with_age(view) for view in views])
+
+    def _with_age(self, view: DestinationView) -> DestinationView:
+        if not view.size:
+            return view
+        first = self._store.queue(Destination.parse(view.name)).recover(1)
+        if not first or not first[0].timestamp_ms:
+            return view
+        return replace(view, oldest_age=max(time.time() - first[0].timestamp_ms / 1000, 0.0))
+
+    def dead_letter_queues(self) -> list[Destination]:
+        """Those with ActiveMQ's names: the policies of the broker are not in its database."""
+        return [name for name in self._names if not name.is_topic and any(map(name.name.startswith, _DEAD))]
+
+    def connections(self) -> list[ConnectionView]:
+        return []
+
+    async def subscriptions(self, *, pending: bool = False) -> list[SubscriptionView]:
+        return await self._run(partial(self._subscriptions, pending))
+
+    def _subscriptions(self, pending: bool) -> list[SubscriptionView]:
+        found = []
+        for topic in [name for name in self._store.destinations() if name.is_topic]:
+            store = self._store.topic(topic)
+            for one in store.subscriptions():
+                try:
+                    count = (
+                        store.subscription(one.client_id, one.subscription_name).message_count()
+                        if pending
+                        else None
+                    )
+                except SubscriptionNotFound:
+                    continue
+                found.append(
+                    SubscriptionView(
+                        destination=str(one.subscribed_destination),
+                        connection_id=None,
+                        client_id=one.client_id,
+                        name=one.subscription_name,
+                        selector=one.selector,
+                        is_active=False,
+                        is_browser=False,
+                        prefetch=0,
+                        in_flight=0,
+                        dispatched=0,
+                        pending=count,
+                    )
+                )
+        return found
+
+    async def transactions(self) -> list[TransactionView]:
+        return [
+            TransactionView(
+                xid=str(one.xid),
+                writes=tuple((str(each.destination), each.added, each.acknowledged) for each in one.writes),
+            )
+            for one in await self._run(self._store.xa.recover)
+        ]
+
+    def lock(self) -> LockView:
+        found = self._store.lock()
+        return LockView(is_held=found.is_leased, epoch=found.epoch, lost=None)
+
+    def lock_history(self) -> list[LockEvent]:
+        return []
+
+    async def journal(self) -> JournalState | None:
+        return None
+
+    async def store(self) -> StoreView:
+        return StoreView(
+            kind=type(self._store).__name__,
+            pending_writes=0,
+            pending_bytes=0,
+            last_sequence=await self._run(self._store.last_sequence),
+            timings={},
+        )
+
+    async def page(
+        self, queue: Destination, choice: Choice, *, after: Cursor | None = None, limit: int = 50
+    ) -> MessagePage:
+        store = self._store.queue(_checked(queue))
+        return await message_page(self._run, store, lambda: (), choice.wanted(), after, limit)
+
+    async def message(self, queue: Destination, message_id: str) -> Message:
+        store = self._store.queue(_checked(queue))
+        return await self._run(partial(store.get_message, MessageId.parse(message_id)))
+
+
+def _checked(queue: Destination) -> Destination:
+    if queue.is_topic:
+        raise InvalidDestination(f"{queue} is a topic; only queues can be looked into")
+    return queue
+
+
+def _version() -> str:
+    try:
+        return version("jdbcstore")
+    except PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,255 @@
+"""A walk through every page and every operation of the console in headless Chromium, under a small load."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+import stomp
+
+import jdbcstore
+from jdbcstore import Destination, Message
+from jdbcstore.message.ids import XATransactionId
+from tests.docs.site import PHONE, WIDE, Browser, chromium, problems_of
+from tests.support.broker.api import queue
+from tests.support.broker.console import ConsoleClient, console_of
+from tests.support.broker.programs import Client
+from tests.support.polling import wait_until
+from tests.support.require import unavailable
+
+pytestmark = [
+    pytest.mark.backends("sqlite", "postgresql"),
+    pytest.mark.slow,
+    pytest.mark.xdist_group("chromium"),
+]
+PAGES = (
+    *("Overview", "Queues", "Topics", "Subscribers", "Connections", "Dead letters", "Transactions"),
+    "Lock and store",
+)
+
+
+class Walk:
+    """Someone who uses the console in a browser; every page that opens must be without problems."""
+
+    def __init__(self, browser: Browser, origin: str) -> None:
+        self._browser, self._origin = browser, origin
+        self.opened = 0
+
+    def open(self, path: str) -> None:
+        self._browser.open(self._origin + path)
+        self._check()
+
+    def click(self, text: str, within: str = "body") -> None:
+        """A link or a button that has this text, or begins with it."""
+        script = f"""
+            [...document.querySelectorAll({json.dumps(within + " a")}),
+             ...document.querySelectorAll({json.dumps(within + " button")})]
+                .find((one) => one.textContent.trim().startsWith({json.dumps(text)})).click()
+        """
+        self._browser.follow(script)
+        self._check()
+
+    def click_in_row(self, row: str, text: str) -> None:
+        """One in the row of a table that has a text."""
+        script = f"""
+            [...[...document.querySelectorAll("tbody tr")]
+                .find((one) => one.textContent.includes({json.dumps(row)})).querySelectorAll("a")]
+                .find((one) => one.textContent.trim().startsWith({json.dumps(text)})).click()
+        """
+        self._browser.follow(script)
+        self._check()
+
+    def fill(self, **values: str) -> None:
+        for name, value in values.items():
+            self.value(f"document.querySelector('main [name={name}]').value = {json.dumps(value)}")
+
+    def act(self, link: str, **values: str) -> str:
+        """Choose an operation, confirm it, and return what the next page says."""
+        self.click(link, "main")
+        return self.confirm(**values)
+
+    def confirm(self, **values: str) -> str:
+        self.fill(**values)
+        self._browser.follow("document.querySelector('.confirm .actions button').click()")
+        self._check()
+        return str(self.value("document.querySelector('.notice').textContent"))
+
+    def value(self, script: str) -> object:
+        return self._browser.value(script)
+
+    @property
+    def text(self) -> str:
+        return str(self.value("document.body.innerText"))
+
+    def resize(self, size: tuple[int, int]) -> None:
+        self._browser.resize(*size)
+
+    def _check(self) -> None:
+        self.opened += 1
+        assert problems_of(self._browser, self._origin) == []
+        assert self.value("document.documentElement.scrollWidth <= innerWidth"), self.value("location.href")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    program = shutil.which("chromium")
+    if program is None:
+        unavailable("chromium", "on Debian: apt-get install chromium")
+    with chromium(program) as found:
+        yield found
+
+
+@contextmanager
+def load(port: int) -> Iterator[None]:
+    """One client that sends, and one that consumes."""
+    stopping = threading.Event()
+    producer, consumer = Client(port), Client(port)
+    producer.connect()
+    consumer.connect()
+    consumer.consume("/queue/BUSY")
+
+    def produce() -> None:
+        number = 0
+        while not stopping.wait(0.02):
+            producer.send("/queue/BUSY", f"m{number}")
+            number += 1
+
+    thread = threading.Thread(target=produce)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        thread.join()
+        producer.close()
+        consumer.close()
+
+
+def prepare(url: str) -> None:
+    """What cannot be done over STOMP: transactions in doubt, and dead letters."""
+    with jdbcstore.open(url) as store:
+        for number in range(2):
+            branch = store.xa.start(XATransactionId(1, b"walk", bytes([number])))
+            branch.queue("DOUBT").add_message(Message(f"x{number}"))
+            assert branch.prepare()
+        dead = Message("dead", original_destination=Destination.queue("WORK"))
+        store.queue("ActiveMQ.DLQ").add_messages([dead, dead])
+
+
+def test_every_page_and_operation(url: str, browser: Browser) -> None:
+    prepare(url)
+    with console_of(url) as (console, port):
+        subscriber = stomp.Connection12([("127.0.0.1", port)])
+        subscriber.connect(wait=True, headers={"client-id": "board"})
+        subscriber.subscribe(
+            "/topic/PRICES", id="1", ack="auto", headers={"activemq.subscriptionName": "all"}
+        )
+        wait_until(lambda: "board" in console.get("/subscribers").text, 60.0)
+        address = console.api.address
+        walk = Walk(browser, f"http://{address}/")
+        browser.resize(*WIDE)
+        with load(port):
+            _look(walk, console)
+            _change_messages(walk, console)
+            _end_others(walk, console, subscriber)
+            _look_on_a_phone(walk, browser)
+        browser.resize(*WIDE)
+        walk.click("Lock and store", "nav")
+        assert "counters begin at 0" in walk.act("Reset all counters")
+        walk.open("console/do/checkpoint")
+        assert "in the database" in walk.confirm()
+        walk.click("Hand over", "main")
+        assert walk.opened > 60
+        assert "handed over" in walk.confirm()
+        browser.open("about:blank")  # it would renew itself when the broker is gone
+
+
+def _look(walk: Walk, console: ConsoleClient) -> None:
+    walk.open("")
+    assert "Messages that wait" in walk.text
+    renewed = "new Promise((done) => new MutationObserver(() => done(true)).observe(main, {childList: true}))"
+    assert walk.value(f"{{ const main = document.getElementById('main'); {renewed} }}")
+    for title in PAGES:
+        walk.click(title, "nav")
+        assert walk.value("document.querySelector('nav [aria-current]').textContent") == title
+    walk.click("Queues", "nav")
+    walk.click("Messages", "thead")
+    assert walk.value("document.querySelector('[aria-sort]').ariaSort") == "descending"
+    walk.fill(search="bus")
+    walk.click("Search", "main")
+    assert "BUSY" in walk.text
+    assert "ActiveMQ.DLQ" not in walk.text
+    walk.click("BUSY", "tbody")
+    assert walk.value("document.querySelectorAll('.chart').length") in (0, 2)
+    walk.click("Topics", "nav")
+    walk.click("PRICES", "tbody")
+    assert "board : all" in walk.text
+    assert console.api.get("/api/broker")["obstacle"] is None
+
+
+def _change_messages(walk: Walk, console: ConsoleClient) -> None:
+    api = console.api
+    walk.click("Queues", "nav")
+    walk.fill(name="WORK")
+    walk.click("Send a message", "main")
+    properties = "table:int=7"
+    assert "sent" in walk.confirm(body="two pints", properties=properties)
+    for number in range(3):
+        assert "sent" in walk.act("Send", body=f"m{number}", properties=f"table:int={number}")
+    walk.fill(selector="table = 7")
+    walk.click("Find", "main")
+    walk.click("ID:", "tbody")
+    assert "two pints" in walk.text
+    assert "TextMessage" in walk.text
+    assert "1 message was replaced" in walk.act("Change", priority="9")
+    assert "1 message was copied" in walk.act("Copy", selector="table = 7", to="COPIES")
+    assert "1 message was moved" in walk.act("Move", selector="table = 0", to="MOVED")
+    assert "1 message was removed" in walk.act("Remove some", selector="table = 1")
+    assert "paused" in walk.act("Pause")
+    assert "go on" in walk.act("Resume")
+    walk.value("document.querySelector('[data-all]').click()")
+    walk.click("Remove…", "main form")
+    assert "2 messages were removed" in walk.confirm()
+    assert "counters begin at 0" in walk.act("Reset counters")
+    walk.click("Dead letters", "nav")
+    walk.click("Look at one", "tbody")
+    assert "dead" in walk.text
+    walk.click("Dead letters", "nav")
+    assert "2 messages were sent again" in walk.act("Retry")
+    assert api.get(queue("WORK"))["size"] == 2
+    walk.open("console/queue?name=WORK")
+    assert "2 messages were removed" in walk.act("Purge")
+    assert "WORK was deleted" in walk.act("Delete")
+    assert api.ask("GET", queue("WORK"))[0] == 404
+
+
+def _end_others(walk: Walk, console: ConsoleClient, subscriber: stomp.Connection12) -> None:
+    walk.click("Transactions", "nav")
+    assert "committed" in walk.act("Commit")
+    assert "rolled back" in walk.act("Roll back")
+    assert "There are none." in walk.text
+    walk.click("Connections", "nav")
+    walk.click_in_row("board", "Drop")
+    assert "closed" in walk.confirm()
+    wait_until(lambda: not subscriber.is_connected(), 60.0)
+    wait_until(lambda: "offline" in console.get("/subscribers").text, 60.0)
+    walk.click("Subscribers", "nav")
+    walk.click_in_row("board : all", "Delete")
+    assert "deleted" in walk.confirm()
+
+
+def _look_on_a_phone(walk: Walk, browser: Browser) -> None:
+    """Every page keeps to the width of a phone, also in the dark, and has a focus that can be seen."""
+    walk.resize(PHONE)
+    dark = [{"name": "prefers-color-scheme", "value": "dark"}]
+    browser.call("Emulation.setEmulatedMedia", features=dark)
+    for title in PAGES:
+        walk.click(title, "nav")
+    for path in ("queue?name=BUSY", "do/send?name=BUSY", "do/move?name=BUSY", "queues?search=nothing"):
+        walk.open(f"console/{path}")
+    assert walk.value("getComputedStyle(document.body).backgroundColor") == "rgb(18, 22, 28)"
+    browser.call("Emulation.setEmulatedMedia", features=[])

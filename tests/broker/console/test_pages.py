@@ -1,0 +1,346 @@
+"""The console's pages and operations, as a browser without script uses them."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import pytest
+import stomp
+
+import jdbcstore
+from jdbcstore import BodyType, Message
+from jdbcstore.broker.management.audit import AUDIT_LOG
+from jdbcstore.broker.security import hash_password
+from jdbcstore.config.users import ROLES, write_user
+from jdbcstore.message.values import Byte, Char
+from tests.support.broker.api import queue
+from tests.support.broker.console import FORM, ConsoleClient, console_of
+from tests.support.broker.programs import Client
+from tests.support.polling import wait_until
+
+HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}"
+PAGES = (
+    "", "/queues", "/topics", "/subscribers", "/connections", "/dead-letters", "/transactions", "/broker"
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ConsoleClient, int]]:
+    folder = tmp_path_factory.mktemp("console")
+    with console_of(f"sqlite:///{folder}/mq.db") as found:
+        yield found
+
+
+@pytest.fixture
+def console(served: tuple[ConsoleClient, int]) -> ConsoleClient:
+    return served[0]
+
+
+def test_every_page_opens_and_keeps_to_itself(console: ConsoleClient) -> None:
+    for path in PAGES:
+        page = console.get(path)
+        policy = page.headers["Content-Security-Policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert page.headers["Cache-Control"] == "no-store"
+        assert all(script.startswith("/console/static/console.js?") for script in page.scripts)
+        for tag, given in page.elements:
+            if tag in ("link", "img", "script"):
+                asked = console.ask("GET", given.get("href") or given["src"])
+                assert (asked.status, asked.headers["X-Content-Type-Options"]) == (200, "nosniff")
+    assert console.ask("GET", "/console/nothing").status == 404
+    assert console.ask("GET", "/console/static/..%2Fpages.py").status == 404
+
+
+def test_a_message_is_sent_found_and_looked_at(console: ConsoleClient) -> None:
+    sent = console.act(
+        "/do/send", {"name": "A/B c"}, body="two pints", properties="table:int=7\nname=bar", jms_type="order"
+    )
+    assert "The message was sent." in sent.text
+    console.act("/do/send", {"name": "A/B c"}, body="a pie", properties="table:int=8")
+    assert "A/B c" in console.get("/queues", search="b C").text
+    found = console.get("/queue", name="A/B c", selector="table = 7")
+    [where] = {link for link in found.links if link.startswith("/console/message")}
+    shown = console.ask("GET", where)
+    assert "two pints" in shown.text
+    assert "TextMessage" in shown.text
+    assert "table int 7" in shown.text
+    assert "JMSType order" in shown.text
+    wrong = console.ask("GET", "/console/queue?" + urlencode({"name": "A/B c", "selector": "table >"}))
+    assert wrong.status == 400
+    assert "two pints" not in wrong.text
+
+
+def test_operations_ask_first_and_say_what_they_did(console: ConsoleClient) -> None:
+    api = console.api
+    for number in range(6):
+        api.post(queue("WORK", "messages"), body=f"m{number}", properties={"n": number})
+    asked = console.get("/do/purge", name="WORK")
+    assert "All messages are removed" in asked.text
+    assert api.get(queue("WORK"))["size"] == 6
+    moved = console.act("/do/move", {"name": "WORK"}, selector="n < 2", to="ELSEWHERE", limit="")
+    assert "2 messages were moved to ELSEWHERE." in moved.text
+    copied = console.act("/do/copy", {"name": "WORK"}, limit="1", selector="", to="topic://T")
+    assert "1 message was copied to T." in copied.text
+    refused = console.act("/do/remove", {"name": "WORK"}, selector=" ", limit="")
+    assert refused.status == 400
+    removed = console.act("/do/remove", {"name": "WORK"}, selector="n = 2", limit="")
+    assert "1 message was removed." in removed.text
+    console.act("/do/pause", {"name": "WORK"})
+    assert api.get(queue("WORK"))["is_paused"]
+    assert "Deliveries are paused of WORK" in console.get().text
+    console.act("/do/resume", {"name": "WORK"})
+    assert not api.get(queue("WORK"))["is_paused"]
+    assert "3 messages were removed." in console.act("/do/purge", {"name": "WORK"}).text
+    assert "WORK was deleted" in console.act("/do/delete", {"name": "WORK"}).text
+    assert api.ask("GET", queue("WORK"))[0] == 404
+    assert console.ask("GET", "/console/queue?name=WORK").status == 404
+    assert console.act("/do/purge", {"name": "WORK"}).status == 404
+    assert "topic" in console.act("/do/delete", {"name": "T", "kind": "topic"}).source
+    console.act("/do/checkpoint", {})
+
+
+def test_chosen_messages(console: ConsoleClient) -> None:
+    for number in range(3):
+        console.api.post(queue("CHOSEN", "messages"), body=f"m{number}")
+    page = console.get("/queue", name="CHOSEN")
+    [form] = [one for one in page.forms if one.method == "post"]
+    ids = [given["value"] for tag, given in page.elements if tag == "input" and given.get("name") == "id"]
+    form.action = "/console/do/remove"
+    assert console.send(form).status == 400
+    form.fields += [("id", one) for one in ids[:2]]
+    asked = console.send(form)
+    assert console.api.get(queue("CHOSEN"))["size"] == 3
+    [confirmation] = [one for one in asked.forms if one.method == "post"]
+    assert "2 messages were removed." in console.send(confirmation).text
+    [left] = console.api.get(queue("CHOSEN", "messages"))
+    assert left["message_id"] == ids[2]
+
+
+def test_clients_are_seen_and_dropped(served: tuple[ConsoleClient, int]) -> None:
+    console, port = served
+    client = Client(port, acknowledges=False)
+    client.connect()
+    try:
+        client.consume("/queue/SEEN")
+        console.api.post(queue("SEEN", "messages"), body="held")
+        client.wait_for(1)
+        assert "SEEN" in console.get("/subscribers").text
+        page = console.get("/connections")
+        [where] = {link for link in page.links if "/do/drop" in link}
+        asked = console.ask("GET", where)
+        [form] = [one for one in asked.forms if one.method == "post"]
+        assert "The connection was closed" in console.send(form).text
+    finally:
+        client.drop()
+
+
+def test_durable_subscriptions_are_deleted(served: tuple[ConsoleClient, int]) -> None:
+    console, port = served
+    connection = stomp.Connection12([("127.0.0.1", port)])
+    connection.connect(wait=True, headers={"client-id": "board"})
+    connection.subscribe("/topic/PRICES", id="1", ack="auto", headers={"activemq.subscriptionName": "all"})
+    wait_until(lambda: "board : all" in console.get("/subscribers").text, 60.0)
+    assert "board : all" in console.get("/topic", name="PRICES").text
+    connection.disconnect()
+    wait_until(lambda: "offline" in console.get("/subscribers").text, 60.0)
+    found = console.act("/do/unsubscribe", {"client": "board", "subscription": "all"})
+    assert "The durable subscription was deleted." in found.text
+    assert "board" not in console.get("/subscribers").text
+
+
+def test_dead_letters_are_grouped_and_go_back(served: tuple[ConsoleClient, int]) -> None:
+    console, port = served
+    connection = stomp.Connection12([("127.0.0.1", port)])
+
+    class Rejecting(stomp.ConnectionListener):  # type: ignore[misc]
+        def on_message(self, frame: object) -> None:
+            connection.nack(frame.headers["ack"])  # type: ignore[attr-defined]
+
+    connection.set_listener("", Rejecting())
+    connection.connect(wait=True)
+    connection.subscribe("/queue/PAY", id="1", ack="client-individual")
+    for number in range(3):
+        console.api.post(queue("PAY", "messages"), body=f"m{number}")
+
+    def dead() -> int:
+        answer = console.api.ask("GET", queue("ActiveMQ.DLQ"))[1]
+        return int(answer.get("size", 0))
+
+    wait_until(lambda: dead() == 3, 60.0)
+    connection.disconnect()
+    wait_until(lambda: console.api.get(queue("PAY"))["consumers"] == 0, 60.0)
+    page = console.get("/dead-letters")
+    assert "3 Rejected by its consumer PAY" in page.text
+    [where] = {link for link in page.links if "/do/retry" in link}
+    [form] = [one for one in console.ask("GET", where).forms if one.method == "post"]
+    assert "3 messages were sent again" in console.send(form).text
+    assert (dead(), console.api.get(queue("PAY"))["size"]) == (0, 3)
+
+
+def test_forms_need_the_token_of_their_user(console: ConsoleClient) -> None:
+    console.api.post(queue("KEPT", "messages"), body="stays")
+    [form] = [one for one in console.get("/do/purge", name="KEPT").forms if one.method == "post"]
+    fields = dict(form.fields)
+    for token in ("", "0" * 64, fields["token"][:-1], "é"):
+        found = console.ask(
+            "POST", form.action, urlencode({**fields, "token": token}), {"Content-Type": FORM}
+        )
+        assert found.status == 403
+    right = urlencode(fields)
+    for headers in (
+        {"Content-Type": FORM, "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"},
+        {"Content-Type": FORM, "Sec-Fetch-Site": "same-site"},
+        {"Content-Type": FORM, "Host": "evil.example.com"},
+        {"Content-Type": FORM, "X-Forwarded-For": "192.0.2.1"},
+    ):
+        assert console.ask("POST", form.action, right, headers).status == 403
+    for kind in ("text/plain", "multipart/form-data; boundary=x", "application/json"):
+        assert console.ask("POST", form.action, right, {"Content-Type": kind}).status == 415
+    for method in ("PUT", "DELETE", "OPTIONS"):
+        assert console.ask(method, form.action, right).status == 405
+    many = "&".join(f"a{number}=1" for number in range(3000))
+    assert console.ask("POST", form.action, many, {"Content-Type": FORM}).status == 400
+    assert console.ask("POST", form.action, "a" * (1 << 21), {"Content-Type": FORM}).status == 413
+    assert console.ask("GET", f"{form.action}?{right}").status == 200
+    assert console.api.get(queue("KEPT"))["size"] == 1
+
+
+def test_pages_are_not_for_other_names_or_sites(console: ConsoleClient) -> None:
+    for host in ("evil.example.com", "127.0.0.1.evil.example.com", "192.0.2.1"):
+        assert console.ask("GET", "/console", headers={"Host": host}).status == 403
+    linked = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+    assert console.ask("GET", "/console", headers=linked).status == 200
+    embedded = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}
+    assert console.ask("GET", "/console", headers=embedded).status == 403
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/queues?sort=__class__", "/queues?page=0", "/queue?name=", "/queue?name=Q&after=x",
+     "/message?name=Q&id=1", "/queue?name=Q&after=1,2,3", "/do/surprise", "/topics?page=%D9%A3",
+     "/queue?name=%FF%00"],
+)  # fmt: skip
+def test_what_is_wrong_is_a_page_that_says_so(console: ConsoleClient, path: str) -> None:
+    console.api.post(queue("Q", "messages"), body="stays")
+    found = console.ask("GET", f"/console{path}")
+    assert found.status in (400, 404)
+    assert "Traceback" not in found.source
+
+
+def test_what_a_client_controls_stays_text(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/mq.db"
+    name = f"{HOSTILE[:60]}\x07"
+    with jdbcstore.open(url) as store:
+        hostile: dict[str, Any] = dict.fromkeys(
+            ("correlation_id", "jms_type", "group_id", "user_id"), HOSTILE
+        )
+        bodies = [
+            HOSTILE,
+            HOSTILE.encode(),
+            {HOSTILE: HOSTILE, "n": Byte(7)},
+            [HOSTILE, Char("<")],
+            None,
+            "\ud800",
+        ]
+        for body in bodies:
+            properties = {"a" + HOSTILE: HOSTILE, "dlqDeliveryFailureCause": HOSTILE}
+            store.queue(name).add_message(Message(body, properties=properties, **hostile))
+            store.queue("ActiveMQ.DLQ").add_message(Message(body, properties=properties, **hostile))
+        blob = Message(None, body_type=BodyType.BLOB, remote_blob_url="javascript:alert(3)")
+        store.queue(name).add_message(blob)
+    with console_of(url) as (console, port):
+        connection = stomp.Connection12([("127.0.0.1", port)])
+        connection.connect(wait=True, headers={"client-id": HOSTILE})
+        connection.subscribe(
+            f"/topic/{HOSTILE[:60]}", id="1", ack="auto",
+            headers={"activemq.subscriptionName": HOSTILE, "selector": "a = '<script>alert(4)</script>'"},
+        )  # fmt: skip
+        wait_until(lambda: "active" in console.get("/subscribers").text, 60.0)
+        connection.send("/queue/OTHER", "x", headers={HOSTILE.replace(":", ""): HOSTILE})
+        wait_until(lambda: console.api.ask("GET", queue("OTHER"))[0] == 200, 60.0)
+        paths = [f"/console{path}" for path in PAGES]
+        paths += ["/console/queue?" + urlencode({"name": one}) for one in (name, "ActiveMQ.DLQ", HOSTILE)]
+        paths += ["/console/topic?" + urlencode({"name": HOSTILE[:60]})]
+        paths += ["/console/queues?" + urlencode({"search": HOSTILE})]
+        paths += ["/console/queue?" + urlencode({"name": name, "selector": HOSTILE})]
+        paths += ["/console/do/move?" + urlencode(dict.fromkeys(("name", "id", "to", "selector"), HOSTILE))]
+        paths += [
+            "/console/do/send?" + urlencode(dict.fromkeys(("name", "body", "properties", "ttl"), HOSTILE))
+        ]
+        paths += ["/console/do/drop?" + urlencode(dict.fromkeys(("connection", "client"), HOSTILE))]
+        paths += [f"/console/do/{quote(HOSTILE, safe='')}", f"/console/{quote(HOSTILE, safe='')}"]
+        seen, shown = set(), 0
+        while paths:
+            path = paths.pop()
+            if path in seen:
+                continue
+            seen.add(path)
+            page = console.ask("GET", path)
+            assert page.status < 500, (path, page.text)
+            assert all(one.startswith("/console/static/console.js?") for one in page.scripts), (
+                path,
+                page.scripts,
+            )
+            assert [given["alt"] for tag, given in page.elements if tag == "img"] == [""]
+            shown += HOSTILE in page.text
+            paths += [link for link in page.links if link.startswith("/console/message")]
+        assert shown > 15
+        connection.disconnect()
+
+
+def test_what_each_role_sees_and_may_do(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, AUDIT_LOG)
+    users = tmp_path / "users.toml"
+    for role in ROLES:
+        write_user(users, role, hash_password("secret"), role=role)
+    write_user(users, "none", hash_password("secret"))
+    with console_of(f"sqlite:///{tmp_path}/mq.db", users_file=str(users)) as (unknown, _):
+        address = unknown.api.address
+        by_role = {name: ConsoleClient(address, (name, "secret")) for name in (*ROLES, "none")}
+        found = unknown.ask("GET", "/console")
+        assert (found.status, found.headers["WWW-Authenticate"][:5]) == (401, "Basic")
+        assert by_role["none"].ask("GET", "/console").status == 403
+        manager = by_role["manage"]
+        manager.act("/do/send", {"name": "Q"}, body="seen by few", properties="secret=pint")
+        [message] = {link for link in manager.get("/queue", name="Q").links if "/message?" in link}
+        for role in ("view", "browse"):
+            for path in (*PAGES, "/queue?name=Q"):
+                page = by_role[role].ask("GET", f"/console{path}")
+                assert page.status == 200 or (role, path) == ("view", "/dead-letters")
+                assert not any("/do/" in link for link in page.links)
+                assert not any(form.method == "post" and "/do/" not in form.action for form in page.forms)
+                if role == "view":
+                    assert "seen by few" not in page.source
+                    assert "pint" not in page.source
+            assert by_role[role].ask("GET", "/console/do/purge?name=Q").status == 403
+        assert by_role["view"].ask("GET", message).status == 403
+        assert "seen by few" in by_role["browse"].ask("GET", message).text
+        assert "seen by few" in by_role["browse"].get("/queue", name="Q").text
+        [form] = [one for one in manager.get("/do/purge", name="Q").forms if one.method == "post"]
+        for role in ("view", "browse"):
+            assert by_role[role].send(form).status == 403
+        # The token is of its user: another manager's is refused.
+        write_user(users, "other", hash_password("secret"), role="manage")
+        assert ConsoleClient(address, ("other", "secret")).send(form).status == 403
+        assert "1 message was removed." in manager.send(form).text
+    lines = [json.loads(one.getMessage()) for one in caplog.records if one.name == AUDIT_LOG]
+    found_lines = [(one["operation"], one["user"], one["peer"], one["count"]) for one in lines]
+    assert found_lines == [("send", "manage", "127.0.0.1", 1), ("purge", "manage", "127.0.0.1", 1)]
+    assert not any("seen by few" in one.getMessage() for one in caplog.records)
+
+
+def test_a_broker_that_waits_says_so(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/mq.db"
+    with console_of(url) as (console, _):
+        assert "Nothing is wrong." in console.get().text
+        connection = http.client.HTTPConnection(*console.api.address)
+        connection.request("HEAD", "/console")
+        assert connection.getresponse().status == 200
+        connection.close()

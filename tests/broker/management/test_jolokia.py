@@ -1,0 +1,257 @@
+"""Jolokia's protocol: answers to what KEDA, Hawtio and Nagios' plugins ask, beside those of an ActiveMQ."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+from xml.etree import ElementTree
+
+import jdbcstore
+from jdbcstore.broker.process.host import BrokerHost
+from jdbcstore.broker.security import hash_password
+from jdbcstore.config import Configuration, DataSourceConfig
+from jdbcstore.config.broker import Address, BrokerConfig, ConnectorConfig
+from jdbcstore.config.users import ROLES, write_user
+from tests.support import ROOT
+from tests.support.broker.api import ApiClient, queue
+from tests.support.broker.frames import Stomp
+from tests.support.broker.jolokia import ASKS, BROKER, GONE, ORDERS, Ask, exec_
+
+RECORDED = json.loads((ROOT / "tests" / "fixtures" / "jolokia.json").read_text())
+EXACT = {
+    *("QueueSize", "EnqueueCount", "DequeueCount", "ExpiredCount", "ConsumerCount", "InFlightCount", "Name"),
+    *(
+        "Paused",
+        "DLQ",
+        "CurrentStatus",
+        "BrokerName",
+        "Slave",
+        "TotalMessageCount",
+        "CurrentConnectionsCount",
+    ),
+    *("TotalConnectionsCount", "StatisticsEnabled", "ClientId", "SubscriptionName", "Active", "Selector"),
+    *("DestinationName", "DestinationQueue", "DestinationTopic", "PendingQueueSize", "DispatchedQueueSize"),
+    *(
+        "DequeueCounter",
+        "EnqueueCounter",
+        "JMSDestination",
+        "JMSPriority",
+        "JMSRedelivered",
+        "JMSType",
+        "Text",
+    ),
+    *(
+        "JMSCorrelationID",
+        "JMSExpiration",
+        "JMSDeliveryMode",
+        "JMSReplyTo",
+        "PropertiesText",
+        "IntProperties",
+    ),
+    *("StringProperties", "objectName", "error_type", "status", "agent", "protocol", "request"),
+    *("MessageCountAwaitingAcknowledge", "Subscriptions", "Queues", "Topics"),
+    *("InactiveDurableTopicSubscribers", "QueueSubscribers", "DurableTopicSubscribers"),
+}
+"""What has the same value in both, not only the same type."""
+
+
+def ask(api: ApiClient, what: Ask) -> Any:
+    if isinstance(what, str):
+        status, found = api.ask("GET", f"/api/jolokia/{quote(what, safe='/:=,*()')}")
+    else:
+        status, found = api.ask("POST", "/api/jolokia", what)
+    assert status == 200, (status, found)
+    return found
+
+
+def differences(ours: Any, real: Any, where: str = "") -> Iterator[str]:
+    """What is not as in the recording, but for what is absent here."""
+    if isinstance(ours, dict) and isinstance(real, dict):
+        for name, value in ours.items():
+            inner = f"{where}/{name}"
+            if name in ("stacktrace", "TransportConnectors", "TopicSubscribers", "info", "config"):
+                continue
+            if name not in real:
+                yield f"{inner} is not in ActiveMQ"
+            elif name in EXACT and value != real[name]:
+                yield f"{inner} is {value!r}, not {real[name]!r}"
+            else:
+                yield from differences(value, real[name], inner)
+    elif isinstance(ours, list) and isinstance(real, list):
+        if len(ours) != len(real):
+            yield f"{where} has {len(ours)} elements, not {len(real)}"
+        for one, other in zip(ours, real, strict=False):
+            yield from differences(one, other, where)
+    elif _json_type(ours) != _json_type(real) and None not in (ours, real):
+        yield f"{where} is {ours!r}, not {real!r}"
+
+
+def _json_type(value: Any) -> type:
+    return float if type(value) is int else type(value)
+
+
+def absent(ours: dict[str, Any], real: dict[str, Any]) -> set[str]:
+    return real.keys() - ours.keys()
+
+
+def page(api: ApiClient, name: str) -> ElementTree.Element:
+    """A page of XML."""
+    return ElementTree.fromstring(api.ask("GET", f"/admin/xml/{name}.jsp")[1])  # noqa: S314 - of our broker
+
+
+def configuration(folder: Path, **broker: Any) -> Configuration:
+    connector = ConnectorConfig(uri="stomp://127.0.0.1:0")
+    return Configuration(
+        data_source=DataSourceConfig(url=f"sqlite:///{folder}/mq.db"),
+        broker=BrokerConfig(connectors=(connector,), health="127.0.0.1:0", **broker),
+    )
+
+
+def test_tools_get_what_an_activemq_answers(tmp_path: Path) -> None:
+    config = configuration(tmp_path)
+    with jdbcstore.open(config) as store:
+        store.topic("PRICES").subscribe("billing", "gone")
+
+    def compare(api: ApiClient) -> None:
+        for number in range(3):
+            fields: dict[str, Any] = {"correlation_id": "c1", "jms_type": "order", "body": f"order {number}"}
+            api.post(queue("ORDERS", "messages"), **fields, properties={"colour": "red", "table": number})
+        api.post("/api/topics/PRICES/messages", body="a price")
+
+        def dequeued() -> bool:
+            return bool(api.get("/api/topics/PRICES")["dequeued"])
+
+        while not dequeued():
+            pass
+        found = {name: ask(api, what) for name, what in ASKS.items()}
+        assert [
+            f"{name}: {one}" for name, answer in found.items() for one in differences(answer, RECORDED[name])
+        ] == []
+        listed = ask(api, "list/org.apache.activemq")["value"]
+        missing: dict[str, set[str]] = {}
+        for kind, name in {
+            "Broker": "brokerName=localhost,type=Broker",
+            "Queue": "brokerName=localhost,destinationName=ORDERS,destinationType=Queue,type=Broker",
+            "Topic": "brokerName=localhost,destinationName=PRICES,destinationType=Topic,type=Broker",
+        }.items():
+            for part in ("attr", "op"):
+                real, ours = set(RECORDED["list"][name][part]), set(listed[name][part])
+                assert ours <= real
+                missing[f"{kind} {part}"] = real - ours
+        text = (ROOT / "docs" / "guide" / "operating.md").read_text()
+        rows = re.findall(r"^\| (\w+) (attr|op)\w* \| (.*) \|$", text, re.MULTILINE)
+        documented = {f"{kind} {part}": set(re.findall(r"`(\w+)`", names)) for kind, part, names in rows}
+        assert documented == missing
+
+    async def main() -> None:
+        async with asyncio.timeout(300), BrokerHost(config) as host:
+            [(_, stomp)] = host.addresses
+            address = host.health_address
+            assert address is not None
+            async with Stomp(stomp.port, client_id="billing") as client:
+                await client.subscribe("/topic/PRICES", **{"activemq.subscriptionName": "audit"})
+                await asyncio.to_thread(compare, ApiClient(address))
+
+    asyncio.run(main())
+
+
+def test_roles_and_what_a_form_of_another_site_can_send(tmp_path: Path) -> None:
+    users = tmp_path / "users.toml"
+    for role in ROLES:
+        write_user(users, role, hash_password("secret"), role=role)
+    browse, purge = exec_(ORDERS, "browse()"), exec_(ORDERS, "purge()")
+
+    def check(address: Address) -> None:
+        apis = {role: ApiClient(address, (role, "secret")) for role in ROLES}
+        manage = apis["manage"]
+        manage.post(queue("ORDERS", "messages"), body="seen by few")
+        assert ApiClient(address).ask("GET", "/api/jolokia")[0] == 401
+        assert ApiClient(address).ask("GET", "/admin/xml/queues.jsp")[0] == 401
+        found = {role: [ask(api, what)["status"] for what in (browse, purge)] for role, api in apis.items()}
+        assert found == {"view": [403, 403], "browse": [200, 403], "manage": [200, 200]}
+        everything = [ask(apis["view"], what) for what in ASKS.values()]
+        everything += [
+            ask(apis["view"], {"type": "list"}),
+            ask(apis["view"], {"type": "search", "mbean": "*:*"}),
+        ]
+        assert "seen by few" not in json.dumps(everything)
+        manage.post(queue("ORDERS", "messages"), body="stays")
+        for headers in (
+            {"Content-Type": "text/plain"},
+            {"Content-Type": "application/x-www-form-urlencoded"},
+        ):
+            _, refused = manage.ask("POST", "/api/jolokia", purge, headers)
+            assert (refused["status"], "X-Requested-By" in refused["error"]) == (403, True)
+        by_get = f"/api/jolokia/exec/{ORDERS}/purge()"
+        assert manage.ask("GET", by_get)[1]["status"] == 403
+        assert manage.ask("GET", by_get, headers={"Sec-Fetch-Site": "cross-site"})[0] == 403
+        assert manage.get(queue("ORDERS"))["size"] == 1
+        assert manage.ask("GET", by_get, headers={"X-Requested-By": "me"})[1]["status"] == 200
+        assert manage.get(queue("ORDERS"))["size"] == 0
+
+    async def main() -> None:
+        async with asyncio.timeout(300), BrokerHost(configuration(tmp_path, users_file=str(users))) as host:
+            assert host.health_address is not None
+            await asyncio.to_thread(check, host.health_address)
+
+    asyncio.run(main())
+
+
+PATHS = (
+    *("x", "read", "read/" + "a" * 5000, f"exec/{ORDERS}", "read/:/", "read/a:b/c", "list/a/b/c", "read/*:*"),
+    *("search/*:*,x", "version/../x", "list?maxDepth=x", "read/%00:a=b", "read/a:b=c,d=e/f/g/h/i", "!!/!/"),
+)
+BODIES: tuple[Any, ...] = (
+    *("x", 1, None, [[]], [None], {"type": []}, {"type": "read", "mbean": []}, {"type": "read"}),
+    {"type": "read", "mbean": BROKER, "attribute": 1},
+    {"type": "read", "mbean": BROKER, "path": 7},
+    {"type": "read", "mbean": BROKER, "path": {"x": []}},
+    {"type": "exec", "mbean": BROKER},
+    {"type": "list", "path": {}, "config": []},
+    {"type": "list", "path": 7},
+    {"type": "exec", "mbean": BROKER, "operation": "addQueue", "arguments": {}},
+    *(exec_(BROKER, "addQueue", name) for name in ([1], ">", "", "a,b")),
+    exec_(ORDERS, "removeMatchingMessages(java.lang.String)", "n >"),
+    exec_(ORDERS, "sendTextMessage(java.util.Map,java.lang.String)", 1, 2),
+)
+
+
+def test_wrong_requests_and_names_with_anything(tmp_path: Path) -> None:
+    def check(address: Address) -> None:
+        api = ApiClient(address)
+        for path in PATHS:
+            status, found = api.ask("GET", f"/api/jolokia/{path}")
+            assert (status, type(found)) == (200, dict), path
+        for body in BODIES:
+            status, found = api.ask("POST", "/api/jolokia", json.dumps(body).encode())
+            assert status == 200, body
+        assert api.ask("POST", "/api/jolokia", b"{")[1]["status"] == 400
+        assert ask(api, [{"type": "version"}] * 1001)["status"] == 400
+        odd = 'a/b:c="d"*é <&>'
+        api.post(queue(odd, "messages"), body="x")
+        [name] = ask(api, {"type": "search", "mbean": "*:destinationName=a/*,*"})["value"]
+        assert ask(api, {"type": "read", "mbean": name, "attribute": "Name"})["value"] == odd
+        [one] = [each for each in page(api, "queues") if each.get("name") == odd]
+        numbers = {"size": "1", "consumerCount": "0", "enqueueCount": "1", "dequeueCount": "0"}
+        assert one[0].attrib == numbers
+        [gone] = page(api, "subscribers")
+        names = [gone.get(name) for name in ("clientId", "subscriptionName", "destinationName", "active")]
+        assert (names, gone[0].get("pendingQueueSize")) == (["billing", "gone", "PRICES", "no"], "0")
+        assert page(api, "topics")[0].get("name") == "PRICES"
+        assert ask(api, exec_(GONE, "destroy()"))["status"] == 200
+
+    config = configuration(tmp_path)
+    with jdbcstore.open(config) as store:
+        store.topic("PRICES").subscribe("billing", "gone")
+
+    async def main() -> None:
+        async with asyncio.timeout(300), BrokerHost(config) as host:
+            assert host.health_address is not None
+            await asyncio.to_thread(check, host.health_address)
+
+    asyncio.run(main())

@@ -1,0 +1,104 @@
+"""``jdbcstore console``: pages over a database that another process serves."""
+
+from __future__ import annotations
+
+import signal
+import sqlite3
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import jdbcstore
+from jdbcstore import Configuration, Destination, Message
+from jdbcstore.config import DataSourceConfig
+from jdbcstore.config.broker import Address
+from jdbcstore.config.locker import SharedFileLockerConfig
+from jdbcstore.message.ids import XATransactionId
+from tests.support.broker.console import ConsoleClient
+from tests.support.cli.command_line import CommandLine
+
+PAGES = (
+    "", "/queues", "/topics", "/subscribers", "/connections", "/dead-letters", "/transactions", "/broker"
+)  # fmt: skip
+
+
+@contextmanager
+def console_on(folder: Path, url: str) -> Iterator[ConsoleClient]:
+    process = CommandLine(folder, url).start("console", "--listen", "127.0.0.1:0", stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    with process:
+        try:
+            line = process.stdout.readline().decode()
+            assert line.startswith("ready console=http://127.0.0.1:")
+            port = int(line.rpartition("/console")[0].rpartition(":")[2])
+            yield ConsoleClient(Address("127.0.0.1", port))
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60.0) == 0
+        finally:
+            process.kill()
+
+
+def test_a_database_that_is_served_is_looked_at_and_not_changed(tmp_path: Path) -> None:
+    file = tmp_path / "mq.db"
+    url = f"sqlite:///{file}"
+    configuration = Configuration(
+        data_source=DataSourceConfig(url=url),
+        locker=SharedFileLockerConfig(directory=f"{file}-lock"),
+        broker_name="other",
+    )
+    with jdbcstore.open(configuration) as store:  # the master
+        queue = store.queue("ORDERS")
+        queue.add_messages([Message(f"m{number}", properties={"n": number}) for number in range(120)])
+        store.queue("<b>EU</b>").add_message(Message("two pints"))
+        store.queue("ActiveMQ.DLQ").add_message(
+            Message("dead", original_destination=Destination.queue("ORDERS"))
+        )
+        store.topic("PRICES").subscribe("board", "all")
+        store.topic("PRICES").add_message(Message("7"))
+        branch = store.xa.start(XATransactionId(1, b"g", b"b"))
+        branch.queue("DOUBT").add_message(Message("x"))
+        branch.prepare()
+        raw = sqlite3.connect(file)
+        before = raw.execute("PRAGMA data_version").fetchone()
+        with console_on(tmp_path, url) as console:
+            for path in PAGES:
+                page = console.get(path)
+                assert page.scripts == page.scripts[:1]
+                assert not any("/do/" in link for link in page.links)
+            assert "ORDERS 120" in console.get("/queues", sort="size", order="desc").text
+            assert "<b>EU</b>" in console.get("/queues").text
+            assert "board : all" in console.get("/subscribers").text
+            assert "no reason is given ORDERS" in console.get("/dead-letters").text
+            assert "DOUBT" in console.get("/transactions").text
+            assert "Waiting nothing" in console.get("/broker").text
+            first = console.get("/queue", name="ORDERS")
+            [following] = {link for link in first.links if "after=" in link}
+            assert "m70" in console.ask("GET", following).text
+            found = console.get("/queue", name="ORDERS", selector="n = 77")
+            [message] = {link for link in found.links if "/message?" in link}
+            assert "m77" in console.ask("GET", message).text
+            assert console.ask("GET", "/console/queue?name=NONE").status == 404
+            assert console.ask("GET", "/console/message?name=ORDERS&id=none").status == 404
+            for method in ("GET", "POST"):
+                assert console.ask(method, "/console/do/purge?name=ORDERS", "").status == 404
+            assert console.ask("GET", "/").headers["Location"] == "/console"
+            assert raw.execute("PRAGMA data_version").fetchone() == before  # nobody has committed
+            raw.close()
+            queue.add_message(Message("meanwhile", properties={"n": 1000}))
+            assert "meanwhile" in console.get("/queue", name="ORDERS", selector="n = 1000").text
+        queue.acknowledge(*queue.recover(limit=200)[-1:])
+        assert queue.message_count() == 120
+
+
+def test_what_cannot_be_served(tmp_path: Path) -> None:
+    cli = CommandLine(tmp_path, f"sqlite:///{tmp_path}/mq.db")
+    cli.run("init")
+    for arguments, code in (
+        (("--listen", "nowhere"), 2),
+        (("--url", "sqlite:///none.db"), 5),
+        (("--users", "none.toml"), 3),
+    ):
+        found = cli.run("console", *arguments)
+        assert found.code == code, found.err
+        assert "Traceback" not in found.err

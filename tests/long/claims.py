@@ -1,0 +1,184 @@
+"""``python -m tests.long.claims``: claims on PostgreSQL, while everything that takes part is killed.
+
+Producers add messages at a steady rate, and workers remove them. After a time without disturbance there is
+one phase each of these: workers are killed, producers are killed, the database is restarted, it crashes,
+backends are terminated, and 300 connections do nothing. In the end no message may be lost, none may have been
+taken twice but what something that was killed had taken, and after each phase the rate is back within the
+lease and five seconds.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from statistics import mean
+
+import click
+import psycopg
+
+from jdbcstore.stores.claims import Claims
+from tests.support.claims.crowd import QUEUE, Crowd, rates, verdict
+from tests.support.polling import wait_until
+from tests.support.servers import PostgresqlServer
+
+_IDLE = 300
+_GRACE = 5.0
+_BACK = 0.8
+_PATIENCE = 600.0
+"""Seconds for what has no limit of its own."""
+
+
+class Crowded(PostgresqlServer):
+    """A server for very many connections."""
+
+    def _command(self, data: Path) -> Sequence[str]:
+        return [*super()._command(data), "-c", "max_connections=600"]
+
+
+class Faults:
+    """What is done to a crowd and its server, once a second."""
+
+    def __init__(self, crowd: Crowd, server: PostgresqlServer, seed: int) -> None:
+        self._crowd = crowd
+        self._server = server
+        self._random = random.Random(seed)
+        self.crashes: list[float] = []
+        """When the database was killed."""
+
+    def none(self) -> None:
+        """Nothing."""
+
+    def _replace(self, kind: str) -> None:
+        self._crowd.kill(self._random.choice(self._crowd.names(kind)))
+        self._crowd.start(kind)
+
+    def kill_a_worker(self) -> None:
+        """A worker is killed every third second, and another is started."""
+        if self._random.random() < 1 / 3:
+            self._replace("worker")
+
+    def kill_a_producer(self) -> None:
+        """A producer is killed every third second, and another is started."""
+        if self._random.random() < 1 / 3:
+            self._replace("producer")
+
+    def restart(self) -> None:
+        """The database is restarted every tenth second."""
+        if self._random.random() < 1 / 10:
+            self._server.restart()
+
+    def crash(self) -> None:
+        """The database is killed every tenth second."""
+        if self._random.random() < 1 / 10:
+            self.crashes.append(time.time())
+            self._server.kill()
+            self._server.start()
+
+    def terminate(self) -> None:
+        """A backend is terminated every second."""
+        self._server.execute_as_administrator(
+            "SELECT pg_terminate_backend(pid) FROM (SELECT pid FROM pg_stat_activity"
+            f" WHERE usename = '{self._server.username}' ORDER BY random() LIMIT 1) AS one"
+        )
+
+
+@click.command(help=__doc__)
+@click.option("--seconds", default=60.0, show_default=True, help="For each phase.")
+@click.option("--rate", default=250.0, show_default=True, help="Messages a second, of all producers.")
+@click.option("--workers", default=4, show_default=True)
+@click.option("--producers", default=2, show_default=True)
+@click.option("--lease", default=10.0, show_default=True)
+@click.option("--seed", type=int, help="That of an earlier run, to choose the same again.")
+def main(seconds: float, rate: float, workers: int, producers: int, lease: float, seed: int | None) -> None:
+    seed = random.randrange(10**6) if seed is None else seed
+    click.echo(f"seed {seed}")
+    with ExitStack() as opened:
+        folder = Path(opened.enter_context(tempfile.TemporaryDirectory()))
+        server = Crowded()
+        opened.callback(server.close)
+        url = server.url.render_as_string(hide_password=False)
+        Claims(url).close()
+        crowd = opened.enter_context(Crowd(url, folder, lease, rate / producers))
+        for _ in range(workers):
+            crowd.start("worker")
+        for _ in range(producers):
+            crowd.start("producer")
+        everybody = workers + producers
+        wait_until(lambda: len(ready(crowd)) == everybody, _PATIENCE, "that all are ready")
+        faults = Faults(crowd, server, seed)
+        wrong = phases(crowd, faults, server, seconds, lease)
+        for name in crowd.names("producer"):
+            crowd.kill(name)
+        with Claims(url) as claims:
+            queue = claims.queue(QUEUE)
+            wait_until(lambda: queue.count()[0] == 0, _PATIENCE, "that the queue is empty")
+        wrong += crowd.ended()
+        found = verdict(crowd.notes(), crowd.killed, faults.crashes)
+    click.echo(f"{found.added} messages added, {found.taken} taken; taken again: {dict(found.reruns)}")
+    wrong += found.wrong
+    for one in wrong[:30]:
+        click.echo(f"WRONG: {one}")
+    click.echo(f"{len(wrong)} wrong")
+    sys.exit(1 if wrong else 0)
+
+
+def ready(crowd: Crowd) -> list[str]:
+    return [note.body for note in crowd.notes() if note.what == "ready"]
+
+
+def phases(crowd: Crowd, faults: Faults, server: PostgresqlServer, seconds: float, lease: float) -> list[str]:
+    """Print the rate in each phase, and how soon it was back; what was too late."""
+    wrong: list[str] = []
+    usual = phase("nothing", faults.none, crowd, seconds, lease, None, wrong)
+    for name, fault in (
+        ("workers killed", faults.kill_a_worker),
+        ("producers killed", faults.kill_a_producer),
+        ("restarts", faults.restart),
+        ("crashes", faults.crash),
+        ("backends terminated", faults.terminate),
+    ):
+        phase(name, fault, crowd, seconds, lease, usual, wrong)
+    with ExitStack() as idle:
+        plain = server.url.set(drivername="postgresql").render_as_string(hide_password=False)
+        for _ in range(_IDLE):
+            idle.enter_context(psycopg.connect(plain))
+        phase(f"{_IDLE} idle connections", faults.none, crowd, seconds, lease, usual, wrong)
+    return wrong
+
+
+def phase(
+    name: str,
+    fault: Callable[[], None],
+    crowd: Crowd,
+    seconds: float,
+    lease: float,
+    usual: float | None,
+    wrong: list[str],
+) -> float:
+    """One phase, and the time afterwards in which the rate has to be back; the rate in the phase."""
+    begin = time.time()
+    while time.time() < begin + seconds:
+        fault()
+        time.sleep(1.0)
+    end = time.time()
+    if usual is None:
+        rate = mean(rates(crowd.notes(), begin, end))
+        click.echo(f"{name}: {rate:.0f} messages a second")
+        return rate
+    time.sleep(lease + _GRACE + 1.0)
+    notes = crowd.notes()
+    rate, after = mean(rates(notes, begin, end)), rates(notes, end, end + lease + _GRACE)
+    back = next((second for second, one in enumerate(after, 1) if one >= _BACK * usual), None)
+    click.echo(f"{name}: {rate:.0f} messages a second; back after {back} s")
+    if back is None:
+        wrong.append(f"{name}: {after} messages a second afterwards, {usual:.0f} before")
+    return rate
+
+
+if __name__ == "__main__":
+    main()

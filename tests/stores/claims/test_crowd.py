@@ -1,0 +1,46 @@
+"""Many processes, of which some are killed, and connections that are cut: no message is lost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.stores.claims.conftest import OpenClaims
+from tests.support.claims.crowd import QUEUE, Crowd, verdict
+from tests.support.databases import Database
+from tests.support.polling import wait_until
+
+pytestmark = [pytest.mark.backends("postgresql"), pytest.mark.slow]
+
+CUT = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+    " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+)
+
+
+def test_kills_lose_nothing_and_repeat_only_what_was_claimed_by_the_killed(
+    open_claims: OpenClaims, url: str, database: Database, tmp_path: Path
+) -> None:
+    queue = open_claims().queue(QUEUE)
+
+    def count(what: str) -> int:
+        return Counter(note.what for note in crowd.notes())[what]
+
+    with Crowd(url, tmp_path, lease=5.0, rate=100.0) as crowd:
+        for kind in ("producer", "worker", "worker"):
+            crowd.start(kind)
+        wait_until(lambda: count("removed") >= 50, 120.0, "that messages are removed")
+        crowd.kill(crowd.names("worker")[0])
+        crowd.start("worker")
+        database.rows(CUT)
+        removed = count("removed")
+        wait_until(lambda: count("ready") == 4 and count("removed") >= removed + 50, 120.0, "more of them")
+        crowd.kill(crowd.names("producer")[0])
+        wait_until(lambda: queue.count() == (0, 0), 120.0, "that the queue is empty")
+        found = verdict(crowd.notes(), crowd.killed)
+
+        assert crowd.ended() == []
+    assert found.wrong == []
+    assert found.added >= 100

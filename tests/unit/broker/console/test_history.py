@@ -1,0 +1,92 @@
+"""The history of the console: samples in bounded memory, and charts of them."""
+
+from __future__ import annotations
+
+from math import isnan
+
+from jdbcstore.broker.console.charts import chart
+from jdbcstore.broker.console.history import (
+    DEAD,
+    DEQUEUED,
+    ENQUEUED,
+    INTERVAL,
+    LENGTH,
+    History,
+)
+from jdbcstore.broker.counters import Counters
+from jdbcstore.message.destination import Destination
+
+Q, R = Destination.queue("Q"), Destination.queue("R")
+
+
+def counted(enqueued: int, dequeued: int = 0) -> Counters:
+    found = Counters()
+    found.enqueued, found.dequeued = enqueued, dequeued
+    return found
+
+
+def sample(history: History, tick: int, enqueued: int, *names: Destination) -> None:
+    tallies = {name: (enqueued, counted(enqueued)) for name in names}
+    history.add(tick * INTERVAL, tallies, (enqueued, counted(enqueued)))
+
+
+def test_rates_of_the_last_minute() -> None:
+    history = History()
+    assert history.rate(ENQUEUED) is None
+    for tick in range(5):
+        sample(history, tick, 20 * tick, Q)
+    assert history.rate(ENQUEUED) == 2.0
+    assert history.rate(ENQUEUED, Q) == 2.0
+    assert history.rate(DEQUEUED, Q) == 0.0
+    assert history.growth(ENQUEUED) == 80.0
+    assert history.growth(DEAD) == 0.0
+    assert [*history.sizes(Q)][-4:] == [20.0, 40.0, 60.0, 80.0]
+
+
+def test_gaps_and_restarts_of_a_counter_are_not_rates() -> None:
+    history = History()
+    sample(history, 0, 100, Q)
+    sample(history, 5, 200, Q)
+    sample(history, 6, 0, Q)
+    sample(history, 7, 30, Q)
+    assert [one for one in history.rates(ENQUEUED, Q) if not isnan(one)] == [3.0]
+    assert [one for one in history.sizes(Q) if not isnan(one)] == [100, 200, 0, 30]
+    sample(history, 7 + 10 * LENGTH, 30, Q)
+    assert [one for one in history.sizes(Q) if not isnan(one)] == [30]
+
+
+def test_destinations_are_bounded_and_the_busy_ones_stay() -> None:
+    history = History(most=10)
+    many = [Destination.queue(f"Q{number}") for number in range(30)]
+    sample(history, 0, 0, *many)
+    assert len(history) == 0  # nothing has happened to them
+    sample(history, 1, 1, *many)
+    assert len(history) == 10
+    kept = [name for name in many if history.has(name)]
+    busy = kept[0]
+    for tick in range(2, 30):
+        history.add(tick * INTERVAL, {busy: (tick, counted(tick))}, (0, counted(tick)))
+    history.add(30 * INTERVAL, {busy: (30, counted(30)), R: (1, counted(1))}, (0, counted(30)))
+    assert history.has(busy)
+    assert history.has(R)
+    assert len(history) == 10
+    for tick in range(31, 31 + LENGTH):
+        sample(history, tick, tick, busy)
+    assert (len(history), history.has(busy)) == (1, True)
+
+
+def test_charts() -> None:
+    nan = float("nan")
+    found = chart("c", [("a", [nan, 1.0, 7.0, nan, 3.0]), ("b", [nan] * 5)])
+    assert found.top == 8.0
+    assert [line.latest for line in found.lines] == [3.0, None]
+    assert found.lines[0].path.count("M") == 2
+    assert found.lines[1].path == ""
+    assert chart("c", [("b", [nan])]).is_empty
+    assert [chart("c", [("a", [value])]).top for value in (0.0, 1.2, 11.0, 250.0, 99_999.0)] == [
+        1.0,
+        1.5,
+        15.0,
+        300.0,
+        100_000.0,
+    ]
