@@ -560,6 +560,14 @@ class Engine:
     def unsubscribe(self, client_id: str, subscription_name: str) -> Future[None]:
         return self._loop.create_task(self._durables.unsubscribe(client_id, subscription_name))
 
+    def unused_durable(self, client_id: str, subscription_name: str) -> Durable:
+        """A durable subscription without a consumer.
+
+        :raises SubscriptionInUse: it has a consumer
+        :raises SubscriptionNotFound: it does not exist
+        """
+        return self._durables.unused(client_id, subscription_name)
+
     async def purge_subscription(
         self, client_id: str, subscription_name: str, topic: Destination | None = None
     ) -> int:

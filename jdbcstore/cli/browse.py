@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol
+from functools import partial
+from typing import Any, Protocol
 
 import click
 
@@ -55,13 +56,18 @@ def browse(
     """Show the messages of a destination in delivery order, without removing them.
 
     For a topic, these are all stored messages; with --client-id and --subscription, the pending messages of
-    that durable subscription.
+    that durable subscription. While a broker with --health serves, it shows those of a queue.
     """
     _check_options(destination, client_id, subscription)
     reader = _Reader(print_json if settings.json else TablePrinter().print, limit, selector=selector)
-    with settings.open(read_only=True) as store:
-        for _ in reader.print(browsed(store, destination, client_id, subscription, reader.page_size)):
-            pass
+    broker = None if destination.is_topic else settings.broker_to_read()
+    if broker is not None:
+        text = None if selector is None else selector.text
+        reader.print_facts(broker.pages(destination, reader.page_size, text))
+    else:
+        with settings.open(read_only=True) as store:
+            for _ in reader.print(browsed(store, destination, client_id, subscription, reader.page_size)):
+                pass
     if not reader.shown and not reader.count:
         note(f"no {'such ' if selector else ''}messages in {destination}")
     return reader.exit_code
@@ -114,10 +120,12 @@ def consume(
         raise click.UsageError(
             "a topic is consumed through a durable subscription; name one with --client-id and --subscription"
         )
-    opened = settings.open if destination.is_topic else settings.store_or_broker
-    with opened(must_exist=True) as store:
+    with settings.store_or_broker(must_exist=True) as store:
         if isinstance(store, RemoteBroker):
-            return _consume_there(settings, store, destination, count)
+            take = partial(store.consume, destination)
+            if client_id is not None and subscription is not None:
+                take = partial(store.consume_subscription, destination, client_id, subscription)
+            return _consume_there(settings, store, destination, take, count)
         source = _source(store, destination, client_id, subscription)
         reader = _Reader(print_json if settings.json else print_blocks, count, skip_expired=True)
         for messages in reader.print(pages(source, reader.page_size)):
@@ -133,22 +141,28 @@ def consume(
     return reader.exit_code
 
 
-def _consume_there(settings: Settings, broker: RemoteBroker, queue: Destination, count: int) -> int:
+def _consume_there(
+    settings: Settings,
+    broker: RemoteBroker,
+    destination: Destination,
+    take: Callable[[int], dict[str, Any]],
+    count: int,
+) -> int:
     """Have a broker hold the messages until they are printed."""
-    left = count
-    while left:
-        token, messages = broker.consume(queue, min(left, _PAGE))
-        if token is None:
+    reader, damaged = _Reader(print_json if settings.json else print_blocks, count), set[str]()
+    while reader.shown < count:
+        found = take(min(count - reader.shown, _PAGE))
+        reader.print_facts([{**found, "damaged": {*found["damaged"]} - damaged}])
+        damaged |= {*found["damaged"]}
+        if found["token"] is None:
             break
-        (print_json if settings.json else print_blocks)(messages)
         # A message may be removed only once it has left this process.
         sys.stdout.flush()
-        broker.acknowledge(token)
-        left -= len(messages)
-    if left == count:
-        note(f"no messages in {queue}")
+        broker.acknowledge(found["token"])
+    if not reader.shown and not reader.count:
+        note(f"no messages in {destination}")
         return ExitCode.NOT_FOUND
-    return ExitCode.DONE
+    return reader.exit_code
 
 
 def _source(
@@ -193,6 +207,21 @@ class _Reader(CorruptMessages):
             self._printer([facts for _, facts in found])
             self.shown += len(found)
             yield [message for message, _ in found]
+            if self.shown == self._limit:
+                return
+
+    def print_facts(self, pages: Iterable[dict[str, Any]]) -> None:
+        """Print the messages of pages that a broker has answered with."""
+        for page in pages:
+            self.report(*page["damaged"])
+            room = None if self._limit is None else self._limit - self.shown
+            # Where they were sent first is shown by none of these commands.
+            found = [
+                {k: v for k, v in one.items() if k != "original_destination"}
+                for one in page["messages"][:room]
+            ]
+            self._printer(found)
+            self.shown += len(found)
             if self.shown == self._limit:
                 return
 

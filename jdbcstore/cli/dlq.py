@@ -72,7 +72,7 @@ class DeadLetters(CorruptMessages):
             return False
         if self.origin is not None:
             pattern = DestinationPattern(self.origin)
-            if not any(map(pattern.matches, _origins(message))):
+            if not pattern.matches_any(message.original_destination):
                 return False
         return self.selector is None or self.selector.matches(message)
 
@@ -109,17 +109,34 @@ def dlq() -> None:
 @click.pass_obj
 def list_(settings: Settings, /, **given: Any) -> int:
     """List dead letters with their original destination and cause."""
-    dead = DeadLetters(**given)
+    dead, configuration = DeadLetters(**given), settings.configuration()
+    broker = settings.broker_to_read()
+    if broker is not None:
+        places = dead.chosen(broker.queues(), configuration)
+        _list(settings, dead, (one for place in places for one in _read_there(broker, dead, place)))
+        return dead.exit_code
     with settings.open(read_only=True) as store:
-        found = (
-            _facts(place, one)
-            for place in dead.places(store, settings.configuration())
-            for one in dead.read(store, place)
-        )
-        chosen = itertools.islice(found, dead.limit)
-        columns = ("queue", "message id", "from", "time", "cause")
-        settings.print_each(chosen, lambda: print_table("Dead letters", columns, [*map(_row, chosen)]))
+        places = dead.places(store, configuration)
+        _list(settings, dead, (_facts(place, one) for place in places for one in dead.read(store, place)))
     return dead.exit_code
+
+
+def _list(settings: Settings, dead: DeadLetters, found: Iterator[Facts]) -> None:
+    chosen = itertools.islice(found, dead.limit)
+    columns = ("queue", "message id", "from", "time", "cause")
+    settings.print_each(chosen, lambda: print_table("Dead letters", columns, [*map(_row, chosen)]))
+
+
+def _read_there(broker: RemoteBroker, dead: DeadLetters, place: Destination) -> Iterator[Facts]:
+    """The selected messages of a queue, as the broker has them."""
+    from jdbcstore.broker.queues.dead_letters import CAUSE
+
+    selector = None if dead.selector is None else dead.selector.text
+    for page in broker.pages(place, _PAGE, selector, dead.origin):
+        dead.report(*page["damaged"])
+        for facts in page["messages"]:
+            if not dead.message_ids or facts["message_id"] in dead.message_ids:
+                yield {**facts, "dead_letter_queue": str(place), "cause": facts["properties"].get(CAUSE)}
 
 
 def _row(facts: Facts) -> tuple[str, ...]:
@@ -147,7 +164,7 @@ def retry(settings: Settings, /, **given: Any) -> int:
     """Send dead letters to their original destinations again.
 
     Each message is moved in a transaction, so that it is never lost and never in both places. While a broker
-    with --health serves, it does that, without --from; another has to be stopped first.
+    with --health serves, it does that; another has to be stopped first.
     """
     return _process(settings, DeadLetters(**given), "retried", _move)
 
@@ -158,7 +175,7 @@ def retry(settings: Settings, /, **given: Any) -> int:
 def purge(settings: Settings, /, **given: Any) -> int:
     """Remove dead letters.
 
-    While a broker with --health serves, it does that, without --from; another has to be stopped first.
+    While a broker with --health serves, it does that; another has to be stopped first.
     """
     return _process(settings, DeadLetters(**given), "removed", _remove)
 
@@ -169,9 +186,6 @@ def _process(
     done: str,
     act: Callable[[Store, Destination, list[Message]], int],
 ) -> int:
-    if dead.origin is not None:
-        with settings.open(audited=False, must_exist=True) as store:
-            return _process_here(settings, store, dead, done, act)
     with settings.store_or_broker(audited=False, must_exist=True) as place:
         if isinstance(place, RemoteBroker):
             return _process_there(settings, place, dead, done)
@@ -189,6 +203,7 @@ def _process_there(settings: Settings, broker: RemoteBroker, dead: DeadLetters, 
             place,
             ids=[*dead.message_ids] or None,
             selector=None if dead.selector is None else dead.selector.text,
+            origin=None if dead.origin is None else str(dead.origin),
             limit=None if dead.limit is None else dead.limit - count,
         )
     settings.print({done: count, "left": 0}, f"{done} {counted(count, 'dead letter')}")

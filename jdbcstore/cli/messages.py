@@ -40,7 +40,7 @@ class CorruptMessages:
     def exit_code(self) -> ExitCode:
         return ExitCode.CORRUPT if self.count else ExitCode.DONE
 
-    def report(self, *errors: CorruptMessage) -> None:
+    def report(self, *errors: CorruptMessage | str) -> None:
         for error in errors:
             self.count += 1
             note(str(error))

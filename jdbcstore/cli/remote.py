@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 from base64 import b64encode
+from collections.abc import Iterator
 from typing import Any
 from urllib.error import HTTPError, URLError
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 from urllib.request import ProxyHandler, Request, build_opener
 
 from jdbcstore.errors import (
@@ -70,13 +71,33 @@ class RemoteBroker:
         except MessageNotFound:  # the broker does not know the queue: it is empty
             return 0
 
-    def consume(self, queue: Destination, count: int) -> tuple[str | None, list[dict[str, Any]]]:
-        """Have the first messages of a queue held; returns them, and the token that removes them."""
+    def consume(self, queue: Destination, count: int) -> dict[str, Any]:
+        """Have the first messages of a queue held; returns them, and the ``token`` that removes them."""
         try:
-            found = self._ask("POST", _path(queue, "consume"), {"limit": count})
+            found: dict[str, Any] = self._ask("POST", _path(queue, "consume"), {"limit": count})
         except MessageNotFound:
-            return None, []
-        return found["token"], found["messages"]
+            return {"token": None, "messages": [], "damaged": []}
+        return found
+
+    def consume_subscription(
+        self, topic: Destination, client_id: str, subscription: str, count: int
+    ) -> dict[str, Any]:
+        """As :meth:`consume`, for a durable subscription, which must be one to this topic.
+
+        :raises InvalidDestination: it is to another topic, or to topics with a wildcard
+        :raises SubscriptionInUse: it has a consumer
+        :raises SubscriptionNotFound: it does not exist
+        """
+        for one in self.subscriptions():
+            if (one["client_id"], one["name"]) == (client_id, subscription) and one["destination"] != str(
+                topic
+            ):
+                raise InvalidDestination(
+                    f"{subscription} of {client_id} subscribes to {one['destination']}; name that"
+                )
+        path = f"{_subscription_path(client_id, subscription)}/consume"
+        found: dict[str, Any] = self._ask("POST", path, {"limit": count}, error_of_404=SubscriptionNotFound)
+        return found
 
     def acknowledge(self, token: str) -> None:
         """Remove messages that were consumed.
@@ -87,8 +108,7 @@ class RemoteBroker:
 
     def unsubscribe(self, client_id: str, subscription: str) -> None:
         """As :meth:`jdbcstore.broker.management.Management.destroy_subscription`."""
-        names = "/".join(quote(name, safe="") for name in (client_id, subscription))
-        self._ask("DELETE", f"/api/subscriptions/{names}", error_of_404=SubscriptionNotFound)
+        self._ask("DELETE", _subscription_path(client_id, subscription), error_of_404=SubscriptionNotFound)
 
     def look(self, view: str) -> Any:
         """A view of ``/api``, such as ``broker``."""
@@ -102,6 +122,31 @@ class RemoteBroker:
             return []
         return found
 
+    def pages(
+        self, queue: Destination, count: int, selector: str | None = None, origin: Destination | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """All messages of a queue that match, which stay where they are, in pages of about ``count``.
+
+        A page has ``messages`` and, in ``damaged``, an error for each that cannot be decoded.
+        """
+        asked = {"limit": str(count)}
+        asked |= {} if selector is None else {"selector": selector}
+        asked |= {} if origin is None else {"origin": str(origin)}
+        while True:
+            try:
+                page = self._ask("GET", f"{_path(queue, 'pages')}?{urlencode(asked)}")
+            except MessageNotFound:  # the broker does not know the queue: it is empty
+                return
+            yield page
+            if page["next"] is None:
+                return
+            asked["after"] = page["next"]
+
+    def subscriptions(self) -> list[dict[str, Any]]:
+        """The consumers, and the durable subscriptions without one."""
+        found: list[dict[str, Any]] = self.look("subscriptions")
+        return found
+
     def pause(self, queue: Destination) -> None:
         """Stop the deliveries of a queue; its producers go on."""
         self._ask("POST", _path(queue, "pause"), {})
@@ -112,11 +157,14 @@ class RemoteBroker:
 
     def queues(self) -> list[Destination]:
         """The queues that it knows."""
-        found: list[Destination] = []
+        return [Destination.parse(one["name"]) for one in self.destinations() if not one["is_topic"]]
+
+    def destinations(self) -> list[dict[str, Any]]:
+        """The queues and topics that it knows."""
+        found: list[dict[str, Any]] = []
         while True:
-            path = f"/api/destinations?kind=queue&limit=1000&offset={len(found)}"
-            page = self._ask("GET", path)
-            found += [Destination.parse(one["name"]) for one in page["destinations"]]
+            page = self.look(f"destinations?limit=1000&offset={len(found)}")
+            found += page["destinations"]
             if len(found) >= page["total"] or not page["destinations"]:
                 return found
 
@@ -145,6 +193,10 @@ class RemoteBroker:
 def _path(destination: Destination, what: str) -> str:
     kind = "topics" if destination.is_topic else "queues"
     return f"/api/{kind}/{quote(destination.name, safe='')}/{what}"
+
+
+def _subscription_path(client_id: str, subscription: str) -> str:
+    return "/api/subscriptions/" + "/".join(quote(name, safe="") for name in (client_id, subscription))
 
 
 def _error(error: HTTPError, error_of_404: type[StoreError]) -> StoreError:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jdbcstore.cli.output import counted, journal_progress, note, print_json, write_json, write_line
-from jdbcstore.errors import IN_JOURNAL, NotMaster
+from jdbcstore.errors import IN_JOURNAL, NotAuthorized, NotMaster
 
 if TYPE_CHECKING:
     from jdbcstore import Configuration, JdbcStore, Store
@@ -110,6 +110,17 @@ class Settings:
         else:
             with store:
                 yield store
+
+    def broker_to_read(self) -> RemoteBroker | None:
+        """As :meth:`broker`, for what can be read from the database as well: None if it refuses the login."""
+        try:
+            broker = self.broker()
+        except NotAuthorized:
+            note("the broker that is the master needs JDBCSTORE_BROKER_LOGIN; this is what the database has")
+            return None
+        if broker is not None:
+            note(f"asking the broker at {broker.url}, which is the master")
+        return broker
 
     def broker(self) -> RemoteBroker | None:
         """The management of the broker that is the master; None if there is none, or it does not offer one.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,7 +25,7 @@ from jdbcstore.cli.output import (
 )
 from jdbcstore.cli.remote import RemoteBroker
 from jdbcstore.cli.settings import Command, Settings
-from jdbcstore.cli.subscriptions import print_subscriptions, subscription_facts
+from jdbcstore.cli.subscriptions import add_activity, print_subscriptions, subscription_facts
 from jdbcstore.message.destination import Destination
 
 if TYPE_CHECKING:
@@ -42,9 +44,15 @@ def init(settings: Settings) -> None:
 @click.command(cls=Command)
 @click.pass_obj
 def status(settings: Settings) -> None:
-    """Show destinations, durable subscriptions, the master and the tables."""
+    """Show destinations, durable subscriptions, the master and the tables.
+
+    While a broker with --health serves, queues have the sizes that it knows, and consumers are counted.
+    """
     with settings.open_database(read_only=True) as store:
         facts = _status(store)
+    broker = settings.broker_to_read()
+    if broker is not None:
+        _add_broker(facts, broker)
     settings.print(facts, lambda: _print_status(facts))
 
 
@@ -63,10 +71,44 @@ def _status(store: JdbcStore) -> dict[str, Any]:
         },
         "last_id": store.last_sequence(),
         "destinations": [_destination_facts(store, destination, now_ms) for destination in destinations],
-        "subscriptions": [
-            facts for topic in destinations if topic.is_topic for facts in subscription_facts(store, topic)
-        ],
+        "subscriptions": add_activity(
+            [facts for topic in destinations if topic.is_topic for facts in subscription_facts(store, topic)],
+            None,
+        ),
+        "broker": None,
     }
+
+
+def _add_broker(facts: dict[str, Any], broker: RemoteBroker) -> None:
+    """Add what only the broker knows: messages in its journal and memory, consumers."""
+    whole, known = broker.look("broker"), {one["name"]: one for one in broker.destinations()}
+    facts["broker"] = {
+        "url": broker.url,
+        **{name: whole[name] for name in ("version", "uptime", "connections")},
+    }
+    listed = {one["destination"] for one in facts["destinations"]}
+    more = [name for name, view in known.items() if view["size"] and name not in listed]
+    facts["destinations"] += [{**_UNKNOWN, "destination": name} for name in more]
+    for one in facts["destinations"]:
+        view = known.get(one["destination"])
+        if view is not None:
+            one |= {"consumers": view["consumers"], "in_flight": view["in_flight"]}
+            one["message_count"] = one["message_count"] if view["size"] is None else view["size"]
+    facts["subscriptions"] = add_activity(facts["subscriptions"], broker)
+
+
+_UNKNOWN = dict.fromkeys(
+    (
+        "destination",
+        "message_count",
+        "message_bytes",
+        "oldest_timestamp",
+        "oldest_age",
+        "consumers",
+        "in_flight",
+    )
+)
+"""A destination of which the database has nothing."""
 
 
 def _destination_facts(store: Store, destination: Destination, now_ms: int) -> dict[str, Any]:
@@ -78,6 +120,8 @@ def _destination_facts(store: Store, destination: Destination, now_ms: int) -> d
         "message_bytes": statistics.message_bytes,
         "oldest_timestamp": oldest_ms,
         "oldest_age": None if oldest_ms is None else max(0.0, (now_ms - oldest_ms) / 1000),
+        "consumers": None,
+        "in_flight": None,
     }
 
 
@@ -93,22 +137,28 @@ def _print_status(facts: dict[str, Any]) -> None:
     write_line(f"lock     {_lock_text(facts['lock'], master)}")
     write_line(f"master   {holder}")
     write_line(f"last id  {facts['last_id']}")
-    print_table(
-        "Destinations",
-        ("destination", "messages", "bytes", "oldest"),
-        [
-            (
-                one["destination"],
-                str(one["message_count"]),
-                size(one["message_bytes"]),
-                duration(one["oldest_age"]),
-            )
-            for one in facts["destinations"]
-        ],
-        right=("messages", "bytes", "oldest"),
-    )
+    broker = facts["broker"]
+    if broker is not None:
+        connections = counted(broker["connections"], "connection")
+        write_line(f"broker   {printable(broker['url'])}, up {duration(broker['uptime'])}, {connections}")
+    columns: dict[str, Callable[[dict[str, Any]], str]] = {
+        "destination": lambda one: one["destination"],
+        "messages": lambda one: str(one["message_count"]),
+        "bytes": lambda one: "-" if one["message_bytes"] is None else size(one["message_bytes"]),
+        "oldest": lambda one: duration(one["oldest_age"]),
+    }
+    if broker is not None:
+        for name in ("consumers", "in_flight"):
+            columns[name.replace("_", " ")] = partial(_number, name)
+    names = tuple(columns)
+    rows = [tuple(text(one) for text in columns.values()) for one in facts["destinations"]]
+    print_table("Destinations", names, rows, right=names[1:])
     if facts["subscriptions"]:
         print_subscriptions(facts["subscriptions"])
+
+
+def _number(name: str, one: dict[str, Any]) -> str:
+    return "-" if one[name] is None else str(one[name])
 
 
 def _lock_text(lock: dict[str, Any] | None, master: dict[str, Any]) -> str:

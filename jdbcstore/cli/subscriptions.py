@@ -31,20 +31,42 @@ def subscription_facts(store: Store, topic: Destination) -> list[dict[str, Any]]
     ]
 
 
+def add_activity(facts: list[dict[str, Any]], broker: RemoteBroker | None) -> list[dict[str, Any]]:
+    """Add whether each subscription has a consumer, which only a broker knows."""
+    views = [] if broker is None else broker.subscriptions()
+    active = {(one["client_id"], one["name"]): one["is_active"] for one in views}
+    return [{**one, "active": active.get((one["client_id"], one["subscription_name"]))} for one in facts]
+
+
 def print_subscriptions(facts: list[dict[str, Any]]) -> None:
-    names = ("client id", "subscription", "topic", "subscribed to", "selector", "pending")
-    rows = [tuple("" if value is None else str(value) for value in one.values()) for one in facts]
-    print_table("Durable subscriptions", names, rows, right=names[-1:])
+    names: tuple[str, ...] = (
+        "client id",
+        "subscription",
+        "topic",
+        "subscribed to",
+        "selector",
+        "pending",
+        "active",
+    )
+    if all(one["active"] is None for one in facts):
+        names = names[:-1]
+    shown = [{**one, "active": "yes" if one["active"] else "no"} for one in facts]
+    rows = [tuple("" if each is None else str(each) for each in one.values())[: len(names)] for one in shown]
+    print_table("Durable subscriptions", names, rows, right=("pending",))
 
 
 @click.command(cls=Command)
 @click.argument("topic", metavar="[DEST]", required=False, type=DESTINATION)
 @click.pass_obj
 def subscriptions(settings: Settings, topic: Destination | None) -> None:
-    """List durable subscriptions and their pending messages, for one topic or for all."""
+    """List durable subscriptions and their pending messages, for one topic or for all.
+
+    While a broker with --health serves, they are listed with whether each has a consumer.
+    """
     with settings.open(read_only=True) as store:
         topics = [one for one in store.destinations() if one.is_topic] if topic is None else [_topic(topic)]
         found = [facts for one in topics for facts in subscription_facts(store, one)]
+    found = add_activity(found, settings.broker_to_read())
     settings.print_each(found, lambda: print_subscriptions(found))
 
 

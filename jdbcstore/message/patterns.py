@@ -37,6 +37,10 @@ class DestinationPattern:
             return destination.name == self.destination.name
         return _matches(self._elements, destination.name.split("."))
 
+    def matches_any(self, destination: Destination | None) -> bool:
+        """Whether it matches a destination, or a member of a composite one; none has no members."""
+        return destination is not None and any(map(self.matches, destination.members))
+
     def covers(self, other: DestinationPattern) -> bool:
         """Whether this matches every destination that ``other`` matches."""
         mine, others = self._elements, other._elements

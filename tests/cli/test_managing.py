@@ -124,6 +124,7 @@ def test_the_life_of_a_subscription(cli: CommandLine) -> None:
         "subscribed_destination": "topic://T",
         "selector": None,
         "pending": 1,
+        "active": None,
     }
     assert removed == {"removed": 2}
     assert [line["body"] for line in cli("browse", *topic).lines] == ["3"]

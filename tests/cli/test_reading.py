@@ -9,12 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine, text
 
 from jdbcstore import BodyType, JdbcStore, Message
 from jdbcstore.message.values import Float
 from tests.cli.conftest import Invoke
 from tests.support.cli.command_line import CommandLine
+from tests.support.cli.damage import damage
 
 OpenLocal = Callable[[], JdbcStore]
 
@@ -27,21 +27,6 @@ def add(open_store: OpenLocal, *messages: Message, queue: str = "Q") -> None:
 def left(open_store: OpenLocal, queue: str = "Q") -> list[object]:
     with open_store() as store:
         return [message.body for message in store.queue(queue).recover()]
-
-
-def damage(url: str, sequence: int, find: bytes | None = None, replace: bytes = b"") -> None:
-    """Spoil a row: all of it, or some bytes."""
-    engine = create_engine(url)
-    with engine.begin() as connection:
-        where = {"id": sequence}
-        blob = connection.execute(text("SELECT MSG FROM ACTIVEMQ_MSGS WHERE ID = :id"), where).scalar_one()
-        if find is not None:
-            assert blob.count(find) == 1
-        spoilt = b"rubbish" if find is None else blob.replace(find, replace)
-        connection.execute(
-            text("UPDATE ACTIVEMQ_MSGS SET MSG = :msg WHERE ID = :id"), {**where, "msg": spoilt}
-        )
-    engine.dispose()
 
 
 def test_bodies_and_properties_as_json(invoke: Invoke, local_store: OpenLocal) -> None:

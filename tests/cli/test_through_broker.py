@@ -17,9 +17,12 @@ from jdbcstore.config.users import write_user
 from tests.support.broker.api import ApiClient, queue
 from tests.support.broker.programs import BrokerProcess, Client, free_port
 from tests.support.cli.command_line import CommandLine
+from tests.support.cli.damage import damage
 
 Place = tuple[BrokerProcess, CommandLine, ApiClient]
 LOGIN = ("me", "secret")
+ORIGINS = ("OTHER", "OTHER", "BACK", "BACK", "BACK")
+"""Where dead letters come from."""
 
 
 @pytest.fixture(scope="module")
@@ -31,9 +34,14 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     write_user(users, "test", hash_password("secret"))
     with jdbcstore.open(url) as store:
         store.queue("ActiveMQ.DLQ").add_messages(
-            [Message(str(n), original_destination=Destination.queue("BACK")) for n in range(3)]
+            [Message(str(n), original_destination=Destination.queue(to)) for n, to in enumerate(ORIGINS)]
         )
         store.topic("T").subscribe("c", "s")
+        store.topic("N.>").subscribe("c", "all")
+        store.queue("READ").add_messages([Message(str(n)) for n in range(120)])
+        needle = Message("0", properties={"k": "needle"})
+        [damaged, *_] = store.queue("DAMAGED").add_messages([needle, Message("1"), Message("2")])
+    damage(url, damaged.sequence, find=b"\x09\x00\x06needle", replace=b"\x63\x00\x06needle")
     options = ("--url", url, "--health", f"127.0.0.1:{port}", "--users", str(users))
     with BrokerProcess(folder, *options) as process:
         process.ready()
@@ -58,14 +66,67 @@ def test_send_and_purge(place: Place) -> None:
     assert cli("purge", "NONE", "--json").json["removed"] == 0
 
 
+def test_a_durable_subscription(place: Place) -> None:
+    _, cli, _ = place
+    one = ("--client-id", "c", "--subscription", "all")
+    for body in ("1", "2", "3"):
+        assert cli("send", "topic://N.B", body).code == 0
+    wrong = cli.run("consume", "topic://N.B", *one)
+    assert (wrong.code, "subscribes to topic://N.>" in wrong.err) == (2, True)
+    assert cli.run("consume", "topic://N.>", "--client-id", "c", "--subscription", "none").code == 6
+    assert cli("consume", "topic://N.>", *one, "--json").json["body"] == "1"
+    listed = {row["destination"]: row for row in cli("subscriptions", "--json").lines}
+    row = listed["topic://N.B"]
+    assert (row["subscription_name"], row["pending"], row["active"]) == ("all", 2, False)
+    shown = cli("consume", "topic://N.>", *one, "--count", "5")
+    assert ("\n2\n" in shown.out, "\n3\n" in shown.out, "original_destination" in shown.out) == (
+        True,
+        True,
+        False,
+    )
+    assert cli.run("consume", "topic://N.>", *one).code == 6
+
+
+def test_readings(place: Place) -> None:
+    """The same facts as those of the database, and those that only the broker has."""
+    _, cli, api = place
+    for body, fields in (("in memory", {"persistent": False}), ("last", {"properties": {"n": 7}})):
+        api.post(queue("READ", "messages"), body=body, **fields)
+    asked = cli("browse", "READ", "--json")
+    assert "asking the broker at http://127.0.0.1:" in asked.err
+    assert [one["body"] for one in asked.lines] == [*map(str, range(120)), "last", "in memory"]
+    some = cli("browse", "READ", "--limit", "2", "--selector", "n = 7 OR JMSPriority = 4", "--json").lines
+    assert [one["body"] for one in some] == ["0", "1"]
+    without = CommandLine(cli.folder, cli.environment["JDBCSTORE_URL"])
+    read = without("browse", "READ", "--json")
+    assert "needs JDBCSTORE_BROKER_LOGIN" in read.err
+    assert read.lines == asked.lines[:-1]
+    assert cli("browse", "NONE", "--json").lines == []
+    facts = cli("status", "--json").json
+    [row] = [one for one in facts["destinations"] if one["destination"] == "queue://READ"]
+    assert (row["message_count"], row["consumers"], row["in_flight"]) == (122, 0, 0)
+    assert (facts["broker"]["url"], facts["broker"]["connections"]) == (f"http://{api.address}", 0)
+    assert "consumers" in cli("status").out
+    assert without("status", "--json").json["broker"] is None
+
+
+def test_what_is_damaged_stays(place: Place) -> None:
+    _, cli, api = place
+    for count in ("1", "9"):
+        taken = cli.run("consume", "DAMAGED", "--count", count, "--json")
+        assert (taken.code, taken.err.count("cannot decode")) == (7, 1)
+        assert [one["body"] for one in taken.lines] == (["1"] if count == "1" else ["2"])
+    assert api.get(queue("DAMAGED"))["size"] == 1
+    shown = cli.run("browse", "DAMAGED", "--json")
+    assert (shown.code, shown.lines) == (7, [])
+
+
 def test_topics(place: Place) -> None:
     _, cli, _ = place
     assert cli("send", "topic://T", "for a subscription").code == 0
     assert cli("purge", "topic://T", "--json").json["removed"] == 1
     assert cli("unsubscribe", "topic://T", "--client-id", "c", "--subscription", "s").code == 0
     assert cli.run("unsubscribe", "topic://T", "--client-id", "c", "--subscription", "s").code == 6
-    refused = cli.run("consume", "topic://T", "--client-id", "c", "--subscription", "s")
-    assert (refused.code, "stop that process first" in refused.err) == (8, True)
 
 
 def test_consume(place: Place) -> None:
@@ -84,14 +145,22 @@ def test_dead_letters(place: Place) -> None:
     client = Client(process.port)
     client.connect()
     try:
-        assert cli("dlq", "retry", "--limit", "1", "--json").json == {"retried": 1, "left": 0}
+        listed = cli("dlq", "list", "--json").lines
+        assert [one["original_destination"] for one in listed] == ["queue://OTHER"] * 2 + ["queue://BACK"] * 3
+        assert {one["dead_letter_queue"] for one in listed} == {"queue://ActiveMQ.DLQ"}
+        chosen = ("--from", "BACK", "--id", listed[3]["message_id"])
+        assert cli("dlq", "list", *chosen, "--json").lines == [listed[3]]
+        assert cli("dlq", "purge", "--from", "OTHER", "--json").json == {"removed": 2, "left": 0}
+        assert cli.run("dlq", "retry", "--from", "OTHER").code == 6
+        chosen = ("--from", ">", "--limit", "1")
+        assert cli("dlq", "retry", *chosen, "--json").json == {"retried": 1, "left": 0}
         client.consume("/queue/BACK")
         client.wait_for(1)
         assert cli("dlq", "purge", "--json").json == {"removed": 2, "left": 0}
         assert cli.run("dlq", "purge").code == 6
     finally:
         client.close()
-    assert client.bodies == {"0"}
+    assert client.bodies == {"2"}
 
 
 def test_a_broker_at_the_address_of_another_is_not_asked(place: Place, tmp_path: Path) -> None:

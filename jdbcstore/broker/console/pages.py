@@ -13,7 +13,6 @@ from typing import Any
 
 from aiohttp import web
 
-from jdbcstore.abc import Cursor
 from jdbcstore.broker.console.actions import ACTIONS, kind_of, place_of
 from jdbcstore.broker.console.alarms import alarms
 from jdbcstore.broker.console.bodies import preview, properties_of, shown_body
@@ -27,7 +26,7 @@ from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.management.http import Guard, status_of
 from jdbcstore.broker.management.management import Management
 from jdbcstore.broker.management.messages import Choice
-from jdbcstore.broker.management.requests import NotARequest
+from jdbcstore.broker.management.requests import Fields, NotARequest, position
 from jdbcstore.broker.management.views import DestinationView, SubscriptionView
 from jdbcstore.config.users import BROWSE, MANAGE, VIEW
 from jdbcstore.errors import CorruptMessage, DestinationNotFound, NotMaster, StoreError
@@ -296,7 +295,10 @@ class Console:
         except DestinationNotFound:
             return self._render(visit, "missing.html", status=404, name=name.name, kind="queue")
         page, error = None, None
-        selector, after = visit.text("selector").strip(), _cursor(visit.text("after"))
+        selector, after = (
+            visit.text("selector").strip(),
+            Fields({"after": visit.text("after")}).cursor("after"),
+        )
         if visit.may_browse:
             try:
                 page = await self._source.page(
@@ -315,7 +317,7 @@ class Console:
             charts=self._charts(name) if self.history.has(name) else [],
             page=page,
             rows=[] if page is None else [(message, preview(message)) for message in page.messages],
-            next=None if page is None or page.next is None else ",".join(map(str, page.next.positions)),
+            next=None if page is None else position(page.next),
             selector=selector,
             is_first=after is None,
             error=None if error is None else str(error),
@@ -487,22 +489,6 @@ def _sortable(view: DestinationView, sort: str) -> tuple[int, str]:
     if sort == "name":
         return 0, bare(view.name)
     return getattr(view, sort) or 0, ""
-
-
-def _cursor(text: str) -> Cursor | None:
-    """A position as it is in an address.
-
-    :raises NotARequest: it is something else
-    """
-    if not text:
-        return None
-    parts = text.split(",")
-    if not all(
-        one.removeprefix("-").isascii() and one.removeprefix("-").isdecimal() and len(one) < 20
-        for one in parts
-    ):
-        raise NotARequest("the address of this page is damaged; begin with the first page")
-    return Cursor(tuple(map(int, parts)))
 
 
 def _headers(message: Message) -> list[tuple[str, object]]:

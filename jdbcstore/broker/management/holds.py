@@ -5,32 +5,167 @@ from __future__ import annotations
 import asyncio
 from asyncio import Future, TimerHandle
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from secrets import token_urlsafe
+from typing import Protocol
 
+from jdbcstore.broker.api import Delivery, SubscriptionRequest
 from jdbcstore.broker.engine import Engine
 from jdbcstore.broker.memory import Entry
 from jdbcstore.broker.queues.queue import Queue
+from jdbcstore.broker.subscription import BaseSubscription
+from jdbcstore.broker.topics.durable import Durable
 from jdbcstore.errors import DestinationFull, MessageNotFound
 
 HOLD = 60.0
 """Seconds after which messages are given back that were not acknowledged."""
 _MOST = 100
+_PATIENCE = 60.0
+"""Seconds for the first messages of a subscription."""
+
+
+class Held(Protocol):
+    """Messages that nobody else gets meanwhile."""
+
+    @property
+    def place(self) -> str:
+        """Where they are, for the audit log."""
+
+    @property
+    def count(self) -> int: ...
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the broker has given them back, because it stops."""
+
+    def acknowledge(self) -> Future[None]:
+        """Remove them; completes when that is durable."""
+
+    def give_back(self) -> None:
+        """Have them delivered again."""
 
 
 @dataclass(eq=False, repr=False)
-class _Hold:
-    engine: Engine
-    queue: Queue
-    entries: list[Entry]
-    timer: TimerHandle
+class HeldOfQueue:
+    """Entries that were taken from the reach of a queue's consumers."""
+
+    _engine: Engine
+    _queue: Queue
+    _entries: Sequence[Entry]
+
+    @property
+    def place(self) -> str:
+        return str(self._queue.destination)
+
+    @property
+    def count(self) -> int:
+        return len(self._entries)
+
+    @property
+    def is_lost(self) -> bool:
+        return self._engine.is_stopping
+
+    def acknowledge(self) -> Future[None]:
+        return self._queue.acknowledge(self._entries)
+
+    def give_back(self) -> None:
+        self._queue.give_back(self._entries)
+
+
+@dataclass(eq=False, repr=False)
+class HeldOfSubscription:
+    """Messages of a durable subscription, whose consumer the administrator is meanwhile."""
+
+    _subscription: BaseSubscription
+    _deliveries: Sequence[Delivery]
+
+    @property
+    def place(self) -> str:
+        return str(self._subscription.request.destination)
+
+    @property
+    def count(self) -> int:
+        return len(self._deliveries)
+
+    @property
+    def is_lost(self) -> bool:
+        return self._subscription.closed
+
+    def acknowledge(self) -> Future[None]:
+        done = self._subscription.acknowledge(self._deliveries)
+        self._subscription.close()
+        return done
+
+    def give_back(self) -> None:
+        self._subscription.close()
+
+
+@dataclass(eq=False, repr=False)
+class _Collector:
+    """A :class:`jdbcstore.broker.api.Consumer` of the first messages, at most so many."""
+
+    most: int
+    keeps_messages: bool = True
+    deliveries: list[Delivery] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.ready: Future[None] = asyncio.get_running_loop().create_future()
+
+    def deliver(self, delivery: Delivery) -> None:
+        self.deliveries.append(delivery)
+        if len(self.deliveries) == self.most:
+            self.settled()
+
+    def settled(self) -> None:
+        if not self.ready.done():
+            self.ready.set_result(None)
+
+    def browsed(self) -> None: ...
+
+    def end(self, error: Exception) -> None:
+        if not self.ready.done():
+            self.ready.set_exception(error)
+
+
+async def first_of_subscription(
+    engine: Engine, durable: Durable, connection_id: str, most: int
+) -> tuple[BaseSubscription, list[Delivery]]:
+    """Become the consumer of a durable subscription, and get its first messages, which may be none.
+
+    :raises SubscriptionInUse: it has a consumer
+    :raises InvalidSelector: its selector is invalid
+    :raises TimeoutError: they do not come
+    :raises StoreError: the store cannot be read
+    """
+    client_id, name = durable.key
+    request = SubscriptionRequest(
+        destination=durable.destination,
+        connection_id=connection_id,
+        prefetch=0,  # later messages stay where they are
+        selector=durable.selector,
+        client_id=client_id,
+        subscription_name=name,
+    )
+    collector = _Collector(most)
+    subscription = await engine.subscribe(request, collector)
+    assert isinstance(subscription, BaseSubscription)  # noqa: S101 - an engine makes no others
+    try:
+        subscription.pull(most)
+        subscription.when_settled(collector.settled)
+        async with asyncio.timeout(_PATIENCE):
+            await collector.ready
+    except BaseException:
+        subscription.close()
+        raise
+    subscription.pull(0)
+    return subscription, collector.deliveries
 
 
 class Holds:
     """The messages that are held, each batch under a token that is hard to guess."""
 
     def __init__(self) -> None:
-        self._held: dict[str, _Hold] = {}
+        self._held: dict[str, tuple[Held, TimerHandle]] = {}
 
     def check_room(self) -> None:
         """
@@ -39,27 +174,27 @@ class Holds:
         if len(self._held) >= _MOST:
             raise DestinationFull(f"{_MOST} batches of messages are held; acknowledge them first")
 
-    def hold(self, engine: Engine, queue: Queue, entries: Sequence[Entry]) -> str:
-        """Hold entries that were taken from the reach of consumers; returns their token."""
+    def hold(self, held: Held) -> str:
+        """Keep messages until their token comes back, or the time is over; returns the token."""
         token = token_urlsafe(16)
         timer = asyncio.get_running_loop().call_later(HOLD, self._give_back, token)
-        self._held[token] = _Hold(engine, queue, [*entries], timer)
+        self._held[token] = held, timer
         return token
 
-    def acknowledge(self, token: str) -> tuple[Queue, int, Future[None]]:
-        """Remove what is held under a token: its queue, its number, and when that is durable.
+    def acknowledge(self, token: str) -> tuple[Held, Future[None]]:
+        """Remove what is held under a token: what it was, and when that is durable.
 
         :raises MessageNotFound: nothing is: it was given back
         """
-        hold = self._held.pop(token, None)
-        if hold is None or hold.engine.is_stopping:
+        held, timer = self._held.pop(token, (None, None))
+        if held is None or timer is None or held.is_lost:
             raise MessageNotFound(
                 "these messages are not held any more, and are delivered again; consume again"
             )
-        hold.timer.cancel()
-        return hold.queue, len(hold.entries), hold.queue.acknowledge(hold.entries)
+        timer.cancel()
+        return held, held.acknowledge()
 
     def _give_back(self, token: str) -> None:
-        hold = self._held.pop(token, None)
-        if hold is not None and not hold.engine.is_stopping:
-            hold.queue.give_back(hold.entries)
+        held, _ = self._held.pop(token, (None, None))
+        if held is not None and not held.is_lost:
+            held.give_back()

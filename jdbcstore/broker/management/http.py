@@ -21,8 +21,8 @@ from aiohttp import BasicAuth, web
 
 from jdbcstore.broker.management.audit import Actor
 from jdbcstore.broker.management.management import MAX_BROWSED, Management
-from jdbcstore.broker.management.messages import Choice
-from jdbcstore.broker.management.requests import Fields, NotARequest, message_of
+from jdbcstore.broker.management.messages import Choice, Consumed, defect_of
+from jdbcstore.broker.management.requests import Fields, NotARequest, message_of, position
 from jdbcstore.broker.security import AllowAll, Security
 from jdbcstore.config.users import BROWSE, MANAGE, ROLES, VIEW
 from jdbcstore.errors import (
@@ -186,6 +186,7 @@ class Api:
             ("GET", "/store", VIEW, self._store),
             ("GET", f"{queue}/messages", BROWSE, self._messages),
             ("GET", f"{queue}/messages/{{id}}", BROWSE, self._message),
+            ("GET", f"{queue}/pages", BROWSE, self._page),
             ("POST", f"{queue}/messages", MANAGE, self._send_to_queue),
             ("POST", f"{topic}/messages", MANAGE, self._send_to_topic),
             ("POST", f"{queue}/purge", MANAGE, self._purge),
@@ -207,6 +208,7 @@ class Api:
             ("DELETE", "/connections/{id}", MANAGE, self._drop),
             ("DELETE", "/subscriptions/{client}/{name}", MANAGE, self._unsubscribe),
             ("POST", "/subscriptions/{client}/{name}/purge", MANAGE, self._purge_subscription),
+            ("POST", "/subscriptions/{client}/{name}/consume", MANAGE, self._consume_subscription),
             ("POST", "/transactions/{xid}/commit", MANAGE, self._commit),
             ("POST", "/transactions/{xid}/roll-back", MANAGE, self._roll_back),
             ("POST", "/checkpoint", MANAGE, self._checkpoint),
@@ -295,6 +297,26 @@ class Api:
         found = await self._management.browse(call.destination(), Choice(selector=selector), limit=limit)
         return [_facts(message) for message in found]
 
+    async def _page(self, call: _Call) -> Any:
+        choice = Choice(selector=call.fields.text("selector"), origin=call.fields.origin())
+        after, limit = call.fields.cursor("after"), call.fields.number("limit", least=1, most=MAX_BROWSED)
+        call.fields.end()
+        try:
+            page = await self._management.page(call.destination(), choice, after=after, limit=limit or _PAGE)
+        except StoreError:
+            raise
+        except ValueError as error:
+            raise NotARequest(str(error)) from None
+        defects = [defect_of(message) for message in page.messages]
+        return {
+            "messages": [
+                _facts(each) for each, defect in zip(page.messages, defects, strict=True) if not defect
+            ],
+            "damaged": [str(one) for one in (*page.damaged, *defects) if one is not None],
+            "next": position(page.next),
+            "transient": page.transient,
+        }
+
     async def _message(self, call: _Call) -> Any:
         call.fields.end()
         return _facts(await self._management.message(call.destination(), call.request.match_info["id"]))
@@ -321,8 +343,14 @@ class Api:
     async def _consume(self, call: _Call) -> Any:
         choice = call.fields.choice()
         call.fields.end()
-        token, messages = await self._management.consume(call.actor, call.destination(), choice)
-        return {"token": token, "messages": [_facts(message) for message in messages]}
+        return _consumed(await self._management.consume(call.actor, call.destination(), choice))
+
+    async def _consume_subscription(self, call: _Call) -> Any:
+        limit = call.fields.number("limit", least=1) or MAX_BROWSED
+        call.fields.end()
+        client, name = call.request.match_info["client"], call.request.match_info["name"]
+        found = await self._management.consume_subscription(call.actor, client, name, limit=limit)
+        return _consumed(found)
 
     async def _acknowledge(self, call: _Call) -> Any:
         call.fields.end()
@@ -486,10 +514,19 @@ async def body_of(request: web.Request) -> Any:
 
 
 def _facts(message: Any) -> dict[str, Any]:
+    origin = message.original_destination
     try:
-        return facts_of(message)
+        return {**facts_of(message), "original_destination": None if origin is None else str(origin)}
     except CorruptMessage as error:
         return {"message_id": str(message.message_id), "id": message.sequence, "error": str(error)}
+
+
+def _consumed(found: Consumed) -> dict[str, Any]:
+    return {
+        "token": found.token,
+        "messages": [_facts(message) for message in found.messages],
+        "damaged": [*map(str, found.damaged)],
+    }
 
 
 def _dumps(value: Any) -> str:

@@ -25,13 +25,20 @@ from jdbcstore.abc import Checkpointed, Cursor, JournalState, Measured, Store
 from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.engine import Engine
 from jdbcstore.broker.management.audit import Actor, Audit
-from jdbcstore.broker.management.holds import Holds
+from jdbcstore.broker.management.holds import (
+    HeldOfQueue,
+    HeldOfSubscription,
+    Holds,
+    first_of_subscription,
+)
 from jdbcstore.broker.management.messages import (
     Choice,
+    Consumed,
     MessagePage,
     addressed,
     browse,
     change,
+    defect_of,
     message_page,
     move,
 )
@@ -63,6 +70,7 @@ from jdbcstore.broker.transport.connection import ClientConnection
 from jdbcstore.broker.transport.connector import Connector
 from jdbcstore.config.policy import IndividualDeadLetterStrategy
 from jdbcstore.errors import (
+    CorruptMessage,
     DestinationNotFound,
     InvalidDestination,
     InvalidMessage,
@@ -604,13 +612,10 @@ class Management:
             line["count"] = count = await self._take(engine, source, choice, act)
         return Outcome(count=count, left=_in_flight(engine)[queue])
 
-    async def consume(
-        self, actor: Actor, queue: Destination, choice: Choice
-    ) -> tuple[str | None, list[Message]]:
+    async def consume(self, actor: Actor, queue: Destination, choice: Choice) -> Consumed:
         """Take the first messages of a queue that no consumer has, without those that have expired.
 
-        They are delivered again unless :meth:`acknowledge` is called with the token within a minute. There is
-        no token without messages.
+        They are delivered again unless :meth:`acknowledge` is called with the token within a minute.
 
         :raises DestinationFull: too many messages are held like this
         :raises DestinationNotFound: the queue does not exist
@@ -622,9 +627,14 @@ class Management:
         source = _queue(engine, queue)
         self._holds.check_room()
         wanted, now_ms, taken = choice.wanted(), self._clock.now_ms(), list[Entry]()
+        damaged: list[CorruptMessage] = []
 
         def chosen(message: Message) -> bool:
-            return not 0 < message.expiration_ms <= now_ms and wanted(message)
+            if 0 < message.expiration_ms <= now_ms or not wanted(message):
+                return False
+            defect = defect_of(message)
+            damaged.extend([] if defect is None else [defect])
+            return defect is None
 
         def keep(entries: Sequence[Entry]) -> Future[None]:
             taken.extend(entries)
@@ -636,21 +646,49 @@ class Management:
             ids = None if choice.ids is None else [MessageId.parse(one) for one in choice.ids]
             most = min(choice.limit or MAX_BROWSED, MAX_BROWSED)
             line["count"] = await source.take(chosen, keep, most=most, ids=ids)
-        token = self._holds.hold(engine, source, taken) if taken else None
-        return token, [entry.message for entry in taken]
+        token = self._holds.hold(HeldOfQueue(engine, source, taken)) if taken else None
+        return Consumed(token, tuple(entry.message for entry in taken), tuple(damaged))
+
+    async def consume_subscription(
+        self, actor: Actor, client_id: str, name: str, *, limit: int = MAX_BROWSED
+    ) -> Consumed:
+        """Take the first messages of a durable subscription that has no consumer, as :meth:`consume`.
+
+        It is in use until they are acknowledged or given back. Those that are damaged stay.
+
+        :raises DestinationFull: too many messages are held like this
+        :raises InvalidSelector: the subscription's own selector is invalid
+        :raises SubscriptionInUse: it has a consumer
+        :raises SubscriptionNotFound: it does not exist
+        :raises StoreError: the store cannot be read
+        """
+        _, engine = self._master()
+        self._holds.check_room()
+        most = min(limit, MAX_BROWSED)
+        with self._audit.operation(actor, "consume", client_id=client_id, subscription=name) as line:
+            durable = engine.unused_durable(client_id, name)
+            subscription, deliveries = await first_of_subscription(engine, durable, _CONNECTION, most)
+            damaged = [found for one in deliveries if (found := defect_of(one.message)) is not None]
+            deliveries = [one for one in deliveries if defect_of(one.message) is None]
+            line["count"] = len(deliveries)
+        if not deliveries:
+            subscription.close()
+            return Consumed(None, (), tuple(damaged))
+        token = self._holds.hold(HeldOfSubscription(subscription, deliveries))
+        return Consumed(token, tuple(one.message for one in deliveries), tuple(damaged))
 
     async def acknowledge(self, actor: Actor, token: str) -> Outcome:
-        """Remove messages that :meth:`consume` has returned.
+        """Remove messages that :meth:`consume` or :meth:`consume_subscription` has returned.
 
         :raises MessageNotFound: they were given back meanwhile
         :raises StoreError: they could not be removed
         """
         self._master()
         with self._audit.operation(actor, "acknowledge") as line:
-            source, count, done = self._holds.acknowledge(token)
+            held, done = self._holds.acknowledge(token)
             await done
-            line |= {"destination": str(source.destination), "count": count}
-        return Outcome(count=count)
+            line |= {"destination": held.place, "count": held.count}
+        return Outcome(count=held.count)
 
     async def _take(
         self, engine: Engine, source: Queue, choice: Choice, act: Act, *, dead: bool = False
@@ -672,7 +710,13 @@ class Management:
         self, actor: Actor, name: str, queue: Destination, choice: Choice
     ) -> AbstractContextManager[dict[str, Any]]:
         return self._audit.operation(
-            actor, name, destination=str(queue), ids=choice.ids, selector=choice.selector, limit=choice.limit
+            actor,
+            name,
+            destination=str(queue),
+            ids=choice.ids,
+            selector=choice.selector,
+            origin=None if choice.origin is None else str(choice.origin),
+            limit=choice.limit,
         )
 
     # Destinations

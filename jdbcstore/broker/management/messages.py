@@ -20,8 +20,10 @@ from jdbcstore.broker.queues.selection import find_messages
 from jdbcstore.broker.subscription import matches
 from jdbcstore.errors import CorruptMessage
 from jdbcstore.message.destination import Destination
+from jdbcstore.message.facts import facts_of
 from jdbcstore.message.ids import MessageId
 from jdbcstore.message.message import Message
+from jdbcstore.message.patterns import DestinationPattern
 from jdbcstore.message.selector import Selector
 
 log = logging.getLogger(__name__)
@@ -45,6 +47,8 @@ class Choice:
     """Only those that match this JMS selector."""
     limit: int | None = None
     """At most so many, the first ones."""
+    origin: Destination | None = None
+    """Only those that were sent to this destination before they came here; may have wildcards."""
     expired: bool = False
     """Only those whose expiration has passed."""
 
@@ -61,9 +65,32 @@ class Choice:
             tests.append(partial(matches, Selector(self.selector)))
         if self.expired:
             tests.append(lambda message: 0 < message.expiration_ms < time.time_ns() // 1_000_000)
+        if self.origin is not None:
+            pattern = DestinationPattern(self.origin)
+            tests.append(lambda message: pattern.matches_any(message.original_destination))
         if len(tests) == 1:
             return tests[0]
         return lambda message: all(test(message) for test in tests)
+
+
+@dataclass(frozen=True, slots=True)
+class Consumed:
+    """Messages that were taken from the reach of consumers, under a token that removes them."""
+
+    token: str | None
+    """None without messages."""
+    messages: tuple[Message, ...]
+    damaged: tuple[CorruptMessage, ...]
+    """An error for each that cannot be decoded, and stays."""
+
+
+def defect_of(message: Message) -> CorruptMessage | None:
+    """Why the properties or the body of a message cannot be decoded; None if they can."""
+    try:
+        facts_of(message)
+    except CorruptMessage as error:
+        return error
+    return None
 
 
 async def browse(engine: Engine, queue: Queue, choice: Choice, most: int | None) -> AsyncIterator[Message]:

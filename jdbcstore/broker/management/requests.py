@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from jdbcstore.abc import Cursor
 from jdbcstore.broker.management.messages import Choice
 from jdbcstore.errors import StoreError
 from jdbcstore.message.destination import Destination
@@ -98,9 +99,10 @@ class Fields:
         return Destination.named(value)
 
     def choice(self) -> Choice:
-        """The messages that an operation is for: ``ids``, ``selector``, ``limit`` and ``expired``.
+        """The messages that an operation is for: ``ids``, ``selector``, ``limit``, ``expired``, ``origin``.
 
         :raises NotARequest: one of them is something else
+        :raises InvalidDestination: ``origin`` is not a name
         """
         ids = self.take("ids")
         if ids is not None:
@@ -113,7 +115,38 @@ class Fields:
             selector=self.text("selector"),
             limit=self.number("limit", least=1),
             expired=self.flag("expired") or False,
+            origin=self.origin(),
         )
+
+    def origin(self) -> Destination | None:
+        """The destination that messages were sent to before, which may have wildcards.
+
+        :raises NotARequest: it is something else
+        :raises InvalidDestination: it is not a name
+        """
+        origin = self.text("origin")
+        return None if origin is None else Destination.named(origin)
+
+    def cursor(self, name: str) -> Cursor | None:
+        """A position between two messages, as :func:`position` writes it.
+
+        :raises NotARequest: it is something else
+        """
+        text = self.text(name)
+        if not text:
+            return None
+        parts = text.split(",")
+        if not all(
+            one.removeprefix("-").isascii() and one.removeprefix("-").isdecimal() and len(one) < 20
+            for one in parts
+        ):
+            raise NotARequest(f"{name} is not a position in a queue; begin with the first page")
+        return Cursor(tuple(map(int, parts)))
+
+
+def position(cursor: Cursor | None) -> str | None:
+    """A position between two messages, as it is in an address; None at the end."""
+    return None if cursor is None else ",".join(map(str, cursor.positions))
 
 
 def message_of(fields: Fields, destination: Destination) -> Message:

@@ -174,7 +174,7 @@ class DurableRegistry:
         :raises SubscriptionInUse: it has a consumer
         :raises SubscriptionNotFound: it does not exist
         """
-        durable = self._unused(client_id, subscription_name)
+        durable = self.unused(client_id, subscription_name)
         durable.is_in_use = durable.is_ending = True
         try:
             await self._loop.run(lambda: self._delete_rows(durable.key, [*durable.topics]))
@@ -192,7 +192,7 @@ class DurableRegistry:
         :raises SubscriptionInUse: it has a consumer
         :raises SubscriptionNotFound: it does not exist
         """
-        durable = self._unused(client_id, subscription_name)
+        durable = self.unused(client_id, subscription_name)
         states = {name: one for name, one in durable.topics.items() if topic in (None, name)}
         durable.is_in_use = True
         try:
@@ -216,7 +216,12 @@ class DurableRegistry:
             return count
         return count
 
-    def _unused(self, client_id: str, subscription_name: str) -> Durable:
+    def unused(self, client_id: str, subscription_name: str) -> Durable:
+        """A durable subscription without a consumer.
+
+        :raises SubscriptionInUse: it has a consumer
+        :raises SubscriptionNotFound: it does not exist
+        """
         key = (client_id, subscription_name)
         durable = self._by_key.get(key)
         if durable is None:

@@ -15,7 +15,7 @@ from jdbcstore import Destination, Store
 from jdbcstore.broker.engine import Engine
 from jdbcstore.broker.management import holds
 from jdbcstore.broker.management.management import Management
-from jdbcstore.broker.management.messages import Choice
+from jdbcstore.broker.management.messages import Choice, Consumed
 from jdbcstore.config.policy import PolicyEntry, RedeliveryPolicy
 from jdbcstore.errors import (
     InvalidDestination,
@@ -232,9 +232,11 @@ def test_dead_letters_go_back_to_where_each_came_from(store: Store) -> None:
             assert len(stored(store, "ActiveMQ.DLQ")) == 5
             views = {view.name: view for view in await management.destinations()}
             assert (views["queue://A"].dead, views["queue://A"].size) == (2, 0)
-            outcome = await management.retry(ALICE, DLQ, Choice(selector="kept = 'A'"))
-            assert outcome.count == 2
-            assert (await management.retry(ALICE, DLQ, Choice())).count == 2
+            outcome = await management.retry(ALICE, DLQ, Choice(selector="kept = 'A'", limit=1))
+            assert outcome.count == 1
+            for origin, count in (("C", 0), ("A", 1), ("*", 2)):
+                choice = Choice(origin=Destination.queue(origin))
+                assert (await management.retry(ALICE, DLQ, choice)).count == count
             assert stored(store, "ActiveMQ.DLQ") == ["sent here"]
             for name in ("A", "B"):
                 again = await consume(engine, name)
@@ -398,26 +400,68 @@ def test_what_is_consumed_is_removed_once_it_is_acknowledged(
         async with administered(store, policy) as (engine, management):
             await fill(engine, 6)
             await fill(engine, 1, "Q", expiration_ms=1)
-            token, messages = await management.consume(ALICE, Q, Choice(limit=2))
-            assert ([one.body for one in messages], len(stored(store, "Q"))) == (["Q0", "Q1"], 7)
+            taken = await management.consume(ALICE, Q, Choice(limit=2))
+            assert ([one.body for one in taken.messages], len(stored(store, "Q"))) == (["Q0", "Q1"], 7)
             consumer = await consume(engine, "Q", prefetch=1)
             await consumer.got(1)
             assert consumer.given == ["Q2"]
-            assert token is not None
-            assert (await management.acknowledge(ALICE, token)).count == 2
+            assert taken.token is not None
+            assert (await management.acknowledge(ALICE, taken.token)).count == 2
             assert stored(store, "Q").count("Q0") == 1  # the one that has expired
             with pytest.raises(MessageNotFound, match="consume again"):
-                await management.acknowledge(ALICE, token)
+                await management.acknowledge(ALICE, taken.token)
             monkeypatch.setattr(holds, "HOLD", 0.0)
-            late, messages = await management.consume(ALICE, Q, Choice(selector="JMSPriority = 4", limit=9))
-            assert [one.body for one in messages] == ["Q3", "Q4", "Q5"]
+            late = await management.consume(ALICE, Q, Choice(selector="JMSPriority = 4", limit=9))
+            assert [one.body for one in late.messages] == ["Q3", "Q4", "Q5"]
             await consumer.acknowledge(*consumer.deliveries)
             other = await consume(engine, "Q")  # they are given back at once
             await other.wait(lambda: len(consumer.given) + len(other.given) == 4)
-            assert late is not None
+            assert late.token is not None
             with pytest.raises(MessageNotFound):
-                await management.acknowledge(ALICE, late)
-            assert await management.consume(ALICE, Q, Choice()) == (None, [])
+                await management.acknowledge(ALICE, late.token)
+            assert await management.consume(ALICE, Q, Choice()) == Consumed(None, (), ())
+
+    run(main)
+
+
+def test_a_durable_subscription_is_consumed_by_one_at_a_time(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with administered(store) as (engine, management):
+            where: dict[str, Any] = {"client_id": "c", "subscription_name": "s", "selector": "n < 8"}
+            client = await consume(engine, "topic://A.>", **where)
+            client.subscription.close()
+            sent = [message(str(n), f"topic://A.{n % 2}", properties={"n": n}) for n in range(10)]
+            await send(engine, *sent, message("old", "topic://A.0", expiration_ms=1))
+            await send(engine, message("transient", "topic://A.0", persistent=False, properties={"n": 0}))
+            with pytest.raises(SubscriptionNotFound):
+                await management.consume_subscription(ALICE, "c", "none")
+            taken = await management.consume_subscription(ALICE, "c", "s", limit=3)
+            await send(engine, message("later", "topic://A.1", properties={"n": 0}))
+            for use in (
+                consume(engine, "topic://A.>", **where),
+                management.purge_subscription(ALICE, "c", "s"),
+            ):
+                with pytest.raises(SubscriptionInUse):
+                    await use
+            assert (len(taken.messages), taken.token is not None) == (3, True)
+            assert (await management.acknowledge(ALICE, taken.token or "")).count == 3
+            with pytest.raises(MessageNotFound):
+                await management.acknowledge(ALICE, taken.token or "")
+            monkeypatch.setattr(holds, "HOLD", 0.0)
+            late = await management.consume_subscription(ALICE, "c", "s", limit=2)
+            await asyncio.sleep(0.001)  # it is given back at once
+            with pytest.raises(MessageNotFound):
+                await management.acknowledge(ALICE, late.token or "")
+            monkeypatch.undo()
+            rest = await management.consume_subscription(ALICE, "c", "s")
+            bodies = [str(one.body) for one in (*taken.messages, *rest.messages)]
+            assert sorted(bodies) == sorted([*map(str, range(8)), "transient", "later"])
+            assert [one for one in bodies if one in "0246"] == [*"0246"]
+            assert {one.body for one in late.messages} < {one.body for one in rest.messages}
+            await management.acknowledge(ALICE, rest.token or "")
+            assert await management.consume_subscription(ALICE, "c", "s") == Consumed(None, (), ())
 
     run(main)
 
