@@ -640,6 +640,10 @@ class Store(Protocol):
         """
         ...
 
+    def drop_record(self, queue: Destination) -> None:
+        """Undo :meth:`record_queue`, if that was called; messages stay."""
+        ...
+
     def delete_destination(self, destination: Destination, progress: Progress | None = None) -> int:
         """Remove its messages, and the subscriptions of a topic; returns the number of messages removed.
 

@@ -50,7 +50,7 @@ from jdbcstore.broker.topics.topic import Topic
 from jdbcstore.broker.virtual import VirtualDestinations
 from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.config.virtual import DEFAULT_VIRTUAL_TOPICS, CompositeConfig, VirtualTopicConfig
-from jdbcstore.errors import DestinationNotFound, InvalidDestination, StoreError
+from jdbcstore.errors import InvalidDestination, StoreError
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import ProducerId, XATransactionId
 from jdbcstore.message.message import Message
@@ -292,11 +292,7 @@ class Engine:
         """
         for name, found in [*self._destinations.items()]:
             if not self._virtual.takes_copies(name) and found.is_idle():
-                self.ended.add(found.counters)
-                del self._destinations[name]
-                found.close()
-                if not name.is_temporary:
-                    self._directory.remove(name)
+                self._forget(found)
 
     def _look_for_idle(self) -> None:
         self.forget_idle()
@@ -364,30 +360,47 @@ class Engine:
         queue.stored_before = counted - known
         return max(counted + counters.enqueued - counters.dequeued - known, 0)
 
-    async def delete(self, destination: Destination) -> None:
-        """Delete an empty queue, or a topic with its durable subscriptions; neither may have consumers.
+    async def forget_drained(self, queue: Queue) -> bool:
+        """Forget a queue, if it has no consumer and no message; returns whether it had none.
 
-        :raises DestinationNotFound: it does not exist
-        :raises InvalidDestination: it has consumers or messages
+        :raises StoreError: the record of a queue of a virtual topic could not be removed
+        """
+        name = queue.destination
+        if not self._can_forget(queue):
+            return False
+        if self._virtual.takes_copies(name):
+            await self._loop.run(partial(self.store.drop_record, name))
+            self._recording.pop(name, None)
+            if not self._can_forget(queue):  # it has come into use meanwhile
+                await self._record(name)
+                return False
+        self._forget(queue)
+        return True
+
+    def _can_forget(self, found: Queue | Topic) -> bool:
+        is_current = self._destinations.get(found.destination) is found
+        return is_current and not found.has_consumers and found.is_drained
+
+    async def delete_topic(self, topic: Topic) -> None:
+        """Delete a topic without consumers: its messages, and the durable subscriptions to it alone.
+
+        What is sent meanwhile waits, and is sent to a topic of the same name.
+
+        :raises SubscriptionInUse: one of these subscriptions is in use
         :raises StoreError: it could not be deleted
         """
-        found = self._destinations.get(destination)
-        if found is None:
-            raise DestinationNotFound(f"{destination} does not exist; jdbcstore status lists what does")
-        if found.has_consumers or (isinstance(found, Queue) and not found.is_drained):
-            raise InvalidDestination(f"{destination} is in use; close its consumers, and purge it first")
-        if isinstance(found, Topic):
-            for durable in [one for one in self._durables if one.destination == destination]:
-                await self._durables.unsubscribe(*durable.key)
-        if self._virtual.takes_copies(destination) or isinstance(found, Topic):
-            await self._loop.run(partial(self.store.delete_destination, destination))
-            self._recording.pop(destination, None)
-        if self._destinations.get(destination) is found and not found.has_consumers:
-            self.ended.add(found.counters)
-            del self._destinations[destination]
-            self._virtual.forget(destination)
-            found.close()
-            self._directory.remove(destination)
+        await self._durables.delete_topic(topic)
+        if self._can_forget(topic):
+            self._forget(topic)
+
+    def _forget(self, found: Queue | Topic) -> None:
+        name = found.destination
+        self.ended.add(found.counters)
+        del self._destinations[name]
+        self._virtual.forget(name)
+        found.close()
+        if not name.is_temporary:
+            self._directory.remove(name)
 
     # Sending
 

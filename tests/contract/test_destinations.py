@@ -353,6 +353,14 @@ def test_a_recorded_queue_is_kept_while_it_is_empty(store: Store) -> None:
     place.acknowledge(*fill(place, "a", "b"))
     assert store.destinations() == [queue]
 
+    fill(place, "c")
+    store.drop_record(queue)
+    store.drop_record(queue)
+    assert store.destinations() == [queue]
+    place.acknowledge(*place.recover())
+    assert store.destinations() == []
+
+    store.record_queue(queue)
     store.delete_destination(queue)
     assert store.destinations() == []
     with pytest.raises(InvalidDestination):

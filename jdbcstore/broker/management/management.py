@@ -94,6 +94,8 @@ MAX_BROWSED = 1000
 _NUMBERS = ("connections", "queues", "topics", "memory_used", "memory_limit", "temp_used", "temp_limit")
 _CONNECTION = "management"
 _BATCH = 200
+_ROUNDS = 10
+"""How often a deletion removes what has arrived since it began."""
 _PATIENCE = 60.0
 """Seconds that a send may wait for room."""
 
@@ -764,22 +766,39 @@ class Management:
     async def delete(self, actor: Actor, destination: Destination) -> Outcome:
         """Remove the messages of a queue and forget it, or a topic with its durable subscriptions.
 
+        Nothing is changed if it has consumers. Otherwise every message that had arrived is removed, and
+        delivered to no consumer that comes meanwhile; of what producers go on to send, the messages that
+        arrive before some moment of the call are removed, too. Later ones are in a destination of the same
+        name, and the deletion ends all the same. Those of a queue are counted in ``left``, with those that
+        an open transaction has.
+
         :raises DestinationNotFound: it does not exist
         :raises InvalidDestination: it has consumers
-        :raises StoreError: it could not be deleted
+        :raises StoreError: some of it could not be deleted, which stays
+        :raises SubscriptionInUse: a durable subscription of the topic is in use
         """
         _, engine = self._master()
         found = _existing(engine, destination)
-        count = 0
+        count = left = 0
         with self._audit.operation(actor, "delete", destination=str(destination)) as line:
             if found.has_consumers:
                 raise InvalidDestination(f"{destination} has consumers; close them before it is deleted")
-            if isinstance(found, Queue):
-                count = await self._take(engine, found, Choice(), found.acknowledge)
-            await engine.delete(destination)
+            if isinstance(found, Topic):
+                await engine.delete_topic(found)
+            else:
+                with found.held():
+                    for _ in range(_ROUNDS):
+                        count += await self._take(engine, found, Choice(), found.acknowledge)
+                        async with asyncio.timeout(_PATIENCE):
+                            await found.settled()
+                        if await engine.forget_drained(found) or found.has_consumers:
+                            break
+                    if engine.destinations.get(destination) is found:
+                        left = await engine.count(found)
+                found.resume()
             engine.paused.discard(destination)
             line["count"] = count
-        return Outcome(count=count)
+        return Outcome(count=count, left=left)
 
     # The rest
 

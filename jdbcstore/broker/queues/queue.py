@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 from asyncio import Future, TimerHandle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import InitVar, dataclass
 from functools import partial
 from itertools import count
@@ -357,6 +358,12 @@ class Queue:
         self._settling.append(callback)
         self._wake()
 
+    async def settled(self) -> None:
+        """Wait until no page of it is being read."""
+        settled: Future[None] = self._loop.create_future()
+        self.when_settled(partial(settled.set_result, None))
+        await settled
+
     def leave(self, subscription: BaseSubscription) -> None:
         if self.consumers.remove(subscription):
             self._dispatcher.reconsider()
@@ -441,7 +448,19 @@ class Queue:
 
     def resume(self) -> None:
         self.is_paused = False
-        self._wake()
+        if not self._is_closed:
+            self._wake()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Deliver nothing meanwhile."""
+        self._holds += 1
+        try:
+            yield
+        finally:
+            self._holds -= 1
+            if not self._is_closed:
+                self._wake()
 
     def transient_messages(self) -> list[Message]:
         """The messages in memory that are not stored, in order."""
@@ -496,7 +515,8 @@ class Queue:
     @property
     def is_drained(self) -> bool:
         """Whether nothing waits, is with a consumer or is being written."""
-        return self._dispatcher.is_empty and not (self._ahead or self._acknowledgements.pending)
+        blocks = self._stored_flow.is_blocking or self._transient_flow.is_blocking
+        return self._dispatcher.is_empty and not (self._ahead or blocks or self._acknowledgements.pending)
 
     def is_idle(self) -> bool:
         """Whether it is empty and without consumers, and was not used since the last call."""

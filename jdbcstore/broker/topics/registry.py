@@ -184,6 +184,45 @@ class DurableRegistry:
         del self._by_key[durable.key]
         self._forget(durable)
 
+    async def delete_topic(self, topic: Topic) -> None:
+        """Delete the messages of a topic, and the durable subscriptions to it alone.
+
+        Those with a wildcard stay, without its messages. What is sent meanwhile waits.
+
+        :raises SubscriptionInUse: one of them is in use
+        """
+        name, store = topic.destination, self._outbox.store
+        ending = [self.unused(*one.key) for one in self._by_key.values() if one.destination == name]
+        for durable in ending:
+            durable.is_in_use = durable.is_ending = True
+        staying = [one.durable for key, one in topic.durables.items() if self._by_key[key] not in ending]
+        for durable in staying:
+            durable.topics[name].close()
+            durable.topics[name] = topic.durables[durable.key] = TopicState(durable)
+
+        def delete() -> None:
+            store.delete_destination(name)
+            write(staying)
+
+        def write(durables: Iterable[Durable]) -> None:
+            for durable in durables:
+                self._write_row(durable, name)
+
+        first = self._loop.run(delete)
+        attempts = iter([first])
+        # If it fails, any of the rows may be missing: the next send writes all of them.
+        restore = partial(self._loop.run, partial(write, [*ending, *staying]))
+        topic.await_rows(lambda: next(attempts, None) or restore())
+        try:
+            await first
+        except BaseException:
+            for durable in ending:
+                durable.is_in_use = durable.is_ending = False
+            raise
+        for durable in ending:
+            del self._by_key[durable.key]
+            self._forget(durable)
+
     async def purge(self, client_id: str, subscription_name: str, topic: Destination | None = None) -> int:
         """Acknowledge the pending messages of a durable subscription, of one topic or of all.
 

@@ -260,12 +260,17 @@ class Topic(StoredTopic):
     def consumer_count(self) -> int:
         return len(self._sources) + len(self._feeds)
 
+    @property
+    def is_drained(self) -> bool:
+        """Whether no message is on its way to it or to a store."""
+        waiting = self._behind or self._waiting or self._flow.is_blocking
+        return not (waiting or self._writing or self._submitted != self._completed)
+
     def is_idle(self) -> bool:
         """Whether it has no subscribers and no messages, and was not used since the last call."""
         was_used, self._was_used = self._was_used, False
-        under_way = self._behind or self._waiting or self._writing or self._submitted != self._completed
-        holds = self.memory.used or self._sources or self._feeds or self.durables or self._flow.is_blocking
-        return not (was_used or under_way or holds)
+        holds = self.memory.used or self._sources or self._feeds or self.durables
+        return not (was_used or holds) and self.is_drained
 
     def resync(self) -> None:
         if self._is_closed:

@@ -129,6 +129,9 @@ class FilteredStore:
         destination = destination_named(name, DestinationKind.QUEUE)
         self.routes.store_of(destination).record_queue(destination)
 
+    def drop_record(self, queue: Destination) -> None:
+        self.routes.store_of(queue).drop_record(queue)
+
     def delete_destination(self, destination: Destination, progress: Progress | None = None) -> int:
         """As the contract says. A store of its own is closed and removed with the destination."""
         removed = self.routes.store_of(destination).delete_destination(destination, progress)

@@ -321,6 +321,63 @@ def test_a_destination_is_deleted(store: Store) -> None:
     run(main)
 
 
+def test_what_is_sent_while_a_queue_is_deleted_is_removed_or_stays(store: Store) -> None:
+    async def main() -> None:
+        async with administered(store, PolicyEntry(max_page_size=20)) as (engine, management):
+            name, sent, removed = "Consumer.A.VirtualTopic.T", 0, 0
+            copies = Destination.queue(name)
+            (await consume(engine, name)).subscription.close()
+            for round_ in range(8):
+                management.pause(ALICE, copies)
+                sends = [send(engine, message(f"{round_} {n}", name)) for n in range(40)]
+                deleting = asyncio.create_task(management.delete(ALICE, copies))
+                await asyncio.gather(deleting, *sends)
+                sent, removed = sent + 40, removed + (await deleting).count
+                assert len(stored(store, name)) == sent - removed
+                if not engine.knows(copies):
+                    await send(engine, message("again", name))
+                    sent += 1
+            await send(engine, *[message(f"before {n}", name) for n in range(400)])
+            deleting = asyncio.create_task(management.delete(ALICE, copies))
+            await asyncio.sleep(0)
+            late = await consume(engine, name)
+            await send(engine, message("after", name))
+            await deleting
+            await late.got(1)
+            await quiet()
+            # It came into use again, and so it takes copies again.
+            assert late.given == ["after"]
+            assert store.destinations() == [copies]
+            await late.acknowledge(*late.deliveries)
+            assert store.destinations() == [copies]
+
+    run(main)
+
+
+def test_what_is_sent_while_a_topic_is_deleted_waits(store: Store) -> None:
+    async def main() -> None:
+        async with administered(store) as (engine, management):
+            topic = Destination.topic("A.B")
+            for name, subscription in (("A.B", "own"), ("A.>", "wide")):
+                where: dict[str, Any] = {"client_id": "c", "subscription_name": subscription}
+                (await consume(engine, f"topic://{name}", **where)).subscription.close()
+            await fill(engine, 3, "topic://A.B")
+            deleting = asyncio.create_task(management.delete(ALICE, topic))
+            await asyncio.sleep(0)
+            await asyncio.gather(deleting, send(engine, message("meanwhile", "topic://A.B")))
+            with pytest.raises(SubscriptionNotFound):
+                await management.purge_subscription(ALICE, "c", "own")
+            await management.delete(ALICE, topic)
+            assert not engine.knows(topic)
+            await send(engine, message("later", "topic://A.B"))
+            again = await consume(engine, "topic://A.>", **where)
+            await again.got(1)
+            await quiet()
+            assert again.given == ["later"]
+
+    run(main)
+
+
 def test_expired_messages_are_purged_alone(store: Store) -> None:
     policy = PolicyEntry(expire_messages_period=0, max_page_size=2)
 
