@@ -59,6 +59,7 @@ def spark(event_log: Path, spark_home: Path) -> Iterator[SparkSession]:
         "spark.sql.shuffle.partitions": "2",
         "spark.driver.defaultJavaOptions": " ".join(QUICK),
         "spark.sql.maxMetadataStringLength": "2000",
+        "spark.sql.hive.thriftServer.singleSession": "true",
         # Else each function of PySpark looks for the line that calls it.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         # Of the wait for a Python to start, on a machine that has much else to do.
