@@ -2,8 +2,7 @@
 
 They are its test_worker.py, test_control.py, test_worker_shutdown_acks.py and failover/, in our words; some
 are in tests/plugins/test_celery_worker.py. Arguments are for pytest. The broker that fails over is the
-database, which stops and starts again. Left out: gevent, chords, aliases of queues, several brokers,
-restarts of a pool, and results that have nowhere to go.
+database, which stops and starts again. Left out: gevent, chords, aliases of queues, and several brokers.
 """
 
 from __future__ import annotations
@@ -217,6 +216,52 @@ def test_a_worker_is_restarted_between_the_tasks_of_a_chain(app: Any, gate: Gate
     first.wait()
     start(**NEVER)
     assert both.get(timeout=PATIENCE) == 2
+
+
+@pytest.mark.parametrize("when", ["during", "between"])
+def test_the_processes_of_a_pool_are_replaced(
+    app: Any, gate: Gate, tmp_path: Path, start: Start, when: str
+) -> None:
+    second = Gate(tmp_path, "second")
+    first = start(**NEVER, worker_pool_restarts=True)
+    both = chain(
+        app.signature("hold", [gate.path], immutable=True),
+        app.signature("hold", [second.path], immutable=True),
+    ).apply_async()
+    gate.wait_for_runs(1)
+    if when == "between":
+        wait_until_accepted(app, both.parent)
+        gate.open()
+        both.parent.get(timeout=PATIENCE)
+    answers = app.control.pool_restart(reply=True, timeout=PATIENCE, limit=1)
+    assert answers == [{first.name: {"ok": "reload started"}}]
+    gate.open()
+    second.open()
+    last = app.send_task("hold", [second.path])
+    assert last.get(timeout=PATIENCE) != both.parent.get(timeout=PATIENCE)
+    assert both.get(timeout=PATIENCE)
+    assert (gate.runs(), second.runs()) == (1, 2)
+
+
+def test_a_worker_goes_on_if_a_process_ends_and_results_cannot_be_stored(
+    database: Database, tmp_path: Path, start: Start
+) -> None:
+    always = {
+        "result_backend": "db+sqlite:////nowhere/results.db",
+        "database_create_tables_at_setup": False,
+        "result_backend_always_retry": True,
+        "result_backend_max_retries": 9_999_999,
+        "result_backend_base_sleep_between_retries_ms": 10,
+        "result_backend_max_sleep_between_retries_ms": 10,
+        "task_reject_on_worker_lost": True,
+        "worker_concurrency": 2,
+    }
+    first, noted = start(**NEVER, **always), tmp_path / "noted"
+    with client(database.url, **NEVER) as app:
+        app.send_task("die_once", [str(tmp_path / "died")])
+        first.wait_to_say("exited prematurely")
+        app.send_task("note", [str(noted)])
+        wait_until(noted.exists, PATIENCE, "that another task runs")
 
 
 # Queues
