@@ -40,6 +40,8 @@ JOURNAL_ROWS = ("journal", "journal_applied", "journal_written", "journal_referr
 """The positions of a journal, once there has been one."""
 CLAIMS_ROW = "claims"
 """Present once messages have been claimed here: then there may be sessions that share the tables."""
+ROUTING_ROW = "routing"
+"""The number of changes of queues, exchanges and bindings, so that they can be kept in memory."""
 JOURNAL_LEFT = "journal_left_{:016x}"
 """The position at which the journal of this number was abandoned."""
 HEAD = "jdbcstore_3"
@@ -217,6 +219,16 @@ def create_claim_tables(engine: Engine, adapter: Adapter, tables: Tables) -> Non
             if _name(index) not in _index_names(engine, tables.messages):
                 raise SchemaError(f"cannot create the index {index.name}: {error.orig}") from error
     _insert_row(engine, tables.state, tables.state.c.name == CLAIMS_ROW, name=CLAIMS_ROW, number=0)
+
+
+def create_routing_tables(engine: Engine, adapter: Adapter, tables: Tables, missing: Sequence[Table]) -> None:
+    """Create what is missing of the tables of queues, exchanges and bindings, and the row of their changes.
+
+    :raises SchemaError: the database refused
+    """
+    for table in missing:
+        create_table(engine, adapter, table)
+    _insert_row(engine, tables.state, tables.state.c.name == ROUTING_ROW, name=ROUTING_ROW, number=0)
 
 
 def _create_indexes(engine: Engine, adapter: Adapter, table: Table, present: set[str] | None) -> None:

@@ -25,6 +25,7 @@ from jdbcstore.database.schema import (
     check_transactions,
     create_claim_tables,
     create_given_tables,
+    create_routing_tables,
     create_table,
     create_tables,
     given_tables,
@@ -238,7 +239,7 @@ class Session(Database):
                 found="nothing",
                 expected=names,
             )
-        self.on_engine(lambda engine: [create_table(engine, self.adapter, table) for table in missing])
+        self.on_engine(lambda engine: create_routing_tables(engine, self.adapter, self.tables, missing))
 
     @property
     def has_claims(self) -> bool:

@@ -124,7 +124,8 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         type = type or "direct"  # noqa: A001
         exchange = exchange or f"amq.{type}"
         if passive:
-            self._exchange(exchange, "exchange_declare")
+            if self.routing.find_exchange(exchange) is None:
+                raise _missing_exchange(exchange, "exchange_declare")
             return
         if type not in self.exchange_types:
             raise _error(f"NOT_IMPLEMENTED - no exchanges of the type {type!r}", 540, "exchange_declare")
@@ -136,12 +137,6 @@ class Channel(virtual.Channel):  # type: ignore[misc]
                 406,
                 "exchange_declare",
             )
-
-    def _exchange(self, name: str, method: str) -> Exchange:
-        found = self.routing.find_exchange(name)
-        if found is None:
-            raise _error(f"NOT_FOUND - no exchange {name!r}", 404, method)
-        return found
 
     def exchange_delete(self, exchange: str, if_unused: bool = False, nowait: bool = False) -> None:  # noqa: ARG002
         """Delete an exchange and its bindings; not if it is to be ``if_unused`` and has any."""
@@ -183,9 +178,8 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         if exchange.startswith("amq.") and exchange[4:] in self.exchange_types:
             self.exchange_declare(exchange, exchange[4:])
         _check_length(routing_key or "")
-        found = self._exchange(exchange, "queue_bind")
-        if not any(one.queue == queue and one.routing_key == (routing_key or "") for one in found.bindings):
-            self.routing.bind(exchange, queue, routing_key or "")
+        if not self.routing.bind(exchange, queue, routing_key or ""):
+            raise _missing_exchange(exchange, "queue_bind")
 
     def queue_unbind(
         self,
@@ -270,18 +264,22 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         As in AMQP, it is dropped if there is none. Without an exchange, the routing key names the queue.
         """
         self._inplace_augment_message(message, exchange, routing_key)
-        targets = self._routed(exchange, routing_key)
-        if not targets and self.deadletter_queue:
-            self._new_queue(self.deadletter_queue)
-            targets = {self.deadletter_queue: None}
-        self._send(targets, message)
+
+        def route() -> dict[str, int | None]:
+            targets = self._routed(exchange, routing_key)
+            if not targets and self.deadletter_queue:
+                self._new_queue(self.deadletter_queue)
+                return {self.deadletter_queue: None}
+            return targets
+
+        self._send(route, message)
 
     def _routed(self, exchange: str, routing_key: str) -> dict[str, int | None]:
         """The queues for a message, each with its TTL."""
         if not exchange:
-            queue = self.routing.find_queue(routing_key)
+            queue = self.routing.known_queue(routing_key)
             return {} if queue is None else {routing_key: queue.message_ttl_ms}
-        found = self.routing.find_exchange(exchange)
+        found = self.routing.known_exchange(exchange)
         if found is None:
             return {}
         kind = self.exchange_types[found.kind]
@@ -292,14 +290,12 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         return [*self._routed(exchange, routing_key)]
 
     def _put(self, queue: str, message: dict[str, Any], **_: Any) -> None:
-        declared = self.routing.find_queue(queue)
-        if declared is not None:
-            self._send({queue: declared.message_ttl_ms}, message)
+        self._send(lambda: self._routed("", queue), message)
 
     def _put_fanout(self, exchange: str, message: dict[str, Any], routing_key: str, **_: Any) -> None:
-        self._send(self._routed(exchange, routing_key), message)
+        self._send(lambda: self._routed(exchange, routing_key), message)
 
-    def _send(self, targets: dict[str, int | None], message: dict[str, Any]) -> None:
+    def _send(self, route: Callable[[], dict[str, int | None]], message: dict[str, Any]) -> None:
         properties = message["properties"]
         own = properties.get("expiration")
         own_ms = None if own is None else int(own)
@@ -310,11 +306,12 @@ class Channel(virtual.Channel):  # type: ignore[misc]
             correlation_id=properties.get("correlation_id"),
             jms_type=_TYPE,
         )
-        messages: dict[str, Message] = {}
-        for queue, ttl_ms in targets.items():
+
+        def limited(ttl_ms: int | None) -> Message:
             given = [one for one in (own_ms, ttl_ms) if one is not None]
-            messages[queue] = made.replace(expiration_ms=now_ms + min(given)) if given else made
-        self.routing.send(messages)
+            return made.replace(expiration_ms=now_ms + min(given)) if given else made
+
+        self.routing.send(lambda: {queue: limited(ttl_ms) for queue, ttl_ms in route().items()})
 
     # Receiving
 
@@ -493,6 +490,10 @@ def _payload(queue: ClaimQueue, claim: Claim) -> dict[str, Any]:
 
 def _error(text: str, code: int, method: str) -> ChannelError:
     return ChannelError(text, (50, 10), f"Channel.{method}", str(code))
+
+
+def _missing_exchange(name: str, method: str) -> ChannelError:
+    return _error(f"NOT_FOUND - no exchange {name!r}", 404, method)
 
 
 def _check_length(name: str) -> None:

@@ -26,6 +26,8 @@ CREATE TABLE "jdbcstore_bindings" (
 
 CREATE INDEX "jdbcstore_bindings_qidx" ON "jdbcstore_bindings" ("queue");
 
+INSERT INTO "jdbcstore_state" ("name", "number") VALUES ('routing', 0);
+
 GRANT SELECT, INSERT, UPDATE, DELETE ON "jdbcstore_queues" TO jdbcstore;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON "jdbcstore_exchanges" TO jdbcstore;

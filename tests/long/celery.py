@@ -26,7 +26,15 @@ from tests.support.kombu.sources import REGISTERED, environment, source
 from tests.support.servers import MariadbServer, PostgresqlServer
 from tests.support.servers.redis import RedisServer
 
-_PACKAGES = ("redis", "pytest-rerunfailures", "pytest-timeout", "pydantic", "django", "pymemcache", "cryptography")
+_PACKAGES = (
+    "redis",
+    "pytest-rerunfailures",
+    "pytest-timeout",
+    "pydantic",
+    "django",
+    "pymemcache",
+    "cryptography",
+)
 _SERVERS = {"postgresql": PostgresqlServer, "mariadb": MariadbServer}
 _ORDER = ("error", "failure", "skipped")
 

@@ -26,7 +26,7 @@ from jdbcstore.database.migrations.migration import (
     revisions,
 )
 from jdbcstore.database.migrations.steps import PutRow
-from jdbcstore.database.schema import ACKS_KEY, CLAIMS_ROW, HEAD, acks_key_statements
+from jdbcstore.database.schema import ACKS_KEY, CLAIMS_ROW, HEAD, ROUTING_ROW, acks_key_statements
 from jdbcstore.database.tables import Tables, define_tables
 
 VENDORS = tuple(name for name in BUILT_IN if name not in GENERIC)
@@ -110,6 +110,7 @@ class _Renderer:
         tables, quote = self._tables.routing, self._dialect.identifier_preparer.format_table
         statements: list[Any] = [*map(CreateTable, tables)]
         statements += [CreateIndex(index) for table in tables for index in table.indexes]
+        statements.append(self._tables.state.insert().values(name=ROUTING_ROW, number=0))
         if self._adapter.has_users:
             rights = "GRANT SELECT, INSERT, UPDATE, DELETE ON"
             statements += [f"{rights} {quote(table)} TO {USER}" for table in tables]

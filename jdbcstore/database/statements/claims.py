@@ -40,7 +40,7 @@ from sqlalchemy.dialects.postgresql import insert as insert_or_update
 from sqlalchemy.sql import ClauseElement, ColumnElement
 
 from jdbcstore.database.adapters.sql import Sql
-from jdbcstore.database.schema import SEQUENCE_ROW
+from jdbcstore.database.schema import ROUTING_ROW, SEQUENCE_ROW
 from jdbcstore.database.statements.builder import ONE, ZERO, StatementBuilder
 
 LANES = (9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
@@ -284,6 +284,33 @@ class ClaimStatements(StatementBuilder):
         self.remove_stale = self._compile(
             lambda: delete(c).where(not_(exists(select(ONE).select_from(t).where(t.c.id == c.c.id))))
         )
+
+    @cached_property
+    def add_numbered(self) -> Sql:
+        """Add a message with the next number of the sequence, where the vendor chains writes; its ID."""
+        return self._compile(self._add_numbered)
+
+    @cached_property
+    def add_routed(self) -> Sql:
+        """As :attr:`add_numbered`, if ``version`` is still the number of changes of what routes messages."""
+        state = self._tables.state
+        version = select(state.c.number).where(state.c.name == literal(ROUTING_ROW)).scalar_subquery()
+        return self._compile(lambda: self._add_numbered(version == bindparam("version", type_=BigInteger())))
+
+    def _add_numbered(self, *conditions: ColumnElement[bool]) -> ClauseElement:
+        t = self._tables.messages
+        given = select(self._tables.claim_ids.next_value().label("id")).where(*conditions).cte("given")
+        # The blob has the ID as well.
+        blob = bindparam("head", type_=t.c.msg.type).op("||")(func.int8send(given.c.id))
+        values: dict[str, Any] = {
+            column.key: bindparam(column.key, type_=column.type) for column in t.columns
+        }
+        values |= {
+            "id": given.c.id,
+            "msg": blob.op("||")(bindparam("tail", type_=t.c.msg.type)),
+            "xid": null(),
+        }
+        return insert(t).from_select([*values], select(*values.values())).returning(t.c.id)
 
     @cached_property
     def ids_name(self) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import BigInteger, and_, bindparam, delete, literal_column, or_, select, update
+from sqlalchemy import BigInteger, and_, bindparam, delete, literal, literal_column, or_, select, update
 from sqlalchemy.sql import ColumnElement
 
-from jdbcstore.database.statements.builder import StatementBuilder
+from jdbcstore.database.schema import ROUTING_ROW
+from jdbcstore.database.statements.builder import ONE, StatementBuilder
 
 
 class RoutingStatements(StatementBuilder):
@@ -19,8 +20,18 @@ class RoutingStatements(StatementBuilder):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._now: ColumnElement[int] = literal_column(self._adapter.now_ms, BigInteger())
+        self._define_changes()
         self._define_queues()
         self._define_exchanges()
+
+    def _define_changes(self) -> None:
+        state = self._tables.state
+        of_routing = state.c.name == literal(ROUTING_ROW)
+        self.find_version = self._compile(lambda: select(state.c.number).where(of_routing))
+        """The number of changes."""
+        self.count_change = self._compile(
+            lambda: update(state).where(of_routing).values(number=state.c.number + ONE)
+        )
 
     def _define_queues(self) -> None:
         q = self._tables.queues
@@ -29,7 +40,11 @@ class RoutingStatements(StatementBuilder):
         ttl = bindparam("ttl_ms", type_=BigInteger())
         expires = bindparam("expires_ms", type_=BigInteger())
         until = self._now + bindparam("unused_ms", type_=BigInteger())
-        self.find_queue = self._compile(lambda: select(q.c.message_ttl, q.c.expires).where(named, exists))
+        left = q.c.unused_until - self._now
+        self.find_queue = self._compile(
+            lambda: select(q.c.message_ttl, q.c.expires, left).where(named, exists)
+        )
+        """Its properties, and the milliseconds for which it exists without a use."""
         self.add_queue = self._compile(
             lambda: q.insert().values(
                 name=bindparam("name_"), message_ttl=ttl, expires=expires, unused_until=until
@@ -67,15 +82,16 @@ class RoutingStatements(StatementBuilder):
         )
         self.find_exchange = self._compile(
             lambda: (
-                select(e.c.kind, b.c.routing_key, q.c.name, q.c.message_ttl).select_from(bound).where(named)
+                select(e.c.kind, b.c.routing_key, q.c.name, q.c.message_ttl, q.c.unused_until - self._now)
+                .select_from(bound)
+                .where(named)
             )
         )
-        """Its kind, with each of its bindings; the queue is NULL if there is none."""
+        """Its kind, with each of its bindings, as in ``find_queue``; the queue is NULL if there is none."""
         self.add_exchange = self._insert(e)
         self.remove_exchange = self._compile(lambda: delete(e).where(named))
         self.remove_bindings_of_exchange = self._compile(lambda: delete(b).where(of_exchange))
         self.remove_bindings_of_queue = self._compile(lambda: delete(b).where(of_queue))
-        self.find_binding = self._compile(lambda: select(b.c.queue).where(this))
         self.add_binding = self._insert(b)
         self.remove_binding = self._compile(lambda: delete(b).where(this))
         self.find_bindings = self._compile(lambda: select(b.c.queue, b.c.exchange, b.c.routing_key))

@@ -240,12 +240,19 @@ class Claims:
         self, connection: Connection, encoded: Sequence[EncodedMessage], delay: float = 0.0
     ) -> list[int]:
         """Add messages, and return their IDs; in the caller's transaction if it needs several statements."""
+        if len(encoded) == 1 and delay <= 0 and self.session.adapter.chains_writes:
+            return [row[0] for row in connection.fetch(self._sql.add_numbered, **values_of(encoded[0]))]
         ids = self._numbers(connection.fetch, len(encoded))
         connection.add_messages([one.row(id_) for one, id_ in zip(encoded, ids, strict=True)])
         if delay > 0:
             for id_ in ids:
                 connection.execute(self._sql.delay_message, id_=id_, delay_ms=round(delay * 1000))
         return ids
+
+    def add_if(self, connection: Connection, encoded: EncodedMessage, version: int) -> bool:
+        """Add a message if this is the number of changes of what routes messages; whether it is."""
+        values = values_of(encoded)
+        return bool(connection.fetch(self._sql.add_routed, version=version, **values))
 
     def add_by(self, execute: Execute, encoded: Sequence[EncodedMessage], delay: float) -> list[int]:
         """Add messages by statements that ``execute`` runs, and return their IDs."""
@@ -338,3 +345,16 @@ class Claims:
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
         self.close()
+
+
+def values_of(encoded: EncodedMessage) -> dict[str, Any]:
+    """The parameters of a statement that adds a message with the next number."""
+    return {
+        "container": encoded.container,
+        "msgid_prod": encoded.producer,
+        "msgid_seq": encoded.producer_sequence,
+        "expiration": encoded.expiration_ms,
+        "head": encoded.blob[: encoded.slot],
+        "tail": encoded.blob[encoded.slot + 8 :],
+        "priority": encoded.priority,
+    }

@@ -1,8 +1,13 @@
-"""Queues, exchanges and bindings in the database: what routes messages to queues, for all processes."""
+"""Queues, exchanges and bindings in the database: what routes messages to queues, for all processes.
+
+Each change is counted, in its own transaction. So a process keeps in memory what it has found, and the
+statement that adds a message checks that there was no change since.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from jdbcstore.database.adapters.base import Failure
@@ -11,9 +16,12 @@ from jdbcstore.database.connection import Connection
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
 from jdbcstore.stores.claims.claims import Claims
+from jdbcstore.util.clock import Clock
 
-_MOST_USED = 1000
-"""Queues of which the last use is in memory: there may be a new one for each client that awaits answers."""
+_MOST_KNOWN = 1000
+"""Queues and exchanges in memory: there may be a new one for each client that awaits answers."""
+_TRUSTED = 0.25
+"""Seconds for which what is in memory is believed without a look, by declarations."""
 
 
 class DeclaredQueue(NamedTuple):
@@ -42,6 +50,54 @@ class Exchange(NamedTuple):
     bindings: list[Binding]
 
 
+Declaration = tuple[str, tuple[Any, ...]]
+"""Of an exchange, a queue or a binding: its kind, and what it is declared with."""
+
+
+class Known:
+    """What was found when there had been so many changes, or later. Thread-safe."""
+
+    def __init__(self, version: int, clock: Clock, at: float) -> None:
+        self.version = version
+        """The number of changes."""
+        self.checked_at = at
+        """When that was last the number, at least; by the monotonic clock, as all times here."""
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._found: dict[tuple[str, str], tuple[Any, float]] = {}
+        self._assumed: dict[Declaration, float] = {}
+
+    def get(self, kind: str, name: str) -> tuple[bool, Any]:
+        """Whether a queue or exchange is in memory, and what it was; not after one of its queues expires."""
+        with self._lock:
+            found, until = self._found.get((kind, name), (None, float("-inf")))
+        return self._clock.monotonic() < until, found
+
+    def put(self, kind: str, name: str, found: Any, until: float) -> None:
+        """Keep it in memory until this time."""
+        with self._lock:
+            if len(self._found) >= _MOST_KNOWN:
+                self._found.clear()
+            self._found[kind, name] = found, until
+
+    def assume(self, declaration: Declaration) -> None:
+        """Note a declaration of what is in memory, which was not looked at."""
+        with self._lock:
+            self._assumed[declaration] = self._clock.monotonic()
+
+    def checked(self, at: float) -> None:
+        """Note that there was no change: what was assumed before is so."""
+        self.checked_at = at
+        with self._lock:
+            self._assumed = {one: since for one, since in self._assumed.items() if since >= at}
+
+    def take_assumed(self) -> list[Declaration]:
+        """The declarations that are to be looked at after all."""
+        with self._lock:
+            assumed, self._assumed = [*self._assumed], {}
+        return assumed
+
+
 class Routing:
     """The queues, exchanges and bindings of a database. Thread-safe.
 
@@ -52,31 +108,97 @@ class Routing:
 
     def __init__(self, claims: Claims, grace: float) -> None:
         self._claims = claims
+        self._clock = claims.clock
         self._grace_ms = round(grace * 1000)
         self._used: dict[str, float] = {}
         """When a use of queues that expire was last written down."""
+        self._known: Known | None = None
         claims.session.prepare_routing()
         self._sql = claims.session.routing_statements
 
     def _fetch(self, sql: Sql, **values: Any) -> list[Row]:
         return self._claims.run(lambda connection: connection.fetch(sql, **values))
 
-    def _change(self, sql: Sql, **values: Any) -> int:
-        return self._claims.run(lambda connection: connection.change(sql, **values))
+    def _change(self, *changes: tuple[Sql, dict[str, Any]]) -> None:
+        def change(connection: Connection) -> None:
+            with connection.transaction():
+                for sql, values in changes:
+                    connection.execute(sql, **values)
+                connection.execute(self._sql.count_change)
+
+        try:
+            self._claims.run(change)
+        finally:
+            self._known = None
 
     def _insert(self, sql: Sql, **values: Any) -> bool:
         """Whether there was no such row before."""
 
         def insert(connection: Connection) -> bool:
             try:
-                connection.execute(sql, **values)
+                with connection.transaction():
+                    connection.execute(sql, **values)
+                    connection.execute(self._sql.count_change)
             except self._claims.session.failures as error:
                 if self._claims.session.classify(error) is not Failure.DUPLICATE:
                     raise
                 return False
             return True
 
-        return self._claims.run(insert)
+        try:
+            return self._claims.run(insert)
+        finally:
+            self._known = None
+
+    # In memory
+
+    def _current(self) -> Known:
+        known = self._known
+        if known is None:
+            at = self._clock.monotonic()
+            [(version,)] = self._fetch(self._sql.find_version)
+            known = self._known = Known(version, self._clock, at)
+        return known
+
+    def _assumes(self, kind: str, name: str, is_so: Callable[[Any], bool], declaration: Declaration) -> bool:
+        """Whether a declaration changes nothing, by what is in memory and was checked a moment ago."""
+        known = self._known
+        if known is None or self._clock.monotonic() - known.checked_at > _TRUSTED:
+            return False
+        there, found = known.get(kind, name)
+        if not there or found is None or not is_so(found):
+            return False
+        known.assume(declaration)
+        return True
+
+    def _declare_assumed(self, known: Known | None) -> bool:
+        """Declare what was assumed to exist; whether there was anything."""
+        self._known = None
+        assumed = [] if known is None else known.take_assumed()
+        declare: dict[str, Callable[..., Any]] = {
+            "exchange": self.declare_exchange,
+            "queue": self.declare_queue,
+            "binding": self.bind,
+        }
+        for kind, again in declare.items():  # bindings last: they need the others
+            for declaration in (given for of_kind, given in assumed if of_kind == kind):
+                again(*declaration)
+        return bool(assumed)
+
+    def known_queue(self, name: str) -> DeclaredQueue | None:
+        """A queue as in memory; for :meth:`send`, which checks it."""
+        there, found = self._current().get("queue", name)
+        return found if there else self._load_queue(name)
+
+    def known_exchange(self, name: str) -> Exchange | None:
+        """An exchange as in memory; for :meth:`send`, which checks it."""
+        there, found = self._current().get("exchange", name)
+        return found if there else self._load_exchange(name)
+
+    def _until(self, left_ms: int | None) -> float:
+        return float("inf") if left_ms is None else self._clock.monotonic() + left_ms / 1000
+
+    # Queues
 
     def declare_queue(self, name: str, message_ttl_ms: int | None, expires_ms: int | None) -> None:
         """Create a queue, or change the properties of the one there is; either counts as a use."""
@@ -86,19 +208,24 @@ class Routing:
             "expires_ms": expires_ms,
             "unused_ms": self._unused_ms(expires_ms),
         }
-        now = self._claims.clock.monotonic()
-        found = self.find_queue(name)
-        if found == (message_ttl_ms, expires_ms):
-            # Celery declares some queues at each message: a use is written down once in a while.
-            recent = now - self._used.get(name, float("-inf")) < self._grace_ms / 4000
-            if expires_ms is None or recent:
+        wanted = DeclaredQueue(message_ttl_ms, expires_ms)
+        now = self._clock.monotonic()
+        # Celery declares some queues at each message: a use is written down once in a while.
+        recent = expires_ms is None or now - self._used.get(name, float("-inf")) < self._grace_ms / 4000
+        if recent and self._assumes("queue", name, wanted.__eq__, ("queue", (name, *wanted))):
+            return
+        found = self._load_queue(name)
+        if found == wanted:
+            if recent:
                 return
-        if found is None:
-            self._remove_unused(name)
-        if found is not None or not self._insert(self._sql.add_queue, **values):
-            self._change(self._sql.change_queue, **values)
+            self._claims.run(lambda connection: connection.execute(self._sql.change_queue, **values))
+        else:
+            if found is None:
+                self._remove_unused(name)
+            if found is not None or not self._insert(self._sql.add_queue, **values):
+                self._change((self._sql.change_queue, values))
         if expires_ms is not None:
-            if len(self._used) >= _MOST_USED:
+            if len(self._used) >= _MOST_KNOWN:
                 self._used.clear()  # each costs a statement more
             self._used[name] = now
 
@@ -108,24 +235,29 @@ class Routing:
 
     def find_queue(self, name: str) -> DeclaredQueue | None:
         """A queue; None if there is none of this name."""
-        found = self._fetch(self._sql.find_queue, name_=name)
-        return DeclaredQueue(*found[0]) if found else None
+        found = self._load_queue(name)
+        if found is None and self._declare_assumed(self._known):
+            found = self._load_queue(name)
+        return found
+
+    def _load_queue(self, name: str) -> DeclaredQueue | None:
+        known, found, until = self._current(), None, float("inf")
+        for ttl_ms, expires_ms, left_ms in self._fetch(self._sql.find_queue, name_=name):
+            found, until = DeclaredQueue(ttl_ms, expires_ms), self._until(left_ms)
+        known.put("queue", name, found, until)
+        return found
 
     def use_queue(self, name: str, expires_ms: int) -> bool:
         """Keep a queue from expiring; whether it is there."""
         values = {"name_": name, "unused_ms": self._unused_ms(expires_ms)}
         # Some drivers count only rows that have changed.
-        return bool(self._change(self._sql.use_queue, **values)) or self.find_queue(name) is not None
+        used = self._claims.run(lambda connection: connection.change(self._sql.use_queue, **values))
+        return bool(used) or self._load_queue(name) is not None
 
     def remove_queue(self, name: str) -> int:
         """Delete a queue, with its bindings and the messages that nobody has claimed; their number."""
-
-        def remove(connection: Connection) -> None:
-            with connection.transaction():
-                connection.execute(self._sql.remove_queue, name_=name)
-                connection.execute(self._sql.remove_bindings_of_queue, name_=name)
-
-        self._claims.run(remove)
+        named = {"name_": name}
+        self._change((self._sql.remove_queue, named), (self._sql.remove_bindings_of_queue, named))
         return self._claims.queue(Destination.queue(name)).purge()
 
     def remove_unused_queues(self) -> list[str]:
@@ -144,71 +276,108 @@ class Routing:
                     return False
                 connection.execute(self._sql.remove_queue, name_=name)
                 connection.execute(self._sql.remove_bindings_of_queue, name_=name)
+                connection.execute(self._sql.count_change)
                 return True
 
         if not self._claims.run(is_unused):
             return False
         self._claims.queue(Destination.queue(name)).purge()
-        return self._claims.run(remove)
+        try:
+            return self._claims.run(remove)
+        finally:
+            self._known = None
+
+    # Exchanges
 
     def find_exchange(self, name: str) -> Exchange | None:
         """An exchange with its bindings to queues that exist; None if there is none of this name."""
-        found = self._fetch(self._sql.find_exchange, name_=name)
-        if not found:
-            return None
-        bindings = [Binding(key, queue, ttl) for _, key, queue, ttl in found if queue is not None]
-        return Exchange(found[0][0], bindings)
+        found = self._load_exchange(name)
+        if found is None and self._declare_assumed(self._known):
+            found = self._load_exchange(name)
+        return found
+
+    def _load_exchange(self, name: str) -> Exchange | None:
+        known, rows = self._current(), self._fetch(self._sql.find_exchange, name_=name)
+        bound = [row for row in rows if row[2] is not None]
+        bindings = [Binding(key, queue, ttl_ms) for _, key, queue, ttl_ms, _ in bound]
+        found = Exchange(rows[0][0], bindings) if rows else None
+        known.put("exchange", name, found, min((self._until(row[4]) for row in bound), default=float("inf")))
+        return found
 
     def declare_exchange(self, name: str, kind: str) -> str:
         """Create an exchange, if there is none of this name; its kind."""
-        found = self.find_exchange(name)
+        declaration = "exchange", (name, kind)
+        if self._assumes("exchange", name, lambda found: found.kind == kind, declaration):
+            return kind
+        found = self._load_exchange(name)
         if found is None and self._insert(self._sql.add_exchange, name=name, kind=kind):
             return kind
-        found = found or self.find_exchange(name)
+        found = found or self._load_exchange(name)
         return found.kind if found else kind
 
     def remove_exchange(self, name: str) -> None:
         """Delete an exchange with its bindings."""
+        named = {"name_": name}
+        self._change((self._sql.remove_exchange, named), (self._sql.remove_bindings_of_exchange, named))
 
-        def remove(connection: Connection) -> None:
-            with connection.transaction():
-                connection.execute(self._sql.remove_exchange, name_=name)
-                connection.execute(self._sql.remove_bindings_of_exchange, name_=name)
+    def bind(self, exchange: str, queue: str, routing_key: str) -> bool:
+        """Have an exchange route messages to a queue; false if there is no exchange of this name."""
 
-        self._claims.run(remove)
+        def is_bound(found: Exchange) -> bool:
+            return any(one.queue == queue and one.routing_key == routing_key for one in found.bindings)
 
-    def bind(self, exchange: str, queue: str, routing_key: str) -> None:
-        """Have an exchange route messages to a queue."""
-        if not self._fetch(self._sql.find_binding, **_key(exchange, queue, routing_key)):
-            row = {"exchange": exchange, "queue": queue, "routing_key": routing_key}
-            self._insert(self._sql.add_binding, **row)
+        declaration = "binding", (exchange, queue, routing_key)
+        if self._assumes("exchange", exchange, is_bound, declaration):
+            return True
+        found = self.find_exchange(exchange)
+        if found is not None and not is_bound(found):
+            self._insert(self._sql.add_binding, exchange=exchange, queue=queue, routing_key=routing_key)
+        return found is not None
 
     def unbind(self, exchange: str, queue: str, routing_key: str) -> None:
         """Undo :meth:`bind`."""
-        self._change(self._sql.remove_binding, **_key(exchange, queue, routing_key))
+        key = {"exchange_": exchange, "queue_": queue, "routing_key_": routing_key}
+        self._change((self._sql.remove_binding, key))
 
     def bindings(self) -> list[tuple[str, str, str]]:
         """All bindings, each as queue, exchange and routing key."""
         return [(queue, exchange, key) for queue, exchange, key in self._fetch(self._sql.find_bindings)]
 
-    def send(self, messages: Mapping[str, Message]) -> None:
-        """Add a message to each of these queues, all or none."""
-        queues = {name: self._claims.queue(Destination.queue(name)) for name in messages}
-        if len(messages) == 1:
-            [(name, message)] = messages.items()
-            queues[name].add(message)
-            return
-        rows = [self._claims.checked(queues[name].destination, one) for name, one in messages.items()]
+    # Messages
 
-        def add(connection: Connection) -> None:
-            with connection.transaction():
-                self._claims.add_rows(connection, rows)
+    def send(self, route: Callable[[], Mapping[str, Message]]) -> None:
+        """Add messages, one to each of these queues, all or none.
 
-        if rows:
-            self._claims.run(add)
-        for queue in queues.values():
-            queue.wake()
+        ``route`` is called with nothing, and again if what it has read of :meth:`known_queue` and
+        :meth:`known_exchange` has changed meanwhile.
+        """
+        while True:
+            known, begun = self._current(), self._clock.monotonic()
+            if self._send(route(), known.version):
+                known.checked(begun)
+                return
+            self._declare_assumed(known)
 
+    def _send(self, messages: Mapping[str, Message], version: int) -> bool:
+        queues = [self._claims.queue(Destination.queue(name)) for name in messages]
+        rows = [
+            self._claims.checked(queue.destination, one)
+            for queue, one in zip(queues, messages.values(), strict=True)
+        ]
 
-def _key(exchange: str, queue: str, routing_key: str) -> dict[str, str]:
-    return {"exchange_": exchange, "queue_": queue, "routing_key_": routing_key}
+        def add(connection: Connection) -> bool:
+            if len(rows) == 1 and self._claims.session.adapter.chains_writes:
+                return self._claims.add_if(connection, rows[0], version)
+            [(found,)] = connection.fetch(self._sql.find_version)
+            if found != version:
+                return False
+            if rows:
+                with connection.transaction():
+                    self._claims.add_rows(connection, rows)
+            return True
+
+        added = self._claims.run(add)
+        if added:
+            for queue in queues:
+                queue.wake()
+        return added
