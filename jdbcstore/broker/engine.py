@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from jdbcstore.abc import Store, XATransaction
 from jdbcstore.broker.api import (
@@ -56,6 +56,9 @@ from jdbcstore.message.ids import ProducerId, XATransactionId
 from jdbcstore.message.message import Message
 from jdbcstore.message.patterns import DestinationMap, DestinationPattern, is_wildcard
 from jdbcstore.util.clock import Clock, SystemClock
+
+if TYPE_CHECKING:
+    from jdbcstore.broker.tracing import Tracing
 
 log = logging.getLogger(__name__)
 
@@ -120,6 +123,7 @@ class Engine:
     :param on_defect: called on the loop with an unexpected error, after which the engine has to be replaced:
         some callers may never be answered, and some stored messages are delivered by the next engine only
     :param paused: the queues whose dispatch is paused, which the engine changes
+    :param tracing: makes spans of sends, deliveries and acknowledgements
     """
 
     def __init__(
@@ -131,6 +135,7 @@ class Engine:
         clock: Clock | None = None,
         on_defect: Callable[[Exception], None] | None = None,
         paused: set[Destination] | None = None,
+        tracing: Tracing | None = None,
     ) -> None:
         self.policies = policies or Policies()
         self._defect_handler = on_defect
@@ -146,6 +151,7 @@ class Engine:
             memory=MemoryUsage(options.memory_limit),
             files=MemoryUsage(options.temp_limit, high_water_mark=100, name="temp_limit"),
             folder=options.folder,
+            tracing=tracing,
         )
         line = StoreLine(loop, options.max_pending_count, options.max_pending_bytes)
         self._outbox = outbox = Outbox(loop, store, line)
@@ -174,6 +180,7 @@ class Engine:
         """The queues of virtual topics that the store has recorded, or is about to."""
         self._prepared = PreparedTransactions(loop, store, self._target_of_prepared)
         self._idle_timer: asyncio.TimerHandle | None = None
+        self._tracing = tracing
 
     async def start(self) -> None:
         """Create the destinations and durable subscriptions that the store has.
@@ -405,6 +412,11 @@ class Engine:
     # Sending
 
     def send(self, message: Message, connection_id: str) -> Future[None]:
+        if self._tracing is not None:
+            return self._tracing.send(message, connection_id, lambda each: self._gated(each, connection_id))
+        return self._gated(message, connection_id)
+
+    def _gated(self, message: Message, connection_id: str) -> Future[None]:
         if connection_id in self._gates.closed:
             return self._gates.send(connection_id, partial(self._send, message, connection_id))
         return self._send(message, connection_id)
@@ -438,9 +450,13 @@ class Engine:
 
     def begin(self, connection_id: str, xid: XATransactionId | None = None) -> BrokerTransaction:
         route = partial(self._route, connection_id=connection_id)
+        transaction: EngineTransaction
         if xid is None:
-            return EngineTransaction(self._transactions, route, connection_id)
-        return _Branch(self._transactions, route, connection_id, self.store.xa.start(xid), self._prepared)
+            transaction = EngineTransaction(self._transactions, route, connection_id)
+        else:
+            branch = self.store.xa.start(xid)
+            transaction = _Branch(self._transactions, route, connection_id, branch, self._prepared)
+        return transaction if self._tracing is None else self._tracing.transaction(transaction, connection_id)
 
     def prepared(self) -> Future[list[XATransactionId]]:
         return self._loop.create_task(self._prepared.ids())

@@ -12,7 +12,7 @@ from functools import partial
 from heapq import merge
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from jdbcstore.abc import MessageReference, Transaction
 from jdbcstore.broker.api import Promise
@@ -24,6 +24,9 @@ from jdbcstore.errors import DestinationFull
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
 from jdbcstore.util.futures import StoreFuture
+
+if TYPE_CHECKING:
+    from jdbcstore.broker.tracing import Tracing
 
 log = logging.getLogger(__name__)
 
@@ -129,6 +132,8 @@ class Resources:
     notices: Notices = field(default_factory=Notices)
     flows: dict[str, dict[FlowControl, None]] = field(default_factory=dict)
     """By connection: the flow controls that have blocked a send of it."""
+    tracing: Tracing | None = None
+    """Makes spans, if that is configured."""
 
     def memory_of(self, policy: PolicyEntry) -> MemoryUsage:
         """The memory of a new destination, as part of the broker's."""

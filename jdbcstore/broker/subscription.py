@@ -109,6 +109,9 @@ class BaseSubscription:
             counters.waited_ms += max(self._loop.clock.now_ms() - sent_ms, 0)
         if self._pulled:
             self._pulled -= 1
+        tracing = self._resources.tracing
+        if tracing is not None:
+            tracing.delivered(entry, self.request)
         try:
             self.consumer.deliver(entry)
         except Exception as error:
@@ -119,10 +122,14 @@ class BaseSubscription:
             entry.source.delivered(entry)
 
     def acknowledge(self, deliveries: Sequence[Delivery]) -> Future[None]:
-        return self._settle(deliveries, lambda source, entries: source.acknowledge(entries))
+        done = self._settle(deliveries, lambda source, entries: source.acknowledge(entries))
+        tracing = self._resources.tracing
+        return done if tracing is None else tracing.settled("acknowledge", deliveries, self.request, done)
 
     def reject(self, deliveries: Sequence[Delivery], cause: str | None = None) -> Future[None]:
-        return self._settle(deliveries, lambda source, entries: source.reject(entries, cause))
+        done = self._settle(deliveries, lambda source, entries: source.reject(entries, cause))
+        tracing = self._resources.tracing
+        return done if tracing is None else tracing.settled("reject", deliveries, self.request, done)
 
     def expire(self, deliveries: Sequence[Delivery]) -> Future[None]:
         return self._settle(deliveries, lambda source, entries: source.expire(entries))

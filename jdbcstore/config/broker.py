@@ -161,6 +161,8 @@ class BrokerConfig(Options):
     """HOST:PORT of liveness, readiness and management over HTTP; None serves none. Not in ActiveMQ."""
     metrics_destinations: int = option(500, at_least=0)
     """Destinations that have labels of their own in the metrics; the others are one. Not in ActiveMQ."""
+    tracing: bool = False
+    """Whether it makes spans of OpenTelemetry. Not in ActiveMQ."""
     memory_limit: int = option(64 * 1024 * 1024, at_least=1024 * 1024, size=True)
     """Bytes of messages in memory, of all destinations; ActiveMQ's ``memoryUsage``."""
     temp_limit: int = option(10 * 1024 * 1024 * 1024, at_least=1024 * 1024, size=True)

@@ -8,7 +8,7 @@ from asyncio import AbstractEventLoop, Future
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from jdbcstore.abc import Store
 from jdbcstore.broker.engine import Engine, EngineOptions, Policies
@@ -18,10 +18,13 @@ from jdbcstore.broker.transport.connector import Connector
 from jdbcstore.broker.transport.service import Service
 from jdbcstore.config import Configuration
 from jdbcstore.config.broker import Address
-from jdbcstore.errors import StoreError, StoreUnavailable
+from jdbcstore.errors import ConfigurationError, StoreError, StoreUnavailable
 from jdbcstore.lockers.io_exceptions import GuardedStore, IOExceptionHandler
 from jdbcstore.message.destination import Destination
 from jdbcstore.util.clock import Clock
+
+if TYPE_CHECKING:
+    from jdbcstore.broker.tracing import Tracing
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +61,7 @@ class MasterBroker:
         self.exits_process = False
         """Whether the I/O exception handler is configured to end the process."""
         self._handler: IOExceptionHandler | None = None
+        self._tracing = _tracing() if self._configuration.broker.tracing else None
         if isinstance(self._store, GuardedStore):
             host = _FromThreads(self, self._loop)
             self._handler = IOExceptionHandler(host, self._store, self._configuration.io_exception_handler)
@@ -159,7 +163,13 @@ class MasterBroker:
         policies = Policies(self._configuration.policies)
         # After an unexpected error the next master, or the next start, finds everything in the store.
         engine = Engine(
-            self._store, policies, options=options, clock=self._clock, on_defect=self.end, paused=self.paused
+            self._store,
+            policies,
+            options=options,
+            clock=self._clock,
+            on_defect=self.end,
+            paused=self.paused,
+            tracing=self._tracing,
         )
         self._engine = engine
         self._connect(engine)
@@ -206,6 +216,16 @@ class MasterBroker:
         if self._handler is None:
             raise error
         self._handler.handle(error)
+
+
+def _tracing() -> Tracing:
+    try:
+        from jdbcstore.broker.tracing import Tracing
+    except ImportError as error:
+        raise ConfigurationError(
+            "traces need opentelemetry-api; run: pip install 'jdbcstore[opentelemetry]'", option="tracing"
+        ) from error
+    return Tracing()
 
 
 @dataclass(frozen=True)
