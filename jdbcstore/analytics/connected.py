@@ -40,9 +40,10 @@ class Analytics(contextlib.AbstractContextManager["Analytics"], ABC):
 
     @abstractmethod
     def include(self, archived: DataFrame) -> None:
-        """Add archived messages to the view ``history``, those that the store and its records do not have.
+        """Add messages to the view ``history``, those that the store and its records do not have.
 
-        :param archived: as :func:`jdbcstore.tools.archive.read` returns it
+        :param archived: as :func:`jdbcstore.tools.archive.read` returns those of an archive, and
+            :func:`jdbcstore.tools.journal_views.read` those of a journal's files
         :raises ConfigurationError: this is a session of Spark Connect
         """
 

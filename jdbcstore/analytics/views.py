@@ -173,15 +173,16 @@ _TOTALS = (
 def define(reading: Reading, bounds: list[int], archived: Sequence[DataFrame] = ()) -> dict[str, DataFrame]:
     """The DataFrame of each view; ``bounds`` are IDs that divide messages into partitions.
 
-    ``archived``: what ``history`` has besides, as :func:`jdbcstore.tools.archive.read` returns it.
+    ``archived``: what ``history`` has besides, as ``read`` of :mod:`jdbcstore.tools.archive` or of
+    :mod:`jdbcstore.tools.journal_views` returns it.
     """
     session = reading.session
     tables, adapter = session.tables, session.adapter
     lock, messages = reading.table(tables.lock), reading.table(tables.messages)
     # Without bounds: the catalog's table, which pushes limits down; of a million rows ten are decoded.
-    stored = _decoded(reading.slices(tables.messages, bounds) if bounds else messages)
+    stored = decoded_messages(reading.slices(tables.messages, bounds) if bounds else messages)
     # Spark takes longest to make the columns of decoded messages.
-    unsliced = _decoded(messages) if bounds else stored
+    unsliced = decoded_messages(messages) if bounds else stored
     return {
         "messages": messages.select(*_columns(messages)),
         "messages_decoded": stored,
@@ -217,7 +218,8 @@ def _destination_type(container: Column) -> Column:
     return column
 
 
-def _decoded(table: DataFrame) -> DataFrame:
+def decoded_messages(table: DataFrame) -> DataFrame:
+    """The columns of ``messages_decoded``, from rows with the columns of ACTIVEMQ_MSGS."""
     size = F.octet_length(table["msg"]).cast("bigint").alias("message_size")
     return table.select(*_columns(table), size, *decoded_columns(table["msg"]))
 
@@ -246,7 +248,7 @@ def _destinations(totals: DataFrame) -> DataFrame:
 def _history(
     stored: DataFrame, messages: DataFrame, records: DataFrame | None, archives: Sequence[DataFrame]
 ) -> DataFrame:
-    """What is stored, the records of what was removed, and what is in archives only; each message once."""
+    """What is stored, records of what was removed, and what only archives and journals have; each once."""
     rows = waiting(stored)
     known = messages.select(*_NAME)
     if records is not None:
@@ -255,7 +257,8 @@ def _history(
     for archive in archives:
         same = [archive[name].eqNullSafe(known[name]) for name in _NAME[1:]]
         gone = archive.join(known, [archive["id"] == known["id"], *same], "left_anti")
-        rows = rows.union(_lives(gone, "archived", F.lit(None).cast("double")))
+        state = F.col("state") if "state" in gone.columns else F.lit("archived")
+        rows = rows.union(_lives(gone, state, F.lit(None).cast("double")))
         known = known.union(archive.select(*_NAME))
     return rows
 
@@ -266,14 +269,15 @@ _NAME = ("id", "container", "msgid_prod", "msgid_seq")
 
 def waiting(stored: DataFrame) -> DataFrame:
     """The messages that are stored, as rows of ``history``."""
-    return _lives(stored.where("xid IS NULL"), "waiting", _seconds("timestamp", F.current_timestamp()))
+    dwell = _seconds("timestamp", F.current_timestamp())
+    return _lives(stored.where("xid IS NULL"), F.lit("waiting"), dwell)
 
 
-def _lives(decoded: DataFrame, state: str, dwell: Column) -> DataFrame:
+def _lives(decoded: DataFrame, state: Column, dwell: Column) -> DataFrame:
     """Decoded messages, as rows of ``history``."""
     return decoded.select(
         *("id", "destination", "destination_type", "msgid_prod", "msgid_seq"),
-        F.lit(state).alias("state"),
+        state.alias("state"),
         F.col("timestamp").alias("produced"),
         F.lit(None).cast("timestamp").alias("removed"),
         dwell.alias("dwell"),

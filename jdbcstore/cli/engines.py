@@ -181,12 +181,24 @@ def spark_views(
         raise click.UsageError("archives need Java here; omit --remote")
     with analytics.connect(spark_session(options), where) as views:
         for each in archives:
-            from jdbcstore.tools import archive
-
-            views.include(archive.read(views.spark, each))
+            views.include(_kept_messages(views.spark, each))
         if views.has_journal:
             note(IN_JOURNAL)
         yield views
+
+
+def _kept_messages(spark: SparkSession, folder: str) -> DataFrame:
+    """The messages of an archive, or of the files of a journal."""
+    from jdbcstore.journal import inspection
+    from jdbcstore.tools import archive, journal_views
+
+    if (
+        Path(folder).is_dir()
+        and not archive.Archive.is_one(Path(folder))
+        and inspection.segments(Path(folder))
+    ):
+        return journal_views.read(spark, folder)
+    return archive.read(spark, folder)
 
 
 @contextmanager

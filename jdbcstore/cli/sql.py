@@ -28,7 +28,7 @@ _HELP = """A query ends with a semicolon at the end of a line; a named query is 
 \\q        quit; also: quit, exit, .quit and Ctrl-D. Ctrl-C discards the input, or stops the query"""
 _archives = click.option(
     "--archive", "archives", metavar="FOLDER", multiple=True,
-    help="An archive whose messages the view history has too. Repeatable.",
+    help="An archive, or the folder of a journal, whose messages the view history has too. Repeatable.",
 )  # fmt: skip
 _SYNONYMS = {"help": ".help", "?": ".help", "quit": "\\q", "exit": "\\q", ".quit": "\\q", ".exit": "\\q"}
 """Other names of commands, valid where no query has begun."""

@@ -15,7 +15,7 @@ from jdbcstore.journal.directory import kept_segments, live_segments
 from jdbcstore.journal.layout import Record
 from jdbcstore.journal.recovery import SegmentReader
 from jdbcstore.message.message import Message
-from jdbcstore.stores.journaled.records import COMMIT, WRITE, decode_record
+from jdbcstore.stores.journaled.records import COMMIT, WRITE, Writes, decode_record
 from jdbcstore.tools.replay import EVERYTHING, MARKS, Historic, Selection
 
 
@@ -83,6 +83,21 @@ class JournalHistory:
         :raises StoresDiffer: files that had not been read were removed in the meantime
         """
         start = _Place(*json.loads(after)) if after else None
+        for segment, record, end in self._records_after(start):
+            yield from self._of_record(record, start, end, segment.created)
+
+    def writes(self) -> Iterator[tuple[int, Writes]]:
+        """What each record made durable, whatever the selection, and the sequence of its first message.
+
+        :raises CorruptJournal: a file is damaged or missing, and there is no ``on_damage``
+        :raises StoresDiffer: files that had not been read were removed in the meantime
+        """
+        for _, record, _ in self._records_after(None):
+            if record.kind in (WRITE, COMMIT):
+                yield record.sequence, decode_record(record)[1]
+
+    def _records_after(self, start: _Place | None) -> Iterator[tuple[_Segment, Record, _Place]]:
+        """The records whose messages may be after a position, each with its file and its end."""
         segments = self._segments()
         if start is not None:
             last = (start.last_journal, start.last_record)
@@ -94,7 +109,7 @@ class JournalHistory:
             for record in self._records(segment, following, last):
                 end = _Place(*last, segment.journal, record.number, sys.maxsize)
                 if end.is_after(start):
-                    yield from self._of_record(record, start, end, segment.created)
+                    yield segment, record, end
             if segment.journal == last[0] and (
                 following is None or following.journal != segment.journal or following.first_record > last[1]
             ):
