@@ -85,7 +85,7 @@ def _broker(server: PostgresqlServer, tree: str) -> Iterator[Broker]:
         stderr=subprocess.DEVNULL,
         text=True,
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": folder},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([folder, os.environ.get("PYTHONPATH", "")])},
     )
     try:
         assert process.stdout is not None

@@ -274,6 +274,27 @@ def test_a_compiled_core_of_another_version_is_not_used(tmp_path: Path) -> None:
     assert "build it again" in done.stderr
 
 
+@pytest.mark.slow
+def test_messages_and_journals_pass_as_python_too() -> None:
+    if chosen.BUILD != "compiled":
+        pytest.skip("the core was not compiled, so all tests run as Python")
+    folders = ("message/openwire", "message/test_message.py", "journal")
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist"),
+            *(str(ROOT / "tests" / "unit" / folder) for folder in folders),
+        ],
+        cwd=ROOT,
+        env={**os.environ, "JDBCSTORE_PURE": "1", "PYTEST_ADDOPTS": ""},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+    assert done.returncode == 0, done.stdout[-5000:]
+    assert " passed" in done.stdout
+
+
 def test_what_cannot_be_built_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", "")
 
