@@ -278,11 +278,13 @@ def test_a_compiled_core_of_another_version_is_not_used(tmp_path: Path) -> None:
 def test_messages_and_journals_pass_as_python_too() -> None:
     if chosen.BUILD != "compiled":
         pytest.skip("the core was not compiled, so all tests run as Python")
-    folders = ("message/openwire", "message/test_message.py", "journal")
+    of_units = ("message/openwire", "message/test_message.py", "journal")
+    tested = [*(f"unit/{name}" for name in of_units), "stores/journaled/test_state_machine.py"]
     done = subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist"),
-            *(str(ROOT / "tests" / "unit" / folder) for folder in folders),
+            *("--backends", "memory,sqlite"),
+            *(str(ROOT / "tests" / name) for name in tested),
         ],
         cwd=ROOT,
         env={**os.environ, "JDBCSTORE_PURE": "1", "PYTEST_ADDOPTS": ""},
