@@ -2,41 +2,16 @@
 
 from __future__ import annotations
 
-import signal
 import sqlite3
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import jdbcstore
 from jdbcstore import Configuration, Destination, Message
 from jdbcstore.config import DataSourceConfig
-from jdbcstore.config.broker import Address
 from jdbcstore.config.locker import SharedFileLockerConfig
 from jdbcstore.message.ids import XATransactionId
-from tests.support.broker.console import ConsoleClient
 from tests.support.cli.command_line import CommandLine
-
-PAGES = (
-    "", "/queues", "/topics", "/subscribers", "/connections", "/dead-letters", "/transactions", "/broker"
-)  # fmt: skip
-
-
-@contextmanager
-def console_on(folder: Path, url: str) -> Iterator[ConsoleClient]:
-    process = CommandLine(folder, url).start("console", "--listen", "127.0.0.1:0", stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    with process:
-        try:
-            line = process.stdout.readline().decode()
-            assert line.startswith("ready console=http://127.0.0.1:")
-            port = int(line.rpartition("/console")[0].rpartition(":")[2])
-            yield ConsoleClient(Address("127.0.0.1", port))
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(60.0) == 0
-        finally:
-            process.kill()
+from tests.support.cli.console import PAGES, console_on
 
 
 def test_a_database_that_is_served_is_looked_at_and_not_changed(tmp_path: Path) -> None:
