@@ -58,7 +58,9 @@ def test_the_examples(
     for example in page.examples("py"):
         # Spark looks for files from where it was started.
         code = re.sub(
-            r"([\"'])(sqlite:///)?(mq\.db|archive|checkpoint|journal)\1", rf"\1\2{tmp_path}/\3\1", example.code
+            r"([\"'])(sqlite:///)?(mq\.db|archive|checkpoint|journal)\1",
+            rf"\1\2{tmp_path}/\3\1",
+            example.code,
         )
         code = code.replace('"10000"', '"0"')  # any port that is free
         exec(compile(code, page.name, "exec"), namespace)  # noqa: S102

@@ -6,7 +6,16 @@ import gc
 
 import pytest
 
-from jdbcstore import Destination, DestinationKind, MemoryStore, Message, MessageId, ProducerId, Store
+from jdbcstore import (
+    Destination,
+    DestinationKind,
+    JdbcStore,
+    MemoryStore,
+    Message,
+    MessageId,
+    ProducerId,
+    Store,
+)
 from jdbcstore.errors import InvalidDestination, SchemaError, SubscriptionNotFound
 from jdbcstore.stores.jdbc.acknowledgements import AcknowledgementTracker
 from jdbcstore.stores.jdbc.queue import JdbcMessageStore
@@ -236,6 +245,22 @@ def test_what_is_deleted_takes_no_memory(store: Store) -> None:
     assert store.delete_destination(kept.destination) == 1
     # Whoever still has it uses the same one as all others.
     assert store.queue("KEPT") is kept
+
+
+@pytest.mark.backends("sqlite")
+@pytest.mark.variants("sqlite-renamed")
+def test_queues_of_long_ago_take_no_memory(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(JdbcStore, "_most_queues", 20)
+    kept, before = store.queue("KEPT"), alive(JdbcMessageStore)
+    by_priority = [store.queue(f"P{number}", prioritized=True).destination for number in range(3)]
+    store.topic("T").subscribe("client", "reader")
+    for number in range(100):
+        store.add_each_async([Message("a", destination=Destination.queue(f"Q{number}"))]).result()
+    assert alive(JdbcMessageStore) - before <= 20
+    assert store.queue("KEPT") is kept
+    assert [store.queue(name).prioritized for name in by_priority] == [True] * 3
+    assert [store.queue(f"Q{number}").message_count() for number in range(100)] == [1] * 100
+    assert alive(JdbcMessageStore) - before <= 20
 
 
 def test_what_is_deleted_in_memory_takes_none() -> None:

@@ -86,6 +86,8 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
     :raises StoreClosed: the wait for the lock was cancelled
     """
 
+    _most_queues = 10_000
+
     def __init__(
         self,
         url: str,

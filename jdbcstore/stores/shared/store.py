@@ -31,6 +31,8 @@ class DestinationsStore(ABC, Generic[Q, T]):
     """
 
     commits_in_order = True
+    _most_queues: int | None = None
+    """Beyond so many destinations, a queue that no caller keeps is opened again; None keeps all."""
 
     def __init__(self, lengths: NameLengths) -> None:
         self._lengths = lengths
@@ -38,6 +40,7 @@ class DestinationsStore(ABC, Generic[Q, T]):
         """Protects the two maps; never held while a destination is opened."""
         self._places: dict[Destination, Q | T] = {}
         self._deleted: WeakValueDictionary[Destination, Q | T] = WeakValueDictionary()
+        """Those that were deleted, or were opened long ago."""
 
     def use_loop(self, loop: AbstractEventLoop | None) -> None:
         """Nothing, where a store can only write on threads."""
@@ -66,11 +69,22 @@ class DestinationsStore(ABC, Generic[Q, T]):
             found = self._places.get(destination)
             if found is None and (found := self._deleted.pop(destination, None)) is not None:
                 self._places[destination] = found
+                self._set_aside()
         if found is None:
             made = self._new_place(destination, prioritized)
             with self._lock:
                 found = self._places.setdefault(destination, made)
+                self._set_aside()
         return found
+
+    def _set_aside(self) -> None:
+        """Leave queues of long ago to their callers, if there are too many; the lock is held."""
+        for _ in range(2):  # some stay: topics have state, and priorities may have been asked for
+            if self._most_queues is not None and len(self._places) > self._most_queues:
+                oldest = next(iter(self._places))
+                place = self._places.pop(oldest)
+                stays = oldest.is_topic or place.prioritized
+                (self._places if stays else self._deleted)[oldest] = place
 
     def delete_destination(self, destination: Destination, progress: Progress | None = None) -> int:
         place = self._place(destination)
