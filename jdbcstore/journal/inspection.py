@@ -222,7 +222,7 @@ class _Walk:
             number, offset = reader.number, reader.offset
             if self._up_to is not None and number > self._up_to:
                 following, first = self._following, self._up_to + 1
-                if following and next(reader.records(number, bodies=False), None) is not None:
+                if following and next(reader.records(number), None) is not None:
                     reason = f"it begins with record {first}, which the file before also has"
                     reason += ": one is an older copy"
                     yield Damage(following.path, following.number, 0, None, first, None, reason)

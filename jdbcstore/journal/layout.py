@@ -175,7 +175,7 @@ class Head(NamedTuple):
         return self.marker == stamp.marker and bool(self.kind) and not self.flags and not self.spare
 
 
-HEAD = struct.Struct("<I" + _FIELDS.format[1:])
+HEAD = core.RECORD_HEAD
 
 
 def space(length: int) -> int:

@@ -30,8 +30,11 @@ from jdbcstore.journal.layout import (
     SegmentHeader,
     Stamp,
 )
+from jdbcstore.util.core import core
 
 _WINDOW = 1 << 20
+_LAST = (1 << 64) - 1
+"""The highest number of a record."""
 
 
 class SegmentReader:
@@ -67,44 +70,44 @@ class SegmentReader:
     def __exit__(self, *_: object) -> None:
         os.close(self._file)
 
-    def records(self, up_to: int | None = None, *, bodies: bool = True) -> Iterator[Record]:
-        """The records up to a number, or to the first invalid one. Without ``bodies`` they are verified all
-        the same, and returned empty."""
-        while up_to is None or self.number <= up_to:
-            number = self.number
-            yield from self._in_window(up_to, bodies)
-            if self.number == number:
-                record = self._alone(bodies)
-                if record is None:
-                    return
-                yield record
-
-    def _in_window(self, up_to: int | None, bodies: bool) -> Iterator[Record]:
-        """The records that are complete within one read."""
-        start = self.offset
-        window = memoryview(self._read(start))
-        size, at = len(window), 0
-        seed, marker, segment = self.stamp.seed, self.stamp.marker, self.header.number
-        while at + RECORD <= size and (up_to is None or self.number <= up_to):
-            head = HEAD.unpack_from(window, at)
-            crc, length, found, _, sequences, kind, flags, spare, number, sequence = head
-            end = at + RECORD + length
-            if found != marker or number != self.number or not kind or flags or spare or end > size:
-                return  # invalid, or larger than the window: see _alone
-            if crc32c(window[at + 4 : end], seed) != crc:
+    def records(self, up_to: int | None = None) -> Iterator[Record]:
+        """The records up to a number, or to the first invalid one."""
+        last = _LAST if up_to is None else up_to
+        while self.number <= last:
+            found = self._in_window(Record, last)
+            if found:
+                yield from found
+                continue
+            record = self._alone()
+            if record is None:
                 return
-            body = bytes(window[at + RECORD : end]) if bodies else b""
-            record = Record(number, kind, sequence, body, segment, start + at)
-            at = end + (-length & 7)
-            self._advance(start + at, number, kind, sequence + sequences)
             yield record
 
-    def _alone(self, bodies: bool) -> Record | None:
+    def verify(self) -> None:
+        """Go to the first invalid record."""
+        number = 0
+        while number != self.number:
+            number = self.number
+            self._in_window(None, _LAST)
+            if number == self.number:
+                self._alone()
+
+    def _in_window(self, record_class: type[Record] | None, last: int) -> list[Record]:
+        """Go past the records that are complete within one read, and return them if there is a class."""
+        place, stamp = (self.header.number, self.offset), (self.stamp.seed, self.stamp.marker)
+        found, size, number, kind, sequence = core.records(
+            record_class, crc32c, self._read(self.offset), stamp, self.number, last, place
+        )
+        if size:
+            self._advance(self.offset + size, number - 1, kind, sequence)
+        return found
+
+    def _alone(self) -> Record | None:
         """A record that may be larger than one read."""
         head, offset = self._head(self.offset), self.offset
         if head is None or not self._is_next(head) or not self._is_whole(offset, head):
             return None
-        body = os.pread(self._file, head.length, offset + RECORD) if bodies else b""
+        body = os.pread(self._file, head.length, offset + RECORD)
         self._advance(offset + head.space, head.number, head.kind, head.sequence + head.sequences)
         return Record(head.number, head.kind, head.sequence, body, self.header.number, offset)
 
@@ -292,8 +295,7 @@ def _check_header(found: Recovered, reader: SegmentReader, number: int, *, ignor
 
 
 def _read(found: Recovered, reader: SegmentReader, *, is_last: bool) -> None:
-    for _ in reader.records(bodies=False):
-        pass
+    reader.verify()
     number, offset = reader.number, reader.offset
     segment = Segment(reader.path, reader.header, reader.size, offset, number - 1)
     found.last_sequence = max(found.last_sequence, reader.sequence - 1)

@@ -154,8 +154,7 @@ class JournalHistory:
     @staticmethod
     def _last_record(segment: _Segment) -> int:
         with SegmentReader(segment.path) as reader:
-            for _ in reader.records(bodies=False):
-                pass
+            reader.verify()
             return reader.number - 1
 
     def _records(

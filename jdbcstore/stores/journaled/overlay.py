@@ -97,6 +97,9 @@ class Layer:
 
     def add_all(self, first: int, messages: Sequence[EncodedMessage]) -> None:
         """As :meth:`add` for each, with sequences from ``first`` on."""
+        if len(messages) == 1:
+            self.add(first, messages[0])
+            return
         container, priority = messages[0].container, messages[0].priority
         place = self.place(container)
         size = 0

@@ -15,9 +15,9 @@ from struct import error as StructError  # noqa: N812 - it is an exception class
 from jdbcstore.errors import CorruptJournal, StoreError
 from jdbcstore.journal.layout import Record
 from jdbcstore.message.destination import Destination, DestinationKind
-from jdbcstore.message.ids import MessageId, ProducerId, XATransactionId
+from jdbcstore.message.ids import ProducerId, XATransactionId
 from jdbcstore.stores.shared.checkpoint import SubscriptionKey
-from jdbcstore.stores.shared.encoding import EncodedMessage
+from jdbcstore.stores.shared.encoding import MESSAGE_ID_SHAPE, EncodedMessage
 from jdbcstore.util.core import core
 
 WRITE, PREPARE, COMMIT, ROLLBACK, FORGET = range(1, 6)
@@ -143,9 +143,9 @@ class _Reader:
         while self._at < len(body):
             operation = body[self._at]
             if operation == _ADD:
-                writes.adds.append(self._message())
+                writes.adds += self._messages(_ADD, len(body))
             elif operation == _UPDATE:
-                message = self._message()
+                [message] = self._messages(_UPDATE, 1)
                 writes.updates.append((self._unpack(_sequence)[0], message))
             elif operation == _REMOVE:
                 _, length, count = self._unpack(_remove)
@@ -160,22 +160,11 @@ class _Reader:
         format_id, of_global, of_branch = self._unpack(_xid)
         return XATransactionId(format_id, self._take(of_global), self._take(of_branch))
 
-    def _message(self) -> EncodedMessage:
-        # Most of a long journal: calls are avoided here.
-        body, start = self._body, self._at + _message.size
-        _, priority, of_container, of_producer, size, slot, number, expiration_ms = _message.unpack_from(
-            body, self._at
+    def _messages(self, operation: int, most: int) -> list[EncodedMessage]:
+        rows, self._at = core.read_rows(
+            EncodedMessage, MESSAGE_ID_SHAPE, _str, _producer_id, self._body, self._at, operation, most
         )
-        middle = start + of_container
-        head = middle + of_producer
-        self._at = end = head + size
-        if end > len(body) or slot + 8 > size:
-            raise ValueError(f"a message of {size} bytes has its sequence at {slot}, or ends too early")
-        container, producer = _str(body[start:middle]), _str(body[middle:head])
-        name = MessageId(_producer_id(producer), number)
-        return EncodedMessage(
-            name, producer, number, container, expiration_ms, priority, body[head:end], slot
-        )
+        return rows
 
     def _acknowledgement(self) -> tuple[SubscriptionKey, list[tuple[int, int]]]:
         _, of_topic, of_client, of_name, count = self._unpack(_acknowledge)

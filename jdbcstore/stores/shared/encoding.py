@@ -31,7 +31,7 @@ Result = Callable[[list[Any]], Any]
 """Makes what a write returns of the references of the messages that it added."""
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _USUAL = core.Usual(Message(b""), RARE)
-_MESSAGE_ID = core.Shape(MessageId, ("producer_id", "producer_sequence", "broker_sequence", "text_view"))
+MESSAGE_ID_SHAPE = core.Shape(MessageId, ("producer_id", "producer_sequence", "broker_sequence", "text_view"))
 _KINDS = {kind: number for kind, number in MESSAGE_TYPES.items() if kind is not BodyType.BLOB}
 _DESTINATIONS = 4096
 
@@ -129,7 +129,7 @@ class MessageEncoder:
             self._rows.clear()
         rows = self._rows[destination] = core.Rows(
             _USUAL,
-            _MESSAGE_ID,
+            MESSAGE_ID_SHAPE,
             EncodedMessage,
             destination=destination,
             openwire=encode_destination(destination),

@@ -376,6 +376,9 @@ RECORD = 4 + RECORD_FIELDS.size
 ADDED = Struct("<BbIIIIqq")
 """Operation, priority, lengths of container, producer and blob, slot, producer's sequence, expiration."""
 _fields, _added = RECORD_FIELDS.pack, ADDED.pack
+RECORD_HEAD = Struct("<I" + RECORD_FIELDS.format[1:])
+"""The checksum and the fields of a record's header."""
+_head, _add = RECORD_HEAD.unpack_from, ADDED.unpack_from
 _PADDING = [bytes(size) for size in range(8)]
 
 
@@ -441,3 +444,84 @@ def frame(
         number += 1
         sequence += count
     return parts, written, total
+
+
+def records(
+    record_class: type | None,
+    checksum: Callable[[Any, int], int],
+    window: bytes,
+    stamp: Any,
+    number: int,
+    last: int,
+    place: Any,
+) -> tuple[list[Any], int, int, int, int]:
+    """The complete records at the beginning of a window, from ``number`` to ``last``.
+
+    ``place`` is the window's segment, and its offset in that. Without a class they are only verified. Returns
+    them, the bytes of all, the next number, the kind of the last one, and the lowest sequence that the next
+    one can have; kind and sequence are 0 if there is none.
+    """
+    found: list[Any] = []
+    seed, marker = stamp
+    segment, start = place
+    view = memoryview(window)
+    size: cython.Py_ssize_t = len(window)
+    header: cython.Py_ssize_t = RECORD
+    at: cython.Py_ssize_t = 0
+    end: cython.Py_ssize_t
+    length: cython.Py_ssize_t
+    last_kind = lowest = 0
+    while at + header <= size and number <= last:
+        crc, length, its_marker, _, sequences, kind, flags, spare, its_number, sequence = _head(window, at)
+        end = at + header + length
+        if its_marker != marker or its_number != number or not kind or flags or spare or end > size:
+            break  # invalid, or larger than the window
+        if checksum(view[at + 4 : end], seed) != crc:
+            break
+        if record_class is not None:
+            body = window[at + header : end]
+            found.append(new_tuple(record_class, (number, kind, sequence, body, segment, start + at)))
+        at = end + (-length & 7)
+        number += 1
+        last_kind = kind
+        sequence += sequences
+        if sequence > lowest:
+            lowest = sequence
+    return found, at, number, last_kind, lowest
+
+
+def read_rows(
+    row_class: type,
+    message_id: Shape,
+    text: Callable[[bytes], str],
+    producer_id: Callable[[str], Any],
+    body: bytes,
+    start: int,
+    operation: int,
+    most: int,
+) -> tuple[list[Any], int]:
+    """The rows of this operation at an offset of a record's body, and where they end.
+
+    ``text`` decodes, and ``producer_id`` parses, what mostly comes again.
+
+    :raises ValueError: one of them ends too early
+    :raises struct.error: as well
+    """
+    rows: list[Any] = []
+    fixed: cython.Py_ssize_t = ADDED.size
+    size: cython.Py_ssize_t = len(body)
+    at: cython.Py_ssize_t = start
+    middle: cython.Py_ssize_t
+    head: cython.Py_ssize_t
+    while at < size and body[at] == operation and len(rows) < most:
+        _, priority, of_container, of_producer, length, slot, number, expiration_ms = _add(body, at)
+        middle = at + fixed + of_container
+        head = middle + of_producer
+        if head + length > size or slot + 8 > length:
+            raise ValueError(f"a message of {length} bytes has its sequence at {slot}, or ends too early")
+        container, producer = text(body[at + fixed : middle]), text(body[middle:head])
+        at = head + length
+        name = new(message_id.cls, message_id.slots, (producer_id(producer), number, 0, None))
+        row = (name, producer, number, container, expiration_ms, priority, body[head:at], slot)
+        rows.append(new_tuple(row_class, row))
+    return rows, at

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from jdbcstore import Destination, Message
 from jdbcstore.abc import MessageReference
 from jdbcstore.errors import InvalidMessage
-from jdbcstore.journal.layout import Stamp, Written
+from jdbcstore.journal.layout import RECORD, Record, Stamp, Written
 from jdbcstore.message.ids import MessageId, ProducerId
 from jdbcstore.message.message import RARE, BodyType
 from jdbcstore.message.openwire import encoder
@@ -201,6 +201,50 @@ def test_records_are_the_same_bytes(sizes: list[int], room: int) -> None:
         assert all(type(one) is Written and one.entry.kind == WRITE for one in written)
         found.append((b"".join(parts), [one[1:] for one in written], size))
     assert found.count(found[0]) == len(found)
+
+
+def test_records_are_read_back(core: Any) -> None:
+    units = [Unit(Writes(adds=some_rows(source, 2, size))) for size in (0, 3, 200)]
+    parts, written, size = core.frame(Written, crc32c, units, Stamp(3, 4), 7, 9, 5, 10_000, (1, 512))
+    window = b"".join(parts)
+
+    def read(data: bytes, last: int = 1 << 40, cls: type | None = Record) -> Any:
+        return core.records(cls, crc32c, data, Stamp(3, 4), 7, last, (1, 512))
+
+    found, *ends = read(window)
+    assert ends == [size, 10, WRITE, 15]
+    assert {type(one) for one in found} == {Record}
+    assert [one[:3] for one in found] == [(7, WRITE, 9), (8, WRITE, 11), (9, WRITE, 13)]
+    assert [(one.segment, one.offset + RECORD) for one in found] == [one[3:] for one in written]
+    assert [decode_writes(one.body).adds for one in found] == [unit.writes.adds for unit in units]
+    assert read(window, cls=None) == ([], *ends)
+
+    second, third = (one.offset - 512 for one in found[1:])
+    assert read(window, 8)[0] == read(window[:-8])[0] == found[:2]
+    for at in range(second, third - 8):  # without what may be padding
+        damaged = window[:at] + bytes([window[at] ^ 1]) + window[at + 1 :]
+        assert read(damaged) == (found[:1], second, 8, WRITE, 11)
+    assert read(b"") == read(window[1:]) == ([], 0, 7, 0, 0)
+
+
+def test_rows_are_read_from_a_record(core: Any) -> None:
+    added = some_rows(source, 3)
+    chunks, size = source.row_chunks(added, 1)
+    body = b"".join(chunks)
+
+    def read(data: bytes, operation: int, most: int) -> Any:
+        shape = core.Shape(MessageId, ("producer_id", "producer_sequence", "broker_sequence", "text_view"))
+        return core.read_rows(EncodedMessage, shape, bytes.decode, ProducerId.parse, data, 0, operation, most)
+
+    rows, end = read(body, 1, 10)
+    assert (rows, end) == (added, size)
+    assert {(type(row), type(row.message_id)) for row in rows} == {(EncodedMessage, MessageId)}
+    assert read(body, 1, 1) == (added[:1], size // 3)
+    assert read(body + b"\3", 1, 10) == (added, size)
+    assert read(body, 2, 10) == ([], 0)
+    for shorter in range(1, size // 3):
+        with pytest.raises((ValueError, struct.error)):
+            read(body[: size // 3 - shorter], 1, 10)
 
 
 # The constructor of messages.
