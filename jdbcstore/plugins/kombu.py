@@ -15,6 +15,7 @@ from queue import Empty
 from typing import Any
 
 from amqp.protocol import queue_declare_ok_t
+from kombu.entity import TRANSIENT_DELIVERY_MODE
 from kombu.exceptions import ChannelError
 from kombu.transport import TRANSPORT_ALIASES, virtual
 from kombu.transport.base import RecoverableConnectionError, to_rabbitmq_queue_arguments
@@ -261,7 +262,8 @@ class Channel(virtual.Channel):  # type: ignore[misc]
     def basic_publish(self, message: dict[str, Any], exchange: str, routing_key: str, **_: Any) -> None:
         """Add a message to the queues that the exchange routes it to, all or none; durable on return.
 
-        As in AMQP, it is dropped if there is none. Without an exchange, the routing key names the queue.
+        As in AMQP, it is dropped if there is none. Without an exchange, the routing key names the queue. On
+        PostgreSQL a transient message, of the delivery mode 1, is not durable yet on return.
         """
         self._inplace_augment_message(message, exchange, routing_key)
 
@@ -311,7 +313,10 @@ class Channel(virtual.Channel):  # type: ignore[misc]
             given = [one for one in (own_ms, ttl_ms) if one is not None]
             return made.replace(expiration_ms=now_ms + min(given)) if given else made
 
-        self.routing.send(lambda: {queue: limited(ttl_ms) for queue, ttl_ms in route().items()})
+        self.routing.send(
+            lambda: {queue: limited(ttl_ms) for queue, ttl_ms in route().items()},
+            durable=properties.get("delivery_mode") != TRANSIENT_DELIVERY_MODE,
+        )
 
     # Receiving
 

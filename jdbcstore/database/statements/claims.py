@@ -253,8 +253,7 @@ class ClaimStatements(StatementBuilder):
         mine = found.c.id.in_(select(taken.c.id))
         query = select(found.c.lane, found.c.id, found.c.msg, found.c.failed, mine.label("mine"))
         # The commit does not wait for the disk or a standby: a claim that a crash undoes is a free message.
-        relaxed = select(func.set_config("synchronous_commit", "off", true())).scalar_subquery()
-        return query.where(relaxed.is_not(None))
+        return query.where(self._is_relaxed())
 
     def _acknowledge(self) -> Select[Any]:
         t, c = self._tables.messages, self._tables.claims
@@ -293,9 +292,26 @@ class ClaimStatements(StatementBuilder):
     @cached_property
     def add_routed(self) -> Sql:
         """As :attr:`add_numbered`, if ``version`` is still the number of changes of what routes messages."""
+        return self._compile(lambda: self._add_numbered(self._is_version()))
+
+    @cached_property
+    def add_transient(self) -> Sql:
+        """As :attr:`add_routed`; the commit waits neither for the disk nor for a standby."""
+        return self._compile(lambda: self._add_numbered(self._is_version(), self._is_relaxed()))
+
+    @cached_property
+    def relax(self) -> Sql:
+        """Have the commit of this transaction not wait for the disk or a standby, where the vendor can."""
+        return self._compile(lambda: select(ONE).where(self._is_relaxed()))
+
+    def _is_version(self) -> ColumnElement[bool]:
         state = self._tables.state
         version = select(state.c.number).where(state.c.name == literal(ROUTING_ROW)).scalar_subquery()
-        return self._compile(lambda: self._add_numbered(version == bindparam("version", type_=BigInteger())))
+        return version == bindparam("version", type_=BigInteger())
+
+    def _is_relaxed(self) -> ColumnElement[bool]:
+        """True; has the commit of this transaction not wait."""
+        return select(func.set_config("synchronous_commit", "off", true())).scalar_subquery().is_not(None)
 
     def _add_numbered(self, *conditions: ColumnElement[bool]) -> ClauseElement:
         t = self._tables.messages

@@ -249,10 +249,24 @@ class Claims:
                 connection.execute(self._sql.delay_message, id_=id_, delay_ms=round(delay * 1000))
         return ids
 
-    def add_if(self, connection: Connection, encoded: EncodedMessage, version: int) -> bool:
-        """Add a message if this is the number of changes of what routes messages; whether it is."""
-        values = values_of(encoded)
-        return bool(connection.fetch(self._sql.add_routed, version=version, **values))
+    def add_routed(
+        self, connection: Connection, encoded: Sequence[EncodedMessage], version: int, *, durable: bool
+    ) -> bool:
+        """Add messages, if this is the number of changes of what routes messages; whether it is.
+
+        If not ``durable``, the commit does not wait for the disk or for a standby, where there is a choice.
+        """
+        chains = self.session.adapter.chains_writes
+        if len(encoded) == 1 and chains:
+            sql = self._sql.add_routed if durable else self._sql.add_transient
+            return bool(connection.fetch(sql, version=version, **values_of(encoded[0])))
+        [(found,)] = connection.fetch(self.session.routing_statements.find_version)
+        if found == version and encoded:
+            with connection.transaction():
+                if chains and not durable:
+                    connection.fetch(self._sql.relax)
+                self.add_rows(connection, encoded)
+        return bool(found == version)
 
     def add_by(self, execute: Execute, encoded: Sequence[EncodedMessage], delay: float) -> list[int]:
         """Add messages by statements that ``execute`` runs, and return their IDs."""

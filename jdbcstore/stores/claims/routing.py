@@ -345,38 +345,29 @@ class Routing:
 
     # Messages
 
-    def send(self, route: Callable[[], Mapping[str, Message]]) -> None:
+    def send(self, route: Callable[[], Mapping[str, Message]], *, durable: bool = True) -> None:
         """Add messages, one to each of these queues, all or none.
 
+        If not ``durable``, they may be lost if the database crashes soon afterwards, or a standby takes over.
         ``route`` is called with nothing, and again if what it has read of :meth:`known_queue` and
         :meth:`known_exchange` has changed meanwhile.
         """
         while True:
             known, begun = self._current(), self._clock.monotonic()
-            if self._send(route(), known.version):
+            if self._send(route(), known.version, durable):
                 known.checked(begun)
                 return
             self._declare_assumed(known)
 
-    def _send(self, messages: Mapping[str, Message], version: int) -> bool:
+    def _send(self, messages: Mapping[str, Message], version: int, durable: bool) -> bool:
         queues = [self._claims.queue(Destination.queue(name)) for name in messages]
         rows = [
             self._claims.checked(queue.destination, one)
             for queue, one in zip(queues, messages.values(), strict=True)
         ]
-
-        def add(connection: Connection) -> bool:
-            if len(rows) == 1 and self._claims.session.adapter.chains_writes:
-                return self._claims.add_if(connection, rows[0], version)
-            [(found,)] = connection.fetch(self._sql.find_version)
-            if found != version:
-                return False
-            if rows:
-                with connection.transaction():
-                    self._claims.add_rows(connection, rows)
-            return True
-
-        added = self._claims.run(add)
+        added = self._claims.run(
+            lambda connection: self._claims.add_routed(connection, rows, version, durable=durable)
+        )
         if added:
             for queue in queues:
                 queue.wake()

@@ -12,6 +12,7 @@ from jdbcstore.stores.claims.routing import Routing
 from tests.stores.claims.conftest import OpenClaims
 from tests.support.clock import FakeClock
 from tests.support.databases import Database
+from tests.support.servers import Server
 
 pytestmark = pytest.mark.backends("sqlite", "postgresql", "mariadb")
 
@@ -31,14 +32,14 @@ class Pair(NamedTuple):
         self.ours.declare_queue("ORDERS", None, None)
         assert self.ours.bind("SHOP", "ORDERS", "")
 
-    def send(self) -> None:
+    def send(self, **options: bool) -> None:
         """To all queues that are bound."""
 
         def route() -> dict[str, Message]:
             found = self.ours.known_exchange("SHOP")
             return {} if found is None else {one.queue: Message(BODY) for one in found.bindings}
 
-        self.ours.send(route)
+        self.ours.send(route, **options)
 
     def counts(self, *queues: str) -> list[int]:
         return [self.claims.queue(name).count()[0] for name in queues]
@@ -102,3 +103,20 @@ def test_a_queue_that_expires_gets_no_message_of_a_process_that_knew_it(
     pair.clock.advance(100.0)
     pair.send()
     assert pair.counts("ORDERS", "REPLIES") == [2, 1]
+
+
+@pytest.mark.backends("postgresql")
+def test_a_transient_message_does_not_wait_for_a_standby(pair: Pair, server: Server) -> None:
+    pair.declare()
+    pair.send(durable=False)
+    pair.ours.declare_queue("COPIES", None, None)
+    pair.ours.bind("SHOP", "COPIES", "")
+    reload = "SELECT pg_reload_conf()"
+    server.execute_as_administrator("ALTER SYSTEM SET synchronous_standby_names = 'nobody'", reload)
+    try:
+        pair.ours.send(lambda: {"ORDERS": Message(BODY)}, durable=False)
+        pair.send(durable=False)
+    finally:
+        relaxed = "SET synchronous_commit = off"
+        server.execute_as_administrator(relaxed, "ALTER SYSTEM RESET synchronous_standby_names", reload)
+    assert pair.counts("ORDERS", "COPIES") == [3, 1]
