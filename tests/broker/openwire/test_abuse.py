@@ -23,6 +23,7 @@ from jdbcstore import Destination, Store
 from jdbcstore.broker.openwire.commands import Type, write_command
 from jdbcstore.message.destination import DestinationKind
 from jdbcstore.message.ids import ConnectionId, ConsumerId, LocalTransactionId, ProducerId
+from tests.long import churn
 from tests.support.broker.openwire.client import Client
 from tests.support.broker.openwire.fuzzing import (
     VERSIONS,
@@ -315,3 +316,7 @@ def test_a_message_with_damaged_properties_holds_up_no_dead_letters(store: Store
         letter, _ = client.dispatched()
         assert letter.body == "good"
         client.acknowledge(letters, letter)
+
+
+def test_clients_that_vanish_in_the_middle_leave_nothing(tmp_path: Path) -> None:
+    assert churn.run(tmp_path, 2000, random.Random(1)) == []
