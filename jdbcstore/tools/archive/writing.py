@@ -151,10 +151,9 @@ _Ranges = list[tuple[int, int]]
 def _batches(stored: Stored, archive: Archive, window: Window, batch: int | None) -> Iterator[_Ranges]:
     """Ranges of IDs for the tasks of each batch, a task for each core, with messages that may be new."""
     cores = stored.reading.spark.sparkContext.defaultParallelism
-    each = -(-(batch or stored.count()) // cores)
-    if not batch:
-        each = max(_FEWEST, min(each, _MOST, _TASK_BYTES // stored.mean_size()))
-    parts = stored.ranges(-1, stored.last_id(), max(each, _MOST))
+    each = -(-batch // cores) if batch else _evenly(stored.count(), cores, stored.mean_size())
+    # Whole tasks, since each batch costs what is not work on its messages.
+    parts = stored.ranges(-1, stored.last_id(), each * max(1, _MOST // each))
     while many := [*islice(parts, cores)]:
         if (bounds := _bounds_of_new(stored, archive, window, many)) is None:
             continue
@@ -162,6 +161,13 @@ def _batches(stored: Stored, archive: Archive, window: Window, batch: int | None
         while some := [*islice(ranges, cores)]:
             if (bounds := _bounds_of_new(stored, archive, window, some)) is not None:
                 yield [*stored.ranges(*bounds, each)]
+
+
+def _evenly(count: int, cores: int, mean_size: int) -> int:
+    """Messages of each task, in as few batches as tasks of a bounded size can be."""
+    most = max(_FEWEST, min(_MOST, _TASK_BYTES // mean_size))
+    batches = max(1, -(-count // (cores * most)))
+    return max(_FEWEST, -(-count // (cores * batches)))
 
 
 def _bounds_of_new(
