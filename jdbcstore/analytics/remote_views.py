@@ -15,7 +15,6 @@ from jdbcstore.analytics.arrow.table import RAW
 from jdbcstore.analytics.arrow.views import OF_MESSAGES, SCHEMAS
 from jdbcstore.analytics.connected import Analytics, bounds_of, exported, needs_java
 from jdbcstore.analytics.decoding import decoded_columns
-from jdbcstore.analytics.format import register
 from jdbcstore.analytics.streaming.options import task_url
 from jdbcstore.analytics.vendors import vendor_of
 from jdbcstore.analytics.views import Shown, Views, gone, waiting
@@ -30,6 +29,16 @@ if TYPE_CHECKING:
 
 _PARTITIONS = 4
 """Partitions of a picture; the number of the server's cores is not known here."""
+
+
+def _register(spark: SparkSession) -> None:
+    try:
+        from jdbcstore.analytics.format import register
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            "sessions of Spark Connect need Spark 4.2 or newer; run: pip install 'pyspark>=4.2'"
+        ) from error
+    register(spark)
 
 
 class RemoteAnalytics(Analytics):
@@ -49,7 +58,7 @@ class RemoteAnalytics(Analytics):
             **{option: value for option, value in login.items() if value is not None},
             **_changed(where.store),
         }
-        register(spark)
+        _register(spark)
         self._check()
         self._shown = Shown(spark, name)
         self._live = self._shown.put(self._define())

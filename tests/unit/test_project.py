@@ -86,6 +86,14 @@ def test_a_command_waits_for_nothing_it_does_not_use() -> None:
     assert not loaded_with("jdbcstore.cli.app") & {"asyncio", "sqlalchemy"}
 
 
+def test_connect_needs_no_data_sources() -> None:
+    """They are newer than the oldest Spark whose views are read."""
+    pytest.importorskip("pyspark")
+    loaded = loaded_with("jdbcstore.analytics.connection") | loaded_with("jdbcstore.tools.archive")
+    assert "jdbcstore.analytics.views" in loaded
+    assert not {name for name in loaded if name.startswith("jdbcstore.analytics.format")}
+
+
 def loaded_with(module: str) -> set[str]:
     code = f"import sys, {module}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True, text=True)
