@@ -337,7 +337,7 @@ def open_store(backend: Backend, tmp_path: Path, request: pytest.FixtureRequest)
 
         yield open_store
     if database is not None:
-        wait_until(lambda: database.connections() == 0, 60.0, "that close() left no connection")
+        wait_until(lambda: database.connections() == 0, what="that close() left no connection")
 
 
 def _checkpoint(store: JournaledStore) -> None:

@@ -252,7 +252,7 @@ def test_a_java_that_is_being_started_ends_with_an_interrupt(tmp_path: Path) -> 
             asking.send_signal(signal.SIGINT)
             assert asking.stderr is not None
             assert asking.stderr.read().decode().strip() == "jdbcstore: interrupted"
-            assert asking.wait(60) == 130
+            assert asking.wait(180) == 130
     finally:
         signal.signal(signal.SIGINT, before)
     with pytest.raises(ProcessLookupError):

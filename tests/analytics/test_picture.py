@@ -82,7 +82,7 @@ def test_each_of_many_reads_is_one_moment(
     writer.start()
     seen = []
     try:
-        wait_until(lambda: writer.written > 2 * KEPT or not writer.is_alive(), timeout=120)
+        wait_until(lambda: writer.written > 2 * KEPT or not writer.is_alive(), timeout=180)
         with analytics.picture(partitions=4):
             assert "numPartitions=4" in plan("SELECT body_text FROM messages_decoded")
         for _ in range(READS):

@@ -83,7 +83,7 @@ def _send_until_it_waits(port: int) -> int:
     """The messages whose receipt came; at most all."""
     for sent in range(0, MESSAGES, CHUNK):
         try:
-            produce(port, "Q", sent, CHUNK, persistent=False, timeout=10.0)
+            produce(port, "Q", sent, CHUNK, persistent=False, timeout=20.0)
         except TimeoutError:
             return sent
     return MESSAGES

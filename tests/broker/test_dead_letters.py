@@ -27,7 +27,7 @@ pytestmark = pytest.mark.backends("memory", "sqlite")
 
 
 async def reject(consumer: Recorder) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         await consumer.subscription.reject(consumer.deliveries)
 
 
@@ -225,7 +225,7 @@ def test_searches_for_expired_messages_leave_threads_for_consumers(
 
     def slowly(queue: Any, *arguments: Any) -> Page:
         searched.append(queue.destination.name)
-        assert slow.wait(60)
+        assert slow.wait(180)
         return search(queue, *arguments)
 
     monkeypatch.setattr(stored, "recover_expired", slowly)

@@ -25,7 +25,7 @@ from jdbcstore.errors import ConfigurationError, LockLost, NotMaster, StoreClose
 from jdbcstore.lockers.io_exceptions import IOExceptionHandler
 from tests.support.broker.frames import Stomp
 
-WAIT = 60.0
+WAIT = 180.0
 HERE = ConnectorConfig(uri="stomp://127.0.0.1:0")
 
 

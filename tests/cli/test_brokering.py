@@ -60,4 +60,4 @@ def test_a_second_signal_ends_it_at_once() -> None:
         process.send_signal(signal.SIGTERM)
         assert process.stdout.readline() == "stopping\n"
         process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 130
+        assert process.wait(180) == 130

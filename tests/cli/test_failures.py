@@ -197,7 +197,7 @@ def test_an_interrupt_leaves_what_was_stored(local: CommandLine, local_store: Op
         wait_until(lambda: count() == 1)
         sending.send_signal(signal.SIGINT)
         err = sending.stderr.read().decode()
-        assert sending.wait(60) == 130
+        assert sending.wait(180) == 130
 
     assert "1 message stored" in err
     assert err.splitlines()[-1] == "jdbcstore: interrupted"

@@ -187,7 +187,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 def test_the_database_gets_what_a_killed_process_left(tmp_path: Path, invoke: Invoke) -> None:
     configuration = tmp_path / "jdbcstore.toml"
     configuration.write_text(f'url = "sqlite:///{tmp_path}/mq.db"\n[journal]\ndirectory = "journal"\n')
-    left = subprocess.run([sys.executable, "-c", LEFT, str(configuration)], cwd=tmp_path, timeout=120)
+    left = subprocess.run([sys.executable, "-c", LEFT, str(configuration)], cwd=tmp_path, timeout=180)
     assert left.returncode == -signal.SIGKILL
     here = ("--url", f"sqlite:///{tmp_path}/mq.db", "--config", os.devnull)
     assert invoke("browse", "ORDERS", "--json", *here).lines == []

@@ -179,7 +179,7 @@ def test_what_cannot_be_printed_is_not_acknowledged(local: CommandLine, local_st
 
     with Path("/dev/full").open("wb") as full:
         consuming = local.start("consume", "Q", "--json", stdout=full, stderr=subprocess.PIPE)
-        _, err = consuming.communicate(timeout=120)
+        _, err = consuming.communicate(timeout=180)
 
     assert consuming.returncode == 1
     assert b"No space left" in err

@@ -123,7 +123,7 @@ def test_without_waiting(topic: TopicMessageStore) -> None:
 
     futures = [subscription.acknowledge_async(reference) for reference in reversed(references[1:])]
     for future in futures:
-        future.result(60)
+        future.result(180)
 
     assert content(subscription) == ["0"]
 

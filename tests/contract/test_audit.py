@@ -35,7 +35,7 @@ def test_a_duplicate_is_not_stored(audited: Store) -> None:
 
     assert queue.add_message(original).sequence == 1
     again = queue.add_message(original)
-    later = queue.add_message_async(original).result(60)
+    later = queue.add_message_async(original).result(180)
 
     assert again == later == (-1, message_id(7))
     assert content(queue) == ["a"]
@@ -137,7 +137,7 @@ def test_what_was_refused_may_come_again(audited: Store, database: Database) -> 
     with pytest.raises(SchemaError):
         send(queue, 1)
     with pytest.raises(SchemaError):
-        queue.add_message_async(Message("a", message_id=message_id(1))).result(60)
+        queue.add_message_async(Message("a", message_id=message_id(1))).result(180)
     with pytest.raises(SchemaError):
         queue.add_messages([Message("a", message_id=message_id(1))])
     database.rename("HIDDEN", "ACTIVEMQ_MSGS")

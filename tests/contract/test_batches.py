@@ -32,10 +32,10 @@ def test_a_batch_is_stored_in_its_order(store: Store) -> None:
     before = queue.add_message_async(Message("before"))
     added = queue.add_messages_async(batch(*range(COUNT)))
     behind = queue.add_message_async(Message("behind"))
-    references = added.result(60)
+    references = added.result(180)
 
     assert [one.sequence for one in references] == [
-        *range(before.result(60).sequence + 1, behind.result(60).sequence)
+        *range(before.result(180).sequence + 1, behind.result(180).sequence)
     ]
     assert content(queue) == ["before", *map(str, range(COUNT)), "behind"]
     assert sequences(queue)[1:-1] == [one.sequence for one in references]
@@ -45,21 +45,21 @@ def test_a_batch_is_stored_in_its_order(store: Store) -> None:
 
 def test_an_empty_batch(store: Store) -> None:
     queue = store.queue("ORDERS")
-    assert queue.add_messages_async([]).result(60) == []
-    assert queue.add_each_async([]).result(60) == []
-    queue.acknowledge_async().result(60)
+    assert queue.add_messages_async([]).result(180) == []
+    assert queue.add_each_async([]).result(180) == []
+    queue.acknowledge_async().result(180)
     assert store.last_sequence() == 0
 
 
 def test_a_batch_of_a_topic_reaches_its_subscriptions(store: Store) -> None:
     topic = store.topic("PRICES")
     ticker = topic.subscribe("client", "ticker")
-    first = topic.add_messages_async(message for message in batch("a", "b")).result(60)
-    [second] = topic.add_each_async(batch("c")).result(60)
+    first = topic.add_messages_async(message for message in batch("a", "b")).result(180)
+    [second] = topic.add_each_async(batch("c")).result(180)
 
     assert content(ticker) == ["a", "b", "c"]
     assert isinstance(second, MessageReference)
-    ticker.acknowledge_async(*first, second).result(60)
+    ticker.acknowledge_async(*first, second).result(180)
     assert content(ticker) == []
 
 
@@ -81,7 +81,7 @@ def test_each_of_a_batch_has_its_own_outcome(store: Store) -> None:
     sent_to = Destination.queue("ELSEWHERE")
     outcomes = queue.add_each_async(
         [*batch("a"), unfit, Message("b", destination=sent_to), *batch("c")]
-    ).result(60)
+    ).result(180)
 
     assert isinstance(outcomes[1], InvalidMessage)
     stored = [one for one in outcomes if isinstance(one, MessageReference)]
@@ -96,8 +96,8 @@ def test_duplicates_in_a_batch(open_store: OpenStore) -> None:
     queue = open_store(enable_audit=True).queue("ORDERS")
     fill(queue, "seen", message_id=message_id(1))
     again = [Message("x", message_id=message_id(number)) for number in (1, 2, 2, 3)]
-    together = queue.add_messages_async(again).result(60)
-    each = queue.add_each_async([*again, Message("new", message_id=message_id(4))]).result(60)
+    together = queue.add_messages_async(again).result(180)
+    each = queue.add_each_async([*again, Message("new", message_id=message_id(4))]).result(180)
 
     assert [one.sequence > 0 for one in together] == [False, True, False, True]
     found = [one.sequence > 0 for one in each if isinstance(one, MessageReference)]
@@ -117,11 +117,11 @@ with jdbcstore.open(sys.argv[1]) as store:
 @pytest.mark.ours
 def test_another_process_sees_a_batch_whose_future_is_done(open_store: OpenStore, database: Database) -> None:
     queue = open_store().queue("ORDERS")
-    first, *_ = queue.add_messages_async(batch("a", "b", "c")).result(60)
-    queue.add_each_async(batch("d", "e")).result(60)
-    queue.acknowledge_async(first, first.sequence + 3).result(60)
+    first, *_ = queue.add_messages_async(batch("a", "b", "c")).result(180)
+    queue.add_each_async(batch("d", "e")).result(180)
+    queue.acknowledge_async(first, first.sequence + 3).result(180)
     command = [sys.executable, "-c", IN_ANOTHER_PROCESS, database.url]
-    seen = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=120, check=True)
+    seen = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=180, check=True)
     assert seen.stdout.strip() == "['b', 'c', 'e']"
 
 
@@ -141,7 +141,7 @@ def test_a_cancelled_batch_leaves_nothing(open_store: OpenStore, database: Datab
         assert together.cancel()
         assert each.cancel()
         assert removed.cancel()
-    assert [one.sequence for one in kept.result(60)] == sequences(queue)[-3:]
+    assert [one.sequence for one in kept.result(180)] == sequences(queue)[-3:]
     assert content(queue) == ["old", "gone", *map(str, range(COUNT)), "x", "y", "z"]
     assert not kept.cancel()
 
@@ -156,8 +156,8 @@ def test_a_close_writes_the_batches_that_are_queued(open_store: OpenStore, datab
         futures: list[Future[Any]] = [queue.add_messages_async(batch(*range(10))) for _ in range(5)]
         futures.append(queue.add_each_async(batch(*range(10))))
         closing.start()
-    closing.join(60)
-    assert [len(future.result(60)) for future in futures] == [10] * 6
+    closing.join(180)
+    assert [len(future.result(180)) for future in futures] == [10] * 6
     assert open_store().queue("ORDERS").message_count() == 60
 
 
@@ -173,7 +173,7 @@ def test_a_close_that_abandons_a_batch_notifies_its_caller(open_store: OpenStore
         with pytest.raises(StoreClosed):
             store.close(timeout=0.2)
         with pytest.raises(StoreClosed):
-            together.result(60)
+            together.result(180)
     assert not {"a", "b", "c"} & {*content(open_store().queue("ORDERS"))}
 
 
@@ -196,7 +196,7 @@ def test_batches_larger_than_the_queue_are_written_whole(open_store: OpenStore) 
         queue.add_messages_async([Message(f"{number} " + "x" * 5_000) for _ in range(10)])
         for number in range(20)
     ]
-    found = [future.result(60) for future in futures]
+    found = [future.result(180) for future in futures]
     assert [[one.sequence for one in some] for some in found] == [
         [*range(number * 10 + 1, number * 10 + 11)] for number in range(20)
     ]
@@ -213,7 +213,7 @@ def test_tasks_await_batches(store: Store) -> None:
         every = await asyncio.gather(*(queue.add_messages_async(batch(*range(10))) for _ in range(20)))
         await asyncio.gather(*(queue.acknowledge_async(*references[1:]) for references in every))
 
-    asyncio.run(asyncio.wait_for(work(), 60))
+    asyncio.run(asyncio.wait_for(work(), 180))
     assert content(queue) == ["0"] * 20
 
 
@@ -226,7 +226,7 @@ def test_acknowledging_old_and_recent_messages_in_one_call(store: Store) -> None
     checkpoint = getattr(store, "checkpoint", None)
     if checkpoint is not None:
         checkpoint()
-    recent = queue.add_messages_async(batch(*range(10, 20))).result(60)
+    recent = queue.add_messages_async(batch(*range(10, 20))).result(180)
 
     queue.acknowledge_async(
         *recent[:3],
@@ -237,7 +237,7 @@ def test_acknowledging_old_and_recent_messages_in_one_call(store: Store) -> None
         elsewhere,
         recent[-1].sequence + 1000,
         old[-1].sequence,
-    ).result(60)
+    ).result(180)
 
     assert content(queue) == [*map(str, range(3, 9)), *map(str, range(14, 20))]
     assert content(other) == ["elsewhere"]

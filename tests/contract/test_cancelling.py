@@ -21,10 +21,10 @@ COUNT = 300
 def test_what_is_written_cannot_be_cancelled(store: Store) -> None:
     queue = store.queue("ORDERS")
     added = queue.add_message_async(Message("x"))
-    reference = added.result(60)
+    reference = added.result(180)
     assert not added.cancel()
     removed = queue.acknowledge_async(reference)
-    removed.result(60)
+    removed.result(180)
     assert not removed.cancel()
     assert queue.message_count() == 0
 
@@ -41,7 +41,7 @@ def test_what_is_cancelled_is_not_written(open_store: OpenStore, database: Datab
         assert last.cancel()
         assert last.cancel()
     kept = [number for number in range(COUNT) if number not in cancelled]
-    sequences = [futures[number].result(60).sequence for number in kept]
+    sequences = [futures[number].result(180).sequence for number in kept]
     queue.add_message(Message("behind"))
 
     # What the writer had not taken.
@@ -112,6 +112,6 @@ def test_a_callback_that_exits_ends_nothing(open_store: OpenStore, database: Dat
             future = queue.add_message_async(Message(str(number)))
             future.add_done_callback(lambda _: sys.exit("a callback's"))
             future.add_done_callback(lambda done: heard.append(done.result().sequence))
-    queue.add_message_async(Message("behind")).result(60)
+    queue.add_message_async(Message("behind")).result(180)
     assert heard == [*range(1, 21)]
     assert queue.message_count() == 21

@@ -180,9 +180,9 @@ def test_callers_wait_while_the_queue_is_full(open_store: OpenStore, database: D
         # Three wait, and as many may have been taken before the first met the lock.
         assert 3 <= len(accepted) <= 6
         assert thread.is_alive()
-    thread.join(60)
+    thread.join(180)
 
-    assert [future.result(60).sequence for future in accepted] == list(range(1, 41))
+    assert [future.result(180).sequence for future in accepted] == list(range(1, 41))
 
 
 @NO_WAITING
@@ -201,9 +201,9 @@ def test_callers_wait_while_too_many_bytes_are_queued(open_store: OpenStore, dat
         thread.start()
         thread.join(0.3)
         assert 3 <= len(accepted) <= 6
-    thread.join(60)
+    thread.join(180)
 
-    assert len({future.result(60) for future in accepted}) == 40
+    assert len({future.result(180) for future in accepted}) == 40
     # One that is larger than the bound alone is taken all the same.
     assert queue.add_message(Message(b"x" * 200_000)).sequence == 41
 
@@ -228,7 +228,7 @@ def test_a_caller_that_waits_for_room_learns_of_the_close(open_store: OpenStore,
         thread.join(0.2)
         with pytest.raises(StoreClosed):
             store.close(timeout=0.1)
-        thread.join(60)
+        thread.join(180)
 
     assert len(ends) == 1
 
@@ -244,6 +244,6 @@ for number in range(3_000):
 @pytest.mark.backends("sqlite")
 def test_a_program_that_ends_without_closing_writes_what_is_queued(database: Database) -> None:
     command = [sys.executable, "-c", _FORGETFUL, database.url]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=180, check=True)
     assert database.rows("SELECT COUNT(*) FROM ACTIVEMQ_MSGS") == [(3_000,)]
     assert "close the store" in ended.stderr

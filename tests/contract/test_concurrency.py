@@ -40,7 +40,7 @@ def run_together(*tasks: Callable[[], object]) -> list[object]:
     start = threading.Barrier(len(tasks))
 
     def run(task: Callable[[], object]) -> object:
-        start.wait(60)
+        start.wait(180)
         return task()
 
     with ThreadPoolExecutor(len(tasks)) as threads:
@@ -64,7 +64,7 @@ def test_tasks_of_a_loop_await_what_is_written(store: Store) -> None:
         [outcome] = await store.add_each_async(together)
         assert orders.get_message(outcome.sequence).body == "together"  # type: ignore[union-attr]
 
-    asyncio.run(asyncio.wait_for(work(), 60))
+    asyncio.run(asyncio.wait_for(work(), 180))
     assert content(orders) == [*map(str, range(200, 300)), "together"]
     assert subscription.message_count() == 0
 
@@ -80,7 +80,7 @@ def produce(store: Store, name: str, number: int) -> list[int]:
                 references.append(queue.add_message(message))
             case 1:
                 futures = [queue.add_message_async(message) for _ in range(5)]
-                references += [future.result(60) for future in futures]
+                references += [future.result(180) for future in futures]
             case 2:
                 references += queue.add_messages([message] * 5)
             case _:

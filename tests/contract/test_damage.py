@@ -186,7 +186,7 @@ def test_missing_tables_are_told_of_and_survived(
             lambda: queue.add_message(Message("x")),
             lambda: queue.acknowledge(1),
             queue.remove_all_messages,
-            lambda: queue.add_message_async(Message("x")).result(60),
+            lambda: queue.add_message_async(Message("x")).result(180),
         ):
             with pytest.raises(StoreError):
                 use()

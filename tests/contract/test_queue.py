@@ -150,11 +150,11 @@ def test_futures_complete_in_order(store: Store) -> None:
     queue = store.queue("ORDERS")
 
     futures = [queue.add_message_async(Message(str(number))) for number in range(2_000)]
-    references = [future.result(60) for future in futures]
+    references = [future.result(180) for future in futures]
 
     assert [reference.sequence for reference in references] == list(range(1, 2_001))
     assert content(queue) == list(map(str, range(2_000)))
-    queue.acknowledge_async(*references[:1_999]).result(60)
+    queue.acknowledge_async(*references[:1_999]).result(180)
     assert content(queue) == ["1999"]
 
 
@@ -168,7 +168,7 @@ def test_a_callback_may_use_the_store(store: Store) -> None:
 
     queue.add_message_async(Message("first")).add_done_callback(again)
 
-    assert called.wait(60)
+    assert called.wait(180)
     queue.add_message(Message("third"))
     assert content(queue) == ["first", "second", "third"]
 
@@ -454,7 +454,7 @@ def test_a_committed_row_is_there_for_others_when_add_returns(store: Store, data
     assert database.rows(count) == [(1,)]
     fill(queue, "b", "c")
     assert database.rows(count) == [(3,)]
-    queue.add_message_async(Message("d")).result(60)
+    queue.add_message_async(Message("d")).result(180)
     assert database.rows(count) == [(4,)]
     queue.acknowledge(reference)
     assert database.rows(count) == [(3,)]
@@ -517,7 +517,7 @@ def test_messages_stored_together_are_refused_alone(store: Store) -> None:
             Message("4", destination=orders),
             Message("5", destination=Destination.queue("a,b")),
         ]
-    ).result(60)
+    ).result(180)
 
     assert [type(outcomes[at]) for at in (2, 4, 6)] == [
         InvalidDestination,
@@ -529,7 +529,7 @@ def test_messages_stored_together_are_refused_alone(store: Store) -> None:
     assert content(store.queue("ORDERS")) == ["0", "4"]
     assert content(store.topic("AUDIT")) == ["1"]
     assert content(store.queue("OTHER.ORDERS")) == ["2"]
-    assert store.add_each_async([]).result(60) == []
+    assert store.add_each_async([]).result(180) == []
 
 
 @pytest.mark.ours
@@ -537,4 +537,4 @@ def test_nothing_is_stored_together_after_a_close(store: Store) -> None:
     store.close()
 
     with pytest.raises(StoreClosed):
-        store.add_each_async([Message("x", destination=Destination.queue("Q"))]).result(60)
+        store.add_each_async([Message("x", destination=Destination.queue("Q"))]).result(180)

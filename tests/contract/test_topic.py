@@ -172,7 +172,7 @@ def test_removing_a_message_for_all(store: Store) -> None:
     a, b, _ = fill(topic, "a", "b", "c")
 
     topic.acknowledge(b)
-    topic.acknowledge_async(a.message_id).result(60)
+    topic.acknowledge_async(a.message_id).result(180)
 
     assert content(topic) == ["c"]
     assert content(subscription) == ["c"]

@@ -97,7 +97,7 @@ def test_without_waiting(store: Store) -> None:
     transaction = store.transaction()
     transaction.queue("ORDERS").add_message(Message("a"))
 
-    [reference] = transaction.commit_async().result(60)
+    [reference] = transaction.commit_async().result(180)
 
     assert store.queue("ORDERS").get_message(reference.sequence).body == "a"
 

@@ -67,7 +67,7 @@ def test_console_examples(page: Page, tmp_path: Path) -> None:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
-                timeout=120,
+                timeout=180,
             )
             assert not expected or matches(expected, done.stdout), f"{command}\n{done.stdout}"
             assert expected or done.returncode == 0, f"{command}\n{done.stdout}"

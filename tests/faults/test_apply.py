@@ -61,7 +61,7 @@ def begin(store: CheckpointedStore) -> Changes:
 
 @pytest.mark.backends("sqlite", "postgresql", "mariadb")
 def test_a_line_that_breaks_once_is_not_noticed(line: Line) -> None:
-    config = jdbcstore.StoreConfig(cleanup_period=0, reconnect_timeout=60.0)
+    config = jdbcstore.StoreConfig(cleanup_period=0, reconnect_timeout=180.0)
     with JdbcStore(line.url, config, journaled=True) as store:
         for how in line.breaks:
             for number in itertools.count(1):

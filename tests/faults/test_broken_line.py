@@ -106,7 +106,7 @@ def _places(where: str, *messages: object) -> Places:
 
 @pytest.fixture
 def store(line: Line) -> Iterator[Store]:
-    with jdbcstore.open(line.url, cleanup_period=0, reconnect_timeout=60.0) as store:
+    with jdbcstore.open(line.url, cleanup_period=0, reconnect_timeout=180.0) as store:
         yield store
 
 

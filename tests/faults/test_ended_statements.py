@@ -53,7 +53,7 @@ class _Ended:
 def test_a_delete_that_was_ended_is_not_taken_for_done(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     make = MysqlAdapter.cursor
     monkeypatch.setattr(MysqlAdapter, "cursor", lambda self, raw: _Ended(make(self, raw)))
-    with jdbcstore.open(url, cleanup_period=0, reconnect_timeout=60.0) as store:
+    with jdbcstore.open(url, cleanup_period=0, reconnect_timeout=180.0) as store:
         queue, topic = store.queue("Q"), store.topic("T")
         first, second, third = queue.add_messages([Message(name) for name in "abc"])
         topic.subscribe("client", "reader")
@@ -134,7 +134,8 @@ def test_pages_that_are_ended_are_whole_or_refused(
 ) -> None:
     """Wherever the server is: it plans, reads or sends. Each page that is returned has what is stored."""
     with contextlib.ExitStack() as ends:
-        store = ends.enter_context(jdbcstore.open(database.url, cleanup_period=0, network_timeout=1.0))
+        timeout = 1.0 if how == "killed" else 30.0
+        store = ends.enter_context(jdbcstore.open(database.url, cleanup_period=0, network_timeout=timeout))
         queue, topic = store.queue("Q", prioritized=True), store.topic("T", prioritized=False)
         reader = topic.subscribe("client", "reader")
         messages = [Message(b"x" * 2000, priority=4) for _ in range(400)]
@@ -216,7 +217,7 @@ def test_connections_that_were_idle_too_long_are_made_anew(database: Database) -
     # Longer than a busy machine pauses within a call.
     options = {"options": "-c idle_session_timeout=1000"}
     url = make_url(database.url).update_query_dict(options).render_as_string(hide_password=False)
-    with JdbcStore(url, jdbcstore.StoreConfig(cleanup_period=0, reconnect_timeout=60.0)) as store:
+    with JdbcStore(url, jdbcstore.StoreConfig(cleanup_period=0, reconnect_timeout=180.0)) as store:
         queue, topic = store.queue("Q"), store.topic("T", prioritized=True)
         queue.add_message(Message("a"))
         for call in (
@@ -228,7 +229,7 @@ def test_connections_that_were_idle_too_long_are_made_anew(database: Database) -
             store.tables,
             store.xa.recover,
         ):
-            wait_until(lambda: database.connections() == 0, 60.0, "that the server has ended all")
+            wait_until(lambda: database.connections() == 0, what="that the server has ended all")
             call()
         assert queue.message_count() == 2
 

@@ -21,7 +21,7 @@ from tests.support.backends import Backend
 from tests.support.faults.line import Break, Line
 
 CONFIG = StoreConfig(cleanup_period=0, reconnect_timeout=0.02)
-WAIT = 60.0
+WAIT = 180.0
 
 
 class MessageStore:

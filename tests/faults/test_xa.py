@@ -90,7 +90,7 @@ def ready(store: Store, before: str) -> None:
 @pytest.mark.backends("sqlite", "postgresql", "mariadb")
 @PHASES
 def test_a_line_that_breaks_once_is_not_noticed(line: Line, phase: Phase, before: str, after: str) -> None:
-    with jdbcstore.open(line.url, cleanup_period=0, reconnect_timeout=60.0) as store:
+    with jdbcstore.open(line.url, cleanup_period=0, reconnect_timeout=180.0) as store:
         for how in line.breaks:
             for number in itertools.count(1):
                 ready(store, before)

@@ -21,7 +21,7 @@ from tests.support.require import unavailable
 pytestmark = pytest.mark.backends("postgresql")
 
 WAIT = 120.0
-LEASE = 2.0
+LEASE = 10.0
 CONFIGURATION = f"""
 [locker]
 type = "lease-database-locker"

@@ -35,7 +35,7 @@ from tests.support.polling import wait_until
 
 __all__ = ["line"]
 
-GUARD = 60.0
+GUARD = 180.0
 PATIENT = LeaseLockerIOExceptionHandlerConfig(resume_check_sleep_period=0.1)
 
 
@@ -210,7 +210,7 @@ def test_connectors_come_back_with_the_database(outage: Any, line: Line, databas
 
 @pytest.mark.backends("sqlite", "postgresql", "mariadb")
 def test_a_lease_that_ends_meanwhile_stops_the_broker(outage: Any, line: Line, database: Database) -> None:
-    lease = LeaseDatabaseLockerConfig(lock_acquire_sleep_interval=2.0, lock_keep_alive_period=0.5)
+    lease = LeaseDatabaseLockerConfig(lock_acquire_sleep_interval=12.0, lock_keep_alive_period=0.5)
     store, host, handler, heard = outage(lease)
     wait_until(lambda: "stop" in host.told, GUARD, "that the broker stops")
     line.mend()
@@ -265,7 +265,7 @@ def test_a_close_does_not_wait_for_a_database_that_hangs() -> None:
     assert asking is not None
     closed = threading.Thread(target=handler.close)
     closed.start()
-    closed.join(10)
+    closed.join(60)
     was_closed = not closed.is_alive()
     store.answers.set()
     asking.join(GUARD)

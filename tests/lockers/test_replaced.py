@@ -100,7 +100,7 @@ def test_a_row_lock_that_locks_nothing_makes_no_two_masters(
     locker = DatabaseLockerConfig(lock_keep_alive_period=10.0)
     first = open_locked(locker, statements=statements)
     first.queue("Q").add_message(Message("first"))
-    second = open_locked(locker, broker_name="two", statements=statements, lock_timeout=60.0)
+    second = open_locked(locker, broker_name="two", statements=statements, lock_timeout=180.0)
     with pytest.raises(LockLost):
         first.queue("Q").add_message(Message("late"))
     second.queue("Q").add_message(Message("second"))
@@ -119,8 +119,8 @@ def test_a_lock_on_the_table(open_locked: OpenLocked, database: Database) -> Non
     with pytest.raises(NotMaster):
         open_locked(locker, statements=lock, lock_timeout=0.0)
     store.close()
-    wait_until(lambda: database.rows(locked) == [(0,)], 30.0, "that the table is free")
-    open_locked(locker, statements=lock, lock_timeout=60.0)
+    wait_until(lambda: database.rows(locked) == [(0,)], what="that the table is free")
+    open_locked(locker, statements=lock, lock_timeout=180.0)
 
 
 def test_a_wrong_one_is_told_by_the_locker_that_needs_it(open_locked: OpenLocked, database: Database) -> None:

@@ -71,7 +71,7 @@ class Holder:
     def _wait_for_end(self) -> None:
         if self._connection is not None:
             query = IS_THERE[self._vendor].format(self._connection)
-            wait_until(lambda: self._database.rows(query) == [], 30.0, "that the connection is gone")
+            wait_until(lambda: self._database.rows(query) == [], what="that the connection is gone")
             self._connection = None
 
 

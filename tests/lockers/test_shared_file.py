@@ -59,7 +59,7 @@ def test_another_process_holds_it_until_it_ends(tmp_path: Path) -> None:
     assert ours.state is LockState.SLAVE
     holder.kill()
     holder.communicate()
-    assert ours.wait(60.0)
+    assert ours.wait(180.0)
     assert ours.keep_alive()
     ours.stop()
 
@@ -112,7 +112,7 @@ def test_stopping_ends_the_wait(tmp_path: Path) -> None:
     stopper = threading.Thread(target=waiting.stop)
     stopper.start()
     with pytest.raises(StoreClosed):
-        waiting.wait(60.0)
+        waiting.wait(180.0)
     stopper.join()
     assert waiting.state is LockState.STOPPED
     ours.stop()

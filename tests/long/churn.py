@@ -87,7 +87,7 @@ def is_served(port: int) -> None:
 
 def begun(port: int, number: int, chance: random.Random) -> socket.socket:
     """A connection whose client has got to some point."""
-    opened = socket.create_connection(("127.0.0.1", port), timeout=60)
+    opened = socket.create_connection(("127.0.0.1", port), timeout=180)
     frames = b"".join(_frames(f"ID:churn-{number}"))
     offer = len(wire_format_info(1 << 20, 30_000, "churn"))
     ends = [0, chance.randrange(offer), offer, chance.randrange(len(frames)), len(frames)]

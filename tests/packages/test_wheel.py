@@ -53,7 +53,7 @@ def test_the_broker_starts_and_stops(installed: Installed) -> None:
     try:
         ready = broker.stdout.readline()
         broker.send_signal(signal.SIGTERM)
-        code = broker.wait(timeout=120)
+        code = broker.wait(timeout=180)
     finally:
         broker.kill()
         broker.communicate()

@@ -14,7 +14,7 @@ from tests.support.polling import wait_until
 
 pytestmark = [pytest.mark.backends("sqlite", "postgresql"), pytest.mark.slow]
 
-LEASE = 1.5
+LEASE = 6.0
 PATIENCE = 90.0
 
 

@@ -47,7 +47,8 @@ class Shop:
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     folder = tmp_path_factory.mktemp("shop")
-    url, configuration = f"sqlite:///{folder}/mq.db", {"task_reject_on_worker_lost": True}
+    url = f"sqlite:///{folder}/mq.db"
+    configuration = {"task_reject_on_worker_lost": True, "broker_transport_options": NEVER}
     with (
         client(url, **configuration) as app,
         worker(url, folder / "worker.log", configuration=configuration) as started,
@@ -106,10 +107,13 @@ def test_what_ends_during_a_warm_shutdown_is_removed_before_the_worker_is_killed
     database: Database, tmp_path: Path
 ) -> None:
     longer, shorter = Gate(tmp_path, "longer"), Gate(tmp_path, "shorter")
+    configuration = {"broker_transport_options": {"lease": 8.0}}
     with (
-        client(database.url) as app,
+        client(database.url, **configuration) as app,
         Claims(database.url) as claims,
-        worker(database.url, tmp_path / "worker.log", "--concurrency", "2") as started,
+        worker(
+            database.url, tmp_path / "worker.log", "--concurrency", "2", configuration=configuration
+        ) as started,
     ):
         queue = claims.queue("celery")
         app.send_task("hold", [longer.path])

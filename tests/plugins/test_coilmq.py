@@ -20,7 +20,7 @@ from jdbcstore.plugins.coilmq import DurableQueueManager, make_store
 from tests.support.interop.stomp import Frame, Wire
 from tests.support.polling import wait_until
 
-_START = 60.0
+_START = 180.0
 QUEUE = "/queue/COILMQ"
 
 

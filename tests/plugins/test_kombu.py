@@ -48,7 +48,7 @@ def connect(database: Database) -> Iterator[Connect]:
             return opened.enter_context(made)
 
         yield connect
-    wait_until(lambda: database.connections() == 0, 60.0, "that closing left no connection")
+    wait_until(lambda: database.connections() == 0, what="that closing left no connection")
 
 
 @pytest.fixture
@@ -277,7 +277,7 @@ def test_a_queue_declared_again_begins_empty(channel: Any, database: Database) -
 
 
 def test_a_consumer_keeps_its_queue_from_expiring(connect: Connect, database: Database) -> None:
-    channel = connect(lease=0.6).channel()
+    channel = connect(lease=6.0).channel()
     queue = declare(channel, "q", expires=1000)
     query = "SELECT UNUSED_UNTIL FROM JDBCSTORE_QUEUES"
 
@@ -433,7 +433,7 @@ def test_a_process_forks_while_its_threads_write(database: Database) -> None:
             writing.result()
         assert codes == [0] * 5
         for _ in range(5):
-            queue.get(timeout=60.0).ack()
+            queue.get(timeout=180.0).ack()
         queue.close()
 
 

@@ -57,7 +57,7 @@ class Loop:
             self.hub.run_once()
             return len(self.found) >= number
 
-        wait_until(turned, 60.0)
+        wait_until(turned)
 
     def close(self) -> None:
         self.consumer.cancel()
@@ -70,7 +70,7 @@ def loop(database: Database) -> Iterator[Loop]:
     loop = Loop(database.url)
     yield loop
     loop.close()
-    wait_until(lambda: database.connections() == 0, 60.0, "that closing left no connection")
+    wait_until(lambda: database.connections() == 0, what="that closing left no connection")
 
 
 def test_messages_are_delivered_and_acknowledged(loop: Loop, database: Database) -> None:
@@ -85,7 +85,7 @@ def test_messages_are_delivered_and_acknowledged(loop: Loop, database: Database)
     assert sorted(one.payload for one in loop.found) == ["0", "1", "2"]
     for message in loop.found:
         message.ack()
-    wait_until(lambda: database.rows("SELECT ID FROM ACTIVEMQ_MSGS") == [], 60.0)
+    wait_until(lambda: database.rows("SELECT ID FROM ACTIVEMQ_MSGS") == [])
     assert database.rows("SELECT ID FROM JDBCSTORE_CLAIMS") == []
 
 
@@ -98,7 +98,7 @@ def test_what_is_acknowledged_before_a_close_is_removed_and_the_rest_returned(da
     loop.close()
 
     with Claims(database.url) as claims:
-        [left] = claims.queue("orders").claim(2, wait=60.0)
+        [left] = claims.queue("orders").claim(2, wait=180.0)
         assert (left.redeliveries, claims.queue("orders").count()) == (0, (1, 0))
 
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-WAIT = 60.0
+WAIT = 180.0
 
 
 PROGRAM = """

@@ -148,7 +148,7 @@ def test_every_page_and_operation(url: str, browser: Browser) -> None:
         subscriber.subscribe(
             "/topic/PRICES", id="1", ack="auto", headers={"activemq.subscriptionName": "all"}
         )
-        wait_until(lambda: "board" in console.get("/subscribers").text, 60.0)
+        wait_until(lambda: "board" in console.get("/subscribers").text)
         address = console.api.address
         walk = Walk(browser, f"http://{address}/")
         browser.resize(*WIDE)
@@ -235,8 +235,8 @@ def _end_others(walk: Walk, console: ConsoleClient, subscriber: stomp.Connection
     walk.click("Connections", "nav")
     walk.click_in_row("board", "Drop")
     assert "closed" in walk.confirm()
-    wait_until(lambda: not subscriber.is_connected(), 60.0)
-    wait_until(lambda: "offline" in console.get("/subscribers").text, 60.0)
+    wait_until(lambda: not subscriber.is_connected())
+    wait_until(lambda: "offline" in console.get("/subscribers").text)
     walk.click("Subscribers", "nav")
     walk.click_in_row("board : all", "Delete")
     assert "deleted" in walk.confirm()

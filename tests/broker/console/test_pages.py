@@ -146,10 +146,10 @@ def test_durable_subscriptions_are_deleted(served: tuple[ConsoleClient, int]) ->
     connection = stomp.Connection12([("127.0.0.1", port)])
     connection.connect(wait=True, headers={"client-id": "board"})
     connection.subscribe("/topic/PRICES", id="1", ack="auto", headers={"activemq.subscriptionName": "all"})
-    wait_until(lambda: "board : all" in console.get("/subscribers").text, 60.0)
+    wait_until(lambda: "board : all" in console.get("/subscribers").text)
     assert "board : all" in console.get("/topic", name="PRICES").text
     connection.disconnect()
-    wait_until(lambda: "offline" in console.get("/subscribers").text, 60.0)
+    wait_until(lambda: "offline" in console.get("/subscribers").text)
     found = console.act("/do/unsubscribe", {"client": "board", "subscription": "all"})
     assert "The durable subscription was deleted." in found.text
     assert "board" not in console.get("/subscribers").text
@@ -173,9 +173,9 @@ def test_dead_letters_are_grouped_and_go_back(served: tuple[ConsoleClient, int])
         answer = console.api.ask("GET", queue("ActiveMQ.DLQ"))[1]
         return int(answer.get("size", 0))
 
-    wait_until(lambda: dead() == 3, 60.0)
+    wait_until(lambda: dead() == 3)
     connection.disconnect()
-    wait_until(lambda: console.api.get(queue("PAY"))["consumers"] == 0, 60.0)
+    wait_until(lambda: console.api.get(queue("PAY"))["consumers"] == 0)
     page = console.get("/dead-letters")
     assert "3 Rejected by its consumer PAY" in page.text
     [where] = {link for link in page.links if "/do/retry" in link}
@@ -262,9 +262,9 @@ def test_what_a_client_controls_stays_text(tmp_path: Path) -> None:
             f"/topic/{HOSTILE[:60]}", id="1", ack="auto",
             headers={"activemq.subscriptionName": HOSTILE, "selector": "a = '<script>alert(4)</script>'"},
         )  # fmt: skip
-        wait_until(lambda: "active" in console.get("/subscribers").text, 60.0)
+        wait_until(lambda: "active" in console.get("/subscribers").text)
         connection.send("/queue/OTHER", "x", headers={HOSTILE.replace(":", ""): HOSTILE})
-        wait_until(lambda: console.api.ask("GET", queue("OTHER"))[0] == 200, 60.0)
+        wait_until(lambda: console.api.ask("GET", queue("OTHER"))[0] == 200)
         paths = [f"/console{path}" for path in PAGES]
         paths += ["/console/queue?" + urlencode({"name": one}) for one in (name, "ActiveMQ.DLQ", HOSTILE)]
         paths += ["/console/topic?" + urlencode({"name": HOSTILE[:60]})]

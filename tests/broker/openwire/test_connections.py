@@ -190,7 +190,7 @@ def test_keep_alive(client: Client) -> None:
 
 
 def test_a_client_that_is_silent_is_disconnected_and_is_sent_keep_alive(served: Served) -> None:
-    offer = wire_format_info(1 << 20, 300, "")
+    offer = wire_format_info(1 << 20, 2_000, "")
     at_once = offer.replace(struct.pack(">q", 10_000), struct.pack(">q", 0))
     assert at_once != offer
     with Client(served.openwire_port, login=False) as client:

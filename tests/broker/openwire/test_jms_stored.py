@@ -115,7 +115,7 @@ def test_dead_letters(broker_url: str, store: Store) -> None:
         client.session.commit()
         take(client.consumer("Q"))
         client.session.rollback()
-        wait_until(lambda: not [*store.queue("Q").recover()], 30, "that it is dead")
+        wait_until(lambda: not [*store.queue("Q").recover()], what="that it is dead")
     [dead] = store.queue("ActiveMQ.DLQ").recover()
     assert dead.original_destination == Destination.queue("Q")
 

@@ -88,11 +88,11 @@ def test_the_login_of_a_connection_that_is_gone_is_given_up(store: Store) -> Non
                 raise
             return Principal("")
 
-    with Served(store, security=Slow()) as served:
+    with Served(store, security=Slow(), connect_attempt_timeout=600.0) as served:
         with Client(served.port, None) as client:
             client.write("CONNECT", {"accept-version": "1.2"})
             assert begun.wait(PATIENCE)
-        assert given_up.wait(10)  # and not only when it has had its time to log in
+        assert given_up.wait(PATIENCE)  # and not only when it has had its time to log in
 
 
 def test_connections_are_limited_and_strangers_make_room(store: Store) -> None:
@@ -177,7 +177,7 @@ def test_a_connection_that_the_client_reset_can_still_be_closed(store: Store) ->
             connection.close()
 
         served.call(close_before_the_loop_sees_the_reset)
-        wait_until(lambda: not served.call(lambda: [*served.connector._connections]), 10, "its end")
+        wait_until(lambda: not served.call(lambda: [*served.connector._connections]), what="its end")
 
 
 def test_a_connector_stops_and_starts_at_its_address(store: Store) -> None:

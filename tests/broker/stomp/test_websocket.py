@@ -262,8 +262,8 @@ def test_pings_are_answered(served: Served) -> None:
 
 
 def test_heart_beats_are_messages_of_a_line_feed(served: Served) -> None:
-    with WebSocketClient(served.port, heart_beat="300,100") as client:
-        assert client.connected.headers["heart-beat"] == "100,300"
+    with WebSocketClient(served.port, heart_beat="1000,100") as client:
+        assert client.connected.headers["heart-beat"] == "100,1000"
         client.socket.sendall(b"\n")
         while client.socket.recv(1):
             pass

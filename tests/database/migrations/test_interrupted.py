@@ -138,7 +138,7 @@ def test_two_at_once(database: Database) -> None:
             subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)
         ]
         wait_until(lambda: held.is_waited_for(processes), what="that both wait")
-    outputs = [process.communicate(timeout=120) for process in processes]
+    outputs = [process.communicate(timeout=180) for process in processes]
 
     assert [process.returncode for process in processes] == [0, 0], outputs
     assert sorted(b"nothing to do" in out for out, _ in outputs) == [False, True]

@@ -19,10 +19,13 @@ def test_a_delay(connect: Connect, queue: str, headers: dict[str, str]) -> None:
     begin = time.monotonic()
     session.send(queue, "later", {**headers, "AMQ_SCHEDULED_DELAY": "700", "kept": "yes"})
     session.send(queue, "now", headers)
-    assert session.bodies(1) == ["now"]
-    message = session.message()
-    assert time.monotonic() - begin >= 0.7
-    assert message.body == b"later"
+    came = {}
+    for _ in range(2):  # "now" first, unless the machine has paused between the two
+        message = session.message()
+        came[message.body] = time.monotonic() - begin, message
+    assert came.keys() == {b"now", b"later"}
+    seconds, message = came[b"later"]
+    assert seconds >= 0.7
     assert message.headers["kept"] == "yes"
     assert message.headers["scheduledJobId"].startswith("ID:")
     assert message.headers.get("persistent") == headers.get("persistent")

@@ -205,7 +205,7 @@ class Received:
         self.listener = Listener()
 
     def wait(self) -> None:
-        assert self._done.wait(30), self.bodies
+        assert self._done.wait(120), self.bodies
 
 
 def test_a_listener(connect: Connect, client: Jms, queue: str) -> None:

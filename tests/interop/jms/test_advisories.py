@@ -131,9 +131,9 @@ def test_the_events_of_the_client(client: Jms, watching: Jms, queue: str) -> Non
     source.setConsumerListener(JProxy(listener, dict={"onConsumerEvent": events.append}))
     source.start()
     consumer = client.consumer(destination)
-    wait_until(lambda: len(events) == 1, 60, "that it has come")
+    wait_until(lambda: len(events) == 1, what="that it has come")
     consumer.close()
-    wait_until(lambda: len(events) == 2, 60, "that it has gone")
+    wait_until(lambda: len(events) == 2, what="that it has gone")
     assert [bool(event.isStarted()) for event in events] == [True, False]
     source.stop()
 
@@ -142,4 +142,4 @@ def test_queues_are_listed(client: Jms, queue: str) -> None:
     source = client.connection.getDestinationSource()
     client.send(queue, "x")
     destination = client.destination(queue)
-    wait_until(lambda: source.getQueues().contains(destination), 60, "that it is listed")
+    wait_until(lambda: source.getQueues().contains(destination), what="that it is listed")

@@ -33,15 +33,15 @@ def round_trip(client: Jms, queue: str) -> None:
         "wireFormat.version=9",
         "wireFormat.stackTraceEnabled=false&wireFormat.sizePrefixDisabled=false",
         "wireFormat.maxInactivityDuration=0",
-        "wireFormat.maxInactivityDuration=1000&wireFormat.maxInactivityDurationInitalDelay=100",
+        "wireFormat.maxInactivityDuration=30000&wireFormat.maxInactivityDurationInitalDelay=100",
         "wireFormat.maxFrameSize=1000000",
-        "keepAlive=true&tcpNoDelay=false&soTimeout=60000&connectionTimeout=5000",
+        "keepAlive=true&tcpNoDelay=false&soTimeout=60000&connectionTimeout=60000",
         "jms.alwaysSessionAsync=false&jms.dispatchAsync=false",
         "jms.alwaysSyncSend=true&jms.checkForDuplicates=false",
         "jms.useAsyncSend=true&jms.copyMessageOnSend=false",
         "jms.watchTopicAdvisories=false",
         "jms.statsEnabled=true&jms.messagePrioritySupported=true",
-        "jms.sendTimeout=5000&jms.closeTimeout=1000",
+        "jms.sendTimeout=60000&jms.closeTimeout=60000",
         "jms.consumerExpiryCheckEnabled=false",
         "jms.clientIDPrefix=mine&jms.connectionIDPrefix=ours",
         "jms.maxThreadPoolSize=1",
@@ -88,7 +88,7 @@ def test_failover_goes_on_after_a_lost_connection(broker: RunningBroker, queue: 
 
 def test_what_the_broker_says_of_itself(client: Jms) -> None:
     connection = client.connection
-    wait_until(lambda: connection.getBrokerInfo() is not None, 30, "that it has said so")
+    wait_until(lambda: connection.getBrokerInfo() is not None, what="that it has said so")
     assert connection.getBrokerName()
     assert connection.getMetaData().getJMSMajorVersion() == 1
     assert str(connection.getMetaData().getJMSProviderName()) == "ActiveMQ"
@@ -152,7 +152,7 @@ def test_a_send_with_a_callback(client: Jms, queue: str) -> None:
         def onException(self, exception: Any) -> None: ...  # noqa: N802
 
     client.session.createProducer(client.destination(queue)).send(client.text("x"), Callback())
-    assert done.wait(30)
+    assert done.wait(120)
     assert client.browse(queue) == ["x"]
 
 
@@ -205,7 +205,7 @@ def test_several_producers_at_once(connect: Connect, queue: str) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(120)
     bodies = clients[0].texts(clients[0].consumer(queue), 100)
     for number in range(4):
         mine = [body for body in bodies if body.startswith(f"{number}-")]

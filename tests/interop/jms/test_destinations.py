@@ -199,7 +199,7 @@ def test_a_queue_requestor(connect: Connect, queue: str) -> None:
     session = asking.connection.createQueueSession(False, 1)
     requestor = java("javax.jms.QueueRequestor")(session, session.createQueue(queue))
     assert str(requestor.request(asking.text("?")).getText()) == "answer to ?"
-    thread.join(30)
+    thread.join(120)
     requestor.close()
 
 
@@ -240,7 +240,7 @@ def test_a_deleted_temporary_destination_takes_no_messages(connect: Connect, kin
     assert one.texts(consumer, 1) == ["in time"]
     consumer.close()
     temporary.delete()
-    wait_until(lambda: two.connection.isDeleted(temporary), 30, "that the other one knows")
+    wait_until(lambda: two.connection.isDeleted(temporary), what="that the other one knows")
     with refused("InvalidDestinationException", "DestinationDoesNotExistException"):
         two.send(temporary, "too late")
 
@@ -250,7 +250,7 @@ def test_temporary_queues_end_with_their_connection(connect: Connect, broker: Ru
     with Jms(broker.url) as one:
         temporary = one.session.createTemporaryQueue()
         two.await_temporary(temporary)
-    wait_until(lambda: two.connection.isDeleted(temporary), 30, "that it is gone")
+    wait_until(lambda: two.connection.isDeleted(temporary), what="that it is gone")
     with refused("InvalidDestinationException", "DestinationDoesNotExistException"):
         two.send(temporary, "?")
 

@@ -20,7 +20,7 @@ def test_a_prefetch_leaves_the_others_to_other_consumers(connect: Connect, queue
     one.send(queue, *ALL)
     first = one.consumer(f"{queue}?consumer.prefetchSize=1")
     assert one.texts(first, 1) == ["m1"]
-    wait_until(lambda: first.getMessageSize() == 1, 30, "that it has one more")
+    wait_until(lambda: first.getMessageSize() == 1, what="that it has one more")
     second = two.consumer(f"{queue}?consumer.prefetchSize=1")
     assert two.texts(second, 2) == ["m3", "m4"]  # the one after its message is the first's
 
@@ -29,7 +29,7 @@ def test_a_prefetch_of_the_connection(connect: Connect, queue: str) -> None:
     one, two = connect(jms__prefetchPolicy__queuePrefetch=2), connect()
     one.send(queue, *ALL)
     first = one.consumer(queue)
-    wait_until(lambda: first.getMessageSize() == 2, 30, "that it has two")
+    wait_until(lambda: first.getMessageSize() == 2, what="that it has two")
     assert two.texts(two.consumer(queue), 2) == ["m3", "m4"]
     assert one.texts(first, 2) == ["m1", "m2"]
 
@@ -60,7 +60,7 @@ def test_a_consumer_that_closes_returns_its_prefetch(connect: Connect, queue: st
     one, two = connect(), connect()
     one.send(queue, *ALL)
     consumer = one.consumer(queue)
-    wait_until(lambda: consumer.getMessageSize() == 4, 30, "that it has all")
+    wait_until(lambda: consumer.getMessageSize() == 4, what="that it has all")
     other = two.consumer(queue)
     consumer.close()
     messages = [take(other) for _ in range(4)]
@@ -116,7 +116,7 @@ def test_a_pull_that_waits_gets_what_comes_later(connect: Connect, queue: str) -
     waiting = threading.Thread(target=lambda: found.extend(client.texts(consumer, 1)))
     waiting.start()
     producer.send(queue, "at last", "later")
-    waiting.join(30)
+    waiting.join(120)
     assert found == ["at last"]
     is_left(producer, queue, "later")
 

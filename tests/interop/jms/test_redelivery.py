@@ -27,7 +27,7 @@ def buried(client: Jms, queue: str, count: int = 1) -> list[Any]:
         browser.close()
         return messages
 
-    wait_until(lambda: len(found()) == count, 30, f"that there are {count} dead letters")
+    wait_until(lambda: len(found()) == count, what=f"that there are {count} dead letters")
     return found()
 
 
@@ -159,7 +159,7 @@ def test_a_durable_subscriber_that_rejects(connect: Connect, client: Jms, name: 
 
 def send_expired(client: Jms, destination: str, message: Any) -> None:
     client.send(destination, message, ttl=1)
-    wait_until(lambda: time.time() * 1000 > message.getJMSExpiration() + 1, 30, "that it has expired")
+    wait_until(lambda: time.time() * 1000 > message.getJMSExpiration() + 1, what="that it has expired")
 
 
 def test_expired_messages_are_not_delivered(client: Jms, queue: str) -> None:
@@ -177,11 +177,11 @@ def test_expired_messages_are_not_delivered(client: Jms, queue: str) -> None:
 def test_what_expires_with_its_consumer_is_dead_too(client: Jms, queue: str) -> None:
     consumer = client.consumer(queue)
     message = client.text("gone in a moment", of=queue)
-    client.send(queue, message, ttl=2_000)
-    wait_until(lambda: consumer.getMessageSize() == 1, 30, "that it is prefetched")
+    client.send(queue, message, ttl=6_000)
+    wait_until(lambda: consumer.getMessageSize() == 1, what="that it is prefetched")
     client.connection.stop()
     client.send(queue, "marker")
-    wait_until(lambda: time.time() * 1000 > message.getJMSExpiration() + 1, 30, "that it has expired")
+    wait_until(lambda: time.time() * 1000 > message.getJMSExpiration() + 1, what="that it has expired")
     client.connection.start()
     assert client.texts(consumer, 1) == ["marker"]
     assert len(buried(client, queue)) == 1
@@ -197,7 +197,7 @@ def test_a_time_to_live_that_is_long_enough(client: Jms, queue: str) -> None:
 def test_expired_messages_are_not_seen(client: Jms, queue: str, how: str) -> None:
     send_expired(client, queue, client.text("old", k="v"))
     client.send(queue, client.text("new", k="v"))
-    wait_until(lambda: client.browse(queue) == ["new"], 30, "that it has expired")
+    wait_until(lambda: client.browse(queue) == ["new"], what="that it has expired")
     if how == "selector":
         assert client.texts(client.consumer(queue, "k = 'v'"), 1) == ["new"]
 

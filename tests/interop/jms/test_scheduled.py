@@ -55,10 +55,13 @@ def test_a_delay(client: Jms, queue: str, mode: int) -> None:
     consumer = client.consumer(queue)
     begin = time.monotonic()
     client.send(queue, client.text("later", AMQ_SCHEDULED_DELAY=500, kept="yes"), "now", mode=mode)
-    assert client.texts(consumer, 1) == ["now"]
-    message = take(consumer)
-    assert time.monotonic() - begin >= 0.49  # its clock has milliseconds
-    assert str(message.getText()) == "later"
+    came: dict[str, tuple[float, Any]] = {}
+    for _ in range(2):  # "now" first, unless the machine has paused between the two
+        message = take(consumer)
+        came[str(message.getText())] = time.monotonic() - begin, message
+    assert came.keys() == {"now", "later"}
+    seconds, message = came["later"]
+    assert seconds >= 0.49  # its clock has milliseconds
     assert sorted(map(str, elements(message.getPropertyNames()))) == ["kept", "scheduledJobId"]
     assert job(message).startswith("ID:")
     assert message.getJMSDeliveryMode() == mode
@@ -153,7 +156,7 @@ def test_headers_of_a_scheduled_message(client: Jms, queue: str) -> None:
 
 
 def test_a_time_to_live_that_begins_later(client: Jms, queue: str) -> None:
-    client.send(queue, client.text("x", AMQ_SCHEDULED_DELAY=3_000), ttl=2_500)
+    client.send(queue, client.text("x", AMQ_SCHEDULED_DELAY=6_000), ttl=5_500)
     assert client.texts(client.consumer(queue), 1) == ["x"]
 
 

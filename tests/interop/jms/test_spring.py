@@ -51,7 +51,7 @@ class Listener:
 
     def wait_for(self, count: int) -> None:
         with self._changed:
-            assert self._changed.wait_for(lambda: len(self.bodies) >= count, 30), self.bodies
+            assert self._changed.wait_for(lambda: len(self.bodies) >= count, 120), self.bodies
 
 
 @contextmanager
@@ -111,7 +111,7 @@ def test_a_container_of_a_durable_subscription(broker: RunningBroker, client: Jm
     settings = {"PubSubDomain": True, "SubscriptionDurable": True, "ClientId": name}
     listener = Listener()
     with container(broker, name, listener, DurableSubscriptionName="s", **settings) as running:
-        wait_until(running.isRegisteredWithDestination, 30, "that it has subscribed")
+        wait_until(running.isRegisteredWithDestination, what="that it has subscribed")
         client.send(f"topic://{name}", "1")
         listener.wait_for(1)
     client.send(f"topic://{name}", "2")
@@ -128,4 +128,4 @@ def test_a_template(broker: RunningBroker, client: Jms, queue: str) -> None:
     assert str(template.receiveAndConvert(queue)) == "text"
     assert str(template.receiveAndConvert(queue).get("k")) == "v"
     browser = client.session.createBrowser(client.destination(queue))
-    wait_until(lambda: not [*elements(browser.getEnumeration())], 30, "that nothing is left")
+    wait_until(lambda: not [*elements(browser.getEnumeration())], what="that nothing is left")

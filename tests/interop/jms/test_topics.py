@@ -275,4 +275,4 @@ def test_a_client_id_has_one_connection(connect: Connect, broker: RunningBroker,
     def is_free() -> bool:
         return bool(connect(client_id=name).connection.getClientID() == name)
 
-    wait_until(is_free, 30, "that the client id is free")
+    wait_until(is_free, what="that the client id is free")

@@ -62,7 +62,7 @@ def test_a_killed_store_keeps_its_word(
 
 def _check(ledger: Ledger, database: Database) -> None:
     # The server may still be busy with the last words of the killed process.
-    wait_until(lambda: database.connections() == 0, 60.0, "that the server has noticed the kill")
+    wait_until(lambda: database.connections() == 0, what="that the server has noticed the kill")
     with database.engine.connect() as connection:
         if ledger.said["ready"]:
             ledger.check(Tables(connection, ledger.decoded))

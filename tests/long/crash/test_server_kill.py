@@ -18,7 +18,7 @@ from tests.support.databases import Database
 from tests.support.polling import wait_until
 from tests.support.servers import Server
 
-WAIT = 60.0
+WAIT = 180.0
 
 
 class Workers:

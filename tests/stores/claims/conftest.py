@@ -26,7 +26,7 @@ def open_claims(database: Database) -> Iterator[OpenClaims]:
             return opened.enter_context(Claims(database.url, **options))
 
         yield open_claims
-    wait_until(lambda: database.connections() == 0, 60.0, "that close() left no connection")
+    wait_until(lambda: database.connections() == 0, what="that close() left no connection")
 
 
 @pytest.fixture

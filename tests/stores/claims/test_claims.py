@@ -151,7 +151,7 @@ def test_another_process_sees_a_return_in_its_place(open_claims: OpenClaims) -> 
 
     # At its next look from the start, or the first wake-up, whichever comes first.
     found = bodies(other.claim(1))
-    found += bodies(other.claim(1, wait=30.0))
+    found += bodies(other.claim(1, wait=180.0))
     assert sorted(map(str, found)) == ["0", "2"]
 
 

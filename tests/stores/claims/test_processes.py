@@ -45,7 +45,7 @@ def test_what_a_killed_process_claimed_is_claimed_by_another(open_claims: OpenCl
         assert worker.ask("claim 2") == ["0", "1"]
         assert queue.claim(2) == []
         worker.kill()
-        [zero, one] = queue.claim(2, wait=60.0)
+        [zero, one] = queue.claim(2, wait=180.0)
 
     assert [(claim.message.body, claim.redeliveries) for claim in (zero, one)] == [("0", 1), ("1", 1)]
     queue.acknowledge(zero, one)
@@ -74,7 +74,7 @@ def test_a_stopped_process_finds_its_claims_lost(open_claims: OpenClaims, url: s
         assert worker.ask("claim 1") == ["0"]
         os.kill(worker.process.pid, signal.SIGSTOP)
         try:
-            [claim] = queue.claim(1, wait=60.0)
+            [claim] = queue.claim(1, wait=180.0)
             assert queue.claim(1, wait=LEASE) == []
         finally:
             os.kill(worker.process.pid, signal.SIGCONT)
@@ -124,7 +124,7 @@ def test_what_kills_each_process_becomes_a_dead_letter(open_claims: OpenClaims, 
         assert worker.ask("claim 1") == ["poison"]
         worker.kill()
         [good] = queue.claim()
-        wait_until(lambda: queue.claim() == [] and queue.count()[0] == 1, 60.0, "that the poison is gone")
+        wait_until(lambda: queue.claim() == [] and queue.count()[0] == 1, what="that the poison is gone")
 
     assert good.message.body == "good"
     [letter] = claims.queue("ActiveMQ.DLQ").claim(wait=30.0)

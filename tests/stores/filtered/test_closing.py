@@ -47,7 +47,7 @@ def test_a_commit_that_a_database_holds_up_is_given_up(databases: list[SqliteDat
         with pytest.raises(StoreClosed) as closed:
             store.close(0.1)
         with pytest.raises((OutcomeUnknown, StoreClosed)):
-            committed.result(60)
+            committed.result(180)
         assert closed.value.unwritten > 0
 
     with open_both(databases) as store:

@@ -178,7 +178,7 @@ def test_references_come_in_the_order_of_the_messages(tmp_path: Path) -> None:
         transaction = store.transaction()
         for number, name in enumerate((*QUEUES, *QUEUES)):
             transaction.queue(name).add_message(Message(str(number)))
-        references = transaction.commit_async().result(60)
+        references = transaction.commit_async().result(180)
 
         found = [
             store.queue(name).get_message(reference.message_id)

@@ -220,11 +220,11 @@ def test_what_a_broker_does(open_store: OpenStore, recorded: Read, audit: bool) 
         async with running(store, audited=audit) as engine:
             dead, consumer = await consume(engine, "ActiveMQ.DLQ"), await consume(engine, "Q")
             await send(engine, message("rejected"))
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(180):
                 await consumer.subscription.reject(await consumer.got(1))
             await dead.got(1)
             await send(engine, message("consumed"))
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(180):
                 await consumer.subscription.acknowledge((await consumer.got(2))[1:])
 
     asyncio.run(main())

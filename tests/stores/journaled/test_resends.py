@@ -33,7 +33,7 @@ CONFIG = StoreConfig(cleanup_period=0, enable_audit=True)
 PRODUCER = ProducerId("ID:till", 1, 1)
 GOOD = Destination.queue("GOOD")
 XID = XATransactionId(86, b"transaction", b"branch")
-WAIT = 60.0
+WAIT = 180.0
 
 
 class HeldFiles(Files):

@@ -11,7 +11,7 @@ from jdbcstore.broker.process.host import BrokerHost
 from tests.support.broker.frames import Stomp
 from tests.support.contract.messages import content
 
-WAIT = 60.0
+WAIT = 180.0
 XML = """<broker><persistenceAdapter><mKahaDB directory="{folder}/mkahadb"><filteredPersistenceAdapters>
 <filteredKahaDB queue="ORDERS.&gt;"><persistenceAdapter><kahaDB journalMaxFileLength="1mb"/>
 </persistenceAdapter></filteredKahaDB>

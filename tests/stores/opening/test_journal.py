@@ -156,7 +156,7 @@ def test_who_follows_on_a_shared_directory_has_all_of_it(tmp_path: Path, databas
     path = tmp_path / "jdbcstore.toml"
     path.write_text(
         f'url = "{database.url}"\n[locker]\ntype = "lease-database-locker"\n'
-        "lock_acquire_sleep_interval = 2.0\nlock_keep_alive_period = 0.5\n"
+        "lock_acquire_sleep_interval = 10.0\nlock_keep_alive_period = 0.5\n"
         f'[journal]\ndirectory = "{tmp_path}/journal"\njournal_shared = true\n'
     )
     successor = load_config(path, environment={}, cleanup_period=0.0)

@@ -160,7 +160,7 @@ class Deaths:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._parent.communicate(timeout=60)
+        self._parent.communicate(timeout=180)
 
     def run(self, stage: str) -> int:
         """The exit code of a process with this end, :data:`KILLED` if it was killed.

@@ -25,7 +25,7 @@ class ApiClient:
         self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
     ) -> tuple[int, Any]:
         """The status, and the JSON of the answer."""
-        connection = http.client.HTTPConnection(*self.address, timeout=60)
+        connection = http.client.HTTPConnection(*self.address, timeout=180)
         given = {**self.headers, "Content-Type": "application/json", **(headers or {})}
         try:
             data = body if isinstance(body, bytes) else None if body is None else json.dumps(body)

@@ -19,7 +19,7 @@ from jdbcstore.config.journal import JournalConfig
 from jdbcstore.config.locker import LockerConfig
 from tests.support.broker.api import ApiClient
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 FORM = "application/x-www-form-urlencoded"
 
 

@@ -12,7 +12,7 @@ from jdbcstore.broker.api import Delivery, Subscription, SubscriptionRequest
 from jdbcstore.broker.engine import Engine, EngineOptions, Policies
 from jdbcstore.config.policy import PolicyEntry
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 """Seconds that something may take which is bound to come."""
 
 

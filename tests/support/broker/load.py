@@ -68,7 +68,7 @@ class Load:
 
 def rows(database: str, queue: str) -> list[str]:
     """The bodies of the rows of a queue in an SQLite file, in the order of delivery."""
-    with closing(sqlite3.connect(database, timeout=60)) as connection:
+    with closing(sqlite3.connect(database, timeout=180)) as connection:
         found = connection.execute(
             "SELECT ID, CONTAINER, MSG FROM ACTIVEMQ_MSGS WHERE CONTAINER = ? ORDER BY ID",
             (f"queue://{queue}",),

@@ -100,7 +100,7 @@ class Prometheus:
 
     def __exit__(self, *_exc: object) -> None:
         self._process.kill()
-        self._process.wait(60)
+        self._process.wait(180)
 
     def _is_ready(self) -> bool:
         assert self._process.poll() is None, self._log.read_text()
@@ -110,7 +110,7 @@ class Prometheus:
             return False
 
     def _get(self, path: str) -> tuple[int, bytes]:
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=180)
         try:
             connection.request("GET", path)
             answer = connection.getresponse()

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import NamedTuple, Self
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 """Seconds for an answer; what takes longer is lost."""
 
 

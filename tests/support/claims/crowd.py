@@ -149,7 +149,7 @@ class Member:
     def kill(self) -> None:
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
-        wait_until(self.has_ended, 60.0, "that a process has ended")
+        wait_until(self.has_ended, what="that a process has ended")
 
 
 class Note(NamedTuple):

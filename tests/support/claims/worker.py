@@ -23,7 +23,7 @@ def main(url: str, lease: str, name: str) -> None:
             answer: Any = None
             try:
                 if command == "claim":
-                    held = queue.claim(int(argument), wait=30.0)
+                    held = queue.claim(int(argument), wait=180.0)
                     answer = [claim.message.body for claim in held]
                 elif command == "acknowledge":
                     queue.acknowledge(*held)

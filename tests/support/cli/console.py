@@ -28,6 +28,6 @@ def console_on(folder: Path, url: str) -> Iterator[ConsoleClient]:
             port = int(line.rpartition("/console")[0].rpartition(":")[2])
             yield ConsoleClient(Address("127.0.0.1", port))
             process.send_signal(signal.SIGTERM)
-            assert process.wait(60.0) == 0
+            assert process.wait(180.0) == 0
         finally:
             process.kill()

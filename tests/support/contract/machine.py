@@ -148,7 +148,7 @@ class StoreMachine(RuleBasedStateMachine):
         if how == "add":
             reference = self.both(lambda store: place.on(store).add_message(message))
         else:
-            reference = self.both(lambda store: place.on(store).add_message_async(message).result(60))
+            reference = self.both(lambda store: place.on(store).add_message_async(message).result(180))
         self.references[place].append(reference)
 
     @rule(place=places, about=st.lists(messages, max_size=8))
@@ -162,7 +162,7 @@ class StoreMachine(RuleBasedStateMachine):
 
         def add(store: Store) -> list[MessageReference]:
             futures = [place.on(store).add_message_async(message) for message in added]
-            return [future.result(60) for future in futures]
+            return [future.result(180) for future in futures]
 
         self.references[place] += self.both(add)
 
@@ -230,7 +230,7 @@ class StoreMachine(RuleBasedStateMachine):
                 subscription.acknowledge(*done)
             else:
                 for future in [subscription.acknowledge_async(one) for one in done]:
-                    future.result(60)
+                    future.result(180)
 
         self.both(acknowledge)
 
@@ -371,7 +371,7 @@ def transact(
         transaction.rollback()
         return outcomes, None
     if end == "async":
-        return outcomes, transaction.commit_async().result(60)
+        return outcomes, transaction.commit_async().result(180)
     return outcomes, transaction.commit()
 
 

@@ -75,7 +75,7 @@ class StoringProcesses:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
-        self._process.wait(60.0)
+        self._process.wait(180.0)
         self._process.stdout.close()
 
     def _tell(self, line: str) -> None:

@@ -130,7 +130,7 @@ class SlowDisk:
     def close(self) -> None:
         """Let it be as fast as it is."""
         self._process.send_signal(signal.SIGTERM)
-        self._process.wait(30)
+        self._process.wait(180)
 
 
 def _is_traced(pid: int) -> bool:

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from jdbcstore.errors import OutcomeUnknown, StoreUnavailable
 from tests.support.crash.ledger import Tables
 
-WAIT = 60.0
+WAIT = 180.0
 """Seconds within which every call must end."""
 
 Places = set[tuple[str, str]]

@@ -25,7 +25,7 @@ from tests.support.interop.messages import text
 from tests.support.polling import wait_until
 from tests.support.servers import PostgresqlServer
 
-LEASE = 2.0
+LEASE = 6.0
 WAIT = 120.0
 _LEASES = LeaseDatabaseLockerConfig(lock_acquire_sleep_interval=LEASE, lock_keep_alive_period=LEASE / 4)
 LOCKERS: dict[str, tuple[LockerConfig, dict[str, Any], float]] = {

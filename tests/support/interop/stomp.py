@@ -31,7 +31,7 @@ class Wire:
 
     def __init__(self, port: int, version: str = "1.2") -> None:
         self.version = version
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=120)
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=180)
         self._stream = self._socket.makefile("rb")
 
     def __enter__(self) -> Self:

@@ -76,7 +76,7 @@ class Witness:
         journal.append(item, waits=waits)
         if waits:
             with self._told:
-                assert self._told.wait_for(lambda: not self.waiting or self._failed, 60)
+                assert self._told.wait_for(lambda: not self.waiting or self._failed, 180)
 
     def release(self, journal: Journal, up_to: int) -> None:
         self.released = max(self.released, up_to)

@@ -35,7 +35,7 @@ def kill(processes: StoringProcesses, database: Database, journal: str, kills: i
         for words in processes.lines():
             ledger.note(words)
         if incarnation % 2:
-            wait_until(lambda: database.connections() == 0, 30.0, "that the server has noticed the kill")
+            wait_until(lambda: database.connections() == 0, what="that the server has noticed the kill")
             # What the journal has goes to the tables.
             open_store(url, journal).close()
             with engine.connect() as connection:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,7 @@ def hold(path: str) -> int:
 
 @contextmanager
 def worker(url: str, lease: float, log: Path, pool: str = "solo") -> Iterator[subprocess.Popen[bytes]]:
-    """A worker in a process of its own, killed at the end."""
+    """A worker in a process of its own, killed at the end if it does not end when it is asked to."""
     environment = {**os.environ, _BROKER: url, _LEASE: str(lease), "PYTHONPATH": str(ROOT)}
     options = (
         "worker",
@@ -71,16 +72,18 @@ def worker(url: str, lease: float, log: Path, pool: str = "solo") -> Iterator[su
     command = [sys.executable, "-m", "celery", "--app", __name__, *options]
     with (
         log.open("wb") as said,
-        subprocess.Popen(command, env=environment, stdout=said, stderr=said) as process,
+        subprocess.Popen(
+            command, env=environment, stdout=said, stderr=said, start_new_session=True
+        ) as process,
     ):
         try:
             yield process
         finally:
             process.terminate()
-            try:
+            with suppress(subprocess.TimeoutExpired):
                 process.wait(60.0)
-            finally:
-                process.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 if _BROKER in os.environ:

@@ -79,7 +79,7 @@ class DyingMigrations:
         return outcome == "killed"
 
     def close(self) -> None:
-        self._process.communicate(timeout=120.0)
+        self._process.communicate(timeout=180.0)
 
 
 if __name__ == "__main__":

@@ -44,4 +44,4 @@ class RedisServer:
     def close(self) -> None:
         """Stop it."""
         self._process.terminate()
-        self._process.wait(60.0)
+        self._process.wait(180.0)

@@ -114,7 +114,7 @@ def test_indexes_are_read_while_another_connection_creates_some() -> None:
             found = [name for _ in range(300) for name in Metadata(reader).indexes("t")]
         finally:
             read = True
-        creating.result(60)
+        creating.result(180)
     assert set(found) <= {"OTHER"}
     reader.close()
     writer.close()

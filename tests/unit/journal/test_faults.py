@@ -171,7 +171,7 @@ def test_a_failed_sync_at_times_ends_it(tmp_path: Path) -> None:
     case.files.before["sync"] = fail
     case.append(b"written")
     assert case.told.bodies == [b"written"]
-    assert failed.wait(60)
+    assert failed.wait(180)
     with pytest.raises(JournalFailed):
         case.journal.sync()
     with pytest.raises(JournalFailed):
@@ -183,7 +183,7 @@ def test_those_behind_a_doubtful_write_are_not_in_doubt(tmp_path: Path) -> None:
     case = Case(tmp_path, journal_log_file_size=8192)
     with held(case) as begun:
         case.journal.append(Item(b"first"))
-        assert begun.wait(60)
+        assert begun.wait(180)
         for _ in range(4):
             case.journal.append(Item(b"x" * 3000))
         case.files.before["sync"] = raises(errno.EIO)
@@ -206,7 +206,7 @@ class held:  # noqa: N801
 
     def _wait(self) -> None:
         self._begun.set()
-        assert self._go_on.wait(60)
+        assert self._go_on.wait(180)
 
     def __exit__(self, *_: object) -> None:
         if self._files.before.get("sync") == self._wait:
@@ -218,7 +218,7 @@ def test_what_waits_can_be_withdrawn_and_what_is_written_not(case: Case) -> None
     items = [Item(b"%d" % index) for index in range(4)]
     with held(case) as begun:
         case.journal.append(items[0])
-        assert begun.wait(60)
+        assert begun.wait(180)
         for item in items[1:]:
             case.journal.append(item)
         assert not case.journal.withdraw(items[0])
@@ -241,10 +241,10 @@ def test_a_full_queue_has_callers_wait(case: Case, monkeypatch: pytest.MonkeyPat
     with held(case) as begun:
         producer = threading.Thread(target=produce)
         producer.start()
-        assert begun.wait(60)
+        assert begun.wait(180)
         assert not done.wait(0.1)
         assert len(case.journal._queue._queue) <= 3
-    assert done.wait(60)
+    assert done.wait(180)
     producer.join()
     case.told.wait(10)
     assert case.told.bodies == [b"%d" % index for index in range(10)]
@@ -264,9 +264,9 @@ def test_a_failure_wakes_those_who_wait_for_room(case: Case, monkeypatch: pytest
     with held(case) as begun:
         producer = threading.Thread(target=produce)
         producer.start()
-        assert begun.wait(60)
+        assert begun.wait(180)
         case.files.before["sync"] = raises(-errno.EIO)
-    producer.join(60)
+    producer.join(180)
     assert not producer.is_alive()
     case.journal.close(60)
     assert case.told.written + case.told.failed
@@ -276,7 +276,7 @@ def test_a_close_that_waits_too_long_tells_whoever_waits(tmp_path: Path) -> None
     case = Case(tmp_path)
     with held(case) as begun:
         case.journal.append(Item(b"in doubt"))
-        assert begun.wait(60)
+        assert begun.wait(180)
         case.journal.append(Item(b"queued"))
         with pytest.raises(StoreClosed) as raised:
             case.journal.close(0.01)
@@ -288,7 +288,7 @@ def test_a_close_that_waits_too_long_tells_whoever_waits(tmp_path: Path) -> None
 
 
 def test_more_is_waited_for_when_that_is_asked_for(tmp_path: Path) -> None:
-    case = Case(tmp_path, journal_buffer_timeout=60.0, journal_max_write_batch_size=1000)
+    case = Case(tmp_path, journal_buffer_timeout=180.0, journal_max_write_batch_size=1000)
     for index in range(11):
         case.journal.append(Item(b"%d" % (index % 10) * 100), waits=False)
     case.told.wait(10)

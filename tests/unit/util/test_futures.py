@@ -14,7 +14,7 @@ from jdbcstore.util.futures import Promise, StoreFuture, burst
 
 T = TypeVar("T")
 
-_GUARD = 60.0
+_GUARD = 180.0
 
 
 class _Queue:

@@ -15,7 +15,7 @@ from tests.support.interop.activemq import LIBRARIES, PeerMissing
 from tests.support.jvm import QUICK
 from tests.support.polling import wait_until
 
-PATIENCE_MS = 30_000
+PATIENCE_MS = 120_000
 """How long to wait for a message that is bound to come."""
 AUTO, CLIENT, DUPS_OK, INDIVIDUAL = 1, 2, 3, 4
 PERSISTENT, NON_PERSISTENT = 2, 1
@@ -138,7 +138,7 @@ class Jms:
 
     def await_temporary(self, destination: Any) -> None:
         """Wait until the client has heard of another's temporary destination; until then it cannot send."""
-        wait_until(lambda: not self.connection.isDeleted(destination), 60, f"that it knows {destination}")
+        wait_until(lambda: not self.connection.isDeleted(destination), what=f"that it knows {destination}")
 
     def consumer(self, destination: Any, selector: str | None = None, no_local: bool = False) -> Any:
         return self.session.createConsumer(self.destination(destination), selector, no_local)
@@ -156,7 +156,7 @@ class Jms:
 
 def is_left(client: Jms, queue: str, *bodies: str) -> None:
     """Wait until these messages, and no others, are in a queue."""
-    wait_until(lambda: client.browse(queue) == [*bodies], 30, f"that {bodies} are left")
+    wait_until(lambda: client.browse(queue) == [*bodies], what=f"that {bodies} are left")
 
 
 def elements(enumeration: Any) -> Iterator[Any]:

@@ -22,7 +22,7 @@ from tests.support.polling import wait_until
 from tests.support.require import unavailable
 
 VERSION = "7.5.0"
-PATIENCE = 60.0
+PATIENCE = 180.0
 _CACHE = ROOT / ".build" / f"stompjs-{VERSION}"
 _BUNDLE = Path("node_modules/@stomp/stompjs/bundles/stomp.umd.js")
 _PAGE = Path(__file__).with_name("page.html")

@@ -21,7 +21,7 @@ from jdbcstore.config.broker import ConnectorConfig
 from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.errors import StoreError
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 """Seconds that something may take which is bound to come."""
 
 _Result = TypeVar("_Result")

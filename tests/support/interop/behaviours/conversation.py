@@ -9,7 +9,7 @@ from typing import Protocol
 
 from tests.support.interop.stomp import Frame
 
-WAIT = 60.0
+WAIT = 180.0
 """Seconds after which a frame that should have come has not."""
 
 

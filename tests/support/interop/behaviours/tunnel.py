@@ -13,7 +13,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Subprotocol
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 class _Tunnel:
