@@ -80,7 +80,7 @@ def test_a_delete_that_was_ended_is_not_taken_for_done(url: str, monkeypatch: py
 class _Limited:
     """A cursor whose queries for messages end after a limited time, another for each."""
 
-    milliseconds: Iterator[int] = itertools.repeat(0)
+    milliseconds: Iterator[float] = itertools.repeat(0)
 
     def __init__(self, cursor: Any) -> None:
         self._cursor = cursor
@@ -146,10 +146,15 @@ def test_pages_that_are_ended_are_whole_or_refused(
         else:
             make = MysqlAdapter.cursor
             monkeypatch.setattr(MysqlAdapter, "cursor", lambda self, raw: _Limited(make(self, raw)))
-            monkeypatch.setattr(_Limited, "milliseconds", itertools.cycle(range(1, 40)))
+            # The first are too short for any machine; the others end one anywhere, or not.
+            limits = itertools.cycle([0.1] * 20 + [*range(1, 40)])
+            monkeypatch.setattr(_Limited, "milliseconds", limits)
             tries = _TRIES
         refused: list[str] = []
-        for source in itertools.islice(itertools.cycle([queue, topic, reader]), tries):
+        for number, source in enumerate(itertools.cycle([queue, topic, reader])):
+            # How many are met depends on the machine: more tries, until enough were.
+            if number >= tries and (len(refused) >= tries // 10 or number >= 50 * tries):
+                break
             try:
                 page = source.recover(limit=1000)
             except StoreUnavailable as error:
