@@ -288,7 +288,7 @@ def test_a_close_that_waits_too_long_tells_whoever_waits(tmp_path: Path) -> None
 
 
 def test_more_is_waited_for_when_that_is_asked_for(tmp_path: Path) -> None:
-    case = Case(tmp_path, journal_buffer_timeout=180.0, journal_max_write_batch_size=1000)
+    case = Case(tmp_path, journal_buffer_timeout=60.0, journal_max_write_batch_size=1000)
     for index in range(11):
         case.journal.append(Item(b"%d" % (index % 10) * 100), waits=False)
     case.told.wait(10)
