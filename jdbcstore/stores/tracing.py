@@ -154,7 +154,8 @@ def _until(span: Span, future: F) -> F:
 
 
 def traced(store: S) -> S:
-    """The store with a span for each operation on messages; what it is besides, it stays.
+    """The store with a span for each operation on messages. It has all methods of the store, as typed, but is
+    not an instance of its class.
 
     A message that is added carries the context of its ``send`` span, or of its own ``create`` span if
     several are added at once, unless it carries one already. ``receive`` spans link to what messages carry,
