@@ -46,6 +46,8 @@ class Broker:
     port: int
     health: int | None
     process: int
+    asked: bool = True
+    """Whether a monitoring asks it."""
     used: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in _WORKS})
     scrapes: list[float] = field(default_factory=list)
     """Seconds that the answers took."""
@@ -63,7 +65,7 @@ class Broker:
     def scrape(self) -> None:
         """Ask for what a monitoring asks for, if there is a management."""
         begun = time.perf_counter()
-        for path in ("metrics", "api/destinations") if self.health else ():
+        for path in ("metrics", "api/destinations") if self.health and self.asked else ():
             self.ask(path)
         self.scrapes.append(time.perf_counter() - begun)
 
@@ -165,13 +167,15 @@ def main() -> None: ...
 @click.option("--rounds", default=60, show_default=True)
 @click.option("--messages", default=5000, show_default=True, help="Of each round.")
 @click.option("--before", type=click.Path(path_type=Path), help="Another checkout.")
-def rounds(rounds: int, messages: int, before: Path | None) -> None:
+@click.option("--unasked", is_flag=True, help="Nothing asks for metrics: answers weigh in short rounds.")
+def rounds(rounds: int, messages: int, before: Path | None, unasked: bool) -> None:
     """Processor time per message."""
     with ExitStack() as stack:
         brokers = {
             "off": stack.enter_context(_running(ROOT, None)),
             "on": stack.enter_context(_running(ROOT, free_port())),
         }
+        brokers["on"].asked = not unasked
         if before is not None:
             brokers["before"] = stack.enter_context(_running(before, None))
         for number in range(-2, rounds):

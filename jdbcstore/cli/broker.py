@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import json
 import logging
 import os
@@ -182,6 +183,10 @@ async def _serve(host: BrokerHost) -> None:
     for number in _SIGNALS:
         loop.add_signal_handler(number, stop, number)
     await host.start()
+    # What was imported and made for the management is never garbage: it is not searched while messages pass.
+    # An engine, which ends with its mastership, is not made yet.
+    gc.collect()
+    gc.freeze()
     await host.ended()
 
 
