@@ -508,7 +508,7 @@ def test_a_durable_subscription_is_consumed_by_one_at_a_time(
                 await management.acknowledge(ALICE, taken.token or "")
             monkeypatch.setattr(holds, "HOLD", 0.0)
             late = await management.consume_subscription(ALICE, "c", "s", limit=2)
-            await asyncio.sleep(0.001)  # it is given back at once
+            await quiet()  # it is given back at once
             with pytest.raises(MessageNotFound):
                 await management.acknowledge(ALICE, late.token or "")
             monkeypatch.undo()
