@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import ExitStack
 from itertools import chain, count, repeat
 from pathlib import Path
 from statistics import median
@@ -19,6 +20,7 @@ import click
 import jdbcstore
 from jdbcstore import Message
 from tests.support.broker.console import ConsoleClient, console_of
+from tests.support.cli.console import console_on
 
 _LONG = "LONG"
 _DURATIONS = re.compile(r"page;dur=([\d.]+), cpu;dur=([\d.]+)")
@@ -29,15 +31,19 @@ _DURATIONS = re.compile(r"page;dur=([\d.]+), cpu;dur=([\d.]+)")
 @click.option("--destinations", default=10_000, show_default=True)
 @click.option("--messages", default=1_000_000, show_default=True, help="Of the long queue.")
 @click.option("--rounds", default=5, show_default=True)
-def main(url: str | None, destinations: int, messages: int, rounds: int) -> None:
-    with TemporaryDirectory() as folder:
+@click.option("--apart", is_flag=True, help="Of jdbcstore console, without a broker.")
+def main(url: str | None, destinations: int, messages: int, rounds: int, apart: bool) -> None:
+    with TemporaryDirectory() as folder, ExitStack() as stack:
         url = url or f"sqlite:///{Path(folder) / 'mq.db'}"
         _fill(url, destinations, messages)
-        with console_of(url) as (console, _):
-            click.echo("| page | ms, median | longest | processor, median |\n|---|---:|---:|---:|")
-            for title, path in _pages(messages):
-                clock, cpu = zip(*[_time(console, path) for _ in range(rounds)], strict=True)
-                click.echo(f"| {title} | {median(clock):.0f} | {max(clock):.0f} | {median(cpu):.0f} |")
+        if apart:
+            console = stack.enter_context(console_on(Path(folder), url))
+        else:
+            console, _ = stack.enter_context(console_of(url))
+        click.echo("| page | ms, median | longest | processor, median |\n|---|---:|---:|---:|")
+        for title, path in _pages(messages):
+            clock, cpu = zip(*[_time(console, path) for _ in range(rounds)], strict=True)
+            click.echo(f"| {title} | {median(clock):.0f} | {max(clock):.0f} | {median(cpu):.0f} |")
 
 
 def _fill(url: str, destinations: int, messages: int) -> None:
