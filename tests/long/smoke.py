@@ -204,6 +204,16 @@ def test_processes_that_are_spawned(app: Any, start: Start) -> None:
     assert first.says("SpawnPoolWorker-")
 
 
+def test_a_pool_of_threads(app: Any, tmp_path: Path, start: Start) -> None:
+    gates = [Gate(tmp_path, f"gate{number}") for number in range(3)]
+    first = start("--pool", "threads", **NEVER, worker_concurrency=3)
+    tasks = [app.send_task("hold", [gate.path]) for gate in gates]
+    for gate in gates:
+        gate.wait_for_runs(1)
+        gate.open()
+    assert [task.get(timeout=PATIENCE) for task in tasks] == [first.process.pid] * 3
+
+
 def test_a_worker_is_restarted_between_the_tasks_of_a_chain(app: Any, gate: Gate, start: Start) -> None:
     first = start(**NEVER)
     second = app.signature("identity", [2], immutable=True)
