@@ -109,7 +109,7 @@ def test_who_says_too_little_is_sent_away(
 
 
 def test_who_does_not_log_in_is_sent_away(store: Store) -> None:
-    with Served(store, uri=AUTO, connect_attempt_timeout=0.2) as served:
+    with Served(store, uri=AUTO, connect_attempt_timeout=1.5) as served:
         with Client(served.port, None) as client:
             client.socket.sendall(b"CONN")
             assert "did not log in" in client.expect("ERROR").headers["message"]

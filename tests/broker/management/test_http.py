@@ -296,7 +296,8 @@ def test_the_mastership_is_handed_over(tmp_path: Path) -> None:
             slave.ready()
             assert [message["body"] for message in other.get(queue("Q", "messages"))] == ["kept"]
             assert one.ask("POST", queue("Q", "purge"), {})[0] == 503
-            assert one.get("/api/broker")["obstacle"] == "waiting for the lock"
+            waiting = lambda: one.get("/api/broker")["obstacle"] == "waiting for the lock"  # noqa: E731
+            wait_until(waiting, 120.0, "that the former master is a slave")
             history = one.get("/api/lock/history")
             assert [event["event"] for event in history[:2]] == ["master", "handed_over"]
             events = [event["event"] for event in other.get("/api/lock/history")]
