@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
+from statistics import median, quantiles
 
 import click
 
@@ -32,6 +32,7 @@ _READY = re.compile(r"ready stomp=\S+:(\d+) ")
 _AT_ONCE = 500
 """Frames that are sent before their answers are read."""
 _FRAME_LIMIT = 1 << 20
+_BODY = "x" * 1024
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,11 @@ class Client:
         if not frame.startswith(command):
             raise ConnectionError(frame)
 
+    async def drain(self) -> None:
+        """Read and forget all that comes."""
+        while await self.reader.read(_FRAME_LIMIT):
+            pass
+
     async def ask(self, frames: Sequence[str], answer: str) -> None:
         """Send frames, and read an answer to each."""
         for start in range(0, len(frames), _AT_ONCE):
@@ -101,10 +107,10 @@ class Client:
 
 
 @contextlib.contextmanager
-def _broker(folder: Path, *options: str) -> Iterator[Broker]:
+def _broker(folder: Path, *options: str, url: str | None = None) -> Iterator[Broker]:
     command = [sys.executable, "-m", "jdbcstore", "broker", "--stomp", "127.0.0.1:0", *options]
     process = subprocess.Popen(
-        [*command, "--url", f"sqlite:///{folder}/{_DATABASE}"],
+        [*command, "--url", url or f"sqlite:///{folder}/{_DATABASE}"],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -189,6 +195,48 @@ async def _log_in(broker: Broker, what: str, password: str, number: int, patienc
     )
     for _, client in entered:
         client.writer.close()
+
+
+@main.command()
+@click.option("--clients", default=1000, show_default=True)
+@click.option("--queues", "queue_count", default=200, show_default=True)
+@click.option("--seconds", default=20.0, show_default=True)
+@click.option("--url", help="Of an empty database; a file of SQLite if none is given.")
+def receipts(clients: int, queue_count: int, seconds: float, url: str | None) -> None:
+    with tempfile.TemporaryDirectory() as folder, _broker(Path(folder), url=url) as broker:
+        asyncio.run(_send_and_consume(broker, clients, queue_count, seconds))
+
+
+async def _send_and_consume(broker: Broker, clients: int, queue_count: int, seconds: float) -> None:
+    connected = [await broker.connect() for _ in range(clients)]
+    producers, consumers = connected[: clients // 2], connected[clients // 2 :]
+    for number, consumer in enumerate(consumers):
+        consumer.write(f"SUBSCRIBE\nid:0\ndestination:/queue/Q.{number % queue_count}\nack:auto\n\n\0")
+    reading = [asyncio.create_task(consumer.drain()) for consumer in consumers]
+    waits: list[float] = []
+    start = time.perf_counter()
+    before = cpu.seconds(broker.process)
+
+    async def produce(number: int, producer: Client) -> None:
+        frame = f"SEND\ndestination:/queue/Q.{number % queue_count}\npersistent:true\nreceipt:0\n\n{_BODY}\0"
+        while (begun := time.perf_counter()) < start + seconds:
+            await producer.ask([frame], "RECEIPT")
+            if begun > start + seconds / 4:  # the first quarter is not counted
+                waits.append(1000 * (time.perf_counter() - begun))
+
+    await asyncio.gather(*(produce(number, producer) for number, producer in enumerate(producers)))
+    used = cpu.seconds(broker.process) - before
+    for task in reading:
+        task.cancel()
+    for client in connected:
+        client.writer.close()
+    rate, cuts = len(waits) / (0.75 * seconds), quantiles(waits, n=100)
+    click.echo("| sends/s | receipt after, median | p95 | p99 | longest | broker's processor |")
+    click.echo("|---|---|---|---|---|---|")
+    click.echo(
+        f"| {rate:,.0f} | {cuts[49]:.0f} ms | {cuts[94]:.0f} ms | {cuts[98]:.0f} ms"
+        f" | {max(waits):.0f} ms | {used / seconds:.0%} |"
+    )
 
 
 if __name__ == "__main__":
