@@ -407,11 +407,13 @@ def test_roles(place: Place, login: Callable[[str], None]) -> None:
 
 
 def test_a_broker_that_is_gone(place: Place) -> None:
+    place.send("GONE.A", "x")
+
     async def main() -> None:
         broker = find(place)
         assert broker is not None
         found: list[RemoteBroker | None] = [broker]
-        app = Noting(Readings(lambda: found[-1], 3600.0), Selection())
+        app = Noting(Readings(lambda: found[-1], 3600.0), only("gone."))
         async with app.run_test() as pilot:
             await until(lambda: app.reading is not None, pilot)
             broker.url = f"http://127.0.0.1:{free_port()}"

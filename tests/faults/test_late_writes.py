@@ -130,23 +130,49 @@ def test_what_was_written_over_does_not_come_back(
 @pytest.mark.backends("postgresql")
 def test_a_commit_that_waits_for_a_standby_is_not_made_again(server: Server, database: Database) -> None:
     """Nor is it said to be made: what is seen is not yet where it is to be."""
-    url, wait = database.url, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'"
-    with jdbcstore.open(url, cleanup_period=0, network_timeout=SHORT, reconnect_timeout=SHORT) as store:
+    with jdbcstore.open(
+        database.url, cleanup_period=0, network_timeout=SHORT, reconnect_timeout=SHORT
+    ) as store:
         store.queue("Q").add_message(Message("before"))
         transaction = store.xa.start(XID)
         for number in range(3):
             transaction.queue("Q").add_message(Message(str(number)))
-        reload = "SELECT pg_reload_conf()"
-        server.execute_as_administrator(wait, reload)
-        with pytest.raises(OutcomeUnknown):
+        with _waiting_for_a_standby(server, database), pytest.raises(OutcomeUnknown):
             transaction.prepare()
-        server.execute_as_administrator(
-            "SET synchronous_commit = off", "ALTER SYSTEM RESET synchronous_standby_names", reload
-        )
         store.queue("Q").add_message(Message("after"))
         assert len(database.rows(STORED)) == 5
         store.xa.commit(XID)
         assert [message.body for message in store.queue("Q").recover()] == ["before", "after", *"012"]
+
+
+@contextlib.contextmanager
+def _waiting_for_a_standby(server: Server, database: Database) -> Iterator[None]:
+    """Commits wait for a standby that there is not."""
+    reload, ended = "SELECT pg_reload_conf()", threading.Event()
+    server.execute_as_administrator("ALTER SYSTEM SET synchronous_standby_names = 'nobody'", reload)
+    database.execute("CREATE TABLE PROBE (N INT)")
+
+    def probe() -> None:
+        while not ended.is_set():
+            database.execute("INSERT INTO PROBE VALUES (1)")
+
+    # The server's processes read the settings one after the other; then a commit waits until cancelled.
+    thread = threading.Thread(target=probe)
+    thread.start()
+    try:
+        waiting = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+        waiting += " AND datname = current_database()"
+        wait_until(lambda: database.rows(waiting), GUARD, "that commits wait for a standby")
+        ended.set()
+        database.rows(f"SELECT pg_cancel_backend(pid) FROM ({waiting}) found")
+        thread.join()
+        yield
+    finally:
+        ended.set()
+        server.execute_as_administrator(
+            "SET synchronous_commit = off", "ALTER SYSTEM RESET synchronous_standby_names", reload
+        )
+        thread.join()
 
 
 @pytest.mark.backends("postgresql")

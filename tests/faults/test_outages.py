@@ -211,6 +211,9 @@ class Store:
     def record_queue(self) -> None:
         self.store.record_queue("RECORDED")
 
+    def drop_record(self) -> None:
+        self.store.drop_record(self.queue.destination)
+
     def check(self) -> None:
         self.store.check()
 
