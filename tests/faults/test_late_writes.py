@@ -149,8 +149,8 @@ def test_a_commit_that_waits_for_a_standby_is_not_made_again(server: Server, dat
 def _waiting_for_a_standby(server: Server, database: Database) -> Iterator[None]:
     """Commits wait for a standby that there is not."""
     reload, ended = "SELECT pg_reload_conf()", threading.Event()
-    server.execute_as_administrator("ALTER SYSTEM SET synchronous_standby_names = 'nobody'", reload)
     database.execute("CREATE TABLE PROBE (N INT)")
+    server.execute_as_administrator("ALTER SYSTEM SET synchronous_standby_names = 'nobody'", reload)
 
     def probe() -> None:
         while not ended.is_set():
