@@ -76,12 +76,12 @@ def test_columns_and_types_are_those_of_the_views(spark: SparkSession, stores: d
 def test_a_view_in_sql(spark: SparkSession, stores: dict[str, Database]) -> None:
     url = stores["sqlite"].url
     spark.sql(
-        "CREATE TEMPORARY VIEW beers (id BIGINT, body_text STRING) USING jdbcstore"
+        "CREATE TEMPORARY VIEW texts (id BIGINT, body_text STRING) USING jdbcstore"
         f" OPTIONS (url '{url}', view 'messages_decoded')"
     )
-    found = spark.sql("SELECT id FROM beers WHERE body_text = 'ss'").collect()
+    found = spark.sql("SELECT id FROM texts WHERE body_text = 'ss'").collect()
     assert sorted(row.id for row in found) == [row.id for row in ROWS if row.body == "ss"]
-    spark.catalog.dropTempView("beers")
+    spark.catalog.dropTempView("texts")
 
 
 @pytest.mark.parametrize(

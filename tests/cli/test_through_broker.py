@@ -182,4 +182,5 @@ def test_a_login(place: Place) -> None:
     refused = CommandLine(cli.folder, cli.environment["JDBCSTORE_URL"]).run("send", "Q", "x")
     assert refused.code != 0
     assert "JDBCSTORE_BROKER_LOGIN" in refused.err
+    assert cli.run("send", "Q", "x").code == 0
     assert process.log.read_text().count('"operation": "send"') >= 1

@@ -60,7 +60,7 @@ def test_a_worker_answers(shop: Shop) -> None:
     [pong] = shop.app.control.ping(timeout=PATIENCE, limit=1)
     assert pong == {shop.worker.name: {"ok": "pong"}}
     assert "software -> celery:" in shop.inspect("report")["ok"]
-    assert [queue["name"] for queue in shop.inspect("active_queues")] == ["celery"]
+    assert "celery" in [queue["name"] for queue in shop.inspect("active_queues")]
 
 
 def test_the_process_of_a_pool_is_replaced_after_a_time_limit(shop: Shop, tmp_path: Path) -> None:
