@@ -27,11 +27,16 @@ def test_a_group_goes_to_one_consumer(connect: Connect, queue: str) -> None:
     one.send(queue, "own", of("mine"))
     assert one.bodies(1) == ["own"]
     two.subscribe(queue)
-    for number in range(4):
-        one.send(queue, str(number), of("other"))
-    one.send(queue, "free", of("other", -1))
-    assert two.bodies(5) == ["0", "1", "2", "3", "free"]
-    assert everything(one, queue) == []
+    whole = ["0", "1", "2", "3", "free"]
+    for attempt in range(10):
+        for number in range(4):
+            one.send(queue, str(number), of(f"other {attempt}"))
+        one.send(queue, "free", of(f"other {attempt}", -1))
+        found = everything(one, queue)
+        if not found:
+            break
+        assert found == whole  # a busy ActiveMQ may not know the second yet
+    assert two.bodies(5) == whole
 
 
 def test_a_group_moves_when_its_consumer_goes(connect: Connect, queue: str) -> None:
