@@ -8,7 +8,11 @@ from pathlib import Path
 
 from tests.support import ROOT
 
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+_GENERATED = ROOT / "docs" / "generated"
+PAGES = (
+    ROOT / "README.md",
+    *(page for page in sorted((ROOT / "docs").rglob("*.md")) if _GENERATED not in page.parents),
+)
 
 _FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
