@@ -32,7 +32,7 @@ import click
 from benchmarks.stomp import READY
 from benchmarks.stomp_client import BODY, connect
 from tests.support import ROOT
-from tests.support.broker.programs import free_port
+from tests.support.ports import free_port
 
 _WORKS = {"send": "SEND with receipt, 16 connections", "deliver": "delivery and ACK of each"}
 _PATIENCE = 600

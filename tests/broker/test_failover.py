@@ -17,6 +17,7 @@ from tests.support.broker.programs import WAIT, BrokerProcess, Client
 from tests.support.cli.command_line import CommandLine
 from tests.support.databases import Database
 from tests.support.polling import wait_until
+from tests.support.ports import free_port
 from tests.support.servers import Server
 
 LEASE = """
@@ -63,12 +64,6 @@ def brokers(tmp_path: Path, database: Database) -> Iterator[Brokers]:
     brokers = Brokers(tmp_path, database.url)
     yield brokers
     brokers.close()
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
 
 
 def produce(client: Client, bodies: list[str]) -> None:

@@ -15,9 +15,10 @@ from jdbcstore.config.broker import Address
 from jdbcstore.config.locker import SharedFileLockerConfig
 from jdbcstore.config.users import write_user
 from tests.support.broker.api import ApiClient, queue
-from tests.support.broker.programs import BrokerProcess, Client, free_port
+from tests.support.broker.programs import BrokerProcess, Client
 from tests.support.cli.command_line import CommandLine
 from tests.support.cli.damage import damage
+from tests.support.ports import free_port
 
 Place = tuple[BrokerProcess, CommandLine, ApiClient]
 LOGIN = ("me", "secret")

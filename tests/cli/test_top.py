@@ -27,10 +27,11 @@ from jdbcstore.errors import NotMaster, StoreUnavailable
 from tests.cli.conftest import Invoke
 from tests.support.broker.api import ApiClient, queue
 from tests.support.broker.console import console_of
-from tests.support.broker.programs import Client, free_port
+from tests.support.broker.programs import Client
 from tests.support.cli.command_line import CommandLine
 from tests.support.clock import FakeClock
 from tests.support.polling import wait_until
+from tests.support.ports import closed_port
 
 WAIT = 120.0
 PASSWORD = "secret"
@@ -156,11 +157,11 @@ def test_a_rate_as_text() -> None:
 
 
 def test_after_an_error_the_master_is_looked_for_again(place: Place) -> None:
-    found = iter([RemoteBroker(f"http://127.0.0.1:{free_port()}"), None, find(place)])
-    readings = Readings(lambda: next(found), 2.0)
-
-    with pytest.raises(StoreUnavailable, match="no answer from the broker"):
-        readings.read(Selection())
+    with closed_port() as port:
+        found = iter([RemoteBroker(f"http://127.0.0.1:{port}"), None, find(place)])
+        readings = Readings(lambda: next(found), 2.0)
+        with pytest.raises(StoreUnavailable, match="no answer from the broker"):
+            readings.read(Selection())
     with pytest.raises(NotMaster, match="--health HOST:PORT"):
         readings.read(Selection())
     assert readings.read(Selection()).broker.name
@@ -416,10 +417,11 @@ def test_a_broker_that_is_gone(place: Place) -> None:
         app = Noting(Readings(lambda: found[-1], 3600.0), only("gone."))
         async with app.run_test() as pilot:
             await until(lambda: app.reading is not None, pilot)
-            broker.url = f"http://127.0.0.1:{free_port()}"
             found.append(None)
-            await pilot.press("space")
-            await until(lambda: "no answer from the broker" in text_of(app, "#state"), pilot)
+            with closed_port() as port:
+                broker.url = f"http://127.0.0.1:{port}"
+                await pilot.press("space")
+                await until(lambda: "no answer from the broker" in text_of(app, "#state"), pilot)
             await pilot.press("space")
             await until(lambda: "no broker with a management" in text_of(app, "#state"), pilot)
             await pilot.press("p")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import socket
 import sys
 import traceback
 from collections.abc import Callable
@@ -29,6 +28,7 @@ from tests.support.backends import Backend, Capabilities
 from tests.support.contract.messages import content, fill
 from tests.support.contract.without import ONE_STORE, TOPICS_ELSEWHERE
 from tests.support.databases import Database
+from tests.support.ports import closed_port
 
 WRONG = "s3cr3t-but-wrong"
 
@@ -234,11 +234,8 @@ def test_a_wrong_password_is_refused_and_not_told(
 def test_an_unreachable_server(database: Database, capabilities: Capabilities) -> None:
     if not capabilities.server:
         pytest.skip("no server")
-    with socket.socket() as reserved:
-        # Bound and not listening: whoever connects is refused.
-        reserved.bind(("127.0.0.1", 0))
-        url = database.url_with(port=reserved.getsockname()[1], password=WRONG)
-
+    with closed_port() as port:
+        url = database.url_with(port=port, password=WRONG)
         with pytest.raises(StoreUnavailable, match="cannot reach") as raised:
             jdbcstore.open(url)
 

@@ -19,7 +19,8 @@ from jdbcstore.cli.readings import Readings, Selection
 from jdbcstore.cli.remote import RemoteBroker
 from jdbcstore.cli.top_screen import Top
 from tests.docs.photographs import PICTURES, afternoon
-from tests.support.broker.programs import BrokerProcess, Client, free_port
+from tests.support.broker.programs import BrokerProcess, Client
+from tests.support.ports import free_port
 
 _PERIOD = 2.0
 _FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)

@@ -26,8 +26,9 @@ from jdbcstore.message.ids import ConnectionId, ConsumerId, MessageId, ProducerI
 from jdbcstore.message.message import Message
 from jdbcstore.message.openwire import encode
 from tests.support.broker.openwire.client import Client
-from tests.support.broker.programs import BrokerProcess, free_port
+from tests.support.broker.programs import BrokerProcess
 from tests.support.polling import wait_until
+from tests.support.ports import free_port
 
 BOUND = 64 * 1024 * 1024
 """How much the broker may grow."""

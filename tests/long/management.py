@@ -18,7 +18,8 @@ import click
 from jdbcstore.config.broker import Address
 from tests.support.broker.api import ApiClient
 from tests.support.broker.hostile import attack
-from tests.support.broker.programs import BrokerProcess, Client, free_port
+from tests.support.broker.programs import BrokerProcess, Client
+from tests.support.ports import free_port
 
 _AT_ONCE = 1_000
 

@@ -21,7 +21,8 @@ from jdbcstore.stores.memory import MemoryStore
 from tests.support.broker.openwire.client import Client
 from tests.support.broker.openwire.fuzzing import VERSIONS, Fuzzer, InProcess, failures, reads
 from tests.support.broker.openwire.serving import Served
-from tests.support.broker.programs import BrokerProcess, free_port
+from tests.support.broker.programs import BrokerProcess
+from tests.support.ports import free_port
 
 BOUND = 300 * 1024 * 1024
 """How much a process may grow."""

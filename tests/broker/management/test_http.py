@@ -21,8 +21,9 @@ from jdbcstore.config.users import ROLES, write_user
 from tests.support.broker.api import ApiClient, queue
 from tests.support.broker.frames import Stomp
 from tests.support.broker.hostile import attack
-from tests.support.broker.programs import BrokerProcess, Client, free_port
+from tests.support.broker.programs import BrokerProcess, Client
 from tests.support.polling import wait_until
+from tests.support.ports import free_port
 
 SEND = {"body": "two pints", "properties": {"table": 7}}
 

@@ -17,8 +17,9 @@ from tests.support.broker import load
 from tests.support.broker.api import ApiClient, queue
 from tests.support.broker.console import console_of
 from tests.support.broker.load import Load, consumer_of, drained
-from tests.support.broker.programs import BrokerProcess, Client, free_port
+from tests.support.broker.programs import BrokerProcess, Client
 from tests.support.polling import wait_until
+from tests.support.ports import free_port
 
 pytestmark = pytest.mark.slow
 

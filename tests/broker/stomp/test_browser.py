@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from tests.support.broker.certificates import make_certificate
 from tests.support.broker.programs import BrokerProcess
 from tests.support.broker.stomp.browser import Page, browser, served_page
 from tests.support.broker.stomp.serving import Served
+from tests.support.ports import free_port
 
 pytestmark = [pytest.mark.backends("memory"), pytest.mark.slow, pytest.mark.xdist_group("chromium")]
 
@@ -179,12 +179,6 @@ def test_tls(page: Page, store: Store, tmp_path: Path) -> None:
             [body, (await client.ends)[0]]
         """)
     assert found == ["encrypted", 1000]
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
 
 
 def test_a_page_comes_back_when_the_broker_does(page: Page, tmp_path: Path) -> None:

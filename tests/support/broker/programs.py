@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import queue
 import signal
-import socket
 import subprocess
 import threading
 import time
@@ -20,12 +19,6 @@ from tests.support.polling import wait_until
 
 WAIT = 180.0
 _GONE = (stomp.exception.StompException, OSError)
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 class BrokerProcess:

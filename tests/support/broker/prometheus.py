@@ -14,8 +14,8 @@ from typing import Any, Self
 from urllib.parse import urlencode
 
 from tests.support import ROOT
-from tests.support.broker.programs import free_port
 from tests.support.polling import wait_until
+from tests.support.ports import free_port
 from tests.support.require import unavailable
 
 _PERIOD = "2s"

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import pwd
-import random
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -19,6 +17,8 @@ from typing import IO, Any, ClassVar
 
 from sqlalchemy import URL, NullPool, create_engine, text
 from sqlalchemy.exc import DBAPIError
+
+from tests.support.ports import free_port
 
 START_TIMEOUT = 120.0
 STOP_TIMEOUT = 120.0
@@ -51,7 +51,7 @@ class Server:
 
     def __init__(self, folder: Path | None = None) -> None:
         self.host = "127.0.0.1"
-        self.port = _free_port()
+        self.port = free_port()
         self.username = "jdbcstore"
         self.password = f"pw-{secrets.token_hex(8)}"
         self.administrator_password = f"pw-{secrets.token_hex(8)}"
@@ -149,7 +149,7 @@ class Server:
                 # Another process has taken the port, or after a kill the server's own orphans
                 # have not yet let go of it.
                 if not same_port:
-                    self.port = _free_port()
+                    self.port = free_port()
                 self._process = self._start_process()
             time.sleep(0.02)
 
@@ -230,19 +230,3 @@ class Server:
 def give(path: Path, account: pwd.struct_passwd | None) -> None:
     if account is not None:
         os.chown(path, account.pw_uid, account.pw_gid)
-
-
-def _free_port() -> int:
-    """A port nobody listens on, below those that the kernel gives to outgoing connections.
-
-    One of the latter could be taken by any client on the machine while our server is down.
-    """
-    while True:
-        port = random.randrange(20_000, 32_768)
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        return port
