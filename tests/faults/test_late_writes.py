@@ -28,7 +28,7 @@ from tests.support.servers import Server
 __all__ = ["open_locked"]
 
 GUARD = 60.0
-SHORT = 0.5
+SHORT = 2.0
 XID = XATransactionId(86, b"transaction", b"branch")
 PORTS = {
     "postgresql": "SELECT client_port FROM pg_stat_activity WHERE client_port IS NOT NULL",
