@@ -117,7 +117,7 @@ class MessageFields:
 HEADERS = tuple(field.name for field in fields(MessageFields))[:-3]
 _COMMON = (
     *("body_type", "destination", "message_id", "priority", "timestamp_ms", "expiration_ms", "persistent"),
-    "sequence",
+    *("broker_in_time_ms", "sequence"),
 )
 RARE = (*(name for name in HEADERS if name not in _COMMON), "_source")
 """The attributes that most new messages do not have."""
@@ -414,7 +414,7 @@ _BITS = {
     64: ("timestamp_ms", "expiration_ms", "arrival_ms", "broker_in_time_ms", "broker_out_time_ms"),
 }
 _OPTIONAL = (*_IS[Destination][1:], *_IS[ProducerId], *_IS[ConsumerId], *_IS[str], *_TRANSACTIONS, *_PATHS)
-_COUNTED = (*_BITS[32], *_BITS[64][2:])
+_COUNTED = (*_BITS[32], "arrival_ms", "broker_out_time_ms")
 _get_rare = attrgetter(*_OPTIONAL, *_COUNTED)
 _NOTHING_RARE = (None,) * len(_OPTIONAL) + (0,) * len(_COUNTED)
 _NONE = type(None)
@@ -423,6 +423,7 @@ _NONE = type(None)
 def _is_plain(message: MessageFields) -> bool:
     """Whether only the headers that every message has are set, and are valid."""
     timestamp_ms, expiration_ms = message.timestamp_ms, message.expiration_ms
+    broker_in_time_ms = message.broker_in_time_ms
     return (
         _get_rare(message) == _NOTHING_RARE
         and type(message.destination) in (Destination, _NONE)
@@ -430,6 +431,8 @@ def _is_plain(message: MessageFields) -> bool:
         and type(expiration_ms) is int
         and 0 <= expiration_ms < 1 << 63
         and (timestamp_ms is None or (type(timestamp_ms) is int and 0 <= timestamp_ms < 1 << 63))
+        and type(broker_in_time_ms) is int
+        and 0 <= broker_in_time_ms < 1 << 63
     )
 
 
@@ -486,7 +489,7 @@ if BUILD == "compiled":
                 "message_id": lambda value: value is None or type(value) is MessageId,
                 "priority": lambda value: type(value) is int and 0 <= value <= 9,
                 "timestamp_ms": lambda value: value is None or _is_long(value),
-                "expiration_ms": _is_long,
+                **dict.fromkeys(("expiration_ms", "broker_in_time_ms"), _is_long),
                 "persistent": lambda _: True,
                 "properties": lambda value: not value or type(value) is dict,
                 **dict.fromkeys(("correlation_id", "jms_type", "group_id", "user_id"), _is_string),

@@ -186,9 +186,8 @@ def _encode_usual(
     head = b"\0" if content is None else _present(1, len(content))
     if len(names) + len(content or b"") + len(marshalled) > MAX_SIZE - _MOST_HEADERS:
         return None
-    blob = core.usual_blob(names, numbers, head, content or b"", marshalled)
-    if message.broker_in_time_ms:
-        blob = blob[:-_TIMES] + _i64(message.broker_in_time_ms) + blob[8 - _TIMES :]
+    tail = core.usual_tail(message.broker_in_time_ms)
+    blob = core.usual_blob(names, numbers, head, content or b"", marshalled, tail)
     return blob, core.broker_sequence_at(names)
 
 

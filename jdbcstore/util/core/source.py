@@ -37,7 +37,7 @@ _MOST = 1 << 30
 _NAMES = 4096
 
 _size, _long = Struct(">i").pack, Struct(">q").pack
-_numbers = OPENWIRE_NUMBERS.pack
+_numbers, _tail = OPENWIRE_NUMBERS.pack, OPENWIRE_TAIL.pack
 _bytes_head, _text_head = OPENWIRE_BYTES.pack, OPENWIRE_TEXT.pack
 
 
@@ -48,10 +48,19 @@ def usual_names(kind: int, producer_id: bytes, destination: bytes) -> bytes:
     )
 
 
-def usual_blob(names: bytes, numbers: bytes, head: bytes, content: bytes, properties: bytes) -> bytes:
+def usual_blob(
+    names: bytes, numbers: bytes, head: bytes, content: bytes, properties: bytes, tail: bytes
+) -> bytes:
     """A message of :func:`usual_names` and so on; ``head`` says that there is content, and its length."""
-    size = len(names) + len(numbers) + len(head) + len(content) + len(properties) + len(NO_TAIL)
-    return b"".join((_size(size), names, numbers, head, content, properties, NO_TAIL))
+    size = len(names) + len(numbers) + len(head) + len(content) + len(properties) + len(tail)
+    return b"".join((_size(size), names, numbers, head, content, properties, tail))
+
+
+def usual_tail(broker_in_time_ms: int) -> bytes:
+    """The fields after the properties, of a message with no others of them."""
+    if not broker_in_time_ms:
+        return NO_TAIL
+    return _tail(False, 0, 0, False, False, broker_in_time_ms, 0, False)
 
 
 def broker_sequence_at(names: bytes) -> int:
@@ -77,7 +86,7 @@ class Shape:
 
 _READ = (
     *("destination", "message_id", "body_type", "_body", "_properties"),
-    *("persistent", "expiration_ms", "priority", "timestamp_ms"),
+    *("persistent", "expiration_ms", "priority", "timestamp_ms", "broker_in_time_ms"),
 )
 """The other attributes of a message."""
 
@@ -170,7 +179,7 @@ class Rows:
             return None
         (
             destination, message_id, kind, body, properties,
-            persistent, expiration_ms, priority, timestamp_ms,
+            persistent, expiration_ms, priority, timestamp_ms, broker_in_time_ms,
         ) = read(message, self.usual.read)  # fmt: skip
         if (
             destination is not self.destination
@@ -191,9 +200,10 @@ class Rows:
                 number, before, persistent, expiration_ms, priority,
                 now_ms if timestamp_ms is None else timestamp_ms,
             )  # fmt: skip
+            tail = usual_tail(broker_in_time_ms)
         except StructError:
             return None
-        blob = self._blob(names, numbers, kind, body, properties)
+        blob = self._blob(names, numbers, kind, body, properties, tail)
         if blob is None:
             return None
         lane = priority if prioritized else 0
@@ -204,7 +214,7 @@ class Rows:
         )
 
     @cython.cfunc
-    def _blob(self, names: Any, numbers: Any, kind: Any, body: Any, properties: Any) -> Any:
+    def _blob(self, names: Any, numbers: Any, kind: Any, body: Any, properties: Any, tail: Any) -> Any:
         if kind is self.bytes_kind:
             content = body
             head = _bytes_head(1, len(content)) if content else b"\0"
@@ -221,7 +231,7 @@ class Rows:
         if properties:
             marshalled = self.maps(properties)
             marshalled = _bytes_head(1, len(marshalled)) + marshalled
-        blob = usual_blob(names, numbers, head, content, marshalled)
+        blob = usual_blob(names, numbers, head, content, marshalled, tail)
         size = len(blob) if self.sent_size is None else self.sent_size(blob)
         return None if size > self.largest else blob
 

@@ -116,6 +116,7 @@ bodies = st.one_of(st.none(), st.text(), st.binary(), st.lists(st.integers(0, 9)
     st.sampled_from([None, ORDERS]),
     st.sampled_from([None, 0, 17]),
     st.sampled_from([None, MessageId(PRODUCER, 7, 8)]),
+    st.sampled_from([0, NOW]),
 )
 def test_a_usual_message_is_the_same_bytes(
     body: Any,
@@ -125,6 +126,7 @@ def test_a_usual_message_is_the_same_bytes(
     destination: Destination | None,
     timestamp_ms: int | None,
     message_id: MessageId | None,
+    broker_in_time_ms: int,
 ) -> None:
     message = Message(
         body,
@@ -134,6 +136,7 @@ def test_a_usual_message_is_the_same_bytes(
         destination=destination,
         timestamp_ms=timestamp_ms,
         message_id=message_id,
+        broker_in_time_ms=broker_in_time_ms,
     )
     blob, slot = expected(message, ORDERS, message_id or MessageId(PRODUCER, 1))
     for core in available():
@@ -154,6 +157,7 @@ def test_a_usual_message_is_the_same_bytes(
         {"message_id": MessageId(None, 0, 0, "text")},
         {"message_id": MessageId(PRODUCER, 1, 0, "text")},
         {"message_id": MessageId(PRODUCER, 1 << 63)},
+        {"broker_out_time_ms": 1},
         {"body": b"x" * 2000},
     ],
     ids=str,
@@ -255,7 +259,10 @@ VALUES = st.one_of(
     st.dictionaries(st.text(max_size=2), st.integers(0, 1 << 70), max_size=2),
 )  # fmt: skip
 NAMES = ("destination", "message_id", "priority", "timestamp_ms", "expiration_ms", "persistent", "properties")
-MORE = ("correlation_id", "jms_type", "group_id", "user_id", "reply_to", "body_type", "nothing")
+MORE = (
+    *("broker_in_time_ms", "correlation_id", "jms_type", "group_id"),
+    *("user_id", "reply_to", "body_type", "nothing"),
+)
 
 
 @given(bodies, st.dictionaries(st.sampled_from((*NAMES, *MORE)), VALUES, max_size=4))
