@@ -329,8 +329,9 @@ class Top(App[None]):
         self._table.focus()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        self.selection = replace(self.selection, text=event.value)
-        self._wanted.set()
+        if event.value != self.selection.text:  # the field reports its first value, too
+            self.selection = replace(self.selection, text=event.value)
+            self._wanted.set()
 
     def on_input_submitted(self, _event: Input.Submitted) -> None:
         self._table.focus()
