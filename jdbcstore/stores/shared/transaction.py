@@ -65,12 +65,24 @@ class BufferedTransaction(Generic[W]):
         self._writes: W | None = writes
         self._writer = writer
         self._discard = discard
+        self._last: tuple[str | Destination, TransactionalQueue[W]] | None = None
+        """The queue that was used last, by its name: mostly it is the next one, too."""
 
     def queue(self, name: str | Destination) -> TransactionalQueue[W]:
-        return TransactionalQueue(self, self._store.queue(name))
+        if self._last is not None and self._last[0] is name:
+            return self._last[1]
+        queue = self._new_queue(self._store.queue(name))
+        self._last = name, queue
+        return queue
 
     def topic(self, name: str | Destination) -> TransactionalTopic[W]:
-        return TransactionalTopic(self, self._store.topic(name))
+        return self._new_topic(self._store.topic(name))
+
+    def _new_queue(self, store: BufferedDestination[W]) -> TransactionalQueue[W]:
+        return TransactionalQueue(self, store)
+
+    def _new_topic(self, store: BufferedTopic[W]) -> TransactionalTopic[W]:
+        return TransactionalTopic(self, store)
 
     @property
     def writes(self) -> W:
@@ -92,6 +104,7 @@ class BufferedTransaction(Generic[W]):
 
     def _end(self) -> W:
         writes, self._writes = self.writes, None
+        self._last = None  # it refers to this, and neither would be freed at once
         return writes
 
     def __enter__(self) -> Self:
@@ -153,11 +166,11 @@ class BufferedXATransaction(BufferedTransaction[W]):
         self.xid = xid
         self._prepare = prepare
 
-    def queue(self, name: str | Destination) -> TransactionalQueue[W]:
-        return _XAQueue(self, self._store.queue(name))
+    def _new_queue(self, store: BufferedDestination[W]) -> TransactionalQueue[W]:
+        return _XAQueue(self, store)
 
-    def topic(self, name: str | Destination) -> TransactionalTopic[W]:
-        return _XATopic(self, self._store.topic(name))
+    def _new_topic(self, store: BufferedTopic[W]) -> TransactionalTopic[W]:
+        return _XATopic(self, store)
 
     def prepare(self) -> bool:
         return self._prepare(self.xid, self._end())
