@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from jdbcstore.errors import ProtocolError
+from jdbcstore.util.core import core
 
 
 class Version(StrEnum):
@@ -46,6 +47,7 @@ class Frame:
         return f"<Frame {self.command[:20]!r} with {len(self.headers)} headers and {len(self.body)} bytes>"
 
 
+_FRAME = core.Shape(Frame, ("command", "headers", "body"))
 _PADDING = re.compile(rb"[\r\n\0]*")
 """Bytes between two frames: heart-beats, and the extra NUL that some clients write after a frame. ActiveMQ
 skips both."""
@@ -109,8 +111,15 @@ class FrameReader:
             if not self._is_complete():
                 return None
             self._data, self._at, self._partial = bytes(self._partial), 0, bytearray()
-        if self._command is None and not self._read_head():
-            return None
+        if self._command is None:
+            if self.version is not Version.V1_0:  # in which names and values are stripped
+                usual = core.usual_frame(_FRAME, self._data, self._at, self.limits, _WITH_BODY)
+                if usual is not None:
+                    frame: Frame
+                    frame, self._at = usual
+                    return frame
+            if not self._read_head():
+                return None
         return self._read_body()
 
     def _is_complete(self) -> bool:

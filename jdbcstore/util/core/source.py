@@ -1,4 +1,4 @@
-"""The one source of the core: fields of usual messages as bytes, and back; the records of the journal.
+"""The one source of the core: usual messages as bytes, and back; frames of STOMP; records of the journal.
 
 This file runs as it is, and compiled (:mod:`jdbcstore.util.core.build`), with the same results. It imports
 nothing of jdbcstore: classes, and functions for what is unusual, are arguments. Layouts are defined here, and
@@ -375,6 +375,52 @@ def _bytes_array(column: Sequence[Any], of: int) -> bytes:
         parts.append(element)
     parts[0] = _array_head(1, nulls, of, len(column), 1)
     return b"".join(parts)
+
+
+# Frames of STOMP.
+
+
+def usual_frame(frame: Shape, data: bytes, offset: int, limits: Any, sized: Any) -> Any:
+    """A frame of STOMP 1.1 or 1.2, which may begin with line feeds, and the offset of its end.
+
+    None if it is not complete, or not valid, or there is anything about it that needs a decision: escapes,
+    carriage returns, repeated headers. See :class:`jdbcstore.broker.stomp.frames.FrameReader`, which decides.
+    ``frame`` has a command, headers and a body; ``sized`` are the commands whose content-length counts.
+    """
+    at: cython.Py_ssize_t = offset
+    size: cython.Py_ssize_t = len(data)
+    end: cython.Py_ssize_t
+    most: cython.Py_ssize_t = min(limits.head, limits.line)
+    while at < size and data[at] == 10:
+        at += 1
+    end = data.find(b"\n\n", at, at + most + 2)
+    if end < 0:
+        return None
+    try:
+        text = data[at:end].decode()
+    except UnicodeDecodeError:
+        return None
+    if "\\" in text or "\r" in text or "\0" in text:
+        return None
+    lines = text.split("\n")
+    command = lines.pop(0)
+    try:
+        headers = dict([line.split(":", 1) for line in lines])
+    except ValueError:
+        return None
+    if len(headers) != len(lines) or len(headers) > limits.headers or "" in headers:
+        return None
+    at = end + 2
+    length = headers.get("content-length") if command in sized else None
+    if length is None:
+        end = data.find(b"\0", at)
+    elif length.isascii() and length.isdigit() and len(length) <= 18:
+        end = at + int(length)
+    else:
+        return None
+    if end < at or end >= size or end - at > limits.body or data[end] != 0:
+        return None
+    return new(frame.cls, frame.slots, (command, headers, data[at:end])), end + 1
 
 
 # The journal's records.

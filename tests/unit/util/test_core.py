@@ -22,6 +22,8 @@ from hypothesis import strategies as st
 
 from jdbcstore import Destination, Message
 from jdbcstore.abc import MessageReference
+from jdbcstore.broker.stomp import frames as stomp
+from jdbcstore.broker.stomp.frames import Frame, FrameReader, Limits
 from jdbcstore.errors import InvalidMessage
 from jdbcstore.journal.layout import RECORD, Record, Stamp, Written
 from jdbcstore.message.ids import MessageId, ProducerId
@@ -287,6 +289,64 @@ def test_a_message_that_is_made_stays_unchanged() -> None:
         message.priority = 5
     assert Message("other").body == "other"
     assert message.body == "text"
+
+
+# Frames of STOMP.
+
+LIMITS = Limits(head=200, line=30, headers=2, body=4)
+SMALL = Limits(head=30, line=50, headers=1, body=3)
+LINES = (
+    *("a:1", "b:", "b:2", "é:ü", "d:e:f", " e : 1 ", "content-length:3", "content-length:4"),
+    *("content-length:03", "content-length:+3", "content-length: 3", "content-length:٣", "content-length:²"),
+    *("content-length:" + "9" * 19, "a\\c:1", "c:1\r", ":x", "none", "n\0:1", "long:" + "x" * 30),
+)
+BEFORE, COMMANDS = ("", "\n", "\n\n", "\r\n", "\0"), ("SEND", "ACK", "MESSAGE\r", "S\\", "")
+BODIES, ENDS = ("", "abc", "abcd", "a\0c", "\n\n\n"), ("\0", "\0\0", "\0\nSEND\n\n\0", "x", "")
+
+
+def frames_as_bytes() -> Iterator[bytes]:
+    """Usual frames, and others that are nearly so, and some that are both or neither."""
+    lines = [(), *((one,) for one in LINES), *itertools.permutations(LINES, 2), ("a:1", "b:1", "c:1")]
+    for head, body in itertools.product(lines, BODIES):
+        yield "\n".join(("SEND", *head, "", f"{body}\0")).encode()
+    for before, command, blank, body, end in itertools.product(
+        BEFORE, COMMANDS, ("\n", "\r\n", ""), BODIES, ENDS
+    ):
+        yield f"{before}{command}\ncontent-length:3\n{blank}{body}{end}".encode()
+    yield b"SEND\na:\xff\n\nabc\0"
+
+
+def usual_frame(core: Any, data: bytes, at: int = 0, limits: Limits = LIMITS) -> Any:
+    shape = core.Shape(Frame, ("command", "headers", "body"))
+    return core.usual_frame(shape, data, at, limits, stomp._WITH_BODY)
+
+
+@pytest.mark.parametrize("limits", [Limits(), LIMITS, SMALL], ids=["large", "tight", "small"])
+@pytest.mark.parametrize("version", ["1.1", "1.2"])
+def test_a_frame_is_the_one_that_is_read_or_left_to_others(version: str, limits: Limits) -> None:
+    usual = 0
+    for data in frames_as_bytes():
+        found = [usual_frame(core, data, 0, limits) for core in available()]
+        assert found.count(found[0]) == len(found)
+        if found[0] is not None:
+            general = FrameReader(limits, stomp.Version(version))
+            general.feed(data)
+            assert general._read_head()
+            assert (general._read_body(), len(data) - general.held) == found[0]
+            assert {type(frame) for frame, _ in found} == {Frame}
+            usual += 1
+    assert usual > 40
+
+
+def test_a_frame_is_usual_once_it_is_complete(core: Any) -> None:
+    for last in (b"\n", b"content-length:3\n\n"):
+        data = b"\0\nSEND\ndestination:/queue/a\n" + last + b"abc\0\n"
+        frame, end = usual_frame(core, data, 1)
+        assert (frame.command, frame.headers["destination"], frame.body) == ("SEND", "/queue/a", b"abc")
+        assert end == len(data) - 1
+        for shorter in range(1, len(data)):
+            assert usual_frame(core, data[: end - shorter], 1) is None
+        assert usual_frame(core, data, end) is None
 
 
 # The choice between the two.
