@@ -293,7 +293,8 @@ def test_a_message_that_is_made_stays_unchanged() -> None:
 
 # Frames of STOMP.
 
-LIMITS = Limits(head=200, line=30, headers=2, body=4)
+LARGE = Limits()
+TIGHT = Limits(head=200, line=30, headers=2, body=4)
 SMALL = Limits(head=30, line=50, headers=1, body=3)
 LINES = (
     *("a:1", "b:", "b:2", "é:ü", "d:e:f", " e : 1 ", "content-length:3", "content-length:4"),
@@ -316,12 +317,12 @@ def frames_as_bytes() -> Iterator[bytes]:
     yield b"SEND\na:\xff\n\nabc\0"
 
 
-def usual_frame(core: Any, data: bytes, at: int = 0, limits: Limits = LIMITS) -> Any:
+def usual_frame(core: Any, data: bytes, at: int = 0, limits: Limits = LARGE) -> Any:
     shape = core.Shape(Frame, ("command", "headers", "body"))
     return core.usual_frame(shape, data, at, limits, stomp._WITH_BODY)
 
 
-@pytest.mark.parametrize("limits", [Limits(), LIMITS, SMALL], ids=["large", "tight", "small"])
+@pytest.mark.parametrize("limits", [LARGE, TIGHT, SMALL], ids=["large", "tight", "small"])
 @pytest.mark.parametrize("version", ["1.1", "1.2"])
 def test_a_frame_is_the_one_that_is_read_or_left_to_others(version: str, limits: Limits) -> None:
     usual = 0
