@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from jdbcstore import Clock, Destination, MemoryStore, Message, MessageReference, StoreConfig
+from jdbcstore import (
+    Clock,
+    Destination,
+    MemoryStore,
+    Message,
+    MessageReference,
+    StoreConfig,
+    StoreFuture,
+)
 from jdbcstore.abc import Reference
 from jdbcstore.errors import TransactionError
 from jdbcstore.stores.memory.destinations import MemoryMessageStore, MemoryTopicMessageStore
@@ -74,13 +82,24 @@ class _Transaction(BufferedTransaction[list[Write]]):
         self._marked[len(self.writes) - 1] = write
 
     def commit(self) -> list[MessageReference]:
+        self._mark()
+        return super().commit()
+
+    def commit_async(self) -> StoreFuture[list[MessageReference]]:
+        self._mark()
+        return super().commit_async()
+
+    def _mark(self) -> None:
+        """Give the messages of a transaction over several stores the id that they have then.
+
+        :raises TransactionError: one of its writes is done in one store only
+        """
         if len(self._stores) > 1:
             if self._in_one_only:
                 self.rollback()
                 raise TransactionError("this is done in one store only")
             for at, write in self._marked.items():
                 self.writes[at] = write
-        return super().commit()
 
 
 class _Queue(TransactionalQueue[list[Write]]):
