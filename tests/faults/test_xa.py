@@ -41,6 +41,11 @@ def state(store: Store) -> str:
     return name
 
 
+def settles(store: Store, expected: str, where: str) -> None:
+    """The server may still be about to commit what arrived before the line broke."""
+    wait_until(lambda: state(store) in expected, what=f"{expected} {where}")
+
+
 def begin(store: Store) -> None:
     """Nothing but four messages, and a subscription that has not read them."""
     for found in store.xa.recover():
@@ -125,10 +130,7 @@ def test_a_line_that_stays_broken_leaves_all_or_nothing(
                 line.mend()
             told.add(expected)
             with jdbcstore.open(url, cleanup_period=0) as again:
-                # The server may still be about to commit what arrived before the line broke.
-                wait_until(
-                    lambda wanted=expected: state(again) in wanted, what=f"{expected} at {how} {number}"
-                )
+                settles(again, expected, f"at {how} {number}")
             if not line.broke:
                 break
         assert {before, after} <= told
