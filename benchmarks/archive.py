@@ -23,7 +23,6 @@ import click
 import jdbcstore
 from benchmarks import cpu, messages, readers
 from jdbcstore import Configuration, StoreConfig, analytics
-from jdbcstore.analytics.vendors import VENDORS
 from jdbcstore.config import DataSourceConfig
 from jdbcstore.tools import archive
 from jdbcstore.tools.archive import Window
@@ -127,22 +126,7 @@ class _Empty:
 
 
 def _plain(spark: SparkSession, name: str, url: str, folder: Path, count: int) -> None:
-    """As someone would do it without jdbcstore."""
-    from sqlalchemy import make_url
-
-    vendor, login = VENDORS[name], make_url(url)
-    options = {
-        "url": vendor.url(login),
-        "driver": vendor.driver,
-        "dbtable": "ACTIVEMQ_MSGS",
-        "partitionColumn": "id",
-        "lowerBound": "1",
-        "upperBound": str(count),
-        "numPartitions": str(readers.READERS),
-        "fetchsize": "5000",
-        **({"user": login.username, "password": str(login.password)} if login.username else {}),
-    }
-    spark.read.format("jdbc").options(**options).load().write.mode("overwrite").parquet(str(folder))
+    readers.plain_jdbc(spark, name, url, count).write.mode("overwrite").parquet(str(folder))
 
 
 def _insert(store: Configuration, rows: list[MessageRow]) -> None:

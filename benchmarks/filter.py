@@ -6,13 +6,15 @@ to COPY in the same round. The first rounds are not counted: Java compiles in th
 
 A round has to be shorter than a minute: then Spark ends idle workers, and their CPU is subtracted.
 
-With ``--memory`` it also prints the peaks of resident memory after all columns of all messages were read,
-and the same again when the table has been doubled so many times.
+With ``--memory`` it prints the peaks of resident memory in each way of ours and while the table is archived,
+and the same again when the table has been doubled so many times; without rounds, nothing else. A table of ten
+million messages takes 15 GB of disk, its archive another.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 import time
 from collections import defaultdict
@@ -25,20 +27,30 @@ import click
 import psycopg
 
 from benchmarks import cpu, readers
-from jdbcstore import analytics, read_arrow
+from jdbcstore import Configuration, StoreConfig, analytics, read_arrow
 from jdbcstore.analytics import duck
-from jdbcstore.analytics.vendors import VENDORS
+from jdbcstore.config import DataSourceConfig
 from jdbcstore.message.openwire import decode
+from jdbcstore.tools import archive
+from jdbcstore.tools.archive import Window
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _QUERY = "SELECT count(*) AS n FROM messages_decoded WHERE properties['table'].long = 7"
-_ALL = "SELECT * FROM messages_decoded"
 _COPY, _ADBC = "COPY BINARY, 1 connection", f"ADBC, {readers.READERS} connections"
 _COLD = 2
-_DOUBLED = "INSERT INTO activemq_msgs SELECT id + (SELECT max(id) FROM activemq_msgs), container, msgid_prod,"
-_DOUBLED += " msgid_seq, expiration, msg, priority, xid FROM activemq_msgs"
+_LEANER = (
+    "SELECT format('DROP INDEX %s', indexrelid::regclass) FROM pg_index"
+    " WHERE indrelid = 'activemq_msgs'::regclass AND NOT indisprimary"
+)
+"""The statements that drop the indexes that no reader uses, which would take most of the time."""
+_DOUBLED = (
+    "INSERT INTO activemq_msgs SELECT id + (SELECT max(id) FROM activemq_msgs), container, msgid_prod,"
+    " msgid_seq, expiration, msg, priority, xid FROM activemq_msgs"
+)
+_ROW_BYTES = 1_600
+"""Disk for one message, in the table and in an archive, at most."""
 
 
 @click.command(help=__doc__)
@@ -48,12 +60,13 @@ _DOUBLED += " msgid_seq, expiration, msg, priority, xid FROM activemq_msgs"
 def main(rounds: int, count: int, memory: int) -> None:
     spark = analytics.session(f"local[{readers.READERS}]", **{"spark.driver.memory": "2g"})
     with tempfile.TemporaryDirectory() as folder, readers.postgresql(Path(folder), count) as source:
-        with duck.connect(source.url) as views, analytics.connect(spark, source.url) as mq:
-            ways = _ways(spark, views, source, count)
-            costs = _measured(mq, ways, rounds)
-        _print_costs(costs, count, rounds)
+        if rounds:
+            with duck.connect(source.url) as views, analytics.connect(spark, source.url) as mq:
+                ways = _ways(spark, views, source, count)
+                costs = _measured(mq, ways, rounds)
+            _print_costs(costs, count, rounds)
         if memory:
-            _print_memory(spark, source.url, count, memory)
+            _print_memory(spark, source.url, Path(folder), count, memory)
     spark.stop()
 
 
@@ -84,23 +97,9 @@ def _count(views: duck.DuckViews) -> int:
 def _plain(spark: SparkSession, url: str, count: int) -> int:
     """As someone would do it who has only a function that decodes one message."""
     from pyspark.sql import functions as F  # noqa: N812
-    from sqlalchemy import make_url
 
-    vendor, login = VENDORS["postgresql"], make_url(url)
-    options = {
-        "url": vendor.url(login),
-        "driver": vendor.driver,
-        "dbtable": "ACTIVEMQ_MSGS",
-        "partitionColumn": "id",
-        "lowerBound": "1",
-        "upperBound": str(count),
-        "numPartitions": str(readers.READERS),
-        "fetchsize": "5000",
-        "user": str(login.username),
-        "password": str(login.password),
-    }
     table = F.udf(lambda message: decode(bytes(message)).properties.get("table"), "int")
-    return spark.read.format("jdbc").options(**options).load().where(table("msg") == 7).count()
+    return readers.plain_jdbc(spark, "postgresql", url, count).where(table("msg") == 7).count()
 
 
 def _measured(
@@ -131,29 +130,73 @@ def _print_costs(costs: dict[str, list[tuple[float, float]]], count: int, rounds
         click.echo(f"| {what} | {wall:.2f} | {count / wall:,.0f} | {used / count * 1e6:.1f} | {ratio:.2f} |")
 
 
-def _print_memory(spark: SparkSession, url: str, count: int, doublings: int) -> None:
-    """Scan the table through Spark and ``read_arrow`` at its size, and doubled several times."""
-    click.echo("\n| messages | driver, MiB | JVM, MiB | workers, MiB |\n|---|---|---|---|")
+def _print_memory(spark: SparkSession, url: str, folder: Path, count: int, doublings: int) -> None:
+    """The peaks of each way with the table as it is, and doubled several times."""
+    needed, free = (count << doublings) * _ROW_BYTES, shutil.disk_usage(folder).free
+    if free < needed:
+        raise click.ClickException(f"{needed >> 20} MiB of disk are needed, {free >> 20} are free")
+    click.echo("\n| messages | | s | driver, MiB | JVM, MiB | workers, MiB |\n|---|---|---|---|---|---|")
     for step in range(2):
         if step:
             with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as connection:
+                for [statement] in connection.execute(_LEANER).fetchall():
+                    connection.execute(statement)
+                connection.execute("ALTER TABLE activemq_msgs SET UNLOGGED")  # without a log of 15 GB
                 for _ in range(doublings):
                     connection.execute(_DOUBLED)
-                connection.execute("VACUUM ANALYZE")
+                connection.execute("VACUUM ANALYZE activemq_msgs")
+        for what, run in _remembered(spark, url, folder).items():
+            _forget_peaks(spark)
+            start = time.perf_counter()
+            run()
+            wall = time.perf_counter() - start
+            driver, java, workers = _peaks(spark)
+            click.echo(
+                f"| {count << (doublings * step):,} | {what} | {wall:.1f} | {driver} | {java} | {workers} |"
+            )
+
+
+def _remembered(spark: SparkSession, url: str, folder: Path) -> dict[str, Callable[[], object]]:
+    def of_views() -> None:
         with analytics.connect(spark, url) as mq, mq.picture(partitions=readers.READERS):
             spark.sql(_QUERY).collect()
-            spark.sql(_ALL).write.format("noop").mode("overwrite").save()
-        for _ in read_arrow(url, ["id", "body_text"]):
-            pass
-        driver, java, workers = _peaks(spark)
-        click.echo(f"| {count << (doublings * step):,} | {driver} | {java} | {workers} |")
+
+    def archived() -> None:
+        place = folder / "archive"
+        store = Configuration(data_source=DataSourceConfig(url=url), store=StoreConfig(cleanup_period=0.0))
+        archive.write(spark, store, place, Window(2**62))
+        shutil.rmtree(place)
+
+    def of_duck() -> None:
+        with duck.connect(url) as views:
+            _count(views)
+
+    return {
+        "Spark, the views": of_views,
+        "archive": archived,
+        "`read_arrow`": lambda: sum(len(batch) for batch in read_arrow(url, ["id"], "table = 7")),
+        "DuckDB": of_duck,
+    }
+
+
+def _processes(spark: SparkSession) -> tuple[int, int, list[int]]:
+    """This process, Java, and the workers."""
+    java: Any = spark._jvm
+    pid = int(java.java.lang.ProcessHandle.current().pid())
+    return os.getpid(), pid, [*_below(pid)]
+
+
+def _forget_peaks(spark: SparkSession) -> None:
+    """Let each peak be what is resident now."""
+    driver, java, workers = _processes(spark)
+    for pid in (driver, java, *workers):
+        Path(f"/proc/{pid}/clear_refs").write_text("5")
 
 
 def _peaks(spark: SparkSession) -> tuple[int, int, int]:
     """The peaks of resident memory: of this process, of Java, and of all workers together."""
-    java: Any = spark._jvm
-    pid = int(java.java.lang.ProcessHandle.current().pid())
-    return _peak(os.getpid()), _peak(pid), sum(_peak(worker) for worker in _below(pid))
+    driver, java, workers = _processes(spark)
+    return _peak(driver), _peak(java), sum(map(_peak, workers))
 
 
 def _below(root: int) -> Iterator[int]:

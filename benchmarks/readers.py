@@ -14,15 +14,20 @@ from functools import partial
 from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pymysql
+from sqlalchemy import make_url
 
 import jdbcstore
 from benchmarks import messages
+from jdbcstore.analytics.vendors import VENDORS
 from tests.support.servers.mariadb import MariadbServer
 from tests.support.servers.postgresql import PostgresqlServer
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 READERS = 2
 """The same number as Spark's tasks."""
@@ -121,3 +126,20 @@ def mariadb(folder: Path, count: int) -> Iterator[Source]:
                 subprocess.run([*client, "-e", _SCAN], stdout=nowhere, check=True)
 
         yield Source(url, ask, {"mariadb --quick": scan})
+
+
+def plain_jdbc(spark: SparkSession, name: str, url: str, count: int) -> DataFrame:
+    """The table as someone would read it without jdbcstore."""
+    vendor, login = VENDORS[name], make_url(url)
+    options = {
+        "url": vendor.url(login),
+        "driver": vendor.driver,
+        "dbtable": "ACTIVEMQ_MSGS",
+        "partitionColumn": "id",
+        "lowerBound": "1",
+        "upperBound": str(count),
+        "numPartitions": str(READERS),
+        "fetchsize": "5000",
+        **({"user": login.username, "password": str(login.password)} if login.username else {}),
+    }
+    return spark.read.format("jdbc").options(**options).load()

@@ -39,6 +39,8 @@ KEY = ("id", "container", "msgid_prod", "msgid_seq")
 _TASK_BYTES = 256 * 1024 * 1024
 _FEWEST, _MOST = 1_000, 250_000
 """Messages of one task, which sorts them and writes one file for each day."""
+_TASKS = 4
+"""Tasks of one batch for each core, one after the other."""
 _BROADCAST = 2_000_000
 """Names that each worker can hold."""
 _DAY_MS = 86_400_000
@@ -124,7 +126,7 @@ def write(
 
     :param where: the archive, created if missing: a folder that all Spark workers share under the same path,
         or a URL of a file system of Spark's
-    :param batch: the number of messages that are added at once, at most; by default 256 MiB for each core
+    :param batch: the number of messages that are added at once, at most; by default 1 GiB for each core
     :param progress: called with the number of messages of each batch that was added
     :raises NotMaster: another process is writing to this archive
     :raises ConfigurationError: the folder is not shared by the workers, or Spark cannot use the URL
@@ -149,35 +151,48 @@ _Ranges = list[tuple[int, int]]
 
 
 def _batches(stored: Stored, archive: Archive, window: Window, batch: int | None) -> Iterator[_Ranges]:
-    """Ranges of IDs for the tasks of each batch, a task for each core, with messages that may be new."""
-    cores = stored.reading.spark.sparkContext.defaultParallelism
-    each = -(-batch // cores) if batch else _evenly(stored.count(), cores, stored.mean_size())
-    # Whole tasks, since each batch costs what is not work on its messages.
-    parts = stored.ranges(-1, stored.last_id(), each * max(1, _MOST // each))
-    while many := [*islice(parts, cores)]:
-        if (bounds := _bounds_of_new(stored, archive, window, many)) is None:
-            continue
-        ranges = stored.ranges(*bounds, each)
-        while some := [*islice(ranges, cores)]:
-            if (bounds := _bounds_of_new(stored, archive, window, some)) is not None:
-                yield [*stored.ranges(*bounds, each)]
+    """Ranges of IDs for the tasks of each batch, with messages that may be new."""
+    tasks = cores = stored.reading.spark.sparkContext.defaultParallelism
+    if batch:
+        each = -(-batch // cores)
+    else:
+        each = _evenly(stored.count(), cores, stored.mean_size())
+        tasks *= _TASKS  # each batch costs what is not work on its messages
+    wide = each * max(1, _MOST // each)
+    for many in _grouped(stored.ranges(-1, stored.last_id(), wide), tasks):
+        narrow = _narrowed(stored, archive, window, many, wide, each)
+        for some in _grouped(narrow, tasks):
+            if ranges := [*_narrowed(stored, archive, window, some, each, each)]:
+                yield ranges
+
+
+def _grouped(ranges: Iterator[tuple[int, int]], count: int) -> Iterator[_Ranges]:
+    while some := [*islice(ranges, count)]:
+        yield some
 
 
 def _evenly(count: int, cores: int, mean_size: int) -> int:
-    """Messages of each task, in as few batches as tasks of a bounded size can be."""
+    """Messages of each task, so that all cores have as many tasks, and few, but of a bounded size."""
     most = max(_FEWEST, min(_MOST, _TASK_BYTES // mean_size))
-    batches = max(1, -(-count // (cores * most)))
-    return max(_FEWEST, -(-count // (cores * batches)))
+    rounds = max(1, -(-count // (cores * most)))
+    return max(_FEWEST, -(-count // (cores * rounds)))
 
 
-def _bounds_of_new(
-    stored: Stored, archive: Archive, window: Window, ranges: _Ranges
-) -> tuple[int, int] | None:
-    """The range of IDs in which messages may be new; what is archived is recognised without its bytes."""
+def _narrowed(
+    stored: Stored, archive: Archive, window: Window, ranges: _Ranges, size: int, wanted: int
+) -> Iterator[tuple[int, int]]:
+    """Ranges of ``wanted`` messages that may be new, of these ranges of ``size`` messages.
+
+    What is archived is recognised without its bytes.
+    """
     if _known(stored, archive, ranges) is None:
-        return ranges[0][0], ranges[-1][1]
+        if size == wanted:
+            return iter(ranges)
+        return stored.ranges(ranges[0][0], ranges[-1][1], wanted)
     names = _new(stored, archive, window, ranges).agg(F.min("id"), F.max("id")).first()
-    return None if names is None or names[0] is None else (names[0] - 1, names[1])
+    if names is None or names[0] is None:
+        return iter(())
+    return stored.ranges(names[0] - 1, names[1], wanted)
 
 
 def _write(spark: SparkSession, archive: Archive, folder: str, frame: DataFrame, window: Window) -> int:
@@ -204,10 +219,11 @@ def _write_part(archive: Archive, folder: str, frame: DataFrame, window: Window)
     frame = frame.withColumn("time_ms", F.unix_millis(F.coalesce("timestamp", "broker_in_time")))
     if window.before_ms is not None:
         frame = frame.where(~F.col("known") | (F.col("time_ms") < window.before_ms))
-    frame = frame.withColumn("date", F.when(F.col("known"), _date()).otherwise(_REST))
+    frame = frame.withColumn("date", F.when(F.col("known"), _date()).otherwise(_REST)).drop("known")
     observed = Observation()
-    totals = (F.count("id").alias("written"), F.count_if("known").alias("known"))
-    frame = frame.sortWithinPartitions("date", "container", "id").observe(observed, *totals).drop("known")
+    totals = (F.count("id").alias("written"), F.count(F.when(F.col("date") != _REST, 1)).alias("known"))
+    # A projection after the sort would copy the rows once more.
+    frame = frame.sortWithinPartitions("date", "container", "id").observe(observed, *totals)
     files = frame.write.mode("append").options(**_PLAINLY).partitionBy("date")
     files.parquet(archive.folder.url(folder))
     return observed.get["written"], observed.get["known"]
