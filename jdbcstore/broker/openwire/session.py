@@ -94,6 +94,8 @@ class Session(ClientConnection):
         self._acknowledging: Future[None] | None = None
         """The acknowledgement that is being stored, the last one if there are several."""
         self._reconnects = False
+        self._is_open = False
+        """Whether the client has logged in, and its connection has not ended."""
         self._is_released = False
         self._numbers: Iterator[int] = itertools.count(1)
         self._transactions = Transactions(self._broker, self.connection_id)
@@ -123,8 +125,8 @@ class Session(ClientConnection):
             execute = _COMMANDS.get(command.type)
             if execute is None:
                 raise ProtocolError(f"{command.type.name} is not a command for this broker", fatal=True)
-            if self._principal is None and command.type not in _BEFORE:
-                raise ProtocolError(_NOT_OPEN, fatal=True)
+            if not self._is_open and command.type not in _BEFORE:
+                raise ProtocolError(_NOT_OPEN, fatal=self._principal is None)
             execute(self, command, receipt)
         except Exception as error:
             self.fail(error, receipt)
@@ -197,7 +199,7 @@ class Session(ClientConnection):
         )
 
     def _connect(self, command: Command, receipt: Receipt) -> None:
-        if self._principal is not None:
+        if self._is_open:
             raise ProtocolError("the connection is open already; use another one")
         connection_id = command["connection_id"].value
         if not connection_id:
@@ -209,9 +211,11 @@ class Session(ClientConnection):
         self, command: Command, connection_id: str, receipt: Receipt, principal: Principal
     ) -> None:
         self._service.supersede(connection_id, self, principal)
+        self._is_released = False
         self._transactions = Transactions(self._broker, connection_id)
         client_id, agreed, config = command["client_id"], self._format, self._config
         self._logged_in(principal, command["user"], client_id or None)
+        self._is_open = True
         assert agreed is not None  # noqa: S101 - the first frame has made it
         self._reconnects = command["failover_reconnect"]
         self.reader.limit = config.max_frame_size
@@ -263,8 +267,8 @@ class Session(ClientConnection):
         self._wait_for(self._broker.last_producer_sequence(producer_id), found, receipt)
 
     def _take_message(self, frame: bytes) -> None:
-        if self._principal is None:
-            raise ProtocolError(_NOT_OPEN, fatal=True)
+        if not self._is_open:
+            raise ProtocolError(_NOT_OPEN, fatal=self._principal is None)
         try:
             version, now_ms = codec_version(self._version), self._service.clock.now_ms()
             message = decode(set_broker_in_time(frame, now_ms, version), version=version)
@@ -457,9 +461,20 @@ class Session(ClientConnection):
                 self._close_all(mine, last_seen)
                 for producer_id in [one for one in self._windows if _is_of(one, object_id)]:
                     self._remove_producer(producer_id)
-            case ConnectionId():
+            case ConnectionId() if object_id.value == self.connection_id:
                 self._close_all([*self._consumers.values()], last_seen)
+                self._log_out()
         self._answer(receipt)
+
+    def _log_out(self) -> None:
+        """Everything of the client's connection ends but the socket, on which it may open another one."""
+        self._release()
+        self._is_open = False
+        self._windows.clear()
+        self._stored.clear()
+        self._writable.clear()
+        self._transactions = Transactions(self._broker, self.connection_id)
+        self._advisories = Advisories(self, self._broker, self._version, self._name)
 
     def _remove_producer(self, producer_id: ProducerId) -> None:
         self._windows.pop(producer_id, None)

@@ -9,7 +9,7 @@ import jpype
 import pytest
 
 from tests.interop.jms.conftest import Connect, RunningBroker
-from tests.support.broker.openwire.jms import NON_PERSISTENT, Jms, activemq, is_left, refused, take
+from tests.support.broker.openwire.jms import AUTO, NON_PERSISTENT, Jms, activemq, is_left, refused, take
 from tests.support.polling import wait_until
 
 MANY = [str(number) for number in range(100)]
@@ -211,3 +211,19 @@ def test_several_producers_at_once(connect: Connect, queue: str) -> None:
         mine = [body for body in bodies if body.startswith(f"{number}-")]
         assert mine == [f"{number}-{count}" for count in range(25)]
     is_left(clients[0], queue)
+
+
+def test_a_connection_that_is_opened_again(broker: RunningBroker, connect: Connect, name: str) -> None:
+    """Pools do so: the same socket serves for another client id, and nothing of the first is left."""
+    client = connect(client_id=name)
+    queue = client.session.createTemporaryQueue()
+    client.send(queue, "gone")
+    client.connection.doCleanup(True)
+    with Jms(broker.url, client_id=name):
+        client.connection.setClientID(f"{name}-2")
+        with refused("InvalidClientIDException"):
+            connect(client_id=f"{name}-2")
+    client.connection.start()
+    client.session = client.new_session(AUTO)
+    client.send(name, "m1")
+    assert client.texts(client.consumer(name), 1) == ["m1"]
