@@ -9,6 +9,7 @@ from __future__ import annotations
 from asyncio import Future
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 
 from jdbcstore.message.destination import Destination
@@ -174,8 +175,48 @@ class ProducerInfo:
     destination: Destination
 
 
-Known = ConnectionInfo | ProducerInfo | SubscriptionRequest | Destination
-"""What a broker knows of its clients; a consumer is its request."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DurableInfo:
+    """A durable subscription."""
+
+    client_id: str
+    subscription_name: str
+    destination: Destination
+
+
+Known = ConnectionInfo | ProducerInfo | SubscriptionRequest | Destination | DurableInfo
+"""What a broker knows of its clients; a consumer is its request. Of durable subscriptions only the deletion
+is announced."""
+
+
+class MessageEventKind(StrEnum):
+    """What happens to messages, by ActiveMQ's names."""
+
+    EXPIRED = "Expired"
+    DEAD = "MessageDLQd"
+    """It has become a dead letter."""
+    DELIVERED = "MessageDelivered"
+    """It has arrived at its destination."""
+    CONSUMED = "MessageConsumed"
+    """A consumer has acknowledged it."""
+    DISCARDED = "MessageDiscarded"
+    """A subscriber of a topic has lost it, because too many were pending."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageEvent:
+    """Something has happened to a message."""
+
+    kind: MessageEventKind
+    destination: Destination
+    """The queue or topic where it was."""
+    message: Message
+    includes_body: bool
+    """Whether those who are notified get the body, too."""
+    request: SubscriptionRequest | None = None
+    """The consumer that has discarded it."""
+    discarded: int = 0
+    """The messages that this consumer has lost in all."""
 
 
 class Watcher(Protocol):
@@ -187,6 +228,9 @@ class Watcher(Protocol):
 
     def removed(self, what: Known) -> None:
         """It is there no more."""
+
+    def happened(self, event: MessageEvent) -> None:
+        """Something has happened to a message. Not for those who watch only temporary destinations."""
 
 
 class Broker(Protocol):

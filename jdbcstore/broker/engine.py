@@ -21,6 +21,7 @@ from jdbcstore.broker.api import (
     BrokerTransaction,
     ConnectionInfo,
     Consumer,
+    DurableInfo,
     Known,
     ProducerInfo,
     Subscription,
@@ -29,6 +30,7 @@ from jdbcstore.broker.api import (
 )
 from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.directory import Directory
+from jdbcstore.broker.events import MessageEvents
 from jdbcstore.broker.loop import BrokerLoop
 from jdbcstore.broker.memory import MemoryUsage, Resources
 from jdbcstore.broker.queues.browser import Browser
@@ -152,13 +154,16 @@ class Engine:
             files=MemoryUsage(options.temp_limit, high_water_mark=100, name="temp_limit"),
             folder=options.folder,
             tracing=tracing,
+            events=MessageEvents(self.policies.of),
         )
         line = StoreLine(loop, options.max_pending_count, options.max_pending_bytes)
         self._outbox = outbox = Outbox(loop, store, line)
-        self._transactions = Transactions(loop, outbox, resources.notices, options.memory_limit)
+        self._transactions = Transactions(resources, outbox, options.memory_limit)
         self._gates = self._transactions.gates
         self.moves = Moves(loop, outbox)
-        self._dead_letters = DeadLetters(loop, self.moves, self.destination, options.audited)
+        self._dead_letters = DeadLetters(
+            loop, self.moves, self.destination, options.audited, resources.events
+        )
         self._durables = DurableRegistry(
             resources, outbox, self._dead_letters, self.policies.of, self._topics
         )
@@ -587,7 +592,14 @@ class Engine:
             destination.add(subscription)
 
     def unsubscribe(self, client_id: str, subscription_name: str) -> Future[None]:
-        return self._loop.create_task(self._durables.unsubscribe(client_id, subscription_name))
+        return self._loop.create_task(self._unsubscribe(client_id, subscription_name))
+
+    async def _unsubscribe(self, client_id: str, subscription_name: str) -> None:
+        destination = self._durables.unused(client_id, subscription_name).destination
+        await self._durables.unsubscribe(client_id, subscription_name)
+        self._directory.remove(
+            DurableInfo(client_id=client_id, subscription_name=subscription_name, destination=destination)
+        )
 
     def unused_durable(self, client_id: str, subscription_name: str) -> Durable:
         """A durable subscription without a consumer.
@@ -648,9 +660,12 @@ class Engine:
 
     def watch(self, watcher: Watcher, *, only_temporary: bool) -> None:
         self._directory.watch(watcher, only_temporary=only_temporary)
+        if not only_temporary:
+            self._resources.events.watch(watcher)
 
     def unwatch(self, watcher: Watcher) -> None:
         self._directory.unwatch(watcher)
+        self._resources.events.unwatch(watcher)
 
     def disconnected(self, connection_id: str) -> None:
         self._directory.disconnected(connection_id)

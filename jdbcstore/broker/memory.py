@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jdbcstore.abc import MessageReference, Transaction
-from jdbcstore.broker.api import Promise
+from jdbcstore.broker.api import MessageEventKind, Promise
 from jdbcstore.broker.counters import Counters
+from jdbcstore.broker.events import MessageEvents
 from jdbcstore.broker.loop import BrokerLoop
 from jdbcstore.broker.notices import Notices
 from jdbcstore.config.policy import PolicyEntry
@@ -134,6 +135,8 @@ class Resources:
     """By connection: the flow controls that have blocked a send of it."""
     tracing: Tracing | None = None
     """Makes spans, if that is configured."""
+    events: MessageEvents = field(default_factory=lambda: MessageEvents(lambda _: PolicyEntry()))
+    """What happens to messages, for those who watch it."""
 
     def memory_of(self, policy: PolicyEntry) -> MemoryUsage:
         """The memory of a new destination, as part of the broker's."""
@@ -247,7 +250,7 @@ class Entry:
     """
 
     __slots__ = (
-        *("holder", "is_unloaded", "message", "redelivered", "returned", "sequence"),
+        *("holder", "is_marked", "is_unloaded", "message", "redelivered", "returned", "sequence"),
         *("shared", "size", "source", "stored", "transaction", "writing"),
     )
 
@@ -271,6 +274,8 @@ class Entry:
         self.size = size_of(message) if shared is None else ENTRY_SIZE
         self.is_unloaded = False
         """Whether the content was dropped from memory; only the store has it, if it is stored."""
+        self.is_marked = False
+        """Whether the store has it as redelivered since it was delivered."""
         self.holder: object | None = None
         self.writing: PendingWrite | None = None
         self.transaction: Any = None
@@ -351,6 +356,13 @@ class TransientSource:
 
     expire = acknowledge
     retain = give_back
+
+
+def report_consumed(events: MessageEvents, source: Source, entries: Sequence[Entry]) -> None:
+    """Notify those who watch what is consumed: from queues, and by durable subscribers, as in ActiveMQ."""
+    if not isinstance(source, TransientSource):
+        messages = (entry.message for entry in entries)
+        events.happened(MessageEventKind.CONSUMED, source.destination, messages)
 
 
 def lanes_of(policy: PolicyEntry) -> int:

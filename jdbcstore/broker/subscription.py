@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol, cast
 
 from jdbcstore.broker.api import Consumer, Delivery, SubscriptionRequest
-from jdbcstore.broker.memory import Entry, Resources, Source
+from jdbcstore.broker.memory import Entry, Resources, Source, report_consumed
 from jdbcstore.errors import CorruptMessage, SpillFailed
 from jdbcstore.message.message import Message
 from jdbcstore.message.selector import Selector
@@ -61,6 +61,8 @@ class BaseSubscription:
         """The unacknowledged entries, in the order of delivery."""
         self.extension: set[Entry] = set()
         """Those of them that take no room: an open transaction has acknowledged them, or the client will."""
+        self.reserved: set[Entry] = set()
+        """Those of them that the consumer has not got yet."""
         self._pulled = 0
         """Messages still to be delivered without a prefetch."""
         self.begun = False
@@ -97,18 +99,29 @@ class BaseSubscription:
         """Whether the selector matches, if there is one."""
         return self._selector is None or matches(self._selector, message)
 
-    def deliver(self, entry: Entry) -> None:
-        """Pass a message to the consumer, which must have room."""
+    def reserve(self, entry: Entry) -> None:
+        """Hold a message for the consumer, which must have room, before :meth:`deliver`."""
+        self._hold(entry)
+        self.reserved.add(entry)
+
+    def _hold(self, entry: Entry) -> None:
         entry.holder = self
         self.held[entry] = None
+        if self._pulled:
+            self._pulled -= 1
+
+    def deliver(self, entry: Entry) -> None:
+        """Pass a message to the consumer, which must have room."""
+        if entry in self.reserved:
+            self.reserved.remove(entry)
+        else:
+            self._hold(entry)
         self.dispatched += 1
         counters = entry.source.counters
         counters.dispatched += 1
         sent_ms = entry.message.timestamp_ms
         if sent_ms:
             counters.waited_ms += max(self._loop.clock.now_ms() - sent_ms, 0)
-        if self._pulled:
-            self._pulled -= 1
         tracing = self._resources.tracing
         if tracing is not None:
             tracing.delivered(entry, self.request)
@@ -122,7 +135,7 @@ class BaseSubscription:
             entry.source.delivered(entry)
 
     def acknowledge(self, deliveries: Sequence[Delivery]) -> Future[None]:
-        done = self._settle(deliveries, lambda source, entries: source.acknowledge(entries))
+        done = self._settle(deliveries, self._acknowledge)
         tracing = self._resources.tracing
         return done if tracing is None else tracing.settled("acknowledge", deliveries, self.request, done)
 
@@ -130,6 +143,10 @@ class BaseSubscription:
         done = self._settle(deliveries, lambda source, entries: source.reject(entries, cause))
         tracing = self._resources.tracing
         return done if tracing is None else tracing.settled("reject", deliveries, self.request, done)
+
+    def _acknowledge(self, source: Source, entries: list[Entry]) -> Future[None]:
+        report_consumed(self._resources.events, source, entries)
+        return source.acknowledge(entries)
 
     def expire(self, deliveries: Sequence[Delivery]) -> Future[None]:
         return self._settle(deliveries, lambda source, entries: source.expire(entries))
@@ -221,7 +238,8 @@ class BaseSubscription:
         for entry in entries:
             del self.held[entry]
             entry.holder = None
-            if entry in unseen:
+            if entry in self.reserved or (entry in unseen and not entry.is_marked):
+                self.reserved.discard(entry)
                 entry.returned = True
             else:
                 entry.redeliver()

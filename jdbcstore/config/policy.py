@@ -250,7 +250,8 @@ class PolicyEntry(Options):
     prioritized_messages: bool = False
     """Whether messages are dispatched by priority."""
     persist_jms_redelivered: bool = False
-    """Whether JMSRedelivered is stored before a redelivery. Not obeyed."""
+    """Whether a queue stores that a message is redelivered before its first delivery, for the next broker.
+    Such a queue, and one with ``advisory_for_delivery``, stores messages before it dispatches them."""
     use_cache: bool = True
     """Whether a cursor keeps new messages in memory. Not obeyed."""
     lazy_dispatch: bool = False
@@ -307,6 +308,15 @@ class PolicyEntry(Options):
     """Message ids per producer that a queue remembers."""
     send_duplicate_from_store_to_dlq: bool = False
     """Whether duplicates found in the store become dead letters."""
+
+    advisory_for_delivery: bool = False
+    """Whether JMS clients can watch which messages arrive."""
+    advisory_for_consumed: bool = False
+    """Whether they can watch which messages are consumed. Those that consumers have stay in memory then."""
+    advisory_for_discarding_messages: bool = False
+    """Whether they can watch which messages a subscriber loses through ``pending_message_limit``."""
+    include_body_for_advisory: bool = False
+    """Whether advisories about messages contain the bodies."""
 
     def __post_init__(self) -> None:
         check(self)

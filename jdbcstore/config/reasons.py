@@ -99,10 +99,9 @@ DATA_SOURCE = by_name({
 })  # fmt: skip
 
 POLICY = by_name({
-    "jdbcstore does not send advisory messages": (
-        "advisoryForConsumed", "advisoryForDelivery", "advisoryForDiscardingMessages",
+    "jdbcstore does not send such advisories": (
         "advisoryForFastProducers", "advisoryForSlowConsumers", "advisoryWhenFull",
-        "includeBodyForAdvisory", "sendAdvisoryIfNoConsumers",
+        "sendAdvisoryIfNoConsumers",
     ),
     NO_NETWORKS: ("gcWithNetworkConsumers", "networkBridgeFilterFactory"),
     "it tunes the memory and threads of ActiveMQ": (

@@ -1,26 +1,42 @@
-"""Advisories: messages about connections, producers, consumers and destinations, for those who ask for them.
+"""Advisories: messages about connections, producers, consumers, destinations and other messages.
 
 Any JMS client asks for those of temporary destinations when it connects: it does not reply to one that it was
 not notified of. They are consumed from topics, ``ActiveMQ.Advisory.>``; nothing is stored, or kept for later.
 Each has what was added or removed as an object inside the message, and a new consumer gets one for everything
-that is there.
+that is there. One about a message has the message, mostly without its body.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from itertools import count
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from jdbcstore.broker.api import Broker, ConnectionInfo, Known, ProducerInfo, SubscriptionRequest
-from jdbcstore.broker.openwire.commands import Type, write_body, write_command
+from jdbcstore.broker.api import (
+    Broker,
+    ConnectionInfo,
+    DurableInfo,
+    Known,
+    MessageEvent,
+    MessageEventKind,
+    ProducerInfo,
+    SubscriptionRequest,
+)
+from jdbcstore.broker.openwire.commands import Type, codec_version, write_body, write_command
 from jdbcstore.broker.transport.connection import ClientConnection
+from jdbcstore.errors import StoreError
 from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.ids import ConnectionId, ConsumerId, MessageId, ProducerId
-from jdbcstore.message.openwire.encoder import encode_map
+from jdbcstore.message.message import BodyType
+from jdbcstore.message.openwire.encoder import encode_for_wire, encode_map
 from jdbcstore.message.patterns import DestinationPattern
 
+log = logging.getLogger(__name__)
+
 _PREFIX = "ActiveMQ.Advisory."
+_LENGTH = 4
+"""Bytes of a frame before the command: its size."""
 _CONNECTIONS = Destination.topic(_PREFIX + "Connection")
 _OF_DESTINATIONS = {
     DestinationKind.QUEUE: Destination.topic(_PREFIX + "Queue"),
@@ -32,6 +48,14 @@ _OF_TEMPORARY = (
     _OF_DESTINATIONS[DestinationKind.TEMPORARY_QUEUE],
     _OF_DESTINATIONS[DestinationKind.TEMPORARY_TOPIC],
 )
+_KINDS = {
+    DestinationKind.QUEUE: "Queue",
+    DestinationKind.TOPIC: "Topic",
+    DestinationKind.TEMPORARY_QUEUE: "TempQueue",
+    DestinationKind.TEMPORARY_TOPIC: "TempTopic",
+}
+_EMPTY: dict[BodyType, Any] = {BodyType.BYTES: b"", BodyType.MAP: {}, BodyType.STREAM: ()}
+"""The body of a message whose body is not sent; else it has none."""
 _ADD, _REMOVE = 0, 1
 
 
@@ -51,8 +75,8 @@ def _is_about_itself(destination: Destination) -> bool:
 
 class _About(NamedTuple):
     data: bytes
-    """What was added or removed, as a command."""
-    properties: Mapping[str, int]
+    """What was added or removed, as a command, or the message."""
+    properties: Mapping[str, str | int]
 
 
 class Advisories:
@@ -103,11 +127,34 @@ class Advisories:
     def removed(self, what: Known) -> None:
         self._changed(what, is_removed=True)
 
+    def happened(self, event: MessageEvent) -> None:
+        topic = _topic_of(event)
+        wanting = self._wanting(topic)
+        if not wanting:
+            return
+        try:
+            about = _About(self._message(event), _properties(event))
+            for consumer_id in wanting:
+                self._send(topic, about, consumer_id)
+        except StoreError as error:
+            log.warning("an advisory about a message of %s is not sent: %s", event.destination, error)
+
+    def _message(self, event: MessageEvent) -> bytes:
+        message = event.message
+        if not event.includes_body:
+            message = message.replace(body_type=message.body_type, body=_EMPTY.get(message.body_type))
+        blob, _ = encode_for_wire(message, codec_version(self._version))
+        return blob[_LENGTH:]
+
+    def _wanting(self, topic: Destination) -> list[ConsumerId]:
+        """The consumers of a topic of advisories; none if the client reads too slowly to get all."""
+        if self._output.is_choked and topic not in _OF_TEMPORARY:
+            return []
+        return [one for one, patterns in self._consumers.items() if _is_wanted(topic, patterns)]
+
     def _changed(self, what: Known, *, is_removed: bool) -> None:
         for topic, member in _topics(what):
-            if self._output.is_choked and topic not in _OF_TEMPORARY:
-                continue  # the client reads so slowly that it cannot have all
-            wanting = [one for one, patterns in self._consumers.items() if _is_wanted(topic, patterns)]
+            wanting = self._wanting(topic)
             if wanting:
                 about = self._about(what, member, is_removed=is_removed)
                 for consumer_id in wanting:
@@ -124,6 +171,13 @@ class Advisories:
                 assert member is not None  # noqa: S101 - it has a destination
                 number = self._broker.count_producers(member)
                 return _About(self._of_producer(what, is_removed), {"producerCount": number})
+            case DurableInfo():
+                data = self._body(
+                    Type.REMOVE_SUBSCRIPTION_INFO,
+                    client_id=what.client_id,
+                    subscription_name=what.subscription_name,
+                )
+                return _About(data, {"consumerCount": self._broker.count_consumers(what.destination)})
             case SubscriptionRequest():
                 assert member is not None  # noqa: S101 - it has a destination
                 number = self._broker.count_consumers(member)
@@ -200,6 +254,8 @@ def _topics(what: Known) -> list[tuple[Destination, Destination | None]]:
             return [(_CONNECTIONS, None)]
         case Destination():
             return [] if _is_about_itself(what) else [(_OF_DESTINATIONS[what.kind], None)]
+        case DurableInfo():
+            return [(_topic("Consumer", what.destination), what.destination)]
         case _:
             kind = "Producer" if isinstance(what, ProducerInfo) else "Consumer"
             members = [member for member in what.destination.members if not _is_about_itself(member)]
@@ -209,6 +265,28 @@ def _topics(what: Known) -> list[tuple[Destination, Destination | None]]:
 def _topic(what: str, destination: Destination) -> Destination:
     kind = "Topic" if destination.is_topic else "Queue"
     return Destination.topic(f"{_PREFIX}{what}.{kind}.{destination.name}")
+
+
+def _topic_of(event: MessageEvent) -> Destination:
+    """The topic of advisories about what happens to the messages of a destination."""
+    if event.kind is MessageEventKind.EXPIRED:
+        return _topic(event.kind, event.destination)
+    return Destination.topic(
+        f"{_PREFIX}{event.kind}.{_KINDS[event.destination.kind]}.{event.destination.name}"
+    )
+
+
+def _properties(event: MessageEvent) -> dict[str, str | int]:
+    """With the spelling of ActiveMQ."""
+    if event.kind is MessageEventKind.DEAD:
+        return {}
+    properties: dict[str, str | int] = {"orignalMessageId": str(event.message.message_id)}
+    if event.kind is not MessageEventKind.EXPIRED:
+        properties["orignalDestination"] = str(event.destination)
+    if event.request is not None:
+        properties["consumerId"] = str(event.request.consumer_id or event.request.connection_id)
+        properties["discardedCount"] = event.discarded
+    return properties
 
 
 def _is_wanted(topic: Destination, patterns: list[DestinationPattern]) -> bool:

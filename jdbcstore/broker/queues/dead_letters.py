@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from jdbcstore.abc import Transaction
+from jdbcstore.broker.api import MessageEventKind
+from jdbcstore.broker.events import MessageEvents
 from jdbcstore.broker.loop import BrokerLoop
 from jdbcstore.broker.memory import Entry, Source
 from jdbcstore.broker.queues.moves import Moves, Staged
@@ -85,6 +87,13 @@ def renamed(message_id: MessageId | None) -> MessageId | None:
     return None if message_id is None else MessageId(None, 0, 0, str(message_id))
 
 
+def _is_kept(strategy: DeadLetterStrategy, entry: Entry) -> bool:
+    """Whether a message that is rejected, or expires, becomes a dead letter."""
+    if isinstance(strategy, DiscardingDeadLetterStrategy):
+        return False
+    return entry.message.persistent or strategy.process_non_persistent
+
+
 @dataclass(eq=False, repr=False)
 class DeadLetters:
     """Moves entries of any source to the dead letter queue of its policy."""
@@ -95,6 +104,7 @@ class DeadLetters:
     """The queue or topic of a name."""
     _audited: bool
     """Whether the store drops a message id that it has seen before, in whatever destination."""
+    _events: MessageEvents
 
     def move(
         self,
@@ -119,15 +129,19 @@ class DeadLetters:
         def stage(written: Transaction) -> tuple[Sequence[Entry], Staged]:
             staged = self._stage(written, source, strategy, entries, expired, subscriber, cause, damaged)
             moved = [entry for entry in entries if entry not in damaged] if damaged else entries
-            counts[:] = len(moved) if expired else 0, len(staged)
+            gone[:] = [entry.message for entry in moved] if expired else []
+            dead[:] = [entry.message for entry in moved if _is_kept(strategy, entry)] if staged else []
             return moved, staged
 
         def count(done: Future[None]) -> None:
             if not done.cancelled() and done.exception() is None:
-                source.counters.expired += counts[0]
-                source.counters.dead += counts[1]
+                source.counters.expired += len(gone)
+                source.counters.dead += len(dead)
+                self._events.happened(MessageEventKind.EXPIRED, source.destination, gone)
+                self._events.happened(MessageEventKind.DEAD, source.destination, dead)
 
-        counts = [0, 0]
+        gone: list[Message] = []
+        dead: list[Message] = []
         done = self._moves.move(source, entries, stage, "dead letters")
         done.add_done_callback(count)
         if len(damaged) == len(entries) > 0:
@@ -152,7 +166,7 @@ class DeadLetters:
             return []
         target, staged = self._find(queue), []
         for entry in entries:
-            if entry.message.persistent or strategy.process_non_persistent:
+            if _is_kept(strategy, entry):
                 try:
                     dead = self._dead_letter(strategy, entry.message, queue, expired, cause)
                 except CorruptMessage as error:

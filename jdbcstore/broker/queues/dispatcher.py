@@ -229,6 +229,7 @@ class Dispatcher:
     _consumers: Consumers
     _clock: Clock
     _on_expired: Callable[[Sequence[Entry]], None]
+    _deliver: Callable[[BaseSubscription, Entry], None]
     _blocked: Lanes
     _most_blocked: int
 
@@ -279,7 +280,7 @@ class Dispatcher:
                 subscription = consumers.next_for(entry)
             if subscription is not None:
                 self._take(backlog, entry)
-                subscription.deliver(entry)
+                self._deliver(subscription, entry)
             elif consumers.any_room:
                 self._take(backlog, entry)
                 self._pass_over(entry)
@@ -341,7 +342,7 @@ class Dispatcher:
                     waiting.add(group_id)
             else:
                 self._was_aside([entry])
-                subscription.deliver(entry)
+                self._deliver(subscription, entry)
         self._blocked.insert(kept)
 
     def _set_aside(self, entry: Entry) -> None:

@@ -16,7 +16,7 @@ from functools import partial
 from itertools import count
 
 from jdbcstore.abc import MessageReference, MessageStore, Transaction
-from jdbcstore.broker.api import Promise
+from jdbcstore.broker.api import MessageEventKind, Promise
 from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.cursors.backlog import Backlog, MemoryCursor, MessageCursor
 from jdbcstore.broker.cursors.choice import cursor_of_stored, memory_or_file
@@ -28,6 +28,7 @@ from jdbcstore.broker.queues.concurrent import ConcurrentSends, when_written
 from jdbcstore.broker.queues.dead_letters import DeadLetters
 from jdbcstore.broker.queues.dispatcher import Consumers, Dispatcher
 from jdbcstore.broker.queues.expiry import ExpirySweep
+from jdbcstore.broker.queues.marks import RedeliveredMarks
 from jdbcstore.broker.queues.redelivery import MAX_DELAYED, Rejections
 from jdbcstore.broker.queues.selection import Act, Selection
 from jdbcstore.broker.store_io.outbox import Acknowledgements, Outbox, PendingSend
@@ -95,6 +96,9 @@ class Queue:
             policy.use_consumer_priority, policy.all_consumers_exclusive_by_default, policy.message_groups
         )
         self._rejections = Rejections(loop, dead_letters, self, self.store, memory, policy)
+        self._marks: RedeliveredMarks | None = None
+        if policy.persist_jms_redelivered and self.store is not None:
+            self._marks = RedeliveredMarks(loop, self._outbox, self, self._wake)
         self._dispatcher = Dispatcher(
             Backlog(stored, lanes),
             Backlog(transient, lanes),
@@ -102,12 +106,14 @@ class Queue:
             self.consumers,
             loop.clock,
             self._rejections.expire,
+            BaseSubscription.deliver if self._marks is None else self._marks.deliver,
             Lanes(lanes),
             5 * policy.max_page_size,
         )
         self._stored_flow, self._transient_flow = self._make_flow(stored), self._make_flow(transient)
         self._concurrent: ConcurrentSends | None = None
-        if is_concurrent and self.store is not None:
+        is_plain = not (policy.advisory_for_delivery or policy.persist_jms_redelivered)
+        if is_concurrent and self.store is not None and is_plain:
             self._concurrent = ConcurrentSends(
                 loop, line, self, self.store, memory, self._dispatcher, self.resync
             )
@@ -268,6 +274,8 @@ class Queue:
             return
         self._was_used = True
         self.counters.enqueued += 1
+        if self.policy.advisory_for_delivery and (reference is None or reference.sequence >= 0):
+            self._resources.events.happened(MessageEventKind.DELIVERED, self.destination, [message])
         if reference is None:
             entry = Entry(message, self, next(self._numbers), stored=False)
             self._dispatcher.transient.cursor.push(entry)
@@ -370,7 +378,9 @@ class Queue:
             self._wake()
 
     def delivered(self, entry: Entry) -> None:
-        if self._is_window and self.memory.is_high and entry.stored and entry.writing is None:
+        needed = self.policy.advisory_for_consumed
+        is_stored = entry.stored and entry.writing is None
+        if self._is_window and self.memory.is_high and is_stored and not needed:
             entry.unload(self.memory)
 
     def give_back(self, entries: Sequence[Entry]) -> None:
@@ -499,7 +509,8 @@ class Queue:
         held = self._is_held or len(self._rejections.delayed) >= MAX_DELAYED
         if not held and not self._is_assembling():
             self._dispatcher.run()
-        if self._settling and not self._dispatcher.is_reading:
+        is_delivering = self._marks is not None and self._marks.is_delivering
+        if self._settling and not (self._dispatcher.is_reading or is_delivering):
             settling, self._settling = self._settling, []
             for callback in settling:
                 callback()

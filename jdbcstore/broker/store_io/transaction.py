@@ -12,8 +12,7 @@ from typing import NamedTuple, NoReturn, Protocol, cast
 from jdbcstore.abc import MessageReference, Store, Transaction, XATransaction
 from jdbcstore.broker.api import Delivery, Promise, Subscription
 from jdbcstore.broker.loop import BrokerLoop, announce, pass_on, settle
-from jdbcstore.broker.memory import ENTRY_SIZE, Entry, size_of
-from jdbcstore.broker.notices import Notices
+from jdbcstore.broker.memory import ENTRY_SIZE, Entry, Resources, Source, report_consumed, size_of
 from jdbcstore.broker.store_io.outbox import Outbox, Receiver
 from jdbcstore.broker.subscription import BaseSubscription, by_source
 from jdbcstore.errors import DestinationFull, OutcomeUnknown, StoreError, TransactionError
@@ -156,11 +155,11 @@ class Transactions:
     :param limit: bytes for the transactions of one connection; all together may use four times that
     """
 
-    def __init__(self, loop: BrokerLoop, outbox: Outbox, notices: Notices, limit: int) -> None:
-        self.loop = loop
+    def __init__(self, resources: Resources, outbox: Outbox, limit: int) -> None:
+        self.loop = resources.loop
         self.outbox = outbox
-        self.gates = Gates(loop)
-        self._notices = notices
+        self.gates = Gates(resources.loop)
+        self._notices, self._events = resources.notices, resources.events
         self._limit = limit
         self._by_connection: dict[str, int] = {}
         self.used = 0
@@ -183,6 +182,11 @@ class Transactions:
         if self._notices.is_news("transactions", whose, connection_id):
             log.warning("connection %s: %s; raise memory_limit", connection_id, text)
         raise DestinationFull(f"{text}: {advice}, or have memory_limit raised")
+
+    def consumed(self, source: Source, entries: list[Entry]) -> None:
+        """The transaction that has acknowledged them is committed."""
+        report_consumed(self._events, source, entries)
+        source.acknowledged(entries)
 
     def decrease(self, connection_id: str, size: int) -> None:
         """A transaction of this size has ended."""
@@ -317,7 +321,7 @@ class EngineTransaction:
         for target, message, is_stored in self._sends:
             target.arrive(message, next(stored) if is_stored else None, self._connection_id)
         for source, mine in by_source(self._take_acknowledged()):
-            source.acknowledged(mine)
+            self._transactions.consumed(source, mine)
 
     def _failed(self, error: BaseException) -> None:
         if isinstance(error, OutcomeUnknown):
@@ -391,7 +395,7 @@ class EngineTransaction:
             if not stored:
                 target.arrive(message, None, self._connection_id)
         for source, mine in by_source(self._take_acknowledged()):
-            source.acknowledged(mine)
+            self._transactions.consumed(source, mine)
 
     async def rollback_prepared(self) -> None:
         """The other end of a prepared transaction: its deliveries go back to their consumers.

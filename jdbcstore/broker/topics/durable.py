@@ -513,7 +513,8 @@ class DurableFeed:
             self._returned.clear()
 
     def delivered(self, entry: Entry) -> None:
-        if entry.stored and self._cursor.is_window and self.memory.is_high:
+        needed = self._topic.policy.advisory_for_consumed
+        if entry.stored and self._cursor.is_window and self.memory.is_high and not needed:
             entry.unload(self.memory)
 
     def close(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from itertools import count
 
-from jdbcstore.broker.api import Delivery, SubscriptionRequest
+from jdbcstore.broker.api import Delivery, MessageEventKind, SubscriptionRequest
 from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.cursors.choice import memory_or_file
 from jdbcstore.broker.memory import Entry, MemoryUsage, SharedMessage, TransientSource
@@ -108,6 +108,10 @@ class TopicSubscriber(BaseSubscription):
                 self._max_pending,
             )
         self.discarded += 1
+        self._resources.events.happened(
+            *(MessageEventKind.DISCARDED, entry.destination, [entry.message]),
+            *(self.request, self.discarded),
+        )
 
     def _pop(self) -> Entry | None:
         if self._cursor.head() is None:
@@ -133,6 +137,8 @@ class TopicSubscriber(BaseSubscription):
                 self.deliver(entry)
         if expired:
             self.memory.release(expired)
+            for entry in expired:
+                self._resources.events.happened(MessageEventKind.EXPIRED, entry.destination, [entry.message])
         if self.pending and self.room > 0 and not self._may_deliver:
             self.memory.when_room(self.on_room)
             self._resources.notices.held_up(self.memory.reached, self.request, self.request.destination)

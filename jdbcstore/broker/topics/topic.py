@@ -8,7 +8,7 @@ from functools import partial
 from math import inf
 
 from jdbcstore.abc import MessageReference, Transaction
-from jdbcstore.broker.api import Promise
+from jdbcstore.broker.api import MessageEventKind, Promise
 from jdbcstore.broker.loop import settle
 from jdbcstore.broker.memory import FlowControl, SharedMessage
 from jdbcstore.broker.notices import name_of
@@ -232,12 +232,14 @@ class Topic(StoredTopic):
                 message = message.replace(sequence=sequence)  # its acknowledgement needs the priority
         self._was_used = True
         self.counters.enqueued += 1
+        self._resources.events.happened(MessageEventKind.DELIVERED, self.destination, [message])
         shared = self.share(message, sequence)
         for feed in self._feeds:
             feed.push(shared, sequence)
         if sequence is None and len(self._feeds) < len(self.durables):
             self._keep(shared)
         if 0 < message.expiration_ms < self._loop.clock.now_ms():
+            self._resources.events.happened(MessageEventKind.EXPIRED, self.destination, [message])
             return
         for source in self._sources:
             source.subscriber.offer(shared, source)

@@ -27,6 +27,7 @@ class RunningBroker:
     name: str
     url: str
     stomp_port: int
+    store_url: str
 
     def either(self, *, activemq: _T, ours: _T) -> _T:
         """Where the two differ, which docs/guide/jms.md tells."""
@@ -44,7 +45,7 @@ def broker(request: pytest.FixtureRequest) -> Iterator[RunningBroker]:
     except PeerMissing as missing:
         unavailable("activemq", str(missing))
     with BROKERS[request.param](request, advisories=True) as addresses:
-        yield RunningBroker(request.param, addresses.openwire_url, addresses.stomp_port)
+        yield RunningBroker(request.param, addresses.openwire_url, addresses.stomp_port, addresses.store_url)
 
 
 @pytest.fixture

@@ -8,8 +8,9 @@ import pytest
 from jpype import JProxy
 
 from tests.interop.jms.conftest import Connect
-from tests.support.broker.openwire.jms import Jms, activemq, java, take
+from tests.support.broker.openwire.jms import CLIENT, Jms, activemq, elements, java, take
 from tests.support.broker.stomp.serving import Client
+from tests.support.interop.behaviours.brokers import WATCHED
 from tests.support.polling import wait_until
 
 
@@ -143,3 +144,123 @@ def test_queues_are_listed(client: Jms, queue: str) -> None:
     client.send(queue, "x")
     destination = client.destination(queue)
     wait_until(lambda: source.getQueues().contains(destination), what="that it is listed")
+
+
+def properties_of(advisory: Any) -> dict[str, str]:
+    names = (str(name) for name in elements(advisory.getPropertyNames()))
+    return {
+        name: str(advisory.getObjectProperty(name)) for name in names if not name.startswith("originBroker")
+    }
+
+
+def old(client: Jms, queue: str, body: str = "m1", **properties: str) -> Any:
+    """A message that has expired in a queue."""
+    message = client.text(body, **properties)
+    client.send(queue, message, ttl=1)
+    return message
+
+
+def test_an_expired_message(client: Jms, watching: Jms, support: Any, queue: str) -> None:
+    destination = client.destination(queue)
+    advisories = watching.consumer(support.getExpiredMessageTopic(destination))
+    dead = watching.consumer(support.getMessageDLQdAdvisoryTopic(destination))
+    sent = old(client, queue, of=queue)
+    client.consumer(queue)
+    advisory = take(advisories)
+    assert properties_of(advisory) == {"orignalMessageId": str(sent.getJMSMessageID())}
+    assert str(advisory.getJMSType()) == "Advisory"
+    payload = advisory.getDataStructure()
+    assert isinstance(payload, activemq("command.ActiveMQTextMessage"))
+    assert payload.getMessageId().equals(sent.getMessageId())
+    assert (str(payload.getProperty("of")), payload.getText()) == (queue, None)
+    advisory = take(dead)
+    assert properties_of(advisory) == {}
+    assert advisory.getDataStructure().getMessageId().equals(sent.getMessageId())
+
+
+def test_a_dead_letter(connect: Connect, client: Jms, watching: Jms, queue: str) -> None:
+    advisories = watching.consumer(f"topic://ActiveMQ.Advisory.MessageDLQd.Queue.{queue}")
+    message = client.session.createMapMessage()
+    message.setInt("n", 1)
+    client.send(queue, message)
+    other = connect(None, jms__redeliveryPolicy__maximumRedeliveries=0)
+    take(other.consumer(queue))
+    other.session.rollback()
+    payload = take(advisories).getDataStructure()
+    assert isinstance(payload, activemq("command.ActiveMQMapMessage"))
+    assert payload.getMessageId().equals(message.getMessageId())
+    assert str(payload.getJMSDestination()) == f"queue://{queue}"
+    assert not payload.getMapNames().hasMoreElements()
+
+
+@pytest.mark.parametrize("prefix", ["", "topic://"])
+def test_what_arrives_and_is_consumed(
+    connect: Connect, watching: Jms, support: Any, name: str, prefix: str
+) -> None:
+    client = connect(CLIENT, client_id=name)
+    destination = client.destination(f"{prefix}{WATCHED}.{name}")
+    arrived = watching.consumer(support.getMessageDeliveredAdvisoryTopic(destination))
+    consumed = watching.consumer(support.getMessageConsumedAdvisoryTopic(destination))
+    durable = destination.isTopic()
+    consumer = (
+        client.session.createDurableSubscriber(destination, "s") if durable else client.consumer(destination)
+    )
+    sent = client.text("m1")
+    client.send(destination, sent)
+    expected = {
+        "orignalMessageId": str(sent.getJMSMessageID()),
+        "orignalDestination": str(destination.getQualifiedName()),
+    }
+    advisory = take(arrived)
+    assert properties_of(advisory) == expected
+    assert str(advisory.getDataStructure().getText()) == "m1"
+    message = take(consumer)
+    assert consumed.receiveNoWait() is None
+    message.acknowledge()
+    advisory = take(consumed)
+    assert properties_of(advisory) == expected
+    assert str(advisory.getDataStructure().getText()) == "m1"
+
+
+def test_what_is_consumed_in_a_transaction(
+    connect: Connect, client: Jms, watching: Jms, support: Any, name: str
+) -> None:
+    destination = client.destination(f"{WATCHED}.{name}")
+    consumed = watching.consumer(support.getMessageConsumedAdvisoryTopic(destination))
+    client.send(destination, "m1", "m2")
+    other = connect(None)
+    assert other.texts(other.consumer(destination), 2) == ["m1", "m2"]
+    other.session.commit()
+    assert [str(take(consumed).getDataStructure().getText()) for _ in range(2)] == ["m1", "m2"]
+
+
+def test_messages_that_nobody_asks_about(client: Jms, watching: Jms, name: str) -> None:
+    advisories = watching.consumer(
+        f"topic://ActiveMQ.Advisory.MessageDelivered.Queue.{name},ActiveMQ.Advisory.Consumer.Queue.{name}"
+    )
+    client.send(name, "m1")
+    client.consumer(name)
+    assert isinstance(take(advisories).getDataStructure(), activemq("command.ConsumerInfo"))
+
+
+def test_what_a_slow_subscriber_loses(client: Jms, watching: Jms, support: Any, name: str) -> None:
+    destination = client.destination(f"topic://{WATCHED}.{name}?consumer.prefetchSize=1")
+    consumer = client.consumer(destination)
+    plain = client.destination(f"topic://{WATCHED}.{name}")
+    advisories = watching.consumer(support.getMessageDiscardedAdvisoryTopic(plain))
+    client.send(plain, "m1", "m2", "m3", "m4")
+    found = [take(advisories) for _ in range(2)]
+    assert [str(one.getDataStructure().getText()) for one in found] == ["m2", "m3"]
+    assert [properties_of(one)["discardedCount"] for one in found] == ["1", "2"]
+    assert properties_of(found[0])["consumerId"] == str(consumer.getConsumerId())
+    assert properties_of(found[0])["orignalDestination"] == f"topic://{WATCHED}.{name}"
+
+
+def test_a_durable_subscription_is_deleted(connect: Connect, watching: Jms, support: Any, name: str) -> None:
+    client = connect(client_id=name)
+    topic = client.destination(f"topic://{name}")
+    client.session.createDurableSubscriber(topic, "s").close()
+    advisories = watching.consumer(support.getConsumerAdvisoryTopic(topic))
+    client.session.unsubscribe("s")
+    data = about(advisories, "RemoveSubscriptionInfo").getDataStructure()
+    assert (str(data.getClientId()), str(data.getSubscriptionName())) == (name, "s")

@@ -7,8 +7,12 @@ from typing import Any
 
 import pytest
 
+import jdbcstore
+from jdbcstore import Message
+from jdbcstore.errors import StoreUnavailable
 from tests.interop.jms.conftest import Connect, RunningBroker
 from tests.support.broker.openwire.jms import CLIENT, NON_PERSISTENT, Jms, elements, is_left, take
+from tests.support.interop.behaviours.brokers import MARKED
 from tests.support.polling import wait_until
 
 DEAD = "ActiveMQ.DLQ"
@@ -152,6 +156,73 @@ def test_a_durable_subscriber_that_rejects(connect: Connect, client: Jms, name: 
     other.session.rollback()
     [dead] = buried(client, name)
     assert str(dead.getOriginalDestination()) == f"topic://{name}"
+
+
+# The flag in the store
+
+
+def stored(broker: RunningBroker, queue: str) -> list[Message]:
+    """The messages that the next broker would find."""
+    for last in (False,) * 11 + (True,):
+        try:
+            with jdbcstore.open(broker.store_url, cleanup_period=0.0) as store:
+                return [*store.queue(queue).recover()]
+        except StoreUnavailable:  # the machine is so busy that the connection takes too long
+            if last:
+                raise
+    raise AssertionError
+
+
+@pytest.mark.parametrize("prefetch", [0, 1000])
+def test_the_flag_is_stored_before_a_message_is_delivered(
+    connect: Connect, client: Jms, broker: RunningBroker, name: str, prefetch: int
+) -> None:
+    queue = f"{MARKED}.{name}"
+    client.send(queue, *map(str, range(3)))
+    assert [one.redelivery_counter for one in stored(broker, queue)] == [0, 0, 0]
+    other = connect(CLIENT)
+    consumer = other.consumer(f"{queue}?consumer.prefetchSize={prefetch}")
+    for number in range(3):
+        message = take(consumer)
+        assert str(message.getText()) == str(number)
+        assert (bool(message.getJMSRedelivered()), message.getIntProperty("JMSXDeliveryCount")) == (False, 1)
+        marked = number + 1 if prefetch == 0 else 3
+        assert [one.redelivery_counter for one in stored(broker, queue)] == [1] * marked + [0] * (3 - marked)
+    message.acknowledge()
+    is_left(client, queue)
+    assert stored(broker, queue) == []
+
+
+def test_what_was_delivered_has_the_flag_next_time(
+    connect: Connect, client: Jms, broker: RunningBroker, name: str
+) -> None:
+    """Even if it was not looked at."""
+    queue = f"{MARKED}.{name}"
+    other = connect(CLIENT)
+    consumer = other.consumer(queue)
+    client.send(queue, "m1")
+    wait_until(lambda: consumer.getMessageSize() == 1, what="that it is prefetched")
+    assert [one.redelivery_counter for one in stored(broker, queue)] == [1]
+    consumer.close()
+    message = take(client.consumer(queue))
+    assert (bool(message.getJMSRedelivered()), message.getIntProperty("JMSXDeliveryCount")) == (True, 2)
+
+
+def test_a_pull_that_does_not_wait_gets_what_has_to_be_marked(client: Jms, name: str) -> None:
+    queue = f"{MARKED}.{name}"
+    client.send(queue, "m1", "m2")
+    consumer = client.consumer(f"{queue}?consumer.prefetchSize=0")
+    assert [str(consumer.receiveNoWait().getText()) for _ in range(2)] == ["m1", "m2"]
+    assert consumer.receiveNoWait() is None
+
+
+def test_without_the_policy_the_flag_is_not_stored(
+    connect: Connect, client: Jms, broker: RunningBroker, queue: str
+) -> None:
+    client.send(queue, "m1")
+    message = take(connect(CLIENT).consumer(queue))
+    assert [one.redelivery_counter for one in stored(broker, queue)] == [0]
+    message.acknowledge()
 
 
 # Expiry

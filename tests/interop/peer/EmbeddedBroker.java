@@ -12,6 +12,7 @@ import org.apache.activemq.ActiveMQConnectionFactory;
 import org.apache.activemq.broker.BrokerService;
 import org.apache.activemq.broker.TransportConnector;
 import org.apache.activemq.broker.region.DestinationInterceptor;
+import org.apache.activemq.broker.region.policy.ConstantPendingMessageLimitStrategy;
 import org.apache.activemq.broker.region.policy.LastImageSubscriptionRecoveryPolicy;
 import org.apache.activemq.broker.region.policy.PolicyEntry;
 import org.apache.activemq.broker.region.policy.PolicyMap;
@@ -202,6 +203,17 @@ final class EmbeddedBroker {
         for (JsonNode name : request.path("persist_redelivered")) {
             PolicyEntry entry = entryFor(name);
             entry.setPersistJMSRedelivered(true);
+            special.add(entry);
+        }
+        for (JsonNode name : request.path("watched")) {
+            PolicyEntry entry = entryFor(name);
+            entry.setAdvisoryForDelivery(true);
+            entry.setAdvisoryForConsumed(true);
+            entry.setAdvisoryForDiscardingMessages(true);
+            entry.setIncludeBodyForAdvisory(true);
+            ConstantPendingMessageLimitStrategy most = new ConstantPendingMessageLimitStrategy();
+            most.setLimit(1);
+            entry.setPendingMessageLimitStrategy(most);
             special.add(entry);
         }
         for (JsonNode name : request.path("last_image")) {

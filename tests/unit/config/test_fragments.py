@@ -303,6 +303,7 @@ EXPECTED = {
             queue_prefetch=10,
             expire_messages_period=0.0,
             persist_jms_redelivered=True,
+            strict_order_dispatch=True,
             use_cache=False,
             send_fail_if_no_space_after_timeout=3.0,
             gc_inactive_destinations=True,
@@ -314,6 +315,7 @@ EXPECTED = {
         PolicyEntry(
             topic="PRICES.>",
             always_retroactive=True,
+            advisory_for_consumed=True,
             dead_letter_strategy=DiscardingDeadLetterStrategy(),
             pending_message_limit=50,
             subscription_recovery_policy=TimedSubscriptionRecoveryPolicy(recover_duration=360.0),
@@ -536,7 +538,7 @@ def test_what_a_broker_does_not_take_is_told() -> None:
 
 
 def test_what_the_broker_does_not_go_by_is_told() -> None:
-    assert notes("policies", Kind.UNSUPPORTED).keys() == {"8, persistJMSRedelivered"}
+    assert notes("policies", Kind.UNSUPPORTED).keys() == {"8, strictOrderDispatch"}
 
 
 def test_a_lease_that_would_expire_is_told() -> None:
@@ -572,7 +574,7 @@ def test_what_has_no_meaning_is_told() -> None:
         "8, gcInactiveDestinations",
         "8, inactiveTimoutBeforeGC",
         "12, enableAudit",
-        "19, advisoryForConsumed",
+        "19, advisoryWhenFull",
     }
     assert notes("recovery", Kind.IGNORED).keys() == {"1, useJmx", "15, useSharedBuffer"}
     assert notes("redelivery", Kind.IGNORED).keys() == {

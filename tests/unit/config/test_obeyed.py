@@ -89,7 +89,6 @@ NOTED: dict[type, dict[str, object]] = {
         "gc_inactive_destinations": True,
         "inactive_timeout_before_gc": 5.0,
         "dispatch_policy": "priorityDispatchPolicy",
-        "persist_jms_redelivered": True,
         "strict_order_dispatch": True,
         "max_destinations": 5,
     },

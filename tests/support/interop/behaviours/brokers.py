@@ -19,6 +19,11 @@ PRIORITISED = "BEHAVIOURS.PRIORITISED"
 """The queue whose messages come in the order of their priorities."""
 REMEMBERED = "BEHAVIOURS.REMEMBERED"
 """The topics below it keep their last message for retroactive consumers."""
+MARKED = "BEHAVIOURS.MARKED"
+"""The queues below it have persistJMSRedelivered."""
+WATCHED = "BEHAVIOURS.WATCHED"
+"""The queues and topics below it have advisories about their messages, with the bodies, and topics keep one
+message for a subscriber beyond its prefetch."""
 
 FORWARDING = "BEHAVIOURS.FORWARDING"
 """The queue whose messages go to two others, of which one takes those that are urgent."""
@@ -56,11 +61,31 @@ prioritized_messages = true
 [[policies]]
 topic = "{REMEMBERED}.>"
 subscription_recovery_policy = {{ type = "lastImageSubscriptionRecoveryPolicy" }}
+
+[[policies]]
+queue = "{MARKED}.>"
+persist_jms_redelivered = true
+
+[[policies]]
+queue = "{WATCHED}.>"
+advisory_for_delivery = true
+advisory_for_consumed = true
+include_body_for_advisory = true
+
+[[policies]]
+topic = "{WATCHED}.>"
+advisory_for_delivery = true
+advisory_for_consumed = true
+advisory_for_discarding_messages = true
+include_body_for_advisory = true
+pending_message_limit = 1
 """
 
 _OPTIONS: dict[str, Any] = {
     "prioritized": [f"queue://{PRIORITISED}"],
     "last_image": [f"topic://{REMEMBERED}.>"],
+    "persist_redelivered": [f"queue://{MARKED}.>"],
+    "watched": [f"queue://{WATCHED}.>", f"topic://{WATCHED}.>"],
     "scheduler": True,
     "composite": [
         {
@@ -80,10 +105,11 @@ _OPTIONS: dict[str, Any] = {
 
 
 class Addresses(NamedTuple):
-    """Where a broker serves."""
+    """Where a broker serves, and its store."""
 
     stomp_port: int
     openwire_url: str
+    store_url: str
 
 
 class Start(Protocol):
@@ -107,36 +133,37 @@ def _activemq(request: pytest.FixtureRequest, *, advisories: bool = False) -> It
     try:
         login = database.jdbc_url, database.username or "", database.password or ""
         with peer, peer.broker(*login, advisories=advisories, **_OPTIONS) as broker:
-            yield Addresses(broker.stomp_port, broker.openwire_url)
+            yield Addresses(broker.stomp_port, broker.openwire_url, database.url)
     finally:
         database.close()
 
 
 @contextmanager
 def _jdbcstore(request: pytest.FixtureRequest, *, advisories: bool = False) -> Iterator[Addresses]:  # noqa: ARG001
-    with _process(request) as process:
-        yield Addresses(process.ready(), process.openwire_url)
+    with _process(request) as (process, url):
+        yield Addresses(process.ready(), process.openwire_url, url)
 
 
 @contextmanager
 def websocket(request: pytest.FixtureRequest) -> Iterator[Addresses]:
     """Ours; the STOMP port leads to its WebSocket."""
-    with _process(request, "--ws", "127.0.0.1:0") as process:
+    with _process(request, "--ws", "127.0.0.1:0") as (process, url):
         addresses = dict(part.split("=") for part in process.line().split()[1:])
         with tunnel(int(addresses["ws"].rpartition(":")[2])) as port:
-            yield Addresses(port, f"tcp://{addresses['tcp']}")
+            yield Addresses(port, f"tcp://{addresses['tcp']}", url)
 
 
 @contextmanager
-def _process(request: pytest.FixtureRequest, *options: str) -> Iterator[BrokerProcess]:
-    """Ours, on SQLite."""
+def _process(request: pytest.FixtureRequest, *options: str) -> Iterator[tuple[BrokerProcess, str]]:
+    """Ours, on SQLite; with the URL of its store."""
     paths: pytest.TempPathFactory = request.getfixturevalue("tmp_path_factory")
     directory = paths.mktemp("behaviours")
     configuration = directory / "jdbcstore.toml"
     configuration.write_text(_CONFIGURATION)
-    arguments = "--url", f"sqlite:///{directory / 'mq.db'}", "--config", str(configuration)
+    url = f"sqlite:///{directory / 'mq.db'}"
+    arguments = "--url", url, "--config", str(configuration)
     with BrokerProcess(directory, *arguments, "--openwire", "127.0.0.1:0", *options) as process:
-        yield process
+        yield process, url
 
 
 BROKERS: dict[str, Start] = {"activemq": _activemq, "jdbcstore": _jdbcstore}

@@ -1,0 +1,67 @@
+"""Events of messages, for those who watch them: advisories are made of these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from jdbcstore.broker.api import MessageEvent, MessageEventKind, SubscriptionRequest, Watcher
+from jdbcstore.config.policy import PolicyEntry
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.message import Message
+
+_ASKED: dict[MessageEventKind, Callable[[PolicyEntry], bool]] = {
+    MessageEventKind.EXPIRED: lambda _: True,
+    MessageEventKind.DEAD: lambda _: True,
+    MessageEventKind.DELIVERED: lambda policy: policy.advisory_for_delivery,
+    MessageEventKind.CONSUMED: lambda policy: policy.advisory_for_consumed,
+    MessageEventKind.DISCARDED: lambda policy: policy.advisory_for_discarding_messages,
+}
+"""Whether a policy asks for an event, as in ActiveMQ."""
+
+
+class MessageEvents:
+    """The watchers of one broker's messages. It costs nothing while there are none.
+
+    :param policy_of: the policy entry of a destination
+    """
+
+    def __init__(self, policy_of: Callable[[Destination], PolicyEntry]) -> None:
+        self._policy_of = policy_of
+        self._watchers: dict[Watcher, None] = {}
+
+    def watch(self, watcher: Watcher) -> None:
+        self._watchers[watcher] = None
+
+    def unwatch(self, watcher: Watcher) -> None:
+        self._watchers.pop(watcher, None)
+
+    def happened(
+        self,
+        kind: MessageEventKind,
+        destination: Destination,
+        messages: Iterable[Message],
+        request: SubscriptionRequest | None = None,
+        discarded: int = 0,
+    ) -> None:
+        """Notify the watchers, if the policy of the destination asks for this kind of event.
+
+        :param messages: with their bodies
+        :param request: the consumer that did it
+        :param discarded: the messages that this consumer has lost in all
+        """
+        if not self._watchers:
+            return
+        policy = self._policy_of(destination)
+        if not _ASKED[kind](policy):
+            return
+        for message in messages:
+            event = MessageEvent(
+                kind=kind,
+                destination=destination,
+                message=message,
+                includes_body=policy.include_body_for_advisory,
+                request=request,
+                discarded=discarded,
+            )
+            for watcher in [*self._watchers]:
+                watcher.happened(event)
