@@ -470,14 +470,6 @@ def _check_number(name: str, value: object, bits: int) -> None:
         raise InvalidMessage(f"{name} is {value!r}, and must be an integer of {bits} bits")
 
 
-def _is_string(value: object) -> bool:
-    return value is None or type(value) is str
-
-
-def _is_long(value: object) -> bool:
-    return type(value) is int and 0 <= value < 1 << 63
-
-
 if BUILD == "compiled":
     Message.__init__ = functools.wraps(Message.__init__)(  # type: ignore[method-assign]
         core.constructor(
@@ -485,14 +477,13 @@ if BUILD == "compiled":
             ("_body", "_properties", *HEADERS, "_source"),
             {bytes: Message(b""), str: Message("")},
             {
-                "destination": lambda value: value is None or type(value) is Destination,
-                "message_id": lambda value: value is None or type(value) is MessageId,
-                "priority": lambda value: type(value) is int and 0 <= value <= 9,
-                "timestamp_ms": lambda value: value is None or _is_long(value),
-                **dict.fromkeys(("expiration_ms", "broker_in_time_ms"), _is_long),
-                "persistent": lambda _: True,
-                "properties": lambda value: not value or type(value) is dict,
-                **dict.fromkeys(("correlation_id", "jms_type", "group_id", "user_id"), _is_string),
+                "destination": (Destination, True, 0),
+                "message_id": (MessageId, True, 0),
+                "priority": (int, False, 9),
+                "timestamp_ms": (int, True, (1 << 63) - 1),
+                **dict.fromkeys(("expiration_ms", "broker_in_time_ms"), (int, False, (1 << 63) - 1)),
+                "persistent": (bool, False, 0),
+                **dict.fromkeys(("correlation_id", "jms_type", "group_id", "user_id"), (str, True, 0)),
             },
             _checked_properties,
         )

@@ -129,14 +129,21 @@ def to_message(
     """
     headers = frame.headers
     body = _body(frame)
-    for name in _DROPPED:
-        headers.pop(name, None)
-    fields: dict[str, Any] = {"timestamp_ms": now_ms, "broker_in_time_ms": now_ms, "user_id": user_id}
-    fields["persistent"] = headers.pop("persistent", None) == "true"
+    fields: dict[str, Any] = {
+        "destination": destination,
+        "message_id": message_id,
+        "timestamp_ms": now_ms,
+        "broker_in_time_ms": now_ms,
+        "persistent": headers.pop("persistent", None) == "true",
+    }
+    if user_id is not None:
+        fields["user_id"] = user_id
     if headers:
-        _take_optional(headers, fields, names)
+        if not _NO_PROPERTIES.isdisjoint(headers):
+            _take_optional(headers, fields, names)
+        fields["properties"] = headers
     try:
-        return Message(body, destination=destination, message_id=message_id, properties=headers, **fields)
+        return Message(body, **fields)
     except InvalidMessage as error:
         raise ProtocolError(str(error)) from error
 
@@ -158,6 +165,8 @@ def _body(frame: Frame) -> str | bytes:
 
 
 def _take_optional(headers: dict[str, str], fields: dict[str, Any], names: DestinationNames) -> None:
+    for name in _DROPPED:
+        headers.pop(name, None)
     for header in _OPTIONAL.keys() & headers.keys():
         field, read = _OPTIONAL[header]
         value = headers.pop(header)
@@ -197,6 +206,7 @@ _OPTIONAL: dict[str, tuple[str, Callable[[str, str], Any] | None]] = {
     **dict.fromkeys(("priority", "JMSPriority"), ("priority", _priority)),
 }
 """Headers that set a field, or nothing, and not a property; ActiveMQ accepts some by their JMS names too."""
+_NO_PROPERTIES = frozenset((*_DROPPED, *_OPTIONAL, "reply-to"))
 
 
 class MessageFrames:

@@ -267,8 +267,7 @@ MORE = (
 )
 
 
-@given(bodies, st.dictionaries(st.sampled_from((*NAMES, *MORE)), VALUES, max_size=4))
-def test_the_constructors_agree(body: Any, fields: dict[str, Any]) -> None:
+def assert_constructors_agree(body: Any, fields: dict[str, Any]) -> None:
     init = getattr(Message.__init__, "__wrapped__", Message.__init__)
 
     def made(how: Any) -> Any:
@@ -280,6 +279,31 @@ def test_the_constructors_agree(body: Any, fields: dict[str, Any]) -> None:
         return message, message.body, dict(message.properties), type(message.properties), message.sequence
 
     assert made(Message.__init__) == made(init)
+
+
+@given(bodies, st.dictionaries(st.sampled_from((*NAMES, *MORE)), VALUES, max_size=4))
+def test_the_constructors_agree(body: Any, fields: dict[str, Any]) -> None:
+    assert_constructors_agree(body, fields)
+
+
+def test_the_constructors_agree_on_each_header() -> None:
+    numbers = (-1, 0, 9, 10, (1 << 63) - 1, 1 << 63)
+    others = (
+        None,
+        True,
+        1.5,
+        "",
+        "a",
+        b"a",
+        ORDERS,
+        MessageId(PRODUCER, 7),
+        {},
+        {"a": 1},
+        {"a": object()},
+        [1],
+    )
+    for name, value in itertools.product((*NAMES, *MORE), (*numbers, *others)):
+        assert_constructors_agree(b"body", {name: value})
 
 
 def test_a_message_that_is_made_stays_unchanged() -> None:
