@@ -40,10 +40,15 @@ def places(_cls: type, names: Sequence[str]) -> Places:
     return names, attrgetter(*names)
 
 
-def same(one: object, other: object, places: Places) -> bool:
-    """Whether both have the same values in these slots; false also where C finds that they are not the same
-    objects."""
-    return bool(places[1](one) == places[1](other))
+def sample(one: object, places: Places) -> Any:
+    """What :func:`same` compares with: the values that an object has in these slots, and keeps."""
+    return places[1](one)
+
+
+def same(one: object, sample: Any, places: Places) -> bool:
+    """Whether an object has the same values in these slots as that of the sample; false also where C finds
+    that they are not the same objects."""
+    return bool(places[1](one) == sample)
 
 
 def put(one: object, places: Places, index: int, value: object) -> None:

@@ -31,6 +31,12 @@ cdef extern from *:
         (*(PyObject **)((char *)(object) + ((Py_ssize_t *)PyBytes_AS_STRING(places))[i]))
     #define CORE_COUNT(places) (PyBytes_GET_SIZE(places) / (Py_ssize_t)sizeof(Py_ssize_t))
 
+    static PyObject *core_sample(PyObject *one, PyObject *places)
+    {
+        (void)places;
+        return Py_NewRef(one);
+    }
+
     static int core_same(PyObject *one, PyObject *other, PyObject *places)
     {
         if (Py_TYPE(one) != Py_TYPE(other))
@@ -96,6 +102,7 @@ cdef extern from *:
     }
     """
     object places "core_places" (object cls, object names)
+    object sample "core_sample" (object one, object places)
     bint same "core_same" (object one, object other, object places)
     object read "core_read" (object one, object places)
     void put "core_set" (object one, object places, Py_ssize_t index, object value)

@@ -13,7 +13,7 @@ from struct import error as StructError  # noqa: N812 - it is an exception class
 from typing import Any
 
 from jdbcstore.util.core import plain as cython
-from jdbcstore.util.core.plain import copy, new, new_tuple, places, put, read, same
+from jdbcstore.util.core.plain import copy, new, new_tuple, places, put, read, same, sample
 
 SOURCE = ""
 """In the compiled core, the checksum of the files that it was built from."""
@@ -95,13 +95,13 @@ _READ = (
 class Usual:
     """Recognises messages without optional headers, by one that has none: ``rare`` are those headers."""
 
-    template: Any
     rare: Any
+    without: Any
     read: Any
 
     def __init__(self, template: Any, rare: Sequence[str]) -> None:
-        self.template = template
         self.rare = places(type(template), rare)
+        self.without = sample(template, self.rare)
         self.read = places(type(template), _READ)
 
 
@@ -175,7 +175,7 @@ class Rows:
     @cython.ccall
     def row(self, message: Any, now_ms: int, prioritized: bool) -> Any:
         """The row of a message; None if this is not a usual one, or its values are not valid."""
-        if not same(message, self.usual.template, self.usual.rare):
+        if not same(message, self.usual.without, self.usual.rare):
             return None
         (
             destination, message_id, kind, body, properties,
@@ -280,7 +280,7 @@ def constructor(
     """
     cls = type(next(iter(templates.values())))
     every = places(cls, slots)
-    rule_of = {name: (slots.index(name), *rule) for name, rule in rules.items()}
+    rule_of: dict[str, Any] = {name: (slots.index(name), *rule) for name, rule in rules.items()}
 
     def __init__(self: Any, *args: Any, **fields: Any) -> None:  # noqa: N807
         template = templates.get(type(args[0])) if len(args) == 1 else None

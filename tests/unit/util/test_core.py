@@ -288,7 +288,7 @@ def test_the_constructors_agree(body: Any, fields: dict[str, Any]) -> None:
 
 def test_the_constructors_agree_on_each_header() -> None:
     numbers = (-1, 0, 9, 10, (1 << 63) - 1, 1 << 63)
-    others = (
+    others: tuple[Any, ...] = (
         None,
         True,
         1.5,
