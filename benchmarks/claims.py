@@ -22,10 +22,11 @@ import click
 from benchmarks import claims_process as process
 from benchmarks import cpu
 from tests.support import ROOT
+from tests.support.kombu import pgmq
 from tests.support.kombu.sources import environment
 from tests.support.servers import PostgresqlServer
 
-_PACKAGES = ("pgmq==1.1.4", "procrastinate==3.10.0", "pgqueuer[psycopg]==1.6.0")
+_PACKAGES = (pgmq.PACKAGE, "procrastinate==3.10.0", "pgqueuer[psycopg]==1.6.0")
 
 
 @dataclass(frozen=True)

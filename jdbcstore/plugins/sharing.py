@@ -17,6 +17,8 @@ from jdbcstore.util.backoff import Backoff
 
 log = logging.getLogger(__name__)
 
+_RETRY = 0.5
+
 
 class Acknowledger:
     """Removes messages in the background, by one statement for all of a queue that are waiting."""
@@ -25,6 +27,8 @@ class Acknowledger:
         self._pending: list[tuple[ClaimQueue, Claim]] = []
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
+        self._failing = False
+        self._busy = False
         self._closed = False
 
     def acknowledge(self, queue: ClaimQueue, claim: Claim) -> None:
@@ -43,17 +47,26 @@ class Acknowledger:
             with self._changed:
                 self._changed.wait_for(lambda: self._pending or self._closed)
                 pending, self._pending = self._pending, []
+                self._busy = True
             if not pending:
                 return
             failed = self._remove(pending)
-            if not failed:
-                backoff = Backoff(5.0)
-                continue
             with self._changed:
                 self._pending = failed + self._pending
+                self._failing, self._busy = bool(failed), False
+                self._changed.notify_all()
+                if not failed:
+                    backoff = Backoff(5.0)
+                    continue
                 if self._closed:
                     return
                 self._changed.wait_for(lambda: self._closed, backoff.pause())
+
+    def finish(self) -> bool:
+        """Wait for what is pending to be removed; false if the database does not answer."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._failing or not (self._pending or self._busy))
+            return not self._failing
 
     def _remove(self, pending: list[tuple[ClaimQueue, Claim]]) -> list[tuple[ClaimQueue, Claim]]:
         """Those that could not be removed, because the database does not answer."""
@@ -118,9 +131,12 @@ class SharedClaims:
         with self._lock:
             if expires_ms is not None:
                 self._used[name] = expires_ms
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="jdbcstore-kombu", daemon=True)
-                self._thread.start()
+            self._start()
+
+    def _start(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="jdbcstore-kombu", daemon=True)
+            self._thread.start()
 
     def disuse(self, name: str) -> None:
         """Undo :meth:`use`."""
@@ -142,6 +158,18 @@ class SharedClaims:
             log.warning("%d messages of %s cannot be returned yet: %s", len(left), queue.destination, error)
             with self._lock:
                 self._unreleased.append((queue, left))
+                self._start()
+
+    def finish(self) -> bool:
+        """Settle what is to be settled; false if the database does not answer."""
+        return self.acknowledger.finish() and not self._unreleased
+
+    def finish_later(self) -> bool:
+        """Wait until :meth:`finish` is true; false if they were closed before."""
+        while not self._stop.wait(_RETRY):
+            if self.finish():
+                return True
+        return False
 
     def _run(self) -> None:
         while not self._stop.wait(self._interval):
@@ -206,10 +234,26 @@ class OpenClaims:
             return shared
 
     def release(self, shared: SharedClaims) -> None:
-        """One user less; without any they are closed."""
+        """One user less; without any they are closed.
+
+        While the database does not answer they stay open, for the next connection of this process: what was
+        to be acknowledged would be delivered again.
+        """
         with self._lock:
             shared.users -= 1
-            if shared.users:
+        if shared.finish():
+            self._close_unused(shared)
+        else:
+            name = "jdbcstore-close"
+            threading.Thread(target=self._close_later, args=(shared,), name=name, daemon=True).start()
+
+    def _close_later(self, shared: SharedClaims) -> None:
+        if shared.finish_later():
+            self._close_unused(shared)
+
+    def _close_unused(self, shared: SharedClaims) -> None:
+        with self._lock:
+            if shared.users or shared not in self._shared.values():
                 return
             self._shared = {key: one for key, one in self._shared.items() if one is not shared}
         shared.close()

@@ -5,6 +5,10 @@ one phase each of these: workers are killed, producers are killed, the database 
 backends are terminated, and 300 connections do nothing. In the end no message may be lost, none may have been
 taken twice but what something that was killed had taken, and after each phase the rate is back within the
 lease and five seconds.
+
+With ``--celery`` the messages are tasks, sent by processes and by Celery's beat, which is killed in a phase
+of its own, and run by workers that acknowledge them late. The others' transports, ``sqla`` and ``pgmq``, are
+put to the same; processes that end by themselves are started again, and count as wrong.
 """
 
 from __future__ import annotations
@@ -22,13 +26,16 @@ import click
 import psycopg
 
 from jdbcstore.stores.claims import Claims
-from tests.support.claims.crowd import QUEUE, Crowd, rates, verdict
+from tests.support.claims.crowd import Crowd, rates, verdict
+from tests.support.kombu import pgmq
+from tests.support.kombu.sources import environment
 from tests.support.polling import wait_until
 from tests.support.servers import PostgresqlServer
 
 _IDLE = 300
 _GRACE = 5.0
 _BACK = 0.8
+_STILL = 60.0
 _PATIENCE = 600.0
 """Seconds for what has no limit of its own."""
 
@@ -38,6 +45,60 @@ class Crowded(PostgresqlServer):
 
     def _command(self, data: Path) -> Sequence[str]:
         return [*super()._command(data), "-c", "max_connections=600"]
+
+
+class Queue:
+    """The queue of a crowd: that of claims."""
+
+    _count = "SELECT count(*) FROM activemq_msgs WHERE container = 'queue://ORDERS'"
+
+    def __init__(self, server: PostgresqlServer) -> None:
+        self.url = server.url.render_as_string(hide_password=False)
+        self.python = sys.executable
+        self._plain = server.url.set(drivername="postgresql").render_as_string(hide_password=False)
+        Claims(self.url).close()
+
+    def left(self) -> int:
+        """The number of messages."""
+        with psycopg.connect(self._plain) as connection:
+            [number] = connection.execute(self._count).fetchone() or (0,)
+        return int(number)
+
+
+class OfTasks(Queue):
+    """That of Celery with this project's transport."""
+
+    _count = "SELECT count(*) FROM activemq_msgs WHERE container = 'queue://orders'"
+
+    def __init__(self, server: PostgresqlServer) -> None:
+        super().__init__(server)
+        self.url = f"jdbcstore+{self.url}"
+
+
+class OfSqla(Queue):
+    """That of Celery with kombu's transport for SQLAlchemy, which marks messages as taken, and keeps them."""
+
+    _count = "SELECT count(*) FROM kombu_message WHERE visible"
+
+    def __init__(self, server: PostgresqlServer) -> None:
+        super().__init__(server)
+        self.url = f"sqla+{self.url}"
+
+
+class OfPgmq(Queue):
+    """That of Celery with kombu's transport for pgmq."""
+
+    _count = "SELECT count(*) FROM pgmq.q_orders"
+
+    def __init__(self, server: PostgresqlServer) -> None:
+        super().__init__(server)
+        self.url = self._plain.replace("postgresql", "pgmq", 1)
+        python = environment("pgmq-environment", pgmq.PACKAGE)
+        pgmq.install(python, self._plain)
+        self.python = str(python)
+
+
+BROKERS: dict[str, type[Queue]] = {"jdbcstore": OfTasks, "sqla": OfSqla, "pgmq": OfPgmq}
 
 
 class Faults:
@@ -67,6 +128,11 @@ class Faults:
         if self._random.random() < 1 / 3:
             self._replace("producer")
 
+    def kill_beat(self) -> None:
+        """Celery's beat is killed every third second, and another is started."""
+        if self._random.random() < 1 / 3:
+            self._replace("beat")
+
     def restart(self) -> None:
         """The database is restarted every tenth second."""
         if self._random.random() < 1 / 10:
@@ -89,42 +155,84 @@ class Faults:
 
 @click.command(help=__doc__)
 @click.option("--seconds", default=60.0, show_default=True, help="For each phase.")
-@click.option("--rate", default=250.0, show_default=True, help="Messages a second, of all producers.")
+@click.option("--rate", default=300.0, show_default=True, help="Messages a second, of all producers.")
 @click.option("--workers", default=4, show_default=True)
 @click.option("--producers", default=2, show_default=True)
 @click.option("--lease", default=10.0, show_default=True)
 @click.option("--seed", type=int, help="That of an earlier run, to choose the same again.")
-def main(seconds: float, rate: float, workers: int, producers: int, lease: float, seed: int | None) -> None:
+@click.option("--celery", "broker", type=click.Choice([*BROKERS]), help="Tasks of Celery, with this broker.")
+def main(
+    seconds: float,
+    rate: float,
+    workers: int,
+    producers: int,
+    lease: float,
+    seed: int | None,
+    broker: str | None,
+) -> None:
     seed = random.randrange(10**6) if seed is None else seed
     click.echo(f"seed {seed}")
     with ExitStack() as opened:
         folder = Path(opened.enter_context(tempfile.TemporaryDirectory()))
         server = Crowded()
         opened.callback(server.close)
-        url = server.url.render_as_string(hide_password=False)
-        Claims(url).close()
-        crowd = opened.enter_context(Crowd(url, folder, lease, rate / producers))
-        for _ in range(workers):
-            crowd.start("worker")
-        for _ in range(producers):
-            crowd.start("producer")
-        everybody = workers + producers
+        queue = Queue(server) if broker is None else BROKERS[broker](server)
+        crowd = opened.enter_context(Crowd(queue.url, folder, lease, rate / producers, queue.python))
+        members = {"worker": workers, "producer": producers, "beat": int(broker is not None)}
+        for kind, number in members.items():
+            for _ in range(number):
+                crowd.start(kind)
+        everybody = sum(members.values())
         wait_until(lambda: len(ready(crowd)) == everybody, _PATIENCE, "that all are ready")
+        wait_until(
+            lambda: len({one.process for one in crowd.notes() if one.what == "taken"}) == workers,
+            _PATIENCE,
+            "that all work",
+        )
         faults = Faults(crowd, server, seed)
         wrong = phases(crowd, faults, server, seconds, lease)
-        for name in crowd.names("producer"):
+        for name in [*crowd.names("producer"), *crowd.names("beat")]:
             crowd.kill(name)
-        with Claims(url) as claims:
-            queue = claims.queue(QUEUE)
-            wait_until(lambda: queue.count()[0] == 0, _PATIENCE, "that the queue is empty")
-        wrong += crowd.ended()
+        wrong += drain(crowd, queue)
         found = verdict(crowd.notes(), crowd.killed, faults.crashes)
     click.echo(f"{found.added} messages added, {found.taken} taken; taken again: {dict(found.reruns)}")
+    wrong += crowd.replaced
     wrong += found.wrong
     for one in wrong[:30]:
         click.echo(f"WRONG: {one}")
-    click.echo(f"{len(wrong)} wrong")
+    lost = sum(one.startswith("lost") for one in found.wrong)
+    click.echo(
+        f"{len(wrong)} wrong: {lost} lost, {len(found.wrong) - lost} taken twice, {len(crowd.replaced)} ended"
+    )
     sys.exit(1 if wrong else 0)
+
+
+def drain(crowd: Crowd, queue: Queue) -> list[str]:
+    """Wait until the queue is empty; what was wrong.
+
+    Workers that are alive and take no more are replaced once.
+    """
+    wrong: list[str] = []
+
+    def is_empty() -> bool:
+        crowd.replace_ended()
+        return queue.left() == 0
+
+    def stands_still() -> bool:
+        begin = time.time() - _STILL
+        return not any(note.at >= begin for note in crowd.notes() if note.what == "taken")
+
+    end = time.monotonic() + _PATIENCE
+    while not is_empty():
+        if time.monotonic() > end:
+            return [*wrong, f"{queue.left()} messages are left"]
+        time.sleep(1.0)
+        if not wrong and stands_still():
+            wrong.append(f"the workers live and take none of {queue.left()} messages")
+            for name in crowd.names("worker"):
+                crowd.kill(name)
+                crowd.start("worker")
+    return wrong
 
 
 def ready(crowd: Crowd) -> list[str]:
@@ -135,13 +243,17 @@ def phases(crowd: Crowd, faults: Faults, server: PostgresqlServer, seconds: floa
     """Print the rate in each phase, and how soon it was back; what was too late."""
     wrong: list[str] = []
     usual = phase("nothing", faults.none, crowd, seconds, lease, None, wrong)
-    for name, fault in (
-        ("workers killed", faults.kill_a_worker),
-        ("producers killed", faults.kill_a_producer),
-        ("restarts", faults.restart),
-        ("crashes", faults.crash),
-        ("backends terminated", faults.terminate),
-    ):
+    named = {
+        "workers killed": faults.kill_a_worker,
+        "producers killed": faults.kill_a_producer,
+        "beat killed": faults.kill_beat,
+        "restarts": faults.restart,
+        "crashes": faults.crash,
+        "backends terminated": faults.terminate,
+    }
+    if not crowd.names("beat"):
+        del named["beat killed"]
+    for name, fault in named.items():
         phase(name, fault, crowd, seconds, lease, usual, wrong)
     with ExitStack() as idle:
         plain = server.url.set(drivername="postgresql").render_as_string(hide_password=False)
@@ -164,13 +276,17 @@ def phase(
     begin = time.time()
     while time.time() < begin + seconds:
         fault()
+        crowd.replace_ended()
         time.sleep(1.0)
     end = time.time()
     if usual is None:
         rate = mean(rates(crowd.notes(), begin, end))
         click.echo(f"{name}: {rate:.0f} messages a second")
         return rate
-    time.sleep(lease + _GRACE + 1.0)
+    over = time.monotonic() + lease + _GRACE + 1.0
+    while time.monotonic() < over:
+        crowd.replace_ended()
+        time.sleep(0.5)
     notes = crowd.notes()
     rate, after = mean(rates(notes, begin, end)), rates(notes, end, end + lease + _GRACE)
     back = next((second for second, one in enumerate(after, 1) if one >= _BACK * usual), None)

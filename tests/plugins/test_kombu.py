@@ -20,7 +20,8 @@ from kombu.exceptions import ChannelError
 
 import jdbcstore.plugins.kombu as plugin
 from jdbcstore import Claims, Message
-from jdbcstore.errors import ClaimLost, ConfigurationError
+from jdbcstore.errors import ClaimLost, ConfigurationError, StoreClosed, StoreUnavailable
+from jdbcstore.plugins.sharing import SharedClaims, open_claims
 from tests.support.databases import Database
 from tests.support.kombu.neutral import run_common
 from tests.support.polling import wait_until
@@ -409,6 +410,40 @@ def test_an_idle_consumer_asks_at_most_once_a_second(server: Server) -> None:
             asked, seconds = looks() - before, time.monotonic() - begin
 
     assert 1 <= asked <= seconds + 1
+
+
+@pytest.mark.slow
+@pytest.mark.backends("postgresql")
+def test_what_the_database_did_not_hear_of_is_acknowledged_by_the_next_connection(server: Server) -> None:
+    url = server.url.render_as_string(hide_password=False)
+
+    def acquire() -> SharedClaims:
+        return open_claims.acquire(url, 600.0, -1, None, "")
+
+    with Claims(url) as others:
+        others.queue("ORDERS").add(Message("x"))
+    shared = acquire()
+    queue = shared.queue("ORDERS")
+    [claim] = queue.claim()
+    server.stop()
+    shared.acknowledger.acknowledge(queue, claim)
+    open_claims.release(shared)
+    server.start()
+    again = wait_until(lambda: _attempt(acquire), what="that the server answers")
+    assert again is not None
+    wait_until(lambda: again.queue("ORDERS").count() == (0, 0), what="that the message is removed")
+    open_claims.release(again)
+
+    assert again is shared
+    with pytest.raises(StoreClosed):
+        queue.claim()
+
+
+def _attempt(acquire: Callable[[], SharedClaims]) -> SharedClaims | None:
+    try:
+        return acquire()
+    except StoreUnavailable:
+        return None
 
 
 @ours

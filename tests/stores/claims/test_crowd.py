@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.stores.claims.conftest import OpenClaims
-from tests.support.claims.crowd import QUEUE, Crowd, verdict
+from tests.support.claims.crowd import QUEUE, Crowd, Note, verdict
 from tests.support.databases import Database
 from tests.support.polling import wait_until
 
@@ -45,3 +45,22 @@ def test_kills_lose_nothing_and_repeat_only_what_was_claimed_by_the_killed(
         assert crowd.ended() == []
     assert found.wrong == []
     assert found.added >= 100
+
+
+def test_a_verdict_is_about_each_time_that_a_process_took_a_message() -> None:
+    notes = [
+        Note(1.0, "added", "m", "producer1"),
+        Note(2.0, "taken", "m", "worker1"),
+        Note(3.0, "removing", "m", "worker1"),
+        Note(4.0, "taken", "m", "worker2"),
+        Note(5.0, "lost", "m", "worker1"),
+        Note(6.0, "taken", "m", "worker1"),
+        Note(7.0, "removed", "m", "worker1"),
+        Note(8.0, "removed", "m", "worker2"),
+    ]
+
+    once, twice = verdict(notes[:-1], {"worker2": 5.5}), verdict(notes, {})
+
+    assert once.wrong == []
+    assert once.reruns == {"its lease had expired: ClaimLost": 1, "its worker was killed": 1}
+    assert len(twice.wrong) == 1  # by worker2, which removed it

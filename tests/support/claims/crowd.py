@@ -14,12 +14,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import pairwise
+from importlib import import_module
+from itertools import pairwise, takewhile
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, NoReturn, Self
-
-from sqlalchemy import make_url
 
 from jdbcstore import Message
 from jdbcstore.errors import ClaimLost, StoreError
@@ -31,6 +30,8 @@ QUEUE = "ORDERS"
 _BATCH = 5
 _UNFLUSHED = 2.0
 """Seconds for which a claim may not be on the disk."""
+_TASKS = "tests.support.claims.tasks"
+_FINAL = ("removing", "again", "removed", "lost", "done")
 
 
 class Notes:
@@ -104,10 +105,14 @@ def main(kind: str, url: str, lease: str, path: str, name: str, rate: str) -> No
 def nurse() -> None:
     """Start a process of the crowd for each line that is read, without the time that Python's start takes.
 
-    A line has its log and the arguments of :func:`main`; its process id is the answer.
+    A line has its log and the arguments of :func:`main`, or of ``main`` in :mod:`tests.support.claims.tasks`;
+    its process id is the answer.
     """
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
-    make_url(sys.stdin.readline().strip()).get_dialect().import_dbapi()
+    if is_broker(sys.stdin.readline().strip()):
+        import_module(_TASKS)
+    else:
+        import_module("psycopg")
     gc.freeze()
     for line in sys.stdin:
         log, *arguments = json.loads(line)
@@ -118,6 +123,11 @@ def nurse() -> None:
         sys.stdout.flush()
 
 
+def is_broker(url: str) -> bool:
+    """Whether it is a URL of kombu's, for members that are of Celery."""
+    return not url.startswith("postgresql")
+
+
 def _live(log: str, arguments: list[str]) -> NoReturn:
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -125,7 +135,10 @@ def _live(log: str, arguments: list[str]) -> NoReturn:
         said = os.open(log, os.O_WRONLY | os.O_CREAT, 0o600)
         os.dup2(said, 1)
         os.dup2(said, 2)
-        main(*arguments)
+        if is_broker(arguments[1]):
+            import_module(_TASKS).main(*arguments)
+        else:
+            main(*arguments)
     except BaseException:
         traceback.print_exc()
     finally:
@@ -170,9 +183,13 @@ class Crowd:
     lease: float
     rate: float
     """Messages a second of each producer."""
+    python: str = sys.executable
+    """For brokers whose packages are not in this environment."""
     running: dict[str, Member] = field(default_factory=dict)
     killed: dict[str, float] = field(default_factory=dict)
     """By name, when it was killed."""
+    replaced: list[str] = field(default_factory=list)
+    """What :meth:`ended` said of those that were replaced."""
     _count: int = 0
     _nurse: subprocess.Popen[str] | None = None
 
@@ -193,7 +210,7 @@ class Crowd:
     def _start_nurse(self) -> subprocess.Popen[str]:
         pipe = subprocess.PIPE
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        command = [sys.executable, "-m", __name__]
+        command = [self.python, "-m", "tests.support.claims.crowd"]
         nurse = subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, text=True)
         assert nurse.stdin is not None
         nurse.stdin.write(f"{self.url}\n")
@@ -202,6 +219,14 @@ class Crowd:
     def names(self, kind: str) -> list[str]:
         """Those that are running."""
         return [name for name in self.running if name.startswith(kind)]
+
+    def replace_ended(self) -> None:
+        """Start one for each that has ended by itself, as a supervisor does."""
+        for said in self.ended():
+            name = said.split()[0]
+            self.kill(name)
+            self.start(name.rstrip("0123456789"))
+            self.replaced.append(said)
 
     def kill(self, name: str) -> None:
         """End a process without its knowledge."""
@@ -223,7 +248,7 @@ class Crowd:
                 if line.endswith("\n"):  # else the process was killed while it wrote
                     at, what, body = line.split()
                     found.append(Note(float(at), what, body, path.name))
-        return sorted(found)
+        return sorted(found, key=lambda note: note.at)  # those of one process stay in their order
 
     def __enter__(self) -> Self:
         return self
@@ -255,19 +280,17 @@ def verdict(notes: list[Note], killed: Mapping[str, float], crashes: Iterable[fl
     crashed: it does not wait for the disk when a message is claimed.
     """
     added = {note.body for note in notes if note.what == "added"}
-    taken: dict[str, list[Note]] = defaultdict(list)
-    ends: dict[tuple[str, str], str] = {}
+    histories: dict[str, list[Note]] = defaultdict(list)
     for note in notes:
-        if note.what == "taken":
-            taken[note.body].append(note)
-        elif note.what != "added":
-            ends[note.process, note.body] = note.what
-    finished = {body for (_, body), what in ends.items() if what in ("removing", "again", "removed", "lost")}
+        if note.what not in ("added", "ready"):
+            histories[note.body].append(note)
+    finished = {body for body, history in histories.items() if any(one.what in _FINAL for one in history)}
     wrong = [f"lost: {body}" for body in sorted(added - finished)]
     reruns: Counter[str] = Counter()
-    for body, times in taken.items():
+    for body, history in histories.items():
+        times = [note for note in history if note.what == "taken"]
         for earlier, later in pairwise(times):
-            end = ends.get((earlier.process, body))
+            end = _end(history, earlier)
             if end == "lost":
                 reruns["its lease had expired: ClaimLost"] += 1
             elif end != "removed" and killed.get(earlier.process, float("inf")) <= later.at:
@@ -275,15 +298,24 @@ def verdict(notes: list[Note], killed: Mapping[str, float], crashes: Iterable[fl
             elif any(at - _UNFLUSHED <= earlier.at <= at for at in crashes):
                 reruns["the database crashed"] += 1
             else:
-                wrong.append(f"taken twice: {body}, before by {earlier.process}, which then wrote {end}")
-    return Verdict(len(added), len(taken), reruns, wrong)
+                said = [f"{note.at} {note.process} {note.what}" for note in history]
+                wrong.append(f"taken twice: {body}: {said}")
+    taken = sum(any(one.what == "taken" for one in history) for history in histories.values())
+    return Verdict(len(added), taken, reruns, wrong)
+
+
+def _end(history: list[Note], taken: Note) -> str | None:
+    """What a process wrote last of a message, before it took the same one again."""
+    after = [note for note in history[history.index(taken) + 1 :] if note.process == taken.process]
+    mine = takewhile(lambda note: note.what != "taken", after)
+    return next((note.what for note in reversed([*mine])), None)
 
 
 def rates(notes: list[Note], begin: float, end: float) -> list[int]:
-    """Messages removed in each second of this time."""
+    """Messages removed, or tasks done, in each second of this time."""
     counts = [0] * max(1, round(end - begin))
     for note in notes:
-        if note.what == "removed" and 0 <= int(note.at - begin) < len(counts):
+        if note.what in ("removed", "done") and 0 <= int(note.at - begin) < len(counts):
             counts[int(note.at - begin)] += 1
     return counts
 
