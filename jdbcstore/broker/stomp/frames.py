@@ -83,6 +83,8 @@ class FrameReader:
         """The beginning of a frame that is not complete; ``_data`` is empty then."""
         self._searched = 0
         """The length of ``_partial`` that is known not to contain the end, and is not searched again."""
+        self._is_usual = True
+        """Whether the last head had neither escapes nor carriage returns: the next mostly is like it."""
         self._command: str | None = None
         """The command of the frame whose head, but not its body, has been parsed."""
         self._headers: dict[str, str] = {}
@@ -112,7 +114,7 @@ class FrameReader:
                 return None
             self._data, self._at, self._partial = bytes(self._partial), 0, bytearray()
         if self._command is None:
-            if self.version is not Version.V1_0:  # in which names and values are stripped
+            if self._is_usual and self.version is not Version.V1_0:  # in which names and values are stripped
                 usual = core.usual_frame(_FRAME, self._data, self._at, self.limits, _WITH_BODY)
                 if usual is not None:
                     frame: Frame
@@ -203,7 +205,9 @@ class FrameReader:
         except UnicodeDecodeError as error:
             raise _malformed("the headers of a frame are not UTF-8; encode them as UTF-8") from error
         command, *lines = text.split("\n")
-        if "\r" in text:
+        escaped, returns = "\\" in text, "\r" in text
+        self._is_usual = not (escaped or returns)
+        if returns:
             command = command.removesuffix("\r")
             if version is not Version.V1_1:  # in which lines end with a line feed only
                 lines = [line.removesuffix("\r") for line in lines]
@@ -211,7 +215,7 @@ class FrameReader:
             raise _malformed(f"a frame has more than {limits.headers} headers; send fewer headers")
         if len(head) > limits.line and max(map(len, head.split(b"\n"))) > limits.line:
             raise _malformed(f"a header exceeds {limits.line} bytes; send long values in the body")
-        return command, _parse_headers(lines, version, escaped="\\" in text)
+        return command, _parse_headers(lines, version, escaped=escaped)
 
     def _content_length(self) -> int | None:
         text = self._headers.get("content-length")
