@@ -45,12 +45,16 @@ def footer(spark: SparkSession, url: str, columns: Sequence[str]) -> Footer:
     try:
         for group in reader.getFooter().getBlocks():
             rows += group.getRowCount()
+            wanted = {*columns}
             for chunk in group.getColumns():
-                if (name := str(chunk.getPath().toDotString())) in columns:
+                if (name := str(chunk.getPath().toDotString())) in wanted:
                     found = chunk.getStatistics()
                     ends = _value(found.genericGetMin()), _value(found.genericGetMax())
                     low, high = bounds.get(name, ends)
                     bounds[name] = min(low, ends[0]), max(high, ends[1])
+                    wanted.remove(name)
+                    if not wanted:
+                        break  # each is several calls of the JVM
     finally:
         reader.close()
     return Footer(rows, file.getLength(), bounds)

@@ -53,6 +53,15 @@ def test_the_format_gives_the_answers_of_a_plain_decode(
         spark.catalog.dropTempView(name)
 
 
+@pytest.mark.parametrize("store", ["sqlite", "postgresql_c"])
+def test_so_do_the_views_of_a_session(spark: SparkSession, stores: dict[str, Database], store: str) -> None:
+    """Of the other databases they do in test_cluster.py, and below."""
+    from jdbcstore import analytics
+
+    with analytics.connect(spark, stores[store].url):
+        assert wrong(answers(spark, {view: view for view in VIEWS})) == {}
+
+
 def test_columns_and_types_are_those_of_the_views(spark: SparkSession, stores: dict[str, Database]) -> None:
     from jdbcstore import analytics
 

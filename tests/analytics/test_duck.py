@@ -25,6 +25,8 @@ from jdbcstore.analytics.duck import DuckViews, as_rows  # noqa: E402
 from jdbcstore.analytics.questions import named, purpose  # noqa: E402
 from jdbcstore.cli import main  # noqa: E402
 from jdbcstore.errors import IN_JOURNAL, QueryFailed, SchemaError, StoreUnavailable  # noqa: E402
+from tests.support.analytics.corpus import corpus  # noqa: E402
+from tests.support.analytics.questions import QUESTIONS, plain  # noqa: E402
 from tests.support.cli.command_line import Result  # noqa: E402
 from tests.support.databases import Database  # noqa: E402
 
@@ -95,6 +97,21 @@ def test_the_answers_are_those_of_spark(database: Database, recorded: Analytics,
                 ]
     assert different == {}
     assert spark is recorded.spark
+
+
+def test_the_answers_are_those_of_a_plain_decode(stores: dict[str, Database]) -> None:
+    said = plain(corpus())
+    different = {}
+    for store, database in stores.items():
+        with duck.connect(database.url) as views:
+            for name, question in QUESTIONS.items():
+                with views.picture(), views.explained():
+                    reader = views.query(question.asked_of_duckdb())
+                    assert reader is not None
+                    found = question.normal(row.values() for row in as_rows(reader))
+                if found != (right := question.answer(said)):
+                    different[store, name] = found, right
+    assert different == {}
 
 
 def test_queries_of_its_own_replace_those_with_the_same_names() -> None:

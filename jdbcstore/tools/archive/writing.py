@@ -48,10 +48,14 @@ _REST = "undecoded"
 """In place of the day of messages whose headers Java cannot read, until Python has."""
 _COMPARED_AT_ONCE = 100_000
 _PLAINLY = {
-    f"parquet.enable.dictionary#{name}": "false"
-    for name in ("id", "msgid_seq", "time_ms", "timestamp", "broker_in_time", "msg")
+    **{
+        f"parquet.enable.dictionary#{name}": "false"
+        for name in ("id", "msgid_seq", "time_ms", "timestamp", "broker_in_time", "msg")
+    },
+    "parquet.column.statistics.enabled#msg": "false",
 }
-"""Columns without a dictionary of their values, which Parquet would only find to be too large."""
+"""No dictionary of values that are all different, which Parquet would only find to be too large; and no
+bounds of the bytes of messages, which nobody looks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +162,7 @@ def _batches(stored: Stored, archive: Archive, window: Window, batch: int | None
     else:
         each = _evenly(stored.count(), cores, stored.mean_size())
         tasks *= _TASKS  # each batch costs what is not work on its messages
-    wide = each * max(1, _MOST // each)
+    wide = each * (max(1, _MOST // each) if archive.manifests() else 1)
     for many in _grouped(stored.ranges(-1, stored.last_id(), wide), tasks):
         narrow = _narrowed(stored, archive, window, many, wide, each)
         for some in _grouped(narrow, tasks):
