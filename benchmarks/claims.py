@@ -4,18 +4,25 @@ All are on one server, and take turns in each round: each gets the same number o
 so many processes take and remove, one at a time or in batches. Printed are messages a second, and in brackets
 the CPU that one takes in microseconds, of the processes and of the server. The others' packages come from
 PyPI into an environment of this benchmark; ``--only jdbcstore`` needs none.
+
+PgQueuer's own tools/benchmark.py, of its source distribution, takes a turn of its own in each round: its
+strategy ``drain`` with psycopg has five workers in one process, which take ten at a time and do nothing.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 
 import click
 
@@ -23,10 +30,11 @@ from benchmarks import claims_process as process
 from benchmarks import cpu
 from tests.support import ROOT
 from tests.support.kombu import pgmq
-from tests.support.kombu.sources import environment
+from tests.support.kombu.sources import environment, source
 from tests.support.servers import PostgresqlServer
 
-_PACKAGES = (pgmq.PACKAGE, "procrastinate==3.10.0", "pgqueuer[psycopg]==1.6.0")
+_PGQUEUER = "1.6.0"
+_PACKAGES = (pgmq.PACKAGE, "procrastinate==3.10.0", f"pgqueuer[psycopg]=={_PGQUEUER}", "tqdm")
 
 
 @dataclass(frozen=True)
@@ -37,6 +45,10 @@ class Run:
     used: float
     """Microseconds of CPU for a message, of the processes."""
     used_by_server: float
+
+
+Runs = dict[tuple[int, str, int], list[Run]]
+"""By how many are taken at a time, by what, and by how many processes."""
 
 
 class Queues:
@@ -70,6 +82,32 @@ class Queues:
         return Run(
             number / max(one[1] for one in said), micro * sum(one[2] for one in said), micro * used_by_server
         )
+
+    def drain_by_pgqueuer(self, number: int) -> float:
+        """Messages a second by PgQueuer's own benchmark."""
+        self.fill("PgQueuer", 0)  # makes its tables
+        url = self._server.url
+        names = ("HOST", "PORT", "USER", "PASSWORD", "DATABASE")
+        values = (url.host, url.port, url.username, url.password, url.database)
+        own = {f"PG{name}": str(value) for name, value in zip(names, values, strict=True)}
+        program = source("pgqueuer", _PGQUEUER) / "tools" / "benchmark.py"
+        with TemporaryDirectory() as folder:
+            said = Path(folder) / "result.json"
+            options = (
+                "--strategy",
+                "drain",
+                "--driver",
+                "psy",
+                "--jobs",
+                str(number),
+                "--output-json",
+                str(said),
+            )
+            command = [self._python, str(program), *options]
+            done = subprocess.run(command, env={**_environment(), **own}, capture_output=True, text=True)
+            if done.returncode:
+                raise click.ClickException(done.stderr[-2000:])
+            return float(json.loads(said.read_text())["rate"])
 
     @contextmanager
     def _started(self, command: list[str], number: int) -> Iterator[list[subprocess.Popen[str]]]:
@@ -115,18 +153,26 @@ def main(
     alone = kinds == ("jdbcstore",)
     python = sys.executable if alone else str(environment("claims-environment", *_PACKAGES))
     server = PostgresqlServer()
-    runs: dict[tuple[int, str, int], list[Run]] = defaultdict(list)
+    runs: Runs = defaultdict(list)
+    by_pgqueuer: list[float] = []
     try:
         queues = Queues(server, python)
         for _ in range(rounds):
-            for limit in limits:
-                for count in processes:
-                    for kind in kinds:
-                        if limit == 1 or kind not in process.SINGLY:
-                            queues.fill(kind, messages)
-                            runs[limit, kind, count].append(queues.drain(kind, count, limit, messages))
+            for limit, count, kind in product(limits, processes, kinds):
+                if limit == 1 or kind not in process.SINGLY:
+                    queues.fill(kind, messages)
+                    runs[limit, kind, count].append(queues.drain(kind, count, limit, messages))
+            if "PgQueuer" in kinds:
+                by_pgqueuer.append(queues.drain_by_pgqueuer(messages))
     finally:
         server.close()
+    report(kinds, processes, limits, runs)
+    if by_pgqueuer:
+        click.echo(f"\nPgQueuer's own benchmark: {median(by_pgqueuer):,.0f}")
+
+
+def report(kinds: Sequence[str], processes: Sequence[int], limits: Sequence[int], runs: Runs) -> None:
+    """Print a table for each number of messages that are taken at a time."""
     for limit in limits:
         click.echo(f"\n{limit} at a time\n\n| | {' | '.join(f'{count} processes' for count in processes)} |")
         click.echo(f"|---|{'---|' * len(processes)}")

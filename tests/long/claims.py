@@ -184,11 +184,7 @@ def main(
                 crowd.start(kind)
         everybody = sum(members.values())
         wait_until(lambda: len(ready(crowd)) == everybody, _PATIENCE, "that all are ready")
-        wait_until(
-            lambda: len({one.process for one in crowd.notes() if one.what == "taken"}) == workers,
-            _PATIENCE,
-            "that all work",
-        )
+        wait_until(lambda: all_work(crowd), _PATIENCE, "that all work")
         faults = Faults(crowd, server, seed)
         wrong = phases(crowd, faults, server, seconds, lease)
         for name in [*crowd.names("producer"), *crowd.names("beat")]:
@@ -237,6 +233,12 @@ def drain(crowd: Crowd, queue: Queue) -> list[str]:
 
 def ready(crowd: Crowd) -> list[str]:
     return [note.body for note in crowd.notes() if note.what == "ready"]
+
+
+def all_work(crowd: Crowd) -> bool:
+    """Whether every worker has taken something; those that end meanwhile are replaced."""
+    crowd.replace_ended()
+    return {*crowd.names("worker")} <= {note.process for note in crowd.notes() if note.what == "taken"}
 
 
 def phases(crowd: Crowd, faults: Faults, server: PostgresqlServer, seconds: float, lease: float) -> list[str]:

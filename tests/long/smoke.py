@@ -2,7 +2,7 @@
 
 They are its test_worker.py, test_control.py, test_worker_shutdown_acks.py and failover/, in our words; some
 are in tests/plugins/test_celery_worker.py. Arguments are for pytest. The broker that fails over is the
-database, which stops and starts again. Left out: gevent, chords, aliases of queues, and several brokers.
+database, which stops and starts again. Left out: chords, aliases of queues, and several brokers.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from celery import chain
 from jdbcstore import Claims
 from tests.support.databases import Database
 from tests.support.kombu.smoke import PATIENCE, Gate, Worker, client, wait_until_accepted, worker
+from tests.support.kombu.sources import environment
 from tests.support.polling import wait_until
 from tests.support.servers import Server
 
@@ -40,11 +41,21 @@ def start(database: Database, tmp_path: Path) -> Iterator[Start]:
             *options: str,
             name: str = "worker@here",
             environment: Mapping[str, str] | None = None,
+            python: Path | None = None,
             **configuration: Any,
         ) -> Worker:
             log = tmp_path / f"worker{next(count)}.log"
-            given = {"name": name, "environment": environment, "configuration": configuration}
-            return opened.enter_context(worker(database.url, log, *options, **given))  # type: ignore[arg-type]
+            return opened.enter_context(
+                worker(
+                    database.url,
+                    log,
+                    *options,
+                    name=name,
+                    environment=environment,
+                    configuration=configuration,
+                    python=python,
+                )
+            )
 
         yield start
 
@@ -204,12 +215,15 @@ def test_processes_that_are_spawned(app: Any, start: Start) -> None:
     assert first.says("SpawnPoolWorker-")
 
 
-def test_a_pool_of_threads(app: Any, tmp_path: Path, start: Start) -> None:
+@pytest.mark.parametrize("pool", ["threads", "gevent"])
+def test_a_pool_within_the_process(app: Any, tmp_path: Path, start: Start, pool: str) -> None:
     gates = [Gate(tmp_path, f"gate{number}") for number in range(3)]
-    first = start("--pool", "threads", **NEVER, worker_concurrency=3)
+    python = environment("gevent-environment", "gevent") if pool == "gevent" else None
+    first = start("--pool", pool, **NEVER, python=python, worker_concurrency=3)
     tasks = [app.send_task("hold", [gate.path]) for gate in gates]
     for gate in gates:
         gate.wait_for_runs(1)
+    for gate in gates:
         gate.open()
     assert [task.get(timeout=PATIENCE) for task in tasks] == [first.process.pid] * 3
 

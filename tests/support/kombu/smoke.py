@@ -131,10 +131,15 @@ def worker(
     name: str = "worker@here",
     environment: Mapping[str, str] | None = None,
     configuration: Mapping[str, Any] | None = None,
+    python: Path | None = None,
 ) -> Iterator[Worker]:
-    """A worker that is ready; killed at the end, with the processes of its pool."""
+    """A worker that is ready; killed at the end, with the processes of its pool.
+
+    ``python`` is that of an environment for a pool that needs a package.
+    """
     given = {_BROKER: url, _CONFIGURATION: json.dumps({**(configuration or {})}), "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "celery", "--app", __name__, "worker", "--loglevel", "INFO"]
+    command = [str(python or sys.executable), "-m", "celery", "--app", __name__]
+    command += ["worker", "--loglevel", "INFO"]
     command += ["--hostname", name, "--without-gossip", "--without-mingle", *options]
     with log.open("wb") as said:
         process = subprocess.Popen(
