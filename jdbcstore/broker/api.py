@@ -201,6 +201,12 @@ class MessageEventKind(StrEnum):
     """A consumer has acknowledged it."""
     DISCARDED = "MessageDiscarded"
     """A subscriber of a topic has lost it, because too many were pending."""
+    UNWANTED = "NoConsumer"
+    """It has arrived where nobody consumes."""
+    FULL = "FULL"
+    """It has to wait, because there is no memory for it."""
+    FAST_PRODUCER = "FastProducer"
+    """Its producer has to wait, for the same reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,8 +221,8 @@ class MessageEvent:
     """Whether those who are notified get the body, too."""
     request: SubscriptionRequest | None = None
     """The consumer that has discarded it."""
-    discarded: int = 0
-    """The messages that this consumer has lost in all."""
+    count: int = 0
+    """The messages that this consumer has lost in all, or the bytes of memory in use."""
 
 
 class Watcher(Protocol):

@@ -15,6 +15,9 @@ _ASKED: dict[MessageEventKind, Callable[[PolicyEntry], bool]] = {
     MessageEventKind.DELIVERED: lambda policy: policy.advisory_for_delivery,
     MessageEventKind.CONSUMED: lambda policy: policy.advisory_for_consumed,
     MessageEventKind.DISCARDED: lambda policy: policy.advisory_for_discarding_messages,
+    MessageEventKind.UNWANTED: lambda policy: policy.send_advisory_if_no_consumers,
+    MessageEventKind.FULL: lambda policy: policy.advisory_when_full,
+    MessageEventKind.FAST_PRODUCER: lambda policy: policy.advisory_for_fast_producers,
 }
 """Whether a policy asks for an event, as in ActiveMQ."""
 
@@ -41,13 +44,13 @@ class MessageEvents:
         destination: Destination,
         messages: Iterable[Message],
         request: SubscriptionRequest | None = None,
-        discarded: int = 0,
+        count: int = 0,
     ) -> None:
         """Notify the watchers, if the policy of the destination asks for this kind of event.
 
         :param messages: with their bodies
         :param request: the consumer that did it
-        :param discarded: the messages that this consumer has lost in all
+        :param count: the messages that this consumer has lost in all, or the bytes of memory in use
         """
         if not self._watchers:
             return
@@ -61,7 +64,7 @@ class MessageEvents:
                 message=message,
                 includes_body=policy.include_body_for_advisory,
                 request=request,
-                discarded=discarded,
+                count=count,
             )
             for watcher in [*self._watchers]:
                 watcher.happened(event)

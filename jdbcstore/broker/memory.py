@@ -488,6 +488,8 @@ class FlowControl:
     def block(self, message: Message, connection_id: str) -> Future[None]:
         """Let a send wait; returns its future. The policy may refuse it at once, or after a while."""
         promise = Promise(loop=self._loop.events)
+        for kind in (MessageEventKind.FULL, MessageEventKind.FAST_PRODUCER):
+            self._resources.events.happened(kind, self._destination, [message], count=self._memory.used)
         if self._policy.send_fail_if_no_space:
             promise.set_exception(self._full())
             return promise

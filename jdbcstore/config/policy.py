@@ -251,7 +251,7 @@ class PolicyEntry(Options):
     """Whether messages are dispatched by priority."""
     persist_jms_redelivered: bool = False
     """Whether a queue stores that a message is redelivered before its first delivery, for the next broker.
-    Such a queue, and one with ``advisory_for_delivery``, stores messages before it dispatches them."""
+    Such a queue, and one whose arrivals are watched, stores messages before it dispatches them."""
     use_cache: bool = True
     """Whether a cursor keeps new messages in memory. Not obeyed."""
     lazy_dispatch: bool = False
@@ -315,6 +315,12 @@ class PolicyEntry(Options):
     """Whether they can watch which messages are consumed. Those that consumers have stay in memory then."""
     advisory_for_discarding_messages: bool = False
     """Whether they can watch which messages a subscriber loses through ``pending_message_limit``."""
+    send_advisory_if_no_consumers: bool = False
+    """Whether JMS clients get copies of the non-persistent messages that arrive where nobody consumes."""
+    advisory_when_full: bool = False
+    """Whether they can watch that producers have to wait."""
+    advisory_for_fast_producers: bool = False
+    """Whether they can watch which producers have to wait."""
     include_body_for_advisory: bool = False
     """Whether advisories about messages contain the bodies."""
 

@@ -9,7 +9,7 @@ that is there. One about a message has the message, mostly without its body.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -28,7 +28,7 @@ from jdbcstore.broker.transport.connection import ClientConnection
 from jdbcstore.errors import StoreError
 from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.ids import ConnectionId, ConsumerId, MessageId, ProducerId
-from jdbcstore.message.message import BodyType
+from jdbcstore.message.message import BodyType, Message
 from jdbcstore.message.openwire.encoder import encode_for_wire, encode_map
 from jdbcstore.message.patterns import DestinationPattern
 
@@ -74,7 +74,7 @@ def _is_about_itself(destination: Destination) -> bool:
 
 
 class _About(NamedTuple):
-    data: bytes
+    data: bytes | None
     """What was added or removed, as a command, or the message."""
     properties: Mapping[str, str | int]
 
@@ -85,11 +85,17 @@ class Advisories:
     What it sends needs no acknowledgement.
     """
 
-    def __init__(self, output: ClientConnection, broker: Broker, version: int, broker_name: str) -> None:
+    def __init__(
+        self, output: ClientConnection, broker: Broker, version: int, broker_name: str, url: str = ""
+    ) -> None:
         self._output = output
         self._broker = broker
         self._version = version
-        self._origin = {"originBrokerName": broker_name, "originBrokerId": broker_name}
+        self._origin = {
+            "originBrokerName": broker_name,
+            "originBrokerId": broker_name,
+            "originBrokerURL": url,
+        }
         self._consumers: dict[ConsumerId, list[DestinationPattern]] = {}
         self._wants_all = False
         """Whether any consumer wants others than those of temporary destinations."""
@@ -133,18 +139,25 @@ class Advisories:
         if not wanting:
             return
         try:
-            about = _About(self._message(event), _properties(event))
+            if event.kind is MessageEventKind.UNWANTED:
+                self._dispatch(topic, _readdressed(event.message, topic, self._version), wanting)
+                return
+            about = _About(self._about_event(event), _properties(event))
             for consumer_id in wanting:
                 self._send(topic, about, consumer_id)
         except StoreError as error:
             log.warning("an advisory about a message of %s is not sent: %s", event.destination, error)
 
-    def _message(self, event: MessageEvent) -> bytes:
+    def _about_event(self, event: MessageEvent) -> bytes | None:
         message = event.message
+        if event.kind is MessageEventKind.FULL:
+            return None
+        if event.kind is MessageEventKind.FAST_PRODUCER:
+            producer = {"producer_id": _producer_of(message), "destination": event.destination}
+            return self._body(Type.PRODUCER_INFO, **producer)
         if not event.includes_body:
             message = message.replace(body_type=message.body_type, body=_EMPTY.get(message.body_type))
-        blob, _ = encode_for_wire(message, codec_version(self._version))
-        return blob[_LENGTH:]
+        return encode_for_wire(message, codec_version(self._version))[0][_LENGTH:]
 
     def _wanting(self, topic: Destination) -> list[ConsumerId]:
         """The consumers of a topic of advisories; none if the client reads too slowly to get all."""
@@ -239,8 +252,12 @@ class Advisories:
             data=about.data,
             target=target,
         )
-        values = {"consumer_id": consumer_id, "destination": topic, "message": message}
-        self._output.write(write_command(Type.MESSAGE_DISPATCH, self._version, **values))
+        self._dispatch(topic, message, [consumer_id])
+
+    def _dispatch(self, topic: Destination, message: bytes, consumers: Sequence[ConsumerId]) -> None:
+        for consumer_id in consumers:
+            values = {"consumer_id": consumer_id, "destination": topic, "message": message}
+            self._output.write(write_command(Type.MESSAGE_DISPATCH, self._version, **values))
 
 
 _CLIENT_ID_SINCE = 10
@@ -269,23 +286,39 @@ def _topic(what: str, destination: Destination) -> Destination:
 
 def _topic_of(event: MessageEvent) -> Destination:
     """The topic of advisories about what happens to the messages of a destination."""
-    if event.kind is MessageEventKind.EXPIRED:
+    if event.kind in (MessageEventKind.EXPIRED, MessageEventKind.UNWANTED):
         return _topic(event.kind, event.destination)
     return Destination.topic(
         f"{_PREFIX}{event.kind}.{_KINDS[event.destination.kind]}.{event.destination.name}"
     )
 
 
+def _producer_of(message: Message) -> ProducerId | None:
+    return message.producer_id or (None if message.message_id is None else message.message_id.producer_id)
+
+
+def _readdressed(message: Message, topic: Destination, version: int) -> bytes:
+    """A copy of a message, as it is dispatched from another topic."""
+    original = None if message.original_destination is None else message.destination
+    message = message.replace(destination=topic, original_destination=original, transaction_id=None)
+    return encode_for_wire(message, codec_version(version))[0][_LENGTH:]
+
+
 def _properties(event: MessageEvent) -> dict[str, str | int]:
     """With the spelling of ActiveMQ."""
-    if event.kind is MessageEventKind.DEAD:
-        return {}
+    match event.kind:
+        case MessageEventKind.DEAD:
+            return {}
+        case MessageEventKind.FULL:
+            return {"usageName": f"{event.destination}:memory", "usageCount": event.count}
+        case MessageEventKind.FAST_PRODUCER:
+            return {"producerId": str(_producer_of(event.message))}
     properties: dict[str, str | int] = {"orignalMessageId": str(event.message.message_id)}
     if event.kind is not MessageEventKind.EXPIRED:
         properties["orignalDestination"] = str(event.destination)
     if event.request is not None:
         properties["consumerId"] = str(event.request.consumer_id or event.request.connection_id)
-        properties["discardedCount"] = event.discarded
+        properties["discardedCount"] = event.count
     return properties
 
 

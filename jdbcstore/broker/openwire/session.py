@@ -187,7 +187,7 @@ class Session(ClientConnection):
     def _negotiate(self, frame: bytes) -> None:
         agreed = self._format = agree(frame, self._config.max_frame_size, _INACTIVITY_MS)
         self._version = agreed.version
-        self._advisories = Advisories(self, self._broker, agreed.version, self._name)
+        self._advisories = self._make_advisories()
         self._acknowledgements = AcknowledgementReader(agreed.version)
         self.write(
             write_command(
@@ -197,6 +197,12 @@ class Session(ClientConnection):
                 broker_url=self._config.uri,
             )
         )
+
+    def _make_advisories(self) -> Advisories:
+        host, port = self._transport.get_extra_info("sockname", ("localhost", 0))[:2]
+        host = f"[{host}]" if ":" in host else host
+        url = f"{'ssl' if self._config.is_tls else 'tcp'}://{host}:{port}"
+        return Advisories(self, self._broker, self._version, self._name, url)
 
     def _connect(self, command: Command, receipt: Receipt) -> None:
         if self._is_open:
@@ -474,7 +480,7 @@ class Session(ClientConnection):
         self._stored.clear()
         self._writable.clear()
         self._transactions = Transactions(self._broker, self.connection_id)
-        self._advisories = Advisories(self, self._broker, self._version, self._name)
+        self._advisories = self._make_advisories()
 
     def _remove_producer(self, producer_id: ProducerId) -> None:
         self._windows.pop(producer_id, None)

@@ -112,7 +112,9 @@ class Queue:
         )
         self._stored_flow, self._transient_flow = self._make_flow(stored), self._make_flow(transient)
         self._concurrent: ConcurrentSends | None = None
-        is_plain = not (policy.advisory_for_delivery or policy.persist_jms_redelivered)
+        self._is_watched = policy.advisory_for_delivery or policy.send_advisory_if_no_consumers
+        """Whether what arrives is reported."""
+        is_plain = not (self._is_watched or policy.persist_jms_redelivered)
         if is_concurrent and self.store is not None and is_plain:
             self._concurrent = ConcurrentSends(
                 loop, line, self, self.store, memory, self._dispatcher, self.resync
@@ -274,8 +276,8 @@ class Queue:
             return
         self._was_used = True
         self.counters.enqueued += 1
-        if self.policy.advisory_for_delivery and (reference is None or reference.sequence >= 0):
-            self._resources.events.happened(MessageEventKind.DELIVERED, self.destination, [message])
+        if self._is_watched and (reference is None or reference.sequence >= 0):
+            self._report_arrival(message)
         if reference is None:
             entry = Entry(message, self, next(self._numbers), stored=False)
             self._dispatcher.transient.cursor.push(entry)
@@ -285,6 +287,12 @@ class Queue:
                 message = message.replace(message_id=reference.message_id)
             self._dispatcher.stored.cursor.push(Entry(message, self, reference.sequence, stored=True))
         self._loop.schedule(self)
+
+    def _report_arrival(self, message: Message) -> None:
+        events = self._resources.events
+        events.happened(MessageEventKind.DELIVERED, self.destination, [message])
+        if not (message.persistent or self.has_consumers):
+            events.happened(MessageEventKind.UNWANTED, self.destination, [message])
 
     def resync(self) -> None:
         if self._is_closed:

@@ -232,7 +232,7 @@ class Topic(StoredTopic):
                 message = message.replace(sequence=sequence)  # its acknowledgement needs the priority
         self._was_used = True
         self.counters.enqueued += 1
-        self._resources.events.happened(MessageEventKind.DELIVERED, self.destination, [message])
+        self._report_arrival(message)
         shared = self.share(message, sequence)
         for feed in self._feeds:
             feed.push(shared, sequence)
@@ -244,6 +244,12 @@ class Topic(StoredTopic):
         for source in self._sources:
             source.subscriber.offer(shared, source)
         self._retained.add(shared)
+
+    def _report_arrival(self, message: Message) -> None:
+        events = self._resources.events
+        events.happened(MessageEventKind.DELIVERED, self.destination, [message])
+        if not (message.persistent or self.has_consumers):
+            events.happened(MessageEventKind.UNWANTED, self.destination, [message])
 
     def _keep(self, shared: SharedMessage) -> None:
         """Keep a transient message for durable subscriptions without a consumer."""

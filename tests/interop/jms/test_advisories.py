@@ -8,9 +8,9 @@ import pytest
 from jpype import JProxy
 
 from tests.interop.jms.conftest import Connect
-from tests.support.broker.openwire.jms import CLIENT, Jms, activemq, elements, java, take
+from tests.support.broker.openwire.jms import CLIENT, NON_PERSISTENT, Jms, activemq, elements, java, take
 from tests.support.broker.stomp.serving import Client
-from tests.support.interop.behaviours.brokers import WATCHED
+from tests.support.interop.behaviours.brokers import FULL, WATCHED
 from tests.support.polling import wait_until
 
 
@@ -169,6 +169,7 @@ def test_an_expired_message(client: Jms, watching: Jms, support: Any, queue: str
     advisory = take(advisories)
     assert properties_of(advisory) == {"orignalMessageId": str(sent.getJMSMessageID())}
     assert str(advisory.getJMSType()) == "Advisory"
+    assert str(advisory.getStringProperty("originBrokerURL")).startswith("tcp://")
     payload = advisory.getDataStructure()
     assert isinstance(payload, activemq("command.ActiveMQTextMessage"))
     assert payload.getMessageId().equals(sent.getMessageId())
@@ -264,3 +265,41 @@ def test_a_durable_subscription_is_deleted(connect: Connect, watching: Jms, supp
     client.session.unsubscribe("s")
     data = about(advisories, "RemoveSubscriptionInfo").getDataStructure()
     assert (str(data.getClientId()), str(data.getSubscriptionName())) == (name, "s")
+
+
+@pytest.mark.parametrize("prefix", ["", "topic://"])
+def test_messages_that_nobody_consumes(client: Jms, watching: Jms, name: str, prefix: str) -> None:
+    kind = "Topic" if prefix else "Queue"
+    unwanted = watching.consumer(f"topic://ActiveMQ.Advisory.NoConsumer.{kind}.{WATCHED}.{name}")
+    sent = client.text("m1", n=1)
+    client.send(f"{prefix}{WATCHED}.{name}", "persistent")
+    client.send(f"{prefix}{WATCHED}.{name}", sent, mode=NON_PERSISTENT)
+    copy = take(unwanted)
+    assert (str(copy.getText()), copy.getLongProperty("n")) == ("m1", 1)
+    assert str(copy.getJMSMessageID()) == str(sent.getJMSMessageID())
+    assert str(copy.getJMSDestination()).startswith("topic://ActiveMQ.Advisory.NoConsumer.")
+    assert copy.getOriginalDestination() is None
+    client.consumer(f"{prefix}{WATCHED}.{name}")
+    client.send(f"{prefix}{WATCHED}.{name}", "m2", mode=NON_PERSISTENT)
+    other = watching.consumer(f"topic://ActiveMQ.Advisory.MessageDelivered.{kind}.{WATCHED}.{name}")
+    client.send(f"{prefix}{WATCHED}.{name}", "m3")
+    take(other)
+    assert unwanted.receiveNoWait() is None
+
+
+def test_a_producer_that_has_to_wait(client: Jms, watching: Jms, name: str) -> None:
+    queue = f"{FULL}.{name}"
+    full = watching.consumer(f"topic://ActiveMQ.Advisory.FULL.Queue.{queue}")
+    fast = watching.consumer(f"topic://ActiveMQ.Advisory.FastProducer.Queue.{queue}")
+    message = client.text("m1")
+    client.send(queue, message, "m2", mode=NON_PERSISTENT)
+    advisory = take(full)
+    assert advisory.getLongProperty("usageCount") > 0
+    assert advisory.propertyExists("usageName")
+    assert advisory.getDataStructure() is None
+    advisory = take(fast)
+    producer = message.getMessageId().getProducerId()
+    assert isinstance(advisory.getDataStructure(), activemq("command.ProducerInfo"))
+    assert advisory.getDataStructure().getProducerId().equals(producer)
+    assert properties_of(advisory) == {"producerId": str(producer)}
+    assert watching.texts(watching.consumer(queue), 2) == ["m1", "m2"]

@@ -16,6 +16,7 @@ import org.apache.activemq.broker.region.policy.ConstantPendingMessageLimitStrat
 import org.apache.activemq.broker.region.policy.LastImageSubscriptionRecoveryPolicy;
 import org.apache.activemq.broker.region.policy.PolicyEntry;
 import org.apache.activemq.broker.region.policy.PolicyMap;
+import org.apache.activemq.broker.region.policy.VMPendingQueueMessageStoragePolicy;
 import org.apache.activemq.broker.region.virtual.CompositeDestination;
 import org.apache.activemq.broker.region.virtual.CompositeQueue;
 import org.apache.activemq.broker.region.virtual.CompositeTopic;
@@ -210,10 +211,19 @@ final class EmbeddedBroker {
             entry.setAdvisoryForDelivery(true);
             entry.setAdvisoryForConsumed(true);
             entry.setAdvisoryForDiscardingMessages(true);
+            entry.setSendAdvisoryIfNoConsumers(true);
             entry.setIncludeBodyForAdvisory(true);
             ConstantPendingMessageLimitStrategy most = new ConstantPendingMessageLimitStrategy();
             most.setLimit(1);
             entry.setPendingMessageLimitStrategy(most);
+            special.add(entry);
+        }
+        for (JsonNode name : request.path("full")) {
+            PolicyEntry entry = entryFor(name);
+            entry.setAdvisoryWhenFull(true);
+            entry.setAdvisoryForFastProducers(true);
+            entry.setMemoryLimit(1);
+            entry.setPendingQueuePolicy(new VMPendingQueueMessageStoragePolicy());
             special.add(entry);
         }
         for (JsonNode name : request.path("last_image")) {

@@ -574,7 +574,7 @@ def test_what_has_no_meaning_is_told() -> None:
         "8, gcInactiveDestinations",
         "8, inactiveTimoutBeforeGC",
         "12, enableAudit",
-        "19, advisoryWhenFull",
+        "19, advisoryForSlowConsumers",
     }
     assert notes("recovery", Kind.IGNORED).keys() == {"1, useJmx", "15, useSharedBuffer"}
     assert notes("redelivery", Kind.IGNORED).keys() == {

@@ -21,6 +21,8 @@ REMEMBERED = "BEHAVIOURS.REMEMBERED"
 """The topics below it keep their last message for retroactive consumers."""
 MARKED = "BEHAVIOURS.MARKED"
 """The queues below it have persistJMSRedelivered."""
+FULL = "BEHAVIOURS.FULL"
+"""The queues below it have room for one message, and advisories about that."""
 WATCHED = "BEHAVIOURS.WATCHED"
 """The queues and topics below it have advisories about their messages, with the bodies, and topics keep one
 message for a subscriber beyond its prefetch."""
@@ -63,6 +65,13 @@ topic = "{REMEMBERED}.>"
 subscription_recovery_policy = {{ type = "lastImageSubscriptionRecoveryPolicy" }}
 
 [[policies]]
+queue = "{FULL}.>"
+memory_limit = 1
+pending_queue_policy = "vmQueueCursor"
+advisory_when_full = true
+advisory_for_fast_producers = true
+
+[[policies]]
 queue = "{MARKED}.>"
 persist_jms_redelivered = true
 
@@ -70,12 +79,14 @@ persist_jms_redelivered = true
 queue = "{WATCHED}.>"
 advisory_for_delivery = true
 advisory_for_consumed = true
+send_advisory_if_no_consumers = true
 include_body_for_advisory = true
 
 [[policies]]
 topic = "{WATCHED}.>"
 advisory_for_delivery = true
 advisory_for_consumed = true
+send_advisory_if_no_consumers = true
 advisory_for_discarding_messages = true
 include_body_for_advisory = true
 pending_message_limit = 1
@@ -84,6 +95,7 @@ pending_message_limit = 1
 _OPTIONS: dict[str, Any] = {
     "prioritized": [f"queue://{PRIORITISED}"],
     "last_image": [f"topic://{REMEMBERED}.>"],
+    "full": [f"queue://{FULL}.>"],
     "persist_redelivered": [f"queue://{MARKED}.>"],
     "watched": [f"queue://{WATCHED}.>", f"topic://{WATCHED}.>"],
     "scheduler": True,
