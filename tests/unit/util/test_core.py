@@ -411,11 +411,13 @@ def test_a_compiled_core_of_another_version_is_not_used(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_messages_and_journals_pass_as_python_too() -> None:
+def test_messages_journals_and_frames_pass_as_python_too() -> None:
     if chosen.BUILD != "compiled":
         pytest.skip("the core was not compiled, so all tests run as Python")
     of_units = ("message/openwire", "message/test_message.py", "journal")
+    of_stomp = ("test_frames.py", "test_messages.py")
     tested = [*(f"unit/{name}" for name in of_units), "stores/journaled/test_state_machine.py"]
+    tested += [f"broker/stomp/{name}" for name in of_stomp]
     done = subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist"),
