@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from jpype import JProxy
 
-from tests.interop.jms.conftest import Connect
+from tests.interop.jms.conftest import Connect, RunningBroker
 from tests.support.broker.openwire.jms import CLIENT, NON_PERSISTENT, Jms, activemq, elements, java, take
 from tests.support.broker.stomp.serving import Client
 from tests.support.interop.behaviours.brokers import FULL, WATCHED
@@ -244,17 +244,33 @@ def test_messages_that_nobody_asks_about(client: Jms, watching: Jms, name: str) 
     assert isinstance(take(advisories).getDataStructure(), activemq("command.ConsumerInfo"))
 
 
-def test_what_a_slow_subscriber_loses(client: Jms, watching: Jms, support: Any, name: str) -> None:
+def test_what_a_slow_subscriber_loses(
+    client: Jms, watching: Jms, broker: RunningBroker, support: Any, name: str
+) -> None:
     destination = client.destination(f"topic://{WATCHED}.{name}?consumer.prefetchSize=1")
     consumer = client.consumer(destination)
     plain = client.destination(f"topic://{WATCHED}.{name}")
     advisories = watching.consumer(support.getMessageDiscardedAdvisoryTopic(plain))
-    client.send(plain, "m1", "m2", "m3", "m4")
+    client.send(plain, *(client.text(body, of=name) for body in ("m1", "m2", "m3", "m4")))
     found = [take(advisories) for _ in range(2)]
     assert [str(one.getDataStructure().getText()) for one in found] == ["m2", "m3"]
     assert [properties_of(one)["discardedCount"] for one in found] == ["1", "2"]
     assert properties_of(found[0])["consumerId"] == str(consumer.getConsumerId())
     assert properties_of(found[0])["orignalDestination"] == f"topic://{WATCHED}.{name}"
+    expected = broker.either(activemq=["m2", "m3"], ours=[])
+    wait_until(lambda: watching.browse("ActiveMQ.DLQ", f"of = '{name}'") == expected, what="the dead letters")
+
+
+def test_a_subscriber_of_all_topics(
+    client: Jms, watching: Jms, broker: RunningBroker, name: str, topic: str
+) -> None:
+    everything = watching.consumer("topic://>")
+    client.consumer(name)
+    client.send(topic, "the last one")
+    kinds = []
+    while not isinstance(message := take(everything), java("javax.jms.TextMessage")):
+        kinds.append(str(message.getJMSType()))
+    assert bool(kinds) is broker.either(activemq=True, ours=False)
 
 
 def test_a_durable_subscription_is_deleted(connect: Connect, watching: Jms, support: Any, name: str) -> None:
