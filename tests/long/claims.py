@@ -247,6 +247,7 @@ def phases(crowd: Crowd, faults: Faults, server: PostgresqlServer, seconds: floa
     """Print the rate in each phase, and how soon it was back; what was too late."""
     wrong: list[str] = []
     usual = phase("nothing", faults.none, crowd, seconds, lease, None, wrong)
+    usual = min(usual, crowd.rate * len(crowd.names("producer")))  # more were waiting at the beginning
     named = {
         "workers killed": faults.kill_a_worker,
         "producers killed": faults.kill_a_producer,
