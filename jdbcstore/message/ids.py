@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import final
 
 from jdbcstore.errors import InvalidMessage, TransactionError
+from jdbcstore.util.core import core
 
 _NUMBER = ":(0|-?[1-9][0-9]{0,18})"
 _PRODUCER_ID = re.compile(f"(.*){_NUMBER * 2}", re.DOTALL)
@@ -120,6 +121,9 @@ class MessageId(_MessageIdFields):
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a MessageId cannot be changed: {name}")
+
+
+MESSAGE_ID_SHAPE = core.Shape(MessageId, ("producer_id", "producer_sequence", "broker_sequence", "text_view"))
 
 
 def _split(pattern: re.Pattern[str], text: str) -> tuple[str, list[int]] | None:

@@ -1,9 +1,7 @@
 """The decoder of the MSG column: any message that ActiveMQ has stored since 5.4.
 
-A message is three runs of fields around its content and properties: names, headers, tail. Most of their
-fields are absent in nearly every message; ``_read_usual_names``, ``_read_usual_headers`` and
-``_read_usual_tail`` read such a run in one piece. They return false for any other, and leave the reader where
-it was; ``_read_names``, ``_read_headers`` and ``_read_tail`` then read it field by field.
+Most fields are absent in nearly every message. The core reads such a message in few steps; any other is read
+here, field by field.
 """
 
 from __future__ import annotations
@@ -17,6 +15,7 @@ from typing import Any, TypeVar
 from jdbcstore.errors import CorruptMessage, InvalidDestination
 from jdbcstore.message.destination import Destination, clean_name
 from jdbcstore.message.ids import (
+    MESSAGE_ID_SHAPE,
     BrokerId,
     ConnectionId,
     ConsumerId,
@@ -39,6 +38,7 @@ from jdbcstore.message.openwire import wire_format as wire
 from jdbcstore.message.openwire.content import NOWHERE, StoredBytes, decode_utf
 from jdbcstore.message.openwire.reference import body_in_journal, is_reference
 from jdbcstore.message.openwire.wire_format import BODY_TYPES, OLD_VERSION, VERSION, Malformed
+from jdbcstore.util.core import core
 
 T = TypeVar("T")
 
@@ -113,6 +113,13 @@ def _looks_tight(data: bytes) -> bool:
 
 
 def _decode_version(data: bytes, version: int, sequence: int | None, container: str | None) -> Message:
+    if version == VERSION:
+        try:
+            usual = _USUAL.message(data, sequence, container)
+        except (StructError, Malformed):
+            usual = None
+        if usual is not None:
+            return seal(usual)
     reader = Reader(data, 5, version)
     try:
         message = _read_message(reader, BODY_TYPES[data[4]], sequence, container, 0)
@@ -286,17 +293,14 @@ def _read_message(
 ) -> Message:
     fields = MessageFields.__new__(MessageFields)
     fields.body_type, fields.sequence = kind, sequence
-    if not _read_usual_names(reader, fields):
-        _read_names(reader, fields)
+    _read_names(reader, fields)
     sequence_offset = NOWHERE if fields.message_id is None else reader.at - 8
-    if not _read_usual_headers(reader, fields):
-        _read_headers(reader, fields)
+    _read_headers(reader, fields)
     if not 0 <= fields.priority <= 9:
         fields.priority = min(max(fields.priority, 0), 9)
     content_at, content_size = reader.span()
     properties_at, properties_size = reader.span()
-    if not _read_usual_tail(reader, fields):
-        _read_tail(reader, fields, nesting)
+    _read_tail(reader, fields, nesting)
     fields.remote_blob_url = fields.mime_type = None
     fields.deleted_by_broker = False
     if kind is _BLOB:
@@ -364,39 +368,9 @@ def _read_nested_message(reader: Reader, nesting: int) -> Message | None:
     return _read_message(reader, kind, None, None, nesting + 1)
 
 
-_names_head, _destination_head = Struct(">i?3sH").unpack_from, Struct(">BBBH").unpack_from
-_u16, _two = Struct(">H").unpack_from, _two_i64.unpack_from
-_headers_layout, _tail_layout = Struct(">BBiB?qbBqB"), Struct(">BB?iBqB??Bqq?")
-_PRODUCER_ID = b"\1\x7b\1"
+_destination_head, _u16, _two = Struct(">BBBH").unpack_from, Struct(">H").unpack_from, _two_i64.unpack_from
 _LOCAL_TRANSACTION = b"\1\x6f\1\x78\1"  # around its number: one follows, and a connection's id with a name
 _MESSAGE_ID = b"\0\1\x6e\0"  # no original destination, and an id without text view
-
-
-def _read_usual_names(reader: Reader, fields: MessageFields) -> bool:
-    """Read the names of a message from the producer that named it, in a local transaction or none."""
-    data, at = reader.data, reader.at
-    try:
-        fields.command_id, fields.response_required, present, length = _names_head(data, at)
-        if present != _PRODUCER_ID or reader.version != VERSION:
-            return False
-        name_length_at = at + 29 + length
-        transaction_at = name_length_at + 2 + (data[name_length_at] << 8 | data[name_length_at + 1])
-        end = transaction_at + 26 + length
-        if data[transaction_at]:
-            end += 14 + (data[transaction_at + 13] << 8 | data[transaction_at + 14])
-        names = _usual_names(data[at + 5 : end])
-        producer_sequence, broker_sequence = _two(data, end)
-    except (StructError, IndexError, Malformed):
-        return False
-    reader.at = end + 16
-    sequence = fields.sequence
-    producer_id, fields.destination, fields.transaction_id = names
-    fields.producer_id = producer_id
-    fields.message_id = MessageId(
-        producer_id, producer_sequence, broker_sequence if sequence is None else sequence
-    )
-    fields.original_destination = None
-    return True
 
 
 @lru_cache(maxsize=256)
@@ -427,36 +401,14 @@ def _usual_names(section: bytes) -> tuple[ProducerId, Destination, LocalTransact
     )
 
 
-def _read_usual_headers(reader: Reader, fields: MessageFields) -> bool:
-    """Read the headers of a message without correlation id, reply-to, type and group."""
-    try:
-        (
-            transaction, group, fields.group_sequence, correlation_id, fields.persistent,
-            fields.expiration_ms, fields.priority, reply_to, fields.timestamp_ms, jms_type,
-        ) = _headers_layout.unpack_from(reader.data, reader.at)  # fmt: skip
-    except StructError:
-        return False
-    if transaction or group or correlation_id or reply_to or jms_type:
-        return False
-    reader.at += _headers_layout.size
-    fields.original_transaction_id = fields.group_id = fields.correlation_id = None
-    fields.reply_to = fields.jms_type = None
-    return True
-
-
-def _read_usual_tail(reader: Reader, fields: MessageFields) -> bool:
-    """Read the tail of a message without user name, not forwarded by a network, that is not an advisory."""
-    try:
-        (
-            structure, consumer, fields.compressed, fields.redelivery_counter, path, fields.arrival_ms, user,
-            fields.received_by_df_bridge, fields.droppable, cluster, fields.broker_in_time_ms,
-            fields.broker_out_time_ms, fields.first_for_consumer,
-        ) = _tail_layout.unpack_from(reader.data, reader.at)  # fmt: skip
-    except StructError:
-        return False
-    if structure or consumer or path or user or cluster or reader.version != VERSION:
-        return False
-    reader.at += _tail_layout.size
-    fields.data_structure = fields.target_consumer_id = fields.user_id = None
-    fields.broker_path = fields.cluster = None
-    return True
+_USUAL = core.Decoder(
+    core.Shape(MessageFields, MessageFields.__slots__),
+    MESSAGE_ID_SHAPE,
+    core.Shape(StoredBytes, StoredBytes.__slots__),
+    kinds={number: kind for number, kind in BODY_TYPES.items() if kind is not _BLOB},
+    names=_usual_names,
+    text=decode_utf,
+    destination=make_destination,
+    unread=UNREAD,
+    no_properties=NO_PROPERTIES,
+)

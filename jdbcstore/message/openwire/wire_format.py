@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from jdbcstore.message.destination import DestinationKind
 from jdbcstore.message.message import BodyType
+from jdbcstore.util.core import core
 
-VERSION = 11
+VERSION = core.OPENWIRE_VERSION
 """The version that ActiveMQ 5.12 and later store. Version 6, of 5.4 to 5.11, is read and can be written."""
 
 OLD_VERSION = 6

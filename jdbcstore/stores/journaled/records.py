@@ -15,9 +15,9 @@ from struct import error as StructError  # noqa: N812 - it is an exception class
 from jdbcstore.errors import CorruptJournal, StoreError
 from jdbcstore.journal.layout import Record
 from jdbcstore.message.destination import Destination, DestinationKind
-from jdbcstore.message.ids import ProducerId, XATransactionId
+from jdbcstore.message.ids import MESSAGE_ID_SHAPE, ProducerId, XATransactionId
 from jdbcstore.stores.shared.checkpoint import SubscriptionKey
-from jdbcstore.stores.shared.encoding import MESSAGE_ID_SHAPE, EncodedMessage
+from jdbcstore.stores.shared.encoding import EncodedMessage
 from jdbcstore.util.core import core
 
 WRITE, PREPARE, COMMIT, ROLLBACK, FORGET = range(1, 6)

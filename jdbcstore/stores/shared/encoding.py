@@ -17,7 +17,7 @@ from jdbcstore.database.adapters.sql import Row
 from jdbcstore.errors import InvalidDestination, InvalidMessage, MessageTooLarge, StoreError
 from jdbcstore.message import openwire
 from jdbcstore.message.destination import Destination
-from jdbcstore.message.ids import MessageId, ProducerId
+from jdbcstore.message.ids import MESSAGE_ID_SHAPE, MessageId, ProducerId
 from jdbcstore.message.message import RARE, BodyType, Message
 from jdbcstore.message.openwire.encoder import encode_body, encode_destination, encode_map, encode_producer_id
 from jdbcstore.message.openwire.wire_format import MESSAGE_TYPES
@@ -31,7 +31,6 @@ Result = Callable[[list[Any]], Any]
 """Makes what a write returns of the references of the messages that it added."""
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _USUAL = core.Usual(Message(b""), RARE)
-MESSAGE_ID_SHAPE = core.Shape(MessageId, ("producer_id", "producer_sequence", "broker_sequence", "text_view"))
 _KINDS = {kind: number for kind, number in MESSAGE_TYPES.items() if kind is not BodyType.BLOB}
 _DESTINATIONS = 4096
 

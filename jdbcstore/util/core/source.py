@@ -32,6 +32,7 @@ OPENWIRE_BYTES = Struct(">Bi")
 OPENWIRE_TEXT = Struct(">Bii")
 """In front of the content of a TextMessage, which has a length of its own."""
 NO_TAIL = OPENWIRE_TAIL.pack(False, 0, 0, False, False, 0, 0, False)
+OPENWIRE_VERSION = 11
 _MOST = 1 << 30
 """Bytes of a body, from which on the general encoder decides."""
 _NAMES = 4096
@@ -84,6 +85,225 @@ class Shape:
         return new(self.cls, self.slots, values)
 
 
+# The same, read back: with the ids of its producer and of a local transaction, and texts and a reply-to.
+
+_read_command, _read_producer = Struct(">i?").unpack_from, Struct(">3sH").unpack_from
+_read_two = Struct(">qq").unpack_from
+_OPENWIRE_HEADERS = Struct(">BBiB?qbBqB")
+"""From the original transaction to the type, if nothing optional is there."""
+_read_headers, _headers_size = _OPENWIRE_HEADERS.unpack_from, _OPENWIRE_HEADERS.size
+_read_delivery, _read_int, _read_long = (
+    Struct(">?qb").unpack_from,
+    Struct(">i").unpack_from,
+    Struct(">q").unpack_from,
+)
+_OPENWIRE_END = Struct(">BB?iBqB??Bqq?")
+"""After the properties, as long as :data:`OPENWIRE_TAIL`, with the presence of what is optional."""
+_read_end, _end_size = _OPENWIRE_END.unpack_from, _OPENWIRE_END.size
+_read_times, _times_size = Struct(">??Bqq?").unpack_from, Struct(">??Bqq?").size
+_PRODUCER_ID = b"\1\x7b\1"
+_SHORTEST = 36
+
+
+@cython.cclass
+class Decoder:
+    """Reads messages of OpenWire 11 whose producer has named them, and that no network has forwarded.
+
+    ``fields`` are those of a message, in the order of its constructor, ``stored`` those of its bytes.
+    ``kinds`` are the types of messages by their numbers, ``names`` reads the bytes from the producer id to
+    the message id, ``text`` decodes, and ``destination`` makes one of its number and name.
+    """
+
+    fields: Shape
+    message_id: Shape
+    stored: Shape
+    kinds: Mapping[int, Any]
+    names: Any
+    text: Any
+    destination: Any
+    unread: Any
+    no_properties: Any
+
+    def __init__(
+        self,
+        fields: Shape,
+        message_id: Shape,
+        stored: Shape,
+        *,
+        kinds: Mapping[int, Any],
+        names: Callable[[bytes], Any],
+        text: Callable[[bytes], str],
+        destination: Callable[[int, str], Any],
+        unread: Any,
+        no_properties: Any,
+    ) -> None:
+        self.fields = fields
+        self.message_id = message_id
+        self.stored = stored
+        self.kinds = kinds
+        self.names = names
+        self.text = text
+        self.destination = destination
+        self.unread = unread
+        self.no_properties = no_properties
+
+    def message(self, data: bytes, sequence: Any, container: Any) -> Any:
+        """The fields of a message whose size is right; None if it has others, or may be damaged.
+
+        :raises struct.error: it may be damaged
+        """
+        at: cython.Py_ssize_t
+        end: cython.Py_ssize_t
+        kind = self.kinds.get(data[4]) if len(data) > _SHORTEST else None
+        end = 0 if kind is None else self._end_of_names(data)
+        if not end:
+            return None
+        command_id, response_required = _read_command(data, 5)
+        producer_id, destination, transaction_id = self.names(data[10:end])
+        producer_sequence, broker_sequence = _read_two(data, end)
+        headers = self._headers(data, end + 16)
+        if headers is None:
+            return None
+        (
+            at, group_id, group_sequence, correlation_id, persistent,
+            expiration_ms, priority, reply_to, timestamp_ms, jms_type,
+        ) = headers  # fmt: skip
+        content_at, content_size, at = self._span(data, at)
+        properties_at, properties_size, at = self._span(data, at)
+        tail = self._tail(data, at)
+        if tail is None:
+            return None
+        (
+            compressed, redelivery_counter, arrival_ms, user_id, from_bridge, droppable,
+            in_time_ms, out_time_ms, first,
+        ) = tail  # fmt: skip
+        if not 0 <= priority <= 9:
+            priority = min(max(priority, 0), 9)
+        message_id = (producer_id, producer_sequence, broker_sequence if sequence is None else sequence, None)
+        stored = (
+            data, OPENWIRE_VERSION, end + 8, content_at, content_size, properties_at, properties_size,
+            container,
+        )  # fmt: skip
+        values = (
+            kind, destination, new(self.message_id.cls, self.message_id.slots, message_id), priority,
+            timestamp_ms, expiration_ms, correlation_id, reply_to, jms_type, persistent, group_id,
+            group_sequence, redelivery_counter, user_id, compressed, None, transaction_id, None, producer_id,
+            arrival_ms, in_time_ms, out_time_ms, None, None, None, None, command_id, response_required,
+            from_bridge, droppable, first, None, None, False, sequence, self.unread,
+            self.no_properties if properties_size < 0 else self.unread,
+            new(self.stored.cls, self.stored.slots, stored),
+        )  # fmt: skip
+        return new(self.fields.cls, self.fields.slots, values)
+
+    @cython.cfunc
+    def _end_of_names(self, data: bytes) -> cython.Py_ssize_t:
+        """The offset of the message id's numbers; 0 if these are not the usual names.
+
+        In front of it are the producer's id, the destination, perhaps a local transaction, and that id again.
+        """
+        size: cython.Py_ssize_t = len(data)
+        at: cython.Py_ssize_t
+        end: cython.Py_ssize_t
+        present, of_producer = _read_producer(data, 10)
+        at = 34 + of_producer  # the length of the destination's name
+        if present != _PRODUCER_ID or at + 2 > size:
+            return 0
+        at += 2 + (data[at] << 8 | data[at + 1])
+        if at + 15 > size:
+            return 0
+        end = at + 26 + of_producer
+        if data[at]:
+            end += 14 + (data[at + 13] << 8 | data[at + 14])
+        return 0 if end > size else end
+
+    @cython.cfunc
+    def _headers(self, data: bytes, offset: int) -> Any:
+        """The content's offset, and the headers before it; None with an original transaction."""
+        at: cython.Py_ssize_t = offset
+        (
+            transaction, group, group_sequence, correlation, persistent,
+            expiration_ms, priority, reply, timestamp_ms, typed,
+        ) = _read_headers(data, at)  # fmt: skip
+        if transaction:
+            return None
+        group_id = correlation_id = reply_to = jms_type = None
+        if group or correlation or reply or typed:
+            group_id, at = self._text(data, at + 1)
+            (group_sequence,) = _read_int(data, at)
+            correlation_id, at = self._text(data, at + 4)
+            persistent, expiration_ms, priority = _read_delivery(data, at)
+            reply_to, at = self._destination(data, at + 10)
+            (timestamp_ms,) = _read_long(data, at)
+            jms_type, at = self._text(data, at + 8)
+        else:
+            at += _headers_size
+        return (
+            at, group_id, group_sequence, correlation_id, persistent, expiration_ms, priority, reply_to,
+            timestamp_ms, jms_type,
+        )  # fmt: skip
+
+    @cython.cfunc
+    def _tail(self, data: bytes, offset: int) -> Any:
+        """The fields after the properties; None if there are unusual ones, or more bytes."""
+        at: cython.Py_ssize_t = offset
+        (
+            structure, consumer, compressed, redelivery_counter, path, arrival_ms, user,
+            from_bridge, droppable, cluster, in_time_ms, out_time_ms, first,
+        ) = _read_end(data, at)  # fmt: skip
+        at += _end_size
+        user_id = None
+        if user:
+            user_id, at = self._text(data, at - _times_size - 1)
+            from_bridge, droppable, cluster, in_time_ms, out_time_ms, first = _read_times(data, at)
+            at += _times_size
+        if structure or consumer or path or cluster or at != len(data):
+            return None
+        return (
+            compressed, redelivery_counter, arrival_ms, user_id, from_bridge, droppable, in_time_ms,
+            out_time_ms, first,
+        )  # fmt: skip
+
+    @cython.cfunc
+    def _span(self, data: bytes, offset: int) -> Any:
+        """The start and length of optional bytes, -1 without them, and the offset of their end."""
+        at: cython.Py_ssize_t = offset
+        if at >= len(data):
+            raise StructError("it ends too early")
+        if not data[at]:
+            return 0, -1, at + 1
+        (size,) = _read_int(data, at + 1)
+        if size < 0:
+            raise StructError("a length is negative")
+        return at + 5, size, at + 5 + size
+
+    @cython.cfunc
+    def _text(self, data: bytes, offset: int) -> Any:
+        """An optional string, and the offset of its end."""
+        at: cython.Py_ssize_t = offset
+        end: cython.Py_ssize_t
+        present, high, low = _read_optional(data, at)
+        if not present:
+            return None, at + 1
+        end = at + 3 + (high << 8 | low)
+        if end > len(data):
+            raise StructError("a text ends too late")
+        return self.text(data[at + 3 : end]), end
+
+    @cython.cfunc
+    def _destination(self, data: bytes, offset: int) -> Any:
+        """An optional destination, and the offset of its end."""
+        at: cython.Py_ssize_t = offset
+        present, number, _ = _read_optional(data, at)
+        if not present:
+            return None, at + 1
+        name, at = self._text(data, at + 2)
+        if name is None:
+            raise StructError("a destination has no name")
+        return self.destination(number, name), at
+
+
+_read_optional = Struct(">BBB").unpack_from
+
 _READ = (
     *("destination", "message_id", "body_type", "_body", "_properties"),
     *("persistent", "expiration_ms", "priority", "timestamp_ms", "broker_in_time_ms"),
@@ -95,11 +315,13 @@ _READ = (
 class Usual:
     """Recognises messages without optional headers, by one that has none: ``rare`` are those headers."""
 
+    cls: Any
     rare: Any
     without: Any
     read: Any
 
     def __init__(self, template: Any, rare: Sequence[str]) -> None:
+        self.cls = type(template)
         self.rare = places(type(template), rare)
         self.without = sample(template, self.rare)
         self.read = places(type(template), _READ)
@@ -107,7 +329,7 @@ class Usual:
 
 @cython.cclass
 class Rows:
-    """Rows of usual new messages of one destination; for any other message there is none.
+    """Rows of one destination, for usual new messages and decoded ones; for any other message there is none.
 
     ``kinds`` are the numbers of the types of messages, and ``contents`` encodes bodies other than bytes and
     ASCII, and ``maps`` properties. ``producer`` names messages without an id, by ``numbers``; ``named``
@@ -131,6 +353,7 @@ class Rows:
     largest: int
     names_of_bytes: dict[str, bytes]
     names_of_text: dict[str, bytes]
+    fitting: dict[str, bool]
     bytes_kind: Any
     text_kind: Any
 
@@ -170,13 +393,13 @@ class Rows:
         self.maps = maps
         self.sent_size = None if sent_size is len else sent_size
         self.largest = largest
-        self.names_of_bytes, self.names_of_text = {}, {}
+        self.names_of_bytes, self.names_of_text, self.fitting = {}, {}, {}
 
     @cython.ccall
     def row(self, message: Any, now_ms: int, prioritized: bool) -> Any:
         """The row of a message; None if this is not a usual one, or its values are not valid."""
         if not same(message, self.usual.without, self.usual.rare):
-            return None
+            return self._stored(message, prioritized)
         (
             destination, message_id, kind, body, properties,
             persistent, expiration_ms, priority, timestamp_ms, broker_in_time_ms,
@@ -212,6 +435,45 @@ class Rows:
             self.row_class,
             (message_id, producer._text, number, self.container, expiration_ms, lane, blob, at),
         )
+
+    @cython.cfunc
+    def _stored(self, message: Any, prioritized: bool) -> Any:
+        """The row of a message that is still as it was decoded: it has its bytes already."""
+        if type(message) is not self.usual.cls:
+            return None
+        stored = message._source
+        if stored is None or stored.version != OPENWIRE_VERSION:
+            return None
+        (
+            destination, message_id, _, _, _, _, expiration_ms, priority, _, _,
+        ) = read(message, self.usual.read)  # fmt: skip
+        if message_id is None or (
+            destination is not self.destination and (destination is None or destination != self.destination)
+        ):
+            return None
+        producer, number, _, _ = read(message_id, self.message_id.slots)
+        if producer is None or not self._fits(producer):
+            return None
+        blob = stored.blob
+        if (len(blob) if self.sent_size is None else self.sent_size(blob)) > self.largest:
+            return None
+        lane = priority if prioritized else 0
+        values = (
+            message_id, producer._text, number, self.container, expiration_ms, lane, blob,
+            stored.sequence_offset,
+        )  # fmt: skip
+        return new_tuple(self.row_class, values)
+
+    @cython.cfunc
+    def _fits(self, producer: Any) -> Any:
+        """Whether the column holds the id of a producer."""
+        fits = self.fitting.get(producer._text)
+        if fits is None:
+            fits = self.named(producer) is not None
+            if len(self.fitting) >= _NAMES:
+                self.fitting.clear()
+            self.fitting[producer._text] = fits
+        return fits
 
     @cython.cfunc
     def _blob(self, names: Any, numbers: Any, kind: Any, body: Any, properties: Any, tail: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -30,6 +31,7 @@ from jdbcstore.message.openwire import (
     set_broker_sequence,
     wire_format,
 )
+from jdbcstore.message.openwire.content import StoredBytes
 from jdbcstore.message.openwire.encoder import (
     encode_any_headers,
     encode_any_tail,
@@ -43,7 +45,7 @@ from tests.support.openwire.strategies import messages, plain_messages, without_
 
 pytestmark = pytest.mark.slow
 
-ORDERS = Destination.queue("ORDERS")
+ORDERS, REPLIES = Destination.queue("ORDERS"), Destination.queue("REPLIES")
 PRODUCER = ProducerId("ID:here-1:1", 2, 3)
 
 
@@ -180,18 +182,61 @@ def test_a_new_message_is_encoded_as_a_whole(header: dict[str, Any], monkeypatch
     assert (stored.body, stored.properties, stored.timestamp_ms) == (message.body, message.properties, 5)
 
 
+def field_by_field(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(decoder, "_USUAL", SimpleNamespace(message=lambda *_: None))
+
+
 def compare_ways(blob: bytes, message: Message) -> None:
     short = decode(blob, sequence=12)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(decoder, "_read_usual_names", lambda *_: False)
-        patch.setattr(decoder, "_read_usual_headers", lambda *_: False)
-        patch.setattr(decoder, "_read_usual_tail", lambda *_: False)
+        field_by_field(patch)
         long = decode(blob, sequence=12)
     assert short == long == message
     assert as_decoded(short) == as_decoded(long)
     places = ("version", "sequence_offset", "content_at", "content_size", "properties_at", "properties_size")
     for place in places:
         assert getattr(short._source, place) == getattr(long._source, place)
+
+
+TRANSACTION = LocalTransactionId(ConnectionId("ID:host-1"), 3)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        {},
+        {"transaction_id": TRANSACTION, "user_id": "eva"},
+        {"correlation_id": "c", "reply_to": REPLIES, "jms_type": "t", "group_id": "g", "group_sequence": 2},
+    ],
+    ids=["no header", "transaction and user", "texts"],
+)
+def test_damaged_messages_are_read_alike(header: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """With any byte changed, and cut anywhere, with a size that is right again."""
+    header |= {"destination": ORDERS, "message_id": MessageId(PRODUCER, 4), "producer_id": PRODUCER}
+    blob = encode(Message("hello", properties={"n": 1}, **header))
+    damaged = [
+        blob[:at] + bytes([blob[at] ^ mask]) + blob[at + 1 :]
+        for at in range(4, len(blob))
+        for mask in (1, 2, 255)
+    ]
+    damaged += [(at - 4).to_bytes(4, "big") + blob[4:at] for at in range(5, len(blob))]
+    found = [outcome(one) for one in damaged]
+    field_by_field(monkeypatch)
+    assert found == [outcome(one) for one in damaged]
+    assert {len(one) for one in found} == {1, 3}
+
+
+def outcome(blob: bytes) -> tuple[Any, ...]:
+    """What a blob is decoded to in version 11, or its error."""
+    try:
+        found = decode(blob, version=11)
+    except CorruptMessage as error:
+        return (str(error),)
+    return (
+        as_decoded(found),
+        found.body_type,
+        [getattr(found._source, name) for name in StoredBytes.__slots__],
+    )
 
 
 @given(messages())
