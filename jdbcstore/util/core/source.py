@@ -286,7 +286,7 @@ class Decoder:
             return None, at + 1
         end = at + 3 + (high << 8 | low)
         if end > len(data):
-            raise StructError("a text ends too late")
+            raise StructError("a string ends too late")
         return self.text(data[at + 3 : end]), end
 
     @cython.cfunc

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+
 import pytest
-from sqlalchemy import Column, Integer, MetaData, Table, create_engine
+from sqlalchemy import Column, Integer, MetaData, Table, create_engine, make_url
 from sqlalchemy.orm import Session
 
 from jdbcstore import Message
@@ -53,6 +57,47 @@ def test_an_orm_session_and_a_connection_of_the_driver(claims: Claims, database:
     assert bodies(claims.queue("ORDERS")) == ["orm", "driver", "twice"]
     with pytest.raises(ConfigurationError, match="cannot join a dict"):
         claims.join({})
+
+
+DJANGO = """
+import json
+import sys
+
+import django
+from django.conf import settings
+from django.db import connection, transaction
+
+from jdbcstore import Claims, Message
+
+url, database = json.load(sys.stdin)
+settings.configure(DATABASES={"default": database})
+django.setup()
+with Claims(url) as claims, connection.cursor() as cursor:
+    cursor.execute("CREATE TABLE app_orders (id INTEGER)")
+    for number in (1, 2):
+        try:
+            with transaction.atomic():
+                cursor.execute("INSERT INTO app_orders VALUES (%s)", [number])
+                claims.join(connection.connection).add("ORDERS", Message(str(number)))
+                transaction.on_commit(claims.queue("ORDERS").wake)
+                if number == 1:
+                    raise InterruptedError
+        except InterruptedError:
+            pass
+connection.close()
+"""
+ENGINES = {"sqlite": "sqlite3", "postgresql": "postgresql"}
+
+
+@pytest.mark.backends("sqlite", "postgresql")
+def test_a_transaction_of_django(claims: Claims, database: Database) -> None:
+    url = make_url(database.url)
+    names = {"NAME": url.database, "USER": url.username, "PASSWORD": url.password, "HOST": url.host}
+    of = {"ENGINE": f"django.db.backends.{ENGINES[url.get_backend_name()]}", **names, "PORT": url.port}
+    program = [sys.executable, "-W", "error", "-c", DJANGO]
+    subprocess.run(program, input=json.dumps([database.url, of]), text=True, check=True, timeout=180)
+    assert bodies(claims.queue("ORDERS")) == ["2"]
+    assert database.rows("SELECT id FROM app_orders") == [(2,)]
 
 
 def test_a_delay_in_a_joined_transaction(claims: Claims, database: Database) -> None:
