@@ -18,6 +18,7 @@ from jdbcstore.util.backoff import Backoff
 log = logging.getLogger(__name__)
 
 _RETRY = 0.5
+"""Seconds between two attempts to settle what the database did not hear of."""
 
 
 class Acknowledger:
@@ -47,7 +48,7 @@ class Acknowledger:
             with self._changed:
                 self._changed.wait_for(lambda: self._pending or self._closed)
                 pending, self._pending = self._pending, []
-                self._busy = True
+                self._busy = bool(pending)
             if not pending:
                 return
             failed = self._remove(pending)
@@ -241,6 +242,9 @@ class OpenClaims:
         """
         with self._lock:
             shared.users -= 1
+            # After a fork, or when all were closed, nobody would do what is pending.
+            if shared.users or shared not in self._shared.values():
+                return
         if shared.finish():
             self._close_unused(shared)
         else:

@@ -439,6 +439,22 @@ def test_what_the_database_did_not_hear_of_is_acknowledged_by_the_next_connectio
         queue.claim()
 
 
+@pytest.mark.backends("sqlite")
+def test_a_connection_that_outlives_the_claims_is_closed_at_once(database: Database) -> None:
+    """As when all were closed first, or in a child process, where no thread acknowledges."""
+    shared = open_claims.acquire(database.url, 600.0, -1, None, "")
+    queue = shared.queue("ORDERS")
+    shared.claims.queue("ORDERS").add(Message("x"))
+    [claim] = queue.claim()
+    shared.acknowledger.acknowledge(queue, claim)
+    assert shared.finish()
+    open_claims.close()
+    released = threading.Thread(target=open_claims.release, args=(shared,), daemon=True)
+    released.start()
+    released.join(60.0)
+    assert not released.is_alive()
+
+
 def _attempt(acquire: Callable[[], SharedClaims]) -> SharedClaims | None:
     try:
         return acquire()
