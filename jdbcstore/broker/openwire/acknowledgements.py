@@ -31,6 +31,7 @@ class Acknowledgement(NamedTuple):
     ack_type: int
     first: MessageId | None
     last: MessageId | None
+    message_count: int
     cause: Throwable | None
 
 
@@ -61,7 +62,8 @@ class AcknowledgementReader:
             if ids is not None:
                 command_id, response_required = _head(frame, 5)
                 kind = (frame[at] ^ 0x80) - 0x80
-                return Acknowledgement(command_id, response_required, *known, kind, *ids, None)
+                count = 1 if ids[0] is ids[1] else int.from_bytes(frame[-_END:-1], "big")
+                return Acknowledgement(command_id, response_required, *known, kind, *ids, count, None)
         return self._read_anew(frame)
 
     def _read_ids(self, frame: bytes, at: int) -> tuple[MessageId | None, MessageId] | None:
@@ -98,6 +100,7 @@ class AcknowledgementReader:
             command["ack_type"],
             first,
             last,
+            command["count"],
             cause,
         )
 

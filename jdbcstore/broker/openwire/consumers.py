@@ -192,6 +192,10 @@ class OpenWireConsumer:
                 found[number] = dispatched.delivery
         return found
 
+    def has(self, message_id: MessageId) -> bool:
+        """Whether a delivery of this message is pending."""
+        return any(one.message_id == message_id for one in self._pending.values())
+
     def _number_of(self, message_id: MessageId, destination: Destination | None) -> int | None:
         """The number of the delivery with this id: the one from the destination, if there is one."""
         number = message_id.broker_sequence
@@ -242,3 +246,11 @@ class OpenWireConsumer:
             unseen = {one.delivery for number, one in self._pending.items() if number > last_seen}
         self._pending.clear()
         self.subscription.close(unseen)
+
+
+def covers_more(found: Numbered, count: int) -> bool:
+    """Whether a range has more messages than its client has counted, and consumes them in another order.
+
+    A client that sorts by priority does so ordinarily.
+    """
+    return len(found) > count and len({one.message.priority for one in found.values()}) == 1

@@ -31,7 +31,7 @@ from jdbcstore.broker.openwire.commands import (
     read_command,
     write_command,
 )
-from jdbcstore.broker.openwire.consumers import AckType, OpenWireConsumer
+from jdbcstore.broker.openwire.consumers import AckType, OpenWireConsumer, covers_more
 from jdbcstore.broker.openwire.errors import throwable
 from jdbcstore.broker.openwire.frames import FrameReader, WireFormat, agree, wire_format_info
 from jdbcstore.broker.openwire.transactions import Transactions
@@ -434,16 +434,33 @@ class Session(ClientConnection):
         found = {}
         if consumer is not None:
             found = consumer.covered(kind, sent.first, last, sent.destination)
-        if consumer is None or not found:
-            # One of an earlier connection: its messages are delivered again. Or of an advisory.
-            if name is not None and kind in _FINAL and sent.consumer_id not in self._advisories:
-                raise TransactionError(f"Unmatched acknowledge: {last} is not pending with this consumer")
+        if consumer is None or not found or (self._reconnects and covers_more(found, sent.message_count)):
+            self._check_unmatched(kind, consumer, sent)
             return None
         if kind in _FINAL and name is not None:
             self._transactions.acknowledge(name, consumer, found)
             return None
         text = None if sent.cause is None else sent.cause.text
         return consumer.carry_out(kind, found, is_transacted=name is not None, cause=text)
+
+    def _check_unmatched(
+        self, kind: AckType, consumer: OpenWireConsumer | None, sent: Acknowledgement
+    ) -> None:
+        """One of an earlier connection may be ignored, as its messages are delivered again; or an advisory's.
+
+        :raises StoreError: it may not be
+        """
+        if sent.transaction_id is not None and kind in _FINAL:
+            if sent.consumer_id in self._advisories:
+                return
+            raise TransactionError(f"Unmatched acknowledge: {sent.last} is not pending with this consumer")
+        # After a failover a client redelivers to itself what earlier connections have brought, before and
+        # between what this one brings. When it rejects all of these, it does not say which they are. If they
+        # stayed pending, the next range that covers one of them would acknowledge it unconsumed.
+        ends = [one for one in (sent.first, sent.last) if one is not None]
+        if self._reconnects and kind in _RANGES and consumer is not None and any(map(consumer.has, ends)):
+            refused = "an acknowledgement has messages of an earlier connection; reconnect to get all again"
+            raise ProtocolError(refused, fatal=True)
 
     def _unsubscribe(self, command: Command, receipt: Receipt) -> None:
         name = command["subscription_name"]
@@ -586,6 +603,7 @@ _TOPIC_PREFETCHES = {False: (32766,), True: (100, 1000)}
 
 _ACK_TYPES = {int(kind): kind for kind in AckType}
 _FINAL = (AckType.STANDARD, AckType.INDIVIDUAL, AckType.UNMATCHED)
+_RANGES = (AckType.STANDARD, AckType.POISON)
 """Acknowledgements that a transaction may contain."""
 
 _BEFORE = (Type.CONNECTION_INFO, Type.CONNECTION_CONTROL, Type.KEEP_ALIVE_INFO, Type.SHUTDOWN_INFO)

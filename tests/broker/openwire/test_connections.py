@@ -276,6 +276,70 @@ def test_a_message_that_was_stored_before_a_reconnect_is_stored_once(served: Ser
     assert [message.body for message in store.queue("Q").recover()] == ["once", "another"]
 
 
+STANDARD, POISON = 2, 1
+
+
+@pytest.fixture
+def back(served: Served) -> Iterator[Client]:
+    """A client that has reconnected: it consumes again what it has got before, and counts that, too."""
+    with Client(served.openwire_port, failover_reconnect=True) as client:
+        yield client
+
+
+@pytest.mark.parametrize("kind", [STANDARD, POISON])
+def test_a_range_with_messages_from_before_a_reconnect(
+    served: Served, client: Client, back: Client, kind: int
+) -> None:
+    """What is in it is delivered again, on the next connection."""
+    client.consume(Q, prefetch=1)
+    back.send(Q, "elsewhere")
+    elsewhere, _ = client.dispatched()
+    consumer_id = back.consume(Q)
+    back.send(Q, "here")
+    here, _ = back.dispatched()
+    ack = {"consumer_id": consumer_id, "destination": Q, "ack_type": kind, "count": 2}
+    ends = {"first": elsewhere.message_id, "last": here.message_id}
+    assert back.refused(Type.MESSAGE_ACK, **ack, **ends)[0] == "java.io.IOException"
+    assert back.ends()
+    with Client(served.openwire_port) as again:
+        again.consume(Q)
+        assert [again.dispatched()[0].body] == ["here"]
+
+
+@pytest.mark.parametrize("order", ["in another order", "with another between them"])
+def test_a_transaction_with_messages_from_before_a_reconnect(
+    served: Served, back: Client, order: str
+) -> None:
+    """The client has rolled back m1 and m3 and consumed them again, and not yet m2."""
+    for body in ("m1", "m2", "m3"):
+        back.send(Q, body)
+    consumer_id = back.consume(Q)
+    m1, _, m3 = [back.dispatched()[0] for _ in range(3)]
+    first, last = (m3, m1) if order == "in another order" else (m1, m3)
+    name = LocalTransactionId(ConnectionId(back.connection_id), 1)
+    back.request(Type.TRANSACTION_INFO, transaction_id=name, operation=0)
+    ack = {"consumer_id": consumer_id, "destination": Q, "count": 2}
+    ends = {"first": first.message_id, "last": last.message_id}
+    refused, _ = back.refused(Type.MESSAGE_ACK, **ack, **ends, ack_type=STANDARD, transaction_id=name)
+    assert refused == "javax.jms.TransactionRolledBackException"
+    assert back.refused(Type.MESSAGE_ACK, **ack, **ends, ack_type=POISON)[0] == "java.io.IOException"
+    assert back.ends()
+    with Client(served.openwire_port) as again:
+        again.consume(Q)
+        assert [again.dispatched()[0].body for _ in range(3)] == ["m1", "m2", "m3"]
+
+
+def test_a_late_acknowledgement_from_before_a_reconnect(client: Client, back: Client) -> None:
+    client.consume(Q, prefetch=1)
+    back.send(Q, "elsewhere")
+    elsewhere, _ = client.dispatched()
+    consumer_id = back.consume(Q)
+    back.acknowledge(consumer_id, elsewhere)
+    back.send(Q, "here")
+    here, _ = back.dispatched()
+    back.acknowledge(consumer_id, here)
+
+
 def test_a_producers_window(client: Client) -> None:
     client.request(Type.PRODUCER_INFO, producer_id=client.producer_id, window=100_000)
     client.socket.sendall(client.message(Q, b"x" * 1000, response_required=False))

@@ -67,8 +67,11 @@ def _run(harness: PairHarness, kills: int) -> int:
         f" {found.dead} dead letters; {len(found.wrong)} wrong"
     )
     click.echo(f"{len(found.skipped_by_java)} skipped by ActiveMQ's last acknowledged number")
+    click.echo(f"{len(found.lost_by_java)} lost by ActiveMQ, {found.held_by_java} held by it until the end")
     for one in found.skipped_by_java[:5]:
         click.echo(f"SKIPPED: {one}")
+    for one in found.lost_by_java[:5]:
+        click.echo(f"LOST: {one}")
     for one in found.wrong[:30]:
         click.echo(f"WRONG: {one}")
     return len(found.wrong)

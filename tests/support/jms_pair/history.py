@@ -49,6 +49,15 @@ class Findings:
     """Messages that were acknowledged in the tables when ActiveMQ ended, for a subscriber that never
     consumed them. ActiveMQ keeps one number for each subscription, that of its last acknowledgement, and
     with two of it there are such messages, too."""
+    lost_by_java: list[str]
+    """Messages of the queue that were in the tables when ActiveMQ became the master, and when it ended were
+    not, though nobody had consumed them. In a transaction it acknowledges all that it has dispatched between
+    the two ends of a range (``PrefetchSubscription.assertAckMatchesDispatched`` compares the numbers only
+    outside of one), and after a failover its client consumes messages again in an order of its own."""
+    held_by_java: int
+    """Messages that came only to new consumers. ActiveMQ refuses ranges with messages that it has not
+    dispatched, which its client has from the broker before; the client drops what else is in them, and for
+    ActiveMQ that stays dispatched until the consumer ends."""
     unmarked_by_java: int
     """Duplicates that ActiveMQ did not mark: it forgets what an earlier broker delivered."""
     in_doubt: int
@@ -71,6 +80,10 @@ class History:
         """Which broker serves, and since how many ends of others; for what is printed."""
         self._skipped: dict[tuple[str, str], str] = {}
         """Readers and messages that were acknowledged in the tables and not consumed, when a broker ended."""
+        self._lost: dict[str, str] = {}
+        """Messages of the queue that were neither stored nor consumed when a broker had ended, and which."""
+        self.held = 0
+        """How many messages came only to new consumers, of a broker that is not ours."""
         self._events: defaultdict[str, list[str]] = defaultdict(list)
         """By body, all that happened to the message."""
 
@@ -106,6 +119,20 @@ class History:
                     self._skipped[reader, body] = broker
                     self._events[body].append(f"acknowledged for {reader} by {self.master}: {why}")
 
+    def confirmed(self, destination: str) -> set[str]:
+        """What its producers were promised."""
+        with self._changed:
+            done = [sent.messages for sent in self.sent if sent.end is End.DONE]
+        return {body for messages in done for where, body in messages if where == destination}
+
+    def lose(self, broker: str, absent: Collection[str]) -> None:
+        """Note the messages of the queue that are not in the tables when a broker has ended."""
+        with self._changed:
+            for body in absent:
+                if body not in self.consumed[QUEUE] and body not in self._lost:
+                    self._lost[body] = broker
+                    self._events[body].append(f"not in the tables after {self.master}")
+
     def _count(self, end: End) -> None:
         if end is End.DONE:
             self.number += 1
@@ -121,28 +148,25 @@ class History:
 
     def missing(self, dead: Collection[str]) -> dict[str, set[str]]:
         """Confirmed messages that a reader has not consumed, and that are not dead letters either."""
+        confirmed = {where: self.confirmed(where) for where in READERS}
         with self._changed:
-            missing = {}
-            for destination, readers in READERS.items():
-                confirmed = {
-                    body
-                    for sent in self.sent
-                    if sent.end is End.DONE
-                    for where, body in sent.messages
-                    if where == destination
-                }
-                for reader in readers:
-                    missing[reader] = confirmed - self.consumed[reader].keys() - {*dead}
-            return missing
+            return {
+                reader: confirmed[where] - self.consumed[reader].keys() - {*dead}
+                for where, readers in READERS.items()
+                for reader in readers
+            }
 
     def check(self, dead: Collection[str]) -> Findings:
         """After all clients have ended."""
         wrong = [*self.problems]
         skipped: list[str] = []
+        lost: list[str] = []
         for reader, bodies in self.missing(dead).items():
             for body in sorted(bodies):
                 text = f"{body} was confirmed, and {reader} has not got it: {self._events[body]}"
-                (skipped if self._skipped.get((reader, body)) == "java" else wrong).append(text)
+                is_skipped = self._skipped.get((reader, body)) == "java"
+                is_lost = reader == QUEUE and self._lost.get(body) == "java"
+                (skipped if is_skipped else lost if is_lost else wrong).append(text)
         got: defaultdict[str, set[str]] = defaultdict(set)
         unmarked: Counter[str] = Counter()
         for delivery in self.deliveries:
@@ -158,7 +182,7 @@ class History:
         in_doubt = sum(sent.end is End.IN_DOUBT for sent in self.sent) + sum(
             end is End.IN_DOUBT for ends in self.consumed.values() for end in ends.values()
         )
-        return Findings(wrong, skipped, unmarked["java"], in_doubt, len(dead))
+        return Findings(wrong, skipped, lost, self.held, unmarked["java"], in_doubt, len(dead))
 
     def _check_batch(self, sent: Sent, got: dict[str, set[str]], dead: Collection[str]) -> list[str]:
         if sent.end is End.DONE:

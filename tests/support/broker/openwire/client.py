@@ -158,6 +158,7 @@ class Client:
         last: Message | None = None,
         kind: int = 2,
         transaction_id: TransactionId | None = None,
+        count: int = 1,
     ) -> None:
         last = last or first
         self.request(
@@ -165,7 +166,7 @@ class Client:
             consumer_id=consumer_id,
             destination=last.destination,
             ack_type=kind,
-            count=1,
+            count=count,
             first=first.message_id,
             last=last.message_id,
             transaction_id=transaction_id,
