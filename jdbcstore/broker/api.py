@@ -300,6 +300,13 @@ class Broker(Protocol):
         :raises InvalidDestination: it is not this connection's, or it has consumers
         """
 
+    def delete_destination(self, destination: Destination) -> Future[None]:
+        """Delete a queue or topic and its messages; does nothing if it does not exist.
+
+        :raises InvalidDestination: through the future; it has consumers or durable subscriptions
+        :raises StoreError: through the future; some of it could not be deleted, which stays
+        """
+
     def connected(self, connection: ConnectionInfo) -> None:
         """A client has logged in."""
 

@@ -32,7 +32,7 @@ from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.directory import Directory
 from jdbcstore.broker.events import MessageEvents
 from jdbcstore.broker.loop import BrokerLoop
-from jdbcstore.broker.memory import MemoryUsage, Resources
+from jdbcstore.broker.memory import Entry, MemoryUsage, Resources
 from jdbcstore.broker.queues.browser import Browser
 from jdbcstore.broker.queues.dead_letters import DeadLetters, renamed
 from jdbcstore.broker.queues.moves import Moves
@@ -52,7 +52,7 @@ from jdbcstore.broker.topics.topic import Topic
 from jdbcstore.broker.virtual import VirtualDestinations
 from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.config.virtual import DEFAULT_VIRTUAL_TOPICS, CompositeConfig, VirtualTopicConfig
-from jdbcstore.errors import InvalidDestination, StoreError
+from jdbcstore.errors import InvalidDestination, StoreClosed, StoreError
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import ProducerId, XATransactionId
 from jdbcstore.message.message import Message
@@ -67,6 +67,10 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 _IDLE_PERIOD = 30.0
 """Seconds after which a destination is forgotten that was idle all the time."""
+_ROUNDS = 10
+"""How often a deletion removes what has arrived since it began."""
+_PATIENCE = 60.0
+"""Seconds that a deletion waits until a page of the queue is read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -372,7 +376,7 @@ class Engine:
         queue.stored_before = counted - known
         return max(counted + counters.enqueued - counters.dequeued - known, 0)
 
-    async def forget_drained(self, queue: Queue) -> bool:
+    async def _forget_drained(self, queue: Queue) -> bool:
         """Forget a queue, if it has no consumer and no message; returns whether it had none.
 
         :raises StoreError: the record of a queue of a virtual topic could not be removed
@@ -393,17 +397,54 @@ class Engine:
         is_current = self._destinations.get(found.destination) is found
         return is_current and not found.has_consumers and found.is_drained
 
-    async def delete_topic(self, topic: Topic) -> None:
-        """Delete a topic without consumers: its messages, and the durable subscriptions to it alone.
+    async def delete(self, found: Queue | Topic) -> tuple[int, int]:
+        """Remove the messages of a queue without consumers and forget it, or delete a topic without them.
 
-        What is sent meanwhile waits, and is sent to a topic of the same name.
+        A topic is deleted with the durable subscriptions to it alone, and what is sent meanwhile waits, and
+        is sent to a topic of the same name. Returns how many messages of a queue were removed, and how many
+        are left: those that have arrived since, and those that an open transaction has.
 
-        :raises SubscriptionInUse: one of these subscriptions is in use
-        :raises StoreError: it could not be deleted
+        :raises StoreError: some of it could not be deleted, which stays
+        :raises SubscriptionInUse: a durable subscription of the topic is in use
         """
-        await self._durables.delete_topic(topic)
-        if self._can_forget(topic):
-            self._forget(topic)
+        count = left = 0
+        if isinstance(found, Topic):
+            await self._durables.delete_topic(found)
+            if self._can_forget(found):
+                self._forget(found)
+        else:
+            with found.held():
+                for _ in range(_ROUNDS):
+                    count += await found.take(lambda _: True, partial(self._remove, found))
+                    async with asyncio.timeout(_PATIENCE):
+                        await found.settled()
+                    if await self._forget_drained(found) or found.has_consumers:
+                        break
+                if self._destinations.get(found.destination) is found:
+                    left = await self.count(found)
+            found.resume()
+        self.paused.discard(found.destination)
+        return count, left
+
+    def _remove(self, queue: Queue, entries: Sequence[Entry]) -> Future[None]:
+        if self.is_stopping:
+            raise StoreClosed("the broker is stopping; ask the next master")
+        return queue.acknowledge(entries)
+
+    def delete_destination(self, destination: Destination) -> Future[None]:
+        return self._loop.create_task(self._delete_unused(destination))
+
+    async def _delete_unused(self, destination: Destination) -> None:
+        if destination.is_composite or is_wildcard(destination):
+            raise InvalidDestination(f"{destination} names several destinations; delete each")
+        found = self._destinations.get(destination)
+        if found is None:
+            return
+        if found.has_consumers or (isinstance(found, Topic) and found.durables):
+            raise InvalidDestination(
+                f"Destination: {destination} still has an active subscription; end it before it is deleted"
+            )
+        await self.delete(found)
 
     def _forget(self, found: Queue | Topic) -> None:
         name = found.destination

@@ -94,8 +94,6 @@ MAX_BROWSED = 1000
 _NUMBERS = ("connections", "queues", "topics", "memory_used", "memory_limit", "temp_used", "temp_limit")
 _CONNECTION = "management"
 _BATCH = 200
-_ROUNDS = 10
-"""How often a deletion removes what has arrived since it began."""
 _PATIENCE = 60.0
 """Seconds that a send may wait for room."""
 
@@ -779,24 +777,10 @@ class Management:
         """
         _, engine = self._master()
         found = _existing(engine, destination)
-        count = left = 0
         with self._audit.operation(actor, "delete", destination=str(destination)) as line:
             if found.has_consumers:
                 raise InvalidDestination(f"{destination} has consumers; close them before it is deleted")
-            if isinstance(found, Topic):
-                await engine.delete_topic(found)
-            else:
-                with found.held():
-                    for _ in range(_ROUNDS):
-                        count += await self._take(engine, found, Choice(), found.acknowledge)
-                        async with asyncio.timeout(_PATIENCE):
-                            await found.settled()
-                        if await engine.forget_drained(found) or found.has_consumers:
-                            break
-                    if engine.destinations.get(destination) is found:
-                        left = await engine.count(found)
-                found.resume()
-            engine.paused.discard(destination)
+            count, left = await engine.delete(found)
             line["count"] = count
         return Outcome(count=count, left=left)
 

@@ -42,7 +42,6 @@ from jdbcstore.config.broker import ConnectorConfig
 from jdbcstore.errors import (
     CorruptMessage,
     InvalidDestination,
-    NotAuthorized,
     ProtocolError,
     TransactionError,
 )
@@ -530,9 +529,11 @@ class Session(ClientConnection):
         elif operation == _ADD:
             self._check_may_write(destination)  # it is created when it is used
         else:
-            raise NotAuthorized(
-                f"{destination} cannot be deleted by a client; ask the broker's administrator to purge it"
-            )
+            self._check_may_delete(destination)
+            self._writable.discard(destination)
+            deleted = self._broker.delete_destination(destination)
+            self._track(deleted, receipt)
+            return
         self._answer(receipt)
 
     # Transactions.

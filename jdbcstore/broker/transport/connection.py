@@ -613,6 +613,12 @@ class ClientConnection(asyncio.BufferedProtocol):
             raise NotAuthorized(f"{self._user} is not authorized to consume from {destination}")
         self._check_may_create(self._principal, destination)
 
+    def _check_may_delete(self, destination: Destination) -> None:
+        principal = self._principal
+        rights = (Principal.may_read, Principal.may_write, Principal.may_create)
+        if principal is None or not all(may(principal, destination) for may in rights):
+            raise NotAuthorized(f"{self._user} is not authorized to delete {destination}")
+
     # Timeouts.
 
     def _call_later(self, delay: float, what: Callable[..., None], *arguments: float) -> None:

@@ -8,12 +8,14 @@ from typing import Any
 import jpype
 import pytest
 
-from jdbcstore import Destination, Store
+from jdbcstore import Destination, Message, Store
 from jdbcstore.broker.security import Principal, Security
 from jdbcstore.errors import NotAuthorized
 from tests.support.broker.certificates import make_certificate
 from tests.support.broker.openwire.jms import Jms, activemq, refused, take
 from tests.support.broker.openwire.serving import Served
+
+_RIGHTS = ("read", "write", "create")
 
 pytestmark = [pytest.mark.backends("memory"), pytest.mark.usefixtures("java_client")]
 
@@ -40,6 +42,21 @@ def test_permissions(store: Store) -> None:
             with refused("JMSSecurityException"):
                 attempt()
         client.send("Q", "still may")
+
+
+@pytest.mark.parametrize("missing", _RIGHTS)
+def test_deleting_a_queue_needs_every_permission(store: Store, missing: str) -> None:
+    class AllBut(Security):
+        async def login(self, name: str | None, password: str | None) -> Principal:  # noqa: ARG002
+            others = [Destination.queue("OTHER")]
+            return Principal("ann", *(others if right == missing else None for right in _RIGHTS))
+
+    store.queue("Q").add_message(Message("kept"))
+    with Served(store, security=AllBut()) as served, Jms(served.url, login=("ann", "")) as client:
+        with refused("JMSSecurityException"):
+            client.connection.destroyDestination(client.destination("Q"))
+        client.connection.destroyDestination(client.destination("OTHER"))
+    assert store.queue("Q").message_count() == 1
 
 
 def trusting(certificate: Path) -> Any:

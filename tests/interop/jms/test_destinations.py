@@ -267,16 +267,28 @@ def test_a_connection_without_advisories(connect: Connect) -> None:
 # What clients do with destinations beside
 
 
-def test_queues_are_deleted(client: Jms, broker: RunningBroker, queue: str) -> None:
+def test_queues_are_deleted(client: Jms, queue: str) -> None:
     client.send(queue, "x")
     destination = client.destination(queue)
-    if broker.name == "jdbcstore":
-        with refused("JMSException", "JMSSecurityException"):
-            client.connection.destroyDestination(destination)
-        assert client.browse(queue) == ["x"]
-    else:
+    consumer = client.consumer(queue)
+    with refused("JMSException", "InvalidDestinationException"):
         client.connection.destroyDestination(destination)
-        assert client.browse(queue) == []
+    consumer.close()
+    assert client.browse(queue) == ["x"]
+    client.connection.destroyDestination(destination)
+    client.connection.destroyDestination(destination)
+    assert client.browse(queue) == []
+
+
+def test_topics_are_deleted(connect: Connect, topic: str) -> None:
+    """Not one with durable subscriptions, even if nobody consumes them."""
+    client = connect(client_id=topic)
+    destination = client.destination(topic)
+    client.session.createDurableSubscriber(destination, "s").close()
+    with refused("JMSException", "InvalidDestinationException"):
+        client.connection.destroyDestination(destination)
+    client.session.unsubscribe("s")
+    client.connection.destroyDestination(destination)
 
 
 def test_a_null_destination(client: Jms) -> None:
