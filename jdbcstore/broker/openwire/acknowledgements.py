@@ -6,12 +6,19 @@ kept that can come again, and what they mean: such a frame is compared with them
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from struct import Struct
 from typing import NamedTuple
 
+from jdbcstore.broker.api import Delivery
 from jdbcstore.broker.openwire.commands import Throwable, Type, read_command, write_id
+from jdbcstore.broker.openwire.frames import FrameReader
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import ConsumerId, MessageId, ProducerId, TransactionId
+from jdbcstore.util.core import core
+
+Pending = Mapping[int, tuple[Delivery, MessageId, Destination]]
+"""What a consumer has not acknowledged, by number: each delivery, the id of its message, its source."""
 
 _BEGINNING = 10
 """Bytes of a frame before its first field: its size, type, command id, and whether it wants a response."""
@@ -49,13 +56,16 @@ class AcknowledgementReader:
         self._id = b""
         """The id of its last message without the two numbers at the end; then the producer's."""
         self._producer_id: ProducerId | None = None
+        self._single: tuple[int, int] | None = None
+        """Where the last one has the numbers of the only message between its ids, which may be one id: their
+        first and last offset. None if it was taken apart, or has two messages."""
 
     def read(self, frame: bytes) -> Acknowledgement:
         """The acknowledgement in a frame, which includes its size.
 
         :raises ProtocolError: it is damaged; nothing after it counts
         """
-        known = self._known
+        known, self._single = self._known, None
         if known is not None and frame.startswith(self._names, _BEGINNING) and not frame[-1]:
             at = _BEGINNING + len(self._names)
             ids = self._read_ids(frame, at + 1)
@@ -66,6 +76,19 @@ class AcknowledgementReader:
                 return Acknowledgement(command_id, response_required, *known, kind, *ids, count, None)
         return self._read_anew(frame)
 
+    def read_like(self, frame: bytes, reader: FrameReader, pending: Pending) -> dict[int, Delivery]:
+        """The deliveries, by number, that the next acknowledgements cover: those like the one just read.
+
+        Each covers one message, and has its id once, or twice as both ends of a range.
+
+        :param frame: the one just read, which has no transaction and wants no response
+        """
+        if self._single is None:
+            return {}
+        first_at, last_at = self._single
+        like = frame, first_at, last_at, self._producer_id, pending
+        return reader.read_many(lambda data, at: core.acknowledged(data, at, *like))
+
     def _read_ids(self, frame: bytes, at: int) -> tuple[MessageId | None, MessageId] | None:
         """The ids of the first and the last message, if both are of the known producer."""
         each = len(self._id) + _numbers.size
@@ -73,12 +96,15 @@ class AcknowledgementReader:
         start = end - each
         if start < at or not frame.startswith(self._id, start):
             return None
-        last = MessageId(self._producer_id, *_numbers.unpack_from(frame, start + len(self._id)))
+        last_at = end - _numbers.size
+        last = MessageId(self._producer_id, *_numbers.unpack_from(frame, last_at))
         if start == at + 1 and not frame[at]:
+            self._single = last_at, last_at
             return None, last
         if start != at + each or not frame.startswith(self._id, at):
             return None
         if frame[at:start] == frame[start:end]:
+            self._single = last_at - each, last_at
             return last, last
         return MessageId(self._producer_id, *_numbers.unpack_from(frame, at + len(self._id))), last
 

@@ -21,11 +21,11 @@ from jdbcstore.broker.transport.connection import ClientConnection
 from jdbcstore.errors import MessageTooLarge, StoreError, TransactionError
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import ConsumerId, MessageId
-from jdbcstore.message.openwire import encode_for_wire, parts_with_broker_out_time
+from jdbcstore.message.openwire import encode_for_wire
+from jdbcstore.util.core import core
 
 log = logging.getLogger(__name__)
 
-_i32, _i64 = Struct(">i").pack, Struct(">q").pack
 _DISPATCH_HEAD = Struct(">Bi?").pack(Type.MESSAGE_DISPATCH, 0, False)
 _MOST_HEADS = 100
 NO_WAIT = -1
@@ -75,7 +75,7 @@ class OpenWireConsumer:
     def __post_init__(self) -> None:
         self.subscription: Subscription
         """The broker's end, set by :meth:`open`; nothing is delivered before."""
-        self._pending: dict[int, _Dispatched] = {}
+        self.pending: dict[int, _Dispatched] = {}
         """Unacknowledged deliveries by number, in delivery order. A client repeats the number of a message in
         its acknowledgement, as a part of the message's id."""
         self._codec = codec_version(self._version)
@@ -104,7 +104,7 @@ class OpenWireConsumer:
             asyncio.get_running_loop().call_soon(self.subscription.reject, [delivery])
             return
         self._end_pull()
-        self._pending[number] = dispatched
+        self.pending[number] = dispatched
         self._output.write(frame)
 
     def _frame(self, delivery: Delivery) -> tuple[int, _Dispatched, bytes]:
@@ -121,11 +121,8 @@ class OpenWireConsumer:
             raise MessageTooLarge(size, self._most, "the client's connection takes no larger frames")
         number = next(self._numbers)
         count = message.redelivery_counter or (1 if delivery.redelivered else 0)
-        start = slot + 8 if slot >= 0 else 4
-        numbered = (blob[4:slot], _i64(number)) if slot >= 0 else ()
-        rest = parts_with_broker_out_time(blob, start, self._now_ms(), codec)
         assert message.message_id is not None  # noqa: S101 - a message of the broker has one
-        frame = b"".join((_i32(size), head, *numbered, *rest, _i32(count)))
+        frame = core.dispatch(head, blob, slot, number, self._now_ms(), count, codec)
         return number, _Dispatched(delivery, message.message_id, destination), frame
 
     def browsed(self) -> None:
@@ -173,7 +170,7 @@ class OpenWireConsumer:
 
         :param first: where the range begins; None is the first that is pending
         """
-        pending = self._pending
+        pending = self.pending
         end = self._number_of(last, destination)
         if end is None:
             return {}
@@ -194,16 +191,16 @@ class OpenWireConsumer:
 
     def has(self, message_id: MessageId) -> bool:
         """Whether a delivery of this message is pending."""
-        return any(one.message_id == message_id for one in self._pending.values())
+        return any(one.message_id == message_id for one in self.pending.values())
 
     def _number_of(self, message_id: MessageId, destination: Destination | None) -> int | None:
         """The number of the delivery with this id: the one from the destination, if there is one."""
         number = message_id.broker_sequence
-        found = self._pending.get(number)
+        found = self.pending.get(number)
         if found is not None and found.message_id == message_id:
             return number
-        numbers = [number for number, one in self._pending.items() if one.message_id == message_id]
-        named = (one for one in numbers if self._pending[one].destination == destination)
+        numbers = [number for number, one in self.pending.items() if one.message_id == message_id]
+        named = (one for one in numbers if self.pending[one].destination == destination)
         return next(named, numbers[0] if numbers else None)
 
     def carry_out(
@@ -233,7 +230,7 @@ class OpenWireConsumer:
     def settled(self, numbers: Numbered) -> None:
         """Forget deliveries: their acknowledgement is final."""
         for number in numbers:
-            self._pending.pop(number, None)
+            self.pending.pop(number, None)
 
     def close(self, last_seen: int | None = None) -> None:
         """Return to the broker the deliveries that the client has not acknowledged.
@@ -243,8 +240,8 @@ class OpenWireConsumer:
         self._end_pull()
         unseen = set()
         if last_seen is not None:
-            unseen = {one.delivery for number, one in self._pending.items() if number > last_seen}
-        self._pending.clear()
+            unseen = {one.delivery for number, one in self.pending.items() if number > last_seen}
+        self.pending.clear()
         self.subscription.close(unseen)
 
 

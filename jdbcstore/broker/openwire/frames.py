@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from struct import Struct
-from typing import Any
+from typing import Any, TypeVar
 
 from jdbcstore.broker.openwire.commands import NEWEST, OLDEST, Type, framed
 from jdbcstore.errors import ProtocolError
@@ -13,6 +13,8 @@ from jdbcstore.message.openwire.content import decode_map
 from jdbcstore.message.openwire.encoder import encode_map
 from jdbcstore.message.openwire.wire_format import Malformed
 from jdbcstore.message.values import Long
+
+T = TypeVar("T")
 
 _MAGIC = b"ActiveMQ"
 _BEGINNING = bytes([Type.WIRE_FORMAT_INFO]) + _MAGIC
@@ -31,48 +33,70 @@ class FrameReader:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self._buffer = bytearray()
+        self._data = b""
+        """Bytes that may hold complete frames, from ``_at`` on."""
         self._at = 0
+        self._partial = bytearray()
+        """The beginning of a frame that is not complete; ``_data`` is empty then."""
         self._wanted = 4
-        """Bytes from ``_at`` on without which there is no frame."""
+        """Bytes of ``_partial`` without which there is no frame."""
 
     @property
     def held(self) -> int:
         """The number of bytes buffered for frames not yet read."""
-        return len(self._buffer) - self._at
+        return len(self._partial) + len(self._data) - self._at
 
     def feed(self, data: bytes) -> None:
-        if self._at:
-            del self._buffer[: self._at]
-            self._at = 0
-        self._buffer += data
+        if self._partial:
+            self._partial += data
+        elif self._at < len(self._data):
+            self._data, self._at = self._data[self._at :] + data, 0
+        else:
+            self._data, self._at = data, 0
 
     def read(self) -> bytes | None:
         """The next complete frame, with its size; None if there is none yet.
 
         :raises ProtocolError: its size is not one, or over the limit
         """
-        buffer, at = self._buffer, self._at
-        available = len(buffer) - at
-        if available < self._wanted:
+        if self._partial:
+            if len(self._partial) < self._wanted:
+                return None
+            self._data, self._at, self._partial = bytes(self._partial), 0, bytearray()
+        data, at = self._data, self._at
+        available = len(data) - at
+        if not available:
+            self._data, self._at = b"", 0  # what was read is not kept for a client that sends nothing more
             return None
-        (size,) = _i32.unpack_from(buffer, at)
+        if available < 4:
+            self._keep_partial(4)
+            return None
+        (size,) = _i32.unpack_from(data, at)
         if not 1 <= size <= self.limit:
             raise ProtocolError(
                 f"Frame size of {size} bytes is not between 1 and {self.limit}, the limit of this connection;"
                 " send less at once, or have max_frame_size raised",
                 fatal=True,
             )
-        if available < size + 4:
-            self._wanted = size + 4
+        size += 4
+        if available < size:
+            self._keep_partial(size)
             return None
-        self._wanted = 4
-        self._at = end = at + size + 4
-        frame = bytes(memoryview(buffer)[at:end])
-        if end == len(buffer):
-            self._buffer = bytearray()
-            self._at = 0
-        return frame
+        self._at = at + size
+        return data[at : at + size]
+
+    def _keep_partial(self, wanted: int) -> None:
+        self._partial += memoryview(self._data)[self._at :]
+        self._data, self._at, self._wanted = b"", 0, wanted
+
+    def read_many(self, read: Callable[[bytes, int], tuple[T, int]]) -> T:
+        """Have several frames read at once.
+
+        :param read: is passed the bytes that are there and the offset of the next frame; returns what it has
+            read, and the offset of the end of that
+        """
+        found, self._at = read(self._data, self._at)
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,8 @@ from jdbcstore.message.ids import (
     XATransactionId,
 )
 from jdbcstore.message.message import Message
-from jdbcstore.message.openwire import decode, set_broker_in_time
+from jdbcstore.message.openwire import decode
+from jdbcstore.util.core import core
 
 _BEFORE_LOGIN = 32 * 1024
 """The most bytes of a frame of a client that has not logged in."""
@@ -67,7 +68,9 @@ _MESSAGE_SIZE = 1024
 _NOT_OPEN = "the connection is not open; begin with CONNECTION_INFO"
 _XA_OK, _XA_RDONLY = 0, 3
 _ADD, _REMOVE = 0, 1
-_head = Struct(">i?").unpack_from
+_i32 = Struct(">i").pack
+_RESPONSE = write_command(Type.RESPONSE)[:-4]
+"""A response without the id of its command at the end."""
 
 Receipt = int | bytes | None
 """The id of a command that asks for a response, or another frame to answer with."""
@@ -85,9 +88,10 @@ class Session(ClientConnection):
         self.reader = FrameReader(_BEFORE_LOGIN)
         self._format: WireFormat | None = None
         self._version = NEWEST
+        self._codec = codec_version(NEWEST)
         self._consumers: dict[ConsumerId, OpenWireConsumer] = {}
-        self._windows: dict[ProducerId, int] = {}
-        """Of each producer, the bytes that it sends before it waits for a ProducerAck; 0 is unlimited."""
+        self._windows: dict[ProducerId, bytes] = {}
+        """Of each producer, a ProducerAck without the size at its end; empty if it does not wait for one."""
         self._stored: dict[ProducerId, int] = {}
         """Of producers that may repeat what they sent before they reconnected, the last stored number."""
         self._acknowledging: Future[None] | None = None
@@ -171,7 +175,7 @@ class Session(ClientConnection):
     def _receipt(self, receipt: int | bytes) -> bytes:
         if isinstance(receipt, bytes):
             return receipt
-        return write_command(Type.RESPONSE, self._version, correlation_id=receipt)
+        return _RESPONSE + _i32(receipt)
 
     def _error(self, error: BaseException, text: str, receipt: Receipt) -> bytes:
         exception = throwable(error, text)
@@ -186,6 +190,7 @@ class Session(ClientConnection):
     def _negotiate(self, frame: bytes) -> None:
         agreed = self._format = agree(frame, self._config.max_frame_size, _INACTIVITY_MS)
         self._version = agreed.version
+        self._codec = codec_version(agreed.version)
         self._advisories = self._make_advisories()
         self._acknowledgements = AcknowledgementReader(agreed.version)
         self.write(
@@ -254,7 +259,10 @@ class Session(ClientConnection):
         destination = command["destination"]
         if destination is not None and destination not in self._writable:
             self._check_may_write(destination)
-        self._windows[producer_id] = max(command["window"], 0)
+        self._windows[producer_id] = b""
+        if command["window"] > 0:
+            ack = write_command(Type.PRODUCER_ACK, self._version, producer_id=producer_id)
+            self._windows[producer_id] = ack[:-4]
         if destination is not None:
             mine = self.connection_id
             self._broker.add_producer(
@@ -275,8 +283,8 @@ class Session(ClientConnection):
         if not self._is_open:
             raise ProtocolError(_NOT_OPEN, fatal=self._principal is None)
         try:
-            version, now_ms = codec_version(self._version), self._service.clock.now_ms()
-            message = decode(set_broker_in_time(frame, now_ms, version), version=version)
+            now_ms, codec = self._service.clock.now_ms(), self._codec
+            message = decode(core.with_broker_in_time(frame, now_ms, codec), version=codec)
         except CorruptMessage as error:
             raise ProtocolError(f"a message is damaged: {error}", fatal=True) from error
         receipt: Receipt = message.command_id if message.response_required else None
@@ -298,9 +306,8 @@ class Session(ClientConnection):
         if message.user_id != self._user_id:
             message = message.replace(user_id=self._user_id)
         self._sent += 1
-        if receipt is None and producer_id is not None and self._windows.get(producer_id):
-            counted = _counted(message)
-            receipt = write_command(Type.PRODUCER_ACK, self._version, producer_id=producer_id, size=counted)
+        if receipt is None and producer_id is not None and (head := self._windows.get(producer_id)):
+            receipt = head + _i32(_counted(message))
         if self._stored and message_id.producer_sequence <= self._stored.get(message_id.producer_id, -1):
             self._answer(receipt)  # it was stored before the client reconnected
             return
@@ -411,7 +418,7 @@ class Session(ClientConnection):
         name = acknowledgement.transaction_id
         receipt = acknowledgement.command_id if acknowledgement.response_required else None
         try:
-            done = self._acknowledge(acknowledgement, name)
+            done = self._acknowledge(acknowledgement, name, frame)
         except Exception as error:
             if name is not None:
                 self._transactions.fail(name, error)
@@ -423,8 +430,13 @@ class Session(ClientConnection):
             self._acknowledging = done
             self._track(done, receipt, fatal=True)
 
-    def _acknowledge(self, sent: Acknowledgement, name: TransactionId | None) -> Future[None] | None:
-        """Carry it out; returns the future of what has to be written, which several may have in common."""
+    def _acknowledge(
+        self, sent: Acknowledgement, name: TransactionId | None, frame: bytes
+    ) -> Future[None] | None:
+        """Carry it out, with those like it that come next.
+
+        Returns the future of what has to be written, which several may have in common.
+        """
         kind, consumer, last = _ACK_TYPES.get(sent.ack_type), self._consumers.get(sent.consumer_id), sent.last
         if kind is None:
             raise ProtocolError(f"{sent.ack_type} is not a type of acknowledgement")
@@ -439,6 +451,9 @@ class Session(ClientConnection):
         if kind in _FINAL and name is not None:
             self._transactions.acknowledge(name, consumer, found)
             return None
+        is_single = kind is AckType.INDIVIDUAL or (kind is AckType.STANDARD and sent.first is not None)
+        if is_single and not sent.response_required:
+            found.update(self._acknowledgements.read_like(frame, self.reader, consumer.pending))
         text = None if sent.cause is None else sent.cause.text
         return consumer.carry_out(kind, found, is_transacted=name is not None, cause=text)
 
@@ -603,8 +618,8 @@ _TOPIC_PREFETCHES = {False: (32766,), True: (100, 1000)}
 """The same for subscribers of topics, and durable ones."""
 
 _ACK_TYPES = {int(kind): kind for kind in AckType}
-_FINAL = (AckType.STANDARD, AckType.INDIVIDUAL, AckType.UNMATCHED)
 _RANGES = (AckType.STANDARD, AckType.POISON)
+_FINAL = (AckType.STANDARD, AckType.INDIVIDUAL, AckType.UNMATCHED)
 """Acknowledgements that a transaction may contain."""
 
 _BEFORE = (Type.CONNECTION_INFO, Type.CONNECTION_CONTROL, Type.KEEP_ALIVE_INFO, Type.SHUTDOWN_INFO)

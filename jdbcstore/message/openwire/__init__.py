@@ -5,8 +5,6 @@ from jdbcstore.message.openwire.encoder import (
     encode,
     encode_for_store,
     encode_for_wire,
-    parts_with_broker_out_time,
-    set_broker_in_time,
     set_broker_sequence,
 )
 from jdbcstore.message.openwire.reference import is_reference
@@ -17,7 +15,5 @@ __all__ = [
     "encode_for_store",
     "encode_for_wire",
     "is_reference",
-    "parts_with_broker_out_time",
-    "set_broker_in_time",
     "set_broker_sequence",
 ]

@@ -68,6 +68,13 @@ def decode(
     if blob is None:
         raise CorruptMessage("the MSG column is NULL", sequence=sequence, container=container)
     data = blob if type(blob) is bytes else bytes(blob)
+    if version != OLD_VERSION:
+        try:
+            usual = _USUAL.message(data, sequence, container)
+        except (StructError, Malformed):
+            usual = None
+        if usual is not None:
+            return seal(usual)
     try:
         return _decode(data, sequence, container, version)
     except Malformed as error:
@@ -113,13 +120,6 @@ def _looks_tight(data: bytes) -> bool:
 
 
 def _decode_version(data: bytes, version: int, sequence: int | None, container: str | None) -> Message:
-    if version == VERSION:
-        try:
-            usual = _USUAL.message(data, sequence, container)
-        except (StructError, Malformed):
-            usual = None
-        if usual is not None:
-            return seal(usual)
     reader = Reader(data, 5, version)
     try:
         message = _read_message(reader, BODY_TYPES[data[4]], sequence, container, 0)

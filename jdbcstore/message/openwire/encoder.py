@@ -34,7 +34,6 @@ from jdbcstore.message.values import Byte, Char, Float, Long, Short, Value
 from jdbcstore.util.core import core
 
 _BYTES, _MAP, _STREAM, _BLOB = BodyType.BYTES, BodyType.MAP, BodyType.STREAM, BodyType.BLOB
-_BLOB_TYPE = MESSAGE_TYPES[BodyType.BLOB]
 _set = object.__setattr__
 _i16, _i32, _i64, _two_i64 = Struct(">h").pack, Struct(">i").pack, Struct(">q").pack, Struct(">qq").pack
 _head, _flags = core.OPENWIRE_HEAD.pack, Struct(">??").pack
@@ -95,27 +94,6 @@ def encode_for_wire(message: Message, version: int) -> tuple[bytes, int]:
 def set_broker_sequence(blob: bytes, offset: int, sequence: int) -> bytes:
     """The blob with this broker sequence at the offset that :func:`encode_for_store` returned."""
     return blob[:offset] + _i64(sequence) + blob[offset + 8 :]
-
-
-def set_broker_in_time(blob: bytes, now_ms: int, version: int) -> bytes:
-    """A message, which may be damaged, with the time at which it came; a blob message as it is."""
-    at = _times_offset(blob, version)
-    return blob if at < 0 else blob[:at] + _i64(now_ms) + blob[at + 8 :]
-
-
-def parts_with_broker_out_time(blob: bytes, start: int, now_ms: int, version: int) -> tuple[bytes, ...]:
-    """A message from an offset on, in parts, with the time at which it leaves the broker."""
-    at = _times_offset(blob, version) + 8
-    return (blob[start:],) if at < start else (blob[start:at], _i64(now_ms), blob[at + 8 :])
-
-
-def _times_offset(blob: bytes, version: int) -> int:
-    """The offset of the two times of the broker, which are the last fields but one; negative without them."""
-    return -9 if blob[4] == _BLOB_TYPE else len(blob) - (_TIMES if version >= VERSION else _TIMES - 1)
-
-
-_TIMES = 17
-"""Bytes of the two times and the flag behind them."""
 
 
 def _encode(

@@ -18,7 +18,7 @@ MESSAGE_TYPES = {
     BodyType.OBJECT: 26,
     BodyType.STREAM: 27,
     BodyType.TEXT: 28,
-    BodyType.BLOB: 29,
+    BodyType.BLOB: core.OPENWIRE_BLOB,
 }
 BODY_TYPES = {number: kind for kind, number in MESSAGE_TYPES.items()}
 

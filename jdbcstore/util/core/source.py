@@ -33,6 +33,10 @@ OPENWIRE_TEXT = Struct(">Bii")
 """In front of the content of a TextMessage, which has a length of its own."""
 NO_TAIL = OPENWIRE_TAIL.pack(False, 0, 0, False, False, 0, 0, False)
 OPENWIRE_VERSION = 11
+OPENWIRE_BLOB = 29
+"""The type of the only message that has fields behind the times of its broker and their flag."""
+_TIMES = 17
+"""Bytes of these two times and the flag. Older versions do not have the flag."""
 _MOST = 1 << 30
 """Bytes of a body, from which on the general encoder decides."""
 _NAMES = 4096
@@ -148,13 +152,18 @@ class Decoder:
         self.no_properties = no_properties
 
     def message(self, data: bytes, sequence: Any, container: Any) -> Any:
-        """The fields of a message whose size is right; None if it has others, or may be damaged.
+        """The fields of a message; None if it has others, or may be damaged.
 
         :raises struct.error: it may be damaged
         """
         at: cython.Py_ssize_t
         end: cython.Py_ssize_t
-        kind = self.kinds.get(data[4]) if len(data) > _SHORTEST else None
+        size: cython.Py_ssize_t = len(data)
+        kind = None
+        if size > _SHORTEST:
+            (at,) = _read_int(data, 0)
+            if at == size - 4:
+                kind = self.kinds.get(data[4])
         end = 0 if kind is None else self._end_of_names(data)
         if not end:
             return None
@@ -303,6 +312,83 @@ class Decoder:
 
 
 _read_optional = Struct(">BBB").unpack_from
+
+
+# The same as they pass through a broker, which changes some numbers in their bytes.
+
+
+@cython.cfunc
+def _times_at(blob: bytes, version: int) -> cython.Py_ssize_t:
+    """The offset of the two times of the broker; negative if the message is too short, or a blob message."""
+    at: cython.Py_ssize_t = len(blob) - _TIMES
+    if at < 5 or blob[4] == OPENWIRE_BLOB:
+        return -9
+    return at if version >= OPENWIRE_VERSION else at + 1
+
+
+def with_broker_in_time(blob: bytes, now_ms: int, version: int) -> bytes:
+    """A message, which may be damaged, with the time at which it came; a blob message as it is."""
+    at: cython.Py_ssize_t = _times_at(blob, version)
+    return blob if at < 0 else b"".join((blob[:at], _long(now_ms), blob[at + 8 :]))
+
+
+def dispatch(
+    head: bytes, blob: bytes, sequence_at: int, number: int, now_ms: int, redeliveries: int, version: int
+) -> bytes:
+    """The frame of a MESSAGE_DISPATCH: after ``head``, a message that leaves the broker now.
+
+    The broker sequence at the offset in the message is replaced by ``number``.
+    """
+    begin: cython.Py_ssize_t = sequence_at
+    begin += 8
+    at: cython.Py_ssize_t = _times_at(blob, version) + 8
+    # Without its size, but with the count of redeliveries, which has as many bytes.
+    front = (_size(len(head) + len(blob)), head, blob[4:sequence_at], _long(number))
+    if at < begin:
+        return b"".join((*front, blob[begin:], _size(redeliveries)))
+    return b"".join((*front, blob[begin:at], _long(now_ms), blob[at + 8 :], _size(redeliveries)))
+
+
+def acknowledged(
+    data: bytes, offset: int, frame: bytes, first_at: int, last_at: int, producer_id: Any, pending: Any
+) -> tuple[dict[int, Any], int]:
+    """What the acknowledgements from an offset on cover, and the offset of their end.
+
+    They are those like ``frame``, which covers one message: only their command ids, and the two numbers of
+    their message at ``last_at``, which is one of ``producer_id``, are others. The numbers are at ``first_at``
+    as well. ``pending`` has by the second number what each covers, and the id of the message; the
+    acknowledgements end where it does not have that message.
+    """
+    found: dict[int, Any] = {}
+    at: cython.Py_ssize_t = offset
+    first: cython.Py_ssize_t = first_at
+    last: cython.Py_ssize_t = last_at
+    size: cython.Py_ssize_t = len(frame)
+    is_twice: cython.bint = first != last
+    begin, names, between, rest = frame[:5], frame[9:first], frame[first + 16 : last], frame[last + 16 :]
+    while data.startswith(begin, at) and data.startswith(names, at + 9):
+        if not data.startswith(rest, at + last + 16):
+            break
+        if is_twice and not (
+            data.startswith(between, at + first + 16)
+            and data.startswith(data[at + last : at + last + 16], at + first)
+        ):
+            break
+        sequence, number = _read_two(data, at + last)
+        dispatched = pending.get(number)
+        if dispatched is None:
+            break
+        delivery, message_id, _ = dispatched
+        if (
+            message_id.producer_sequence != sequence
+            or message_id.text_view is not None
+            or not (message_id.producer_id is producer_id or message_id.producer_id == producer_id)
+        ):
+            break
+        found[number] = delivery
+        at += size
+    return found, at
+
 
 _READ = (
     *("destination", "message_id", "body_type", "_body", "_properties"),

@@ -28,15 +28,15 @@ from jdbcstore.errors import InvalidMessage
 from jdbcstore.journal.layout import RECORD, Record, Stamp, Written
 from jdbcstore.message.ids import MessageId, ProducerId
 from jdbcstore.message.message import RARE, BodyType
-from jdbcstore.message.openwire import encoder
-from jdbcstore.message.openwire.wire_format import MESSAGE_TYPES, VERSION
+from jdbcstore.message.openwire import decode, encoder
+from jdbcstore.message.openwire.wire_format import MESSAGE_TYPES, OLD_VERSION, VERSION
 from jdbcstore.stores.journaled.records import WRITE, Writes, decode_writes
 from jdbcstore.stores.journaled.writer import Unit
 from jdbcstore.stores.shared.encoding import EncodedMessage
 from jdbcstore.util import core as chosen
 from jdbcstore.util.core import build, source
 from tests.support import ROOT
-from tests.support.openwire.strategies import messages
+from tests.support.openwire.strategies import messages, plain_messages
 
 ORDERS = Destination.queue("ORDERS")
 PRODUCER = ProducerId("ID:host-1-2-0:1", 1, 1)
@@ -372,6 +372,30 @@ def test_a_frame_is_usual_once_it_is_complete(core: Any) -> None:
         for shorter in range(1, len(data)):
             assert usual_frame(core, data[: end - shorter], 1) is None
         assert usual_frame(core, data, end) is None
+
+
+@pytest.mark.parametrize("version", [VERSION, OLD_VERSION])
+@given(message=plain_messages(), now_ms=st.integers(0, 1 << 42))
+def test_a_message_that_passes_a_broker(version: int, message: Message, now_ms: int) -> None:
+    message = message.replace(message_id=MessageId(PRODUCER, 4, 5))
+    blob, sequence_at = encoder.encode_for_wire(message, version)
+    for core in available():
+        came = core.with_broker_in_time(blob, now_ms, version)
+        out = core.dispatch(b"head", came, sequence_at, 77, now_ms + 1, 3, version)
+        assert (out[:8], out[-4:]) == (len(out[4:]).to_bytes(4, "big") + b"head", b"\0\0\0\3")
+        dispatched = decode(blob[:4] + out[8:-4], version=version)
+        assert dispatched.message_id is not None
+        assert dispatched.message_id.broker_sequence == 77
+        expected = decode(blob, version=version)
+        if message.body_type is not BodyType.BLOB:
+            expected = expected.replace(broker_in_time_ms=now_ms, broker_out_time_ms=now_ms + 1)
+        assert dispatched == expected
+
+
+def test_what_is_too_short_for_the_times_stays_as_it_is(core: Any) -> None:
+    for size in range(4, 22):
+        blob = bytes((0, 0, 0, size - 4, 23, *range(5, size)))[:size]
+        assert core.with_broker_in_time(blob, NOW, VERSION) == blob
 
 
 # The choice between the two.

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from jdbcstore.errors import CorruptMessage, InvalidMessage
 from jdbcstore.message.destination import Destination
@@ -19,15 +18,13 @@ from jdbcstore.message.ids import (
     MessageId,
     ProducerId,
 )
-from jdbcstore.message.message import HEADERS, BodyType, Message
+from jdbcstore.message.message import HEADERS, Message
 from jdbcstore.message.openwire import (
     decode,
     decoder,
     encode,
     encode_for_store,
     encoder,
-    parts_with_broker_out_time,
-    set_broker_in_time,
     set_broker_sequence,
     wire_format,
 )
@@ -329,17 +326,3 @@ def test_messages_nest_only_so_deep(monkeypatch: pytest.MonkeyPatch) -> None:
         blob = encode(deeper)
     with pytest.raises(CorruptMessage, match="nested more than 8 deep"):
         decode(blob)
-
-
-@pytest.mark.parametrize("version", [11, 6])
-@given(message=plain_messages(), now_ms=st.integers(0, 1 << 42))
-def test_the_times_at_the_broker(version: int, message: Message, now_ms: int) -> None:
-    blob = encode(message, version=version)
-    came = set_broker_in_time(blob, now_ms, version)
-    out = b"".join(parts_with_broker_out_time(came, 0, now_ms + 1, version))
-    expected = decode(blob)
-    if message.body_type is BodyType.BLOB:
-        assert out == blob
-    else:
-        expected = expected.replace(broker_in_time_ms=now_ms, broker_out_time_ms=now_ms + 1)
-    assert decode(out) == expected
