@@ -207,6 +207,8 @@ class MessageEventKind(StrEnum):
     """It has to wait, because there is no memory for it."""
     FAST_PRODUCER = "FastProducer"
     """Its producer has to wait, for the same reason."""
+    SLOW_CONSUMER = "SlowConsumer"
+    """It has to wait for a subscriber of a topic that does not keep up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,7 +222,7 @@ class MessageEvent:
     includes_body: bool
     """Whether those who are notified get the body, too."""
     request: SubscriptionRequest | None = None
-    """The consumer that has discarded it."""
+    """The consumer that has discarded it, or that is slow."""
     count: int = 0
     """The messages that this consumer has lost in all, or the bytes of memory in use."""
 

@@ -18,6 +18,7 @@ _ASKED: dict[MessageEventKind, Callable[[PolicyEntry], bool]] = {
     MessageEventKind.UNWANTED: lambda policy: policy.send_advisory_if_no_consumers,
     MessageEventKind.FULL: lambda policy: policy.advisory_when_full,
     MessageEventKind.FAST_PRODUCER: lambda policy: policy.advisory_for_fast_producers,
+    MessageEventKind.SLOW_CONSUMER: lambda policy: policy.advisory_for_slow_consumers,
 }
 """Whether a policy asks for an event, as in ActiveMQ."""
 
@@ -38,6 +39,10 @@ class MessageEvents:
     def unwatch(self, watcher: Watcher) -> None:
         self._watchers.pop(watcher, None)
 
+    @property
+    def are_watched(self) -> bool:
+        return bool(self._watchers)
+
     def happened(
         self,
         kind: MessageEventKind,
@@ -49,7 +54,7 @@ class MessageEvents:
         """Notify the watchers, if the policy of the destination asks for this kind of event.
 
         :param messages: with their bodies
-        :param request: the consumer that did it
+        :param request: the consumer that did it, or for which it waits
         :param count: the messages that this consumer has lost in all, or the bytes of memory in use
         """
         if not self._watchers:

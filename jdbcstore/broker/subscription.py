@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from asyncio import Future
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast
 
-from jdbcstore.broker.api import Consumer, Delivery, SubscriptionRequest
+from jdbcstore.broker.api import Consumer, Delivery, MessageEventKind, SubscriptionRequest
 from jdbcstore.broker.memory import Entry, Resources, Source, report_consumed
 from jdbcstore.errors import CorruptMessage, SpillFailed
+from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
 from jdbcstore.message.selector import Selector
 
@@ -69,6 +70,8 @@ class BaseSubscription:
         """Whether the subscriber knows the subscription: nothing is delivered before."""
         self.paused = False
         self.closed = False
+        self.is_slow = False
+        """Whether the watchers know that it does not keep up."""
         self.dispatched = 0
         """Deliveries to the consumer."""
         self.unloads_messages = not self.consumer.keeps_messages
@@ -251,6 +254,14 @@ class BaseSubscription:
         if not self.closed:
             self.close()
             self.consumer.end(error)
+
+    def fall_behind(self, message: Message, topics: Iterable[Destination]) -> None:
+        """Notify the watchers that this message waits because the consumer does not keep up, once."""
+        if not self.is_slow:
+            self.is_slow = True
+            for topic in topics:
+                events = self._resources.events
+                events.happened(MessageEventKind.SLOW_CONSUMER, topic, [message], self.request)
 
     def on_lost(self, error: SpillFailed) -> None:
         """A temporary file with waiting messages cannot be read back."""

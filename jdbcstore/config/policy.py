@@ -321,6 +321,8 @@ class PolicyEntry(Options):
     """Whether they can watch that producers have to wait."""
     advisory_for_fast_producers: bool = False
     """Whether they can watch which producers have to wait."""
+    advisory_for_slow_consumers: bool = False
+    """Whether they can watch which subscribers of topics do not keep up with the messages."""
     include_body_for_advisory: bool = False
     """Whether advisories about messages contain the bodies."""
 

@@ -99,7 +99,6 @@ DATA_SOURCE = by_name({
 })  # fmt: skip
 
 POLICY = by_name({
-    "jdbcstore does not send such advisories": ("advisoryForSlowConsumers",),
     NO_NETWORKS: ("gcWithNetworkConsumers", "networkBridgeFilterFactory"),
     "it tunes the memory and threads of ActiveMQ": (
         "reduceMemoryFootprint", "doOptimzeMessageStorage", "optimizeMessageStoreInFlightLimit",

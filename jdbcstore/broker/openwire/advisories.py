@@ -38,6 +38,8 @@ _PREFIX = "ActiveMQ.Advisory."
 _LENGTH = 4
 """Bytes of a frame before the command: its size."""
 _CONNECTIONS = Destination.topic(_PREFIX + "Connection")
+_MASTER = Destination.topic(_PREFIX + "MasterBroker")
+"""Of an advisory without an object, for every new consumer: only a master has clients."""
 _OF_DESTINATIONS = {
     DestinationKind.QUEUE: Destination.topic(_PREFIX + "Queue"),
     DestinationKind.TOPIC: Destination.topic(_PREFIX + "Topic"),
@@ -113,6 +115,8 @@ class Advisories:
         patterns = self._consumers[consumer_id] = [DestinationPattern(one) for one in destination.members]
         self._wants_all = self._wants_all or not is_of_temporary(destination)
         self._broker.watch(self, only_temporary=not self._wants_all)
+        if _is_wanted(_MASTER, patterns):
+            self._send(_MASTER, _About(None, {}), consumer_id)
         for known in self._broker.all_known():
             for topic, member in _topics(known):
                 if _is_wanted(topic, patterns):
@@ -155,6 +159,8 @@ class Advisories:
         if event.kind is MessageEventKind.FAST_PRODUCER:
             producer = {"producer_id": _producer_of(message), "destination": event.destination}
             return self._body(Type.PRODUCER_INFO, **producer)
+        if event.kind is MessageEventKind.SLOW_CONSUMER and event.request is not None:
+            return self._consumer(event.request, is_removed=False)
         if not event.includes_body:
             message = message.replace(body_type=message.body_type, body=_EMPTY.get(message.body_type))
         return encode_for_wire(message, codec_version(self._version))[0][_LENGTH:]
@@ -306,6 +312,8 @@ def _readdressed(message: Message, topic: Destination, version: int) -> bytes:
 
 def _properties(event: MessageEvent) -> dict[str, str | int]:
     """With the spelling of ActiveMQ."""
+    request = event.request
+    consumer_id = "" if request is None else str(request.consumer_id or request.connection_id)
     match event.kind:
         case MessageEventKind.DEAD:
             return {}
@@ -313,11 +321,13 @@ def _properties(event: MessageEvent) -> dict[str, str | int]:
             return {"usageName": f"{event.destination}:memory", "usageCount": event.count}
         case MessageEventKind.FAST_PRODUCER:
             return {"producerId": str(_producer_of(event.message))}
+        case MessageEventKind.SLOW_CONSUMER:
+            return {"consumerId": consumer_id}
     properties: dict[str, str | int] = {"orignalMessageId": str(event.message.message_id)}
     if event.kind is not MessageEventKind.EXPIRED:
         properties["orignalDestination"] = str(event.destination)
-    if event.request is not None:
-        properties["consumerId"] = str(event.request.consumer_id or event.request.connection_id)
+    if request is not None:
+        properties["consumerId"] = consumer_id
         properties["discardedCount"] = event.count
     return properties
 

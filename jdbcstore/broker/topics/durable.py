@@ -221,6 +221,8 @@ class DurableSubscriber(BaseSubscription):
         self._ready: deque[DurableFeed] = deque()
         """Feeds that may have messages, the next one first."""
         self._settling: list[Callable[[], None]] = []
+        self._arrived = 0
+        """Messages that have arrived since its last turn, if anybody watches."""
 
     def wants(self, message: Message) -> bool:
         return not is_local(message, self.request) and super().wants(message)
@@ -251,6 +253,13 @@ class DurableSubscriber(BaseSubscription):
         if self.room > 0:
             self._loop.schedule(self)
 
+    def arrived(self, message: Message) -> None:
+        """A new message waits: if there is no room for it, the consumer is slow."""
+        if self.begun and self._resources.events.are_watched and not self.is_slow and self.wants(message):
+            self._arrived += 1
+            if self._arrived > self.room:
+                self.fall_behind(message, [feed.destination for feed in self._feeds])
+
     def when_settled(self, callback: Callable[[], None]) -> None:
         self._settling.append(callback)
         self._loop.schedule(self)
@@ -262,6 +271,9 @@ class DurableSubscriber(BaseSubscription):
     def turn(self) -> None:
         """Deliver the messages of the feeds, one of each in turn."""
         ready, held_up = self._ready, 0
+        self._arrived = 0
+        if self.room > 0:
+            self.is_slow = False
         while held_up < len(ready) and self.room > 0:
             feed = ready[0]
             entry = feed.next()
@@ -383,6 +395,7 @@ class DurableFeed:
             number = next(self._state.numbers)
             self._transient.cursor.push(Entry(message, self, number, stored=False, shared=shared))
         self._wake()
+        self._subscriber.arrived(message)
 
     def resync(self) -> None:
         """Read from the store what a write of unknown outcome may have committed."""

@@ -75,7 +75,10 @@ class TopicSubscriber(BaseSubscription):
         if not self.pending and self._may_deliver:
             self.memory.hold(entry)
             self.deliver(entry)
+            self.is_slow = False
             return
+        if self.pending > self.prefetch > 1:  # as in ActiveMQ; a durable subscription may have less
+            self.fall_behind(message, self._sources)
         self._cursor.push(entry)
         self.pending += 1
         if self.pending == 1 and self.room > 0:

@@ -10,7 +10,7 @@ from jpype import JProxy
 from tests.interop.jms.conftest import Connect, RunningBroker
 from tests.support.broker.openwire.jms import CLIENT, NON_PERSISTENT, Jms, activemq, elements, java, take
 from tests.support.broker.stomp.serving import Client
-from tests.support.interop.behaviours.brokers import FULL, WATCHED
+from tests.support.interop.behaviours.brokers import FULL, SLOW, WATCHED
 from tests.support.polling import wait_until
 
 
@@ -319,3 +319,99 @@ def test_a_producer_that_has_to_wait(client: Jms, watching: Jms, name: str) -> N
     assert advisory.getDataStructure().getProducerId().equals(producer)
     assert properties_of(advisory) == {"producerId": str(producer)}
     assert watching.texts(watching.consumer(queue), 2) == ["m1", "m2"]
+
+
+class Slow:
+    """Advisories about slow consumers of a destination."""
+
+    def __init__(self, client: Jms, watching: Jms, name: str, destination: Any) -> None:
+        self.topic = f"{destination.getDestinationTypeAsString()}.{destination.getPhysicalName()}"
+        self._client, self._mark = client, f"{name}-mark"
+        self._consumer = watching.consumer(
+            f"topic://ActiveMQ.Advisory.SlowConsumer.{self.topic},ActiveMQ.Advisory.Consumer.Queue.{self._mark}"
+        )
+
+    def until_now(self) -> list[Any]:
+        """Those that have come: another advisory marks the end."""
+        found = []
+        self._client.consumer(self._mark).close()
+        while str((advisory := take(self._consumer)).getJMSDestination()).startswith(SLOW_PREFIX):
+            found.append(advisory)
+        assert isinstance(take(self._consumer).getDataStructure(), activemq("command.RemoveInfo"))
+        return found
+
+    def next(self, consumer: Any) -> None:
+        """The next one, which is about this consumer."""
+        advisory = take(self._consumer)
+        assert str(advisory.getJMSDestination()) == SLOW_PREFIX + self.topic
+        info = advisory.getDataStructure()
+        assert isinstance(info, activemq("command.ConsumerInfo"))
+        assert info.getConsumerId().equals(consumer.getConsumerId())
+        assert properties_of(advisory) == {"consumerId": str(consumer.getConsumerId())}
+
+
+SLOW_PREFIX = "topic://ActiveMQ.Advisory.SlowConsumer."
+
+
+def test_a_slow_subscriber(connect: Connect, client: Jms, watching: Jms, name: str) -> None:
+    """It has its prefetch, and more than that waits; then it gets a message at once, and is slow again."""
+    topic = client.destination(f"topic://{SLOW}.{name}")
+    slow = Slow(client, watching, name, topic)
+    reading = connect(CLIENT)
+    consumer = reading.consumer(f"{topic}?consumer.prefetchSize=2")
+    client.send(topic, *["within"] * 5)
+    assert slow.until_now() == []
+    client.send(topic, "more", "and more")
+    slow.next(consumer)
+    assert slow.until_now() == []
+    for _ in range(7):
+        take(consumer).acknowledge()
+    client.send(topic, *["again"] * 6)
+    slow.next(consumer)
+
+
+def test_a_slow_durable_subscriber(connect: Connect, client: Jms, watching: Jms, name: str) -> None:
+    """It has its prefetch, and a message waits."""
+    topic = client.destination(f"topic://{SLOW}.{name}")
+    slow = Slow(client, watching, name, topic)
+    reading = connect(CLIENT, client_id=name)
+    limited = reading.destination(f"{topic}?consumer.prefetchSize=1")
+    consumer = reading.session.createDurableSubscriber(limited, "s")
+    client.send(topic, "m1")
+    assert slow.until_now() == []
+    client.send(topic, "m2")
+    slow.next(consumer)
+    for _ in range(2):
+        take(consumer).acknowledge()
+    assert slow.until_now() == []
+    client.send(topic, "m3", "m4")
+    slow.next(consumer)
+
+
+def test_no_consumer_of_a_queue_is_slow(connect: Connect, client: Jms, watching: Jms, name: str) -> None:
+    queue = client.destination(f"{SLOW}.{name}")
+    slow = Slow(client, watching, name, queue)
+    consumer = connect(CLIENT).consumer(f"{SLOW}.{name}?consumer.prefetchSize=1")
+    client.send(queue, "m1", "m2", "m3")
+    take(consumer).acknowledge()
+    take(consumer)
+    assert slow.until_now() == []
+
+
+@pytest.mark.parametrize(
+    "topic",
+    [
+        "ActiveMQ.Advisory.MasterBroker",
+        "ActiveMQ.Advisory.>",
+        "ActiveMQ.Advisory.MasterBroker,ActiveMQ.Advisory.Connection",
+    ],
+)
+def test_the_master(watching: Jms, topic: str) -> None:
+    """It became one before anybody could connect; each new consumer is notified."""
+    advisories = watching.consumer(f"topic://{topic}")
+    while str((advisory := take(advisories)).getJMSDestination()) != "topic://ActiveMQ.Advisory.MasterBroker":
+        pass
+    assert advisory.getDataStructure() is None
+    assert properties_of(advisory) == {}
+    assert str(advisory.getStringProperty("originBrokerURL")).startswith("tcp://")
+    assert str(advisory.getJMSType()) == "Advisory"

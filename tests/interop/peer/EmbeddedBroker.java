@@ -218,6 +218,11 @@ final class EmbeddedBroker {
             entry.setPendingMessageLimitStrategy(most);
             special.add(entry);
         }
+        for (JsonNode name : request.path("slow")) {
+            PolicyEntry entry = entryFor(name);
+            entry.setAdvisoryForSlowConsumers(true);
+            special.add(entry);
+        }
         for (JsonNode name : request.path("full")) {
             PolicyEntry entry = entryFor(name);
             entry.setAdvisoryWhenFull(true);

@@ -316,6 +316,7 @@ EXPECTED = {
             topic="PRICES.>",
             always_retroactive=True,
             advisory_for_consumed=True,
+            advisory_for_slow_consumers=True,
             dead_letter_strategy=DiscardingDeadLetterStrategy(),
             pending_message_limit=50,
             subscription_recovery_policy=TimedSubscriptionRecoveryPolicy(recover_duration=360.0),
@@ -574,7 +575,6 @@ def test_what_has_no_meaning_is_told() -> None:
         "8, gcInactiveDestinations",
         "8, inactiveTimoutBeforeGC",
         "12, enableAudit",
-        "19, advisoryForSlowConsumers",
     }
     assert notes("recovery", Kind.IGNORED).keys() == {"1, useJmx", "15, useSharedBuffer"}
     assert notes("redelivery", Kind.IGNORED).keys() == {

@@ -23,6 +23,8 @@ MARKED = "BEHAVIOURS.MARKED"
 """The queues below it have persistJMSRedelivered."""
 FULL = "BEHAVIOURS.FULL"
 """The queues below it have room for one message, and advisories about that."""
+SLOW = "BEHAVIOURS.SLOW"
+"""The queues and topics below it have advisories about slow consumers."""
 WATCHED = "BEHAVIOURS.WATCHED"
 """The queues and topics below it have advisories about their messages, with the bodies, and topics keep one
 message for a subscriber beyond its prefetch."""
@@ -72,6 +74,14 @@ advisory_when_full = true
 advisory_for_fast_producers = true
 
 [[policies]]
+queue = "{SLOW}.>"
+advisory_for_slow_consumers = true
+
+[[policies]]
+topic = "{SLOW}.>"
+advisory_for_slow_consumers = true
+
+[[policies]]
 queue = "{MARKED}.>"
 persist_jms_redelivered = true
 
@@ -97,6 +107,7 @@ _OPTIONS: dict[str, Any] = {
     "last_image": [f"topic://{REMEMBERED}.>"],
     "full": [f"queue://{FULL}.>"],
     "persist_redelivered": [f"queue://{MARKED}.>"],
+    "slow": [f"queue://{SLOW}.>", f"topic://{SLOW}.>"],
     "watched": [f"queue://{WATCHED}.>", f"topic://{WATCHED}.>"],
     "scheduler": True,
     "composite": [
