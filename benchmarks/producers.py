@@ -1,14 +1,16 @@
-"""``python -m benchmarks.producers``: CPU of our broker for a STOMP SEND with a receipt, as a Markdown table.
+"""``python -m benchmarks.producers``: CPU of our broker for a SEND with a receipt, as a Markdown table.
 
-Each connection sends a message when it has the receipt of the one before. A number of messages is sent, not a
-time waited, and the CPU is the kernel's exact account of the broker's threads. With ``--tree``, brokers of
-other checkouts take turns with this one's. ``--realtime`` has brokers, database and client run before
-everything else on the machine, in short bursts; it needs root.
+The same client sends prebuilt frames of STOMP and of OpenWire: each connection sends a message when the one
+before is answered. A number of messages is sent, not a time waited, and the CPU is the kernel's exact account
+of the broker's threads. With ``--tree``, brokers of other checkouts take turns with this one's.
+``--realtime`` has brokers, database and client run before everything else on the machine, in short bursts; it
+needs root.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import select
 import socket
 import subprocess
@@ -23,18 +25,31 @@ from typing import NamedTuple
 
 import click
 
-from benchmarks.stomp import READY
-from benchmarks.stomp_client import connect, send_frame
+from benchmarks.stomp_client import BODY, connect, send_frame
+from jdbcstore import Destination
+from tests.support.broker.openwire.client import Client
 from tests.support.databases import PostgresqlDatabase
 from tests.support.servers.postgresql import PostgresqlServer
 
+_READY = re.compile(r"ready stomp=\S+:(\d+) \w+=\S+:(\d+) ")
+_PROTOCOLS = ("STOMP", "OpenWire")
+
 
 class Broker(NamedTuple):
-    """A broker to measure."""
+    """A broker to measure, with its ports."""
 
     name: str
     process: int
-    port: int
+    stomp: int
+    openwire: int
+
+
+class Line(NamedTuple):
+    """A client's connection, the frame that it sends again and again, and what every answer contains."""
+
+    socket: socket.socket
+    frame: bytes
+    answer: bytes
 
 
 class Figures(NamedTuple):
@@ -56,14 +71,18 @@ def main(rounds: int, count: int, trees: Sequence[str], *, realtime: bool) -> No
         brokers = [stack.enter_context(_broker(server, tree)) for tree in ("", *trees)]
         if realtime:
             _before_all_others(os.getpid())
-        click.echo(f"| connections | {' | '.join(f'{one.name} | a second' for one in brokers)} |")
-        click.echo("|---" * (1 + 2 * len(brokers)) + "|")
+        heads = [f"{one.name}, {protocol} | a second" for one in brokers for protocol in _PROTOCOLS]
+        click.echo(f"| connections | {' | '.join(heads)} |")
+        click.echo("|---" * (1 + 2 * len(heads)) + "|")
         for connections in (1, 4, 16):
-            measured: dict[Broker, list[Figures]] = {one: [] for one in brokers}
-            lines = {one: [connect(one.port) for _ in range(connections)] for one in brokers}
+            lines: dict[tuple[Broker, str], list[Line]] = {}
+            for one in brokers:
+                lines[one, "STOMP"] = [_stomp(one) for _ in range(connections)]
+                lines[one, "OpenWire"] = [_openwire(one) for _ in range(connections)]
+            measured: dict[tuple[Broker, str], list[Figures]] = {which: [] for which in lines}
             for _ in range(rounds + 1):
-                for one in brokers:
-                    measured[one].append(_measure(one, lines[one], count))
+                for which, figures in measured.items():
+                    figures.append(_measure(which[0], lines[which], count))
             cells = []
             for figures in measured.values():
                 _warm_up, *counted = figures
@@ -71,13 +90,24 @@ def main(rounds: int, count: int, trees: Sequence[str], *, realtime: bool) -> No
                 cells.append(f"{median(one.rate for one in counted):,.0f}")
             click.echo(f"| {connections} | {' | '.join(cells)} |")
             for line in chain.from_iterable(lines.values()):
-                line.close()
+                line.socket.close()
+
+
+def _stomp(broker: Broker) -> Line:
+    return Line(connect(broker.stomp), send_frame(b"receipt:r\n"), b"\0")
+
+
+def _openwire(broker: Broker) -> Line:
+    client = Client(broker.openwire)
+    client.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return Line(client.socket, client.message(Destination.queue("BENCH"), BODY), b"\x1e\0\0\0\0\0")
 
 
 @contextmanager
 def _broker(server: PostgresqlServer, tree: str) -> Iterator[Broker]:
     database = PostgresqlDatabase(server.url.set(drivername="postgresql+psycopg"))
-    command = [sys.executable, "-m", "jdbcstore", "--url", database.url, "broker", "--stomp", "127.0.0.1:0"]
+    command = [sys.executable, "-m", "jdbcstore", "--url", database.url, "broker"]
+    command += ["--stomp", "127.0.0.1:0", "--openwire", "127.0.0.1:0"]
     folder = tree or str(Path(__file__).parents[1])
     process = subprocess.Popen(
         command,
@@ -89,32 +119,32 @@ def _broker(server: PostgresqlServer, tree: str) -> Iterator[Broker]:
     )
     try:
         assert process.stdout is not None
-        ready = next(found for line in process.stdout if (found := READY.match(line)))
-        yield Broker(Path(folder).name, process.pid, int(ready[1]))
+        ready = next(found for line in process.stdout if (found := _READY.match(line)))
+        yield Broker(Path(folder).name, process.pid, int(ready[1]), int(ready[2]))
     finally:
         process.terminate()
         process.communicate()
         database.close()
 
 
-def _measure(broker: Broker, lines: Sequence[socket.socket], count: int) -> Figures:
-    frame = send_frame(b"receipt:r\n")
-    poll, by_number = select.epoll(), {line.fileno(): line for line in lines}
+def _measure(broker: Broker, lines: Sequence[Line], count: int) -> Figures:
+    poll, by_number = select.epoll(), {line.socket.fileno(): line for line in lines}
     used, began = _cpu(broker.process), time.perf_counter()
     for number, line in by_number.items():
         poll.register(number, select.EPOLLIN)
-        line.sendall(frame)
+        line.socket.sendall(line.frame)
     sent, got = len(lines), 0
     while got < count:
         for number, _ in poll.poll(60):
-            data = by_number[number].recv(65536)
+            line = by_number[number]
+            data = line.socket.recv(65536)
             assert data, "the broker closed the connection"
             assert b"ERROR" not in data, data
-            if b"\0" in data:
+            if line.answer in data:
                 got += 1
                 if sent < count:
                     sent += 1
-                    by_number[number].sendall(frame)
+                    line.socket.sendall(line.frame)
     poll.close()
     seconds = time.perf_counter() - began
     return Figures((_cpu(broker.process) - used) / count / 1000, count / seconds)
