@@ -76,6 +76,12 @@ class MemoryUsage:
         return own if self.parent is None else min(own, self.parent.room)
 
     @property
+    def left(self) -> int:
+        """Bytes left below the limit."""
+        own = max(self.limit - self.used, 0)
+        return own if self.parent is None else min(own, self.parent.left)
+
+    @property
     def reached(self) -> str:
         """The name and value of the limit that makes this full, for log lines and errors."""
         if self.used < self.limit and self.parent is not None:
@@ -295,6 +301,7 @@ class Entry:
         memory.release([self])
         message = self.message
         self.message = Message(
+            b"",
             destination=message.destination,
             priority=message.priority,
             persistent=message.persistent,

@@ -6,7 +6,10 @@ import asyncio
 
 import pytest
 
-from jdbcstore import Destination, Store
+from jdbcstore import Destination, Message, Store
+from jdbcstore.abc import Cursor, Page
+from jdbcstore.broker.cursors.store import StoreCursor
+from jdbcstore.broker.queues.queue import Queue
 from jdbcstore.config.policy import PolicyEntry
 from tests.conftest import OpenStore
 from tests.support.broker.consuming import consume, message, quiet, running, send
@@ -124,6 +127,35 @@ def test_a_backlog_is_not_held_in_memory(store: Store, cursor: str, persistent: 
             assert memory.used == 0
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("left", [16 << 20, 0])
+def test_pages_are_whole_while_memory_is_left(store: Store, left: int) -> None:
+    """Other queues use what is below the high-water mark."""
+    store.queue("Q").add_messages([Message(b"x" * 100) for _ in range(700)])
+    limits: list[int] = []
+
+    async def main() -> None:
+        async with running(store) as engine:
+            memory = engine.resources.memory
+            memory.increase(memory.limit - left)
+            assert memory.is_high
+            queue = engine.destination(Destination.queue("Q"))
+            assert isinstance(queue, Queue)
+            cursor = queue._dispatcher.stored.cursor
+            assert isinstance(cursor, StoreCursor)
+            recover = cursor._recover
+
+            def recorded(limit: int, after: Cursor) -> Page:
+                limits.append(limit)
+                return recover(limit, after)
+
+            cursor._recover = recorded
+            consumer = await consume(engine, "Q", prefetch=500)
+            await consumer.drain(700)
+
+    asyncio.run(main())
+    assert (max(limits) == PolicyEntry().max_page_size) == (left > 0)
 
 
 @pytest.mark.backends("sqlite")

@@ -31,6 +31,8 @@ _PAGES = 5
 """Pages in the window while there is memory."""
 _LEAST_BYTES = 256 * 1024
 """The size of a page without free memory, unless the limit is small; at least one message."""
+_SHARE = 8
+"""The part of the memory above the high-water mark that one page may take."""
 _UNKNOWN = 8
 """Messages of a page whose size cannot be estimated yet."""
 _PAGE_BYTES = 1024 * 1024
@@ -343,10 +345,12 @@ class StoreCursor:
     def _limit(self) -> int:
         """Messages to read at once for a consumer.
 
-        Without free memory every destination still gets a few, or the later ones would starve.
+        Without free memory every destination still gets a few, or the later ones would starve. What is left
+        up to the limit is for those with consumers: each takes a part of it, for a page at most.
         """
         if self._memory.is_high:
-            return self._pages.most(self._page_size, self._least_bytes)
+            size = max(self._memory.left // _SHARE, self._least_bytes)
+            return self._pages.most(self._page_size, size)
         return self._pages.most(_PAGES * self._page_size, max(self._memory.room, self._least_bytes))
 
     def _is_half_empty(self) -> bool:

@@ -263,7 +263,7 @@ VALUES = st.one_of(
 NAMES = ("destination", "message_id", "priority", "timestamp_ms", "expiration_ms", "persistent", "properties")
 MORE = (
     *("broker_in_time_ms", "correlation_id", "jms_type", "group_id"),
-    *("user_id", "reply_to", "body_type", "nothing"),
+    *("user_id", "reply_to", "body_type", "nothing", "redelivery_counter", "sequence"),
 )
 
 
@@ -287,7 +287,7 @@ def test_the_constructors_agree(body: Any, fields: dict[str, Any]) -> None:
 
 
 def test_the_constructors_agree_on_each_header() -> None:
-    numbers = (-1, 0, 9, 10, (1 << 63) - 1, 1 << 63)
+    numbers = (-1, 0, 9, 10, (1 << 31) - 1, 1 << 31, (1 << 63) - 1, 1 << 63)
     others: tuple[Any, ...] = (
         None,
         True,
