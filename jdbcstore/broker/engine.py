@@ -437,6 +437,7 @@ class Engine:
     async def _delete_unused(self, destination: Destination) -> None:
         if destination.is_composite or is_wildcard(destination):
             raise InvalidDestination(f"{destination} names several destinations; delete each")
+        await self._outbox.written()
         found = self._destinations.get(destination)
         if found is None:
             return
@@ -572,6 +573,8 @@ class Engine:
     async def _subscribe(self, request: SubscriptionRequest, consumer: Consumer) -> Subscription:
         subscription: BaseSubscription
         if not request.destination.members[0].is_topic:
+            if request.browser:
+                await self._outbox.written()  # a client sees what it has sent and committed before
             subscription = self._subscribed_to_queues(request, consumer)
             for member in request.destination.members:
                 if member in self._destinations and self._virtual.takes_copies(member):

@@ -47,9 +47,14 @@ class StoreLine:
         self._bytes = 0
         self._deferred: deque[tuple[Start, int, End]] = deque()
         self._idle: Callable[[], None] | None = None
+        self._submitted = 0
+        self._completed = 0
+        self._behind: deque[tuple[int, Callable[[], None]]] = deque()
+        """Callbacks, each waiting until so many writes have ended."""
 
     def submit(self, start: Start, size: int, end: End) -> None:
         """Call ``start`` when the limits allow, and ``end`` once its future is done."""
+        self._submitted += 1
         if self._deferred or self._count >= self._max_count or self._bytes >= self._max_bytes:
             self._deferred.append((start, size, end))
         else:
@@ -72,10 +77,20 @@ class StoreLine:
         self._idle = callback
         self._check_idle()
 
+    def when_written(self, callback: Callable[[], None]) -> None:
+        """Call back once every write that was submitted before has ended."""
+        self._behind.append((self._submitted, callback))
+        self._call_behind()
+
+    def _call_behind(self) -> None:
+        while self._behind and self._behind[0][0] <= self._completed:
+            self._behind.popleft()[1]()
+
     def _start(self, start: Start, size: int, end: End) -> None:
         try:
             future = start()
         except StoreError as error:
+            self._completed += 1
             end(None, error)
             return
         self._count += 1
@@ -85,6 +100,7 @@ class StoreLine:
     def _ended(self, size: int, end: End, future: futures.Future[Any]) -> None:
         self._count -= 1
         self._bytes -= size
+        self._completed += 1
         error = futures.CancelledError() if future.cancelled() else future.exception()
         try:
             end(None if error else future.result(), error)
@@ -96,6 +112,8 @@ class StoreLine:
                 self._start(*self._deferred.popleft())
             except Exception as defect:
                 self._on_defect(defect)
+        if self._behind:
+            self._call_behind()
         if self._idle is not None:
             self._check_idle()
 
@@ -163,6 +181,12 @@ class Outbox:
         """
         self._waiting.append(_Commit(ready, submit))
         self.turn()
+
+    def written(self) -> Future[None]:
+        """Completes when every earlier send and commit has been written, or has failed."""
+        done: Future[None] = self._loop.create_future()
+        self.commit(self._loop.done(), lambda: self.line.when_written(partial(settle, done, None)))
+        return done
 
     def turn(self) -> None:
         waiting = self._waiting

@@ -159,7 +159,9 @@ class DurableRegistry:
         if former is not None:
             self._forget(former)
         for topic in topics:
-            topic.durables[key] = durable.topics[topic.destination]
+            state = topic.durables[key] = durable.topics[topic.destination]
+            for shared in topic.retained_transient() if retroactive else ():
+                state.keep(topic, self._resources, shared)
 
     def _forget(self, durable: Durable) -> None:
         for topic in self._topics():

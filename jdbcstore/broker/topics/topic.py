@@ -310,6 +310,10 @@ class Topic(StoredTopic):
                 for shared in self._retained.messages():
                     subscription.offer(shared, source)
 
+    def retained_transient(self) -> list[SharedMessage]:
+        """The messages for a new retroactive subscriber that are not in the store."""
+        return [shared for shared in self._retained.messages() if shared.sequence is None]
+
     def _leave(self, subscriber: TopicSubscriber) -> None:
         self._subscribers.pop(subscriber, None)
         self._sources = tuple(self._subscribers.values())

@@ -164,6 +164,12 @@ def test_browsing_messages_that_are_not_persistent(client: Jms, queue: str) -> N
     assert client.browse(queue) == ["m1", "m2"]
 
 
+def test_browsing_what_was_sent_without_a_response(connect: Connect, queue: str) -> None:
+    client, bodies = connect(jms__useAsyncSend="true"), [str(number) for number in range(20)]
+    client.send(queue, *bodies)
+    assert client.browse(queue) == bodies
+
+
 def test_one_browser_twice(client: Jms, queue: str) -> None:
     browser = client.session.createBrowser(client.destination(queue))
     for count in (1, 2):

@@ -87,6 +87,17 @@ def test_a_retroactive_subscriber(client: Jms) -> None:
     assert client.texts(consumer, 1) == ["next"]
 
 
+@pytest.mark.parametrize("mode", [2, NON_PERSISTENT])
+def test_a_retroactive_durable_subscriber(connect: Connect, topic: str, mode: int) -> None:
+    """When it is created it gets what the policy of the topic has kept."""
+    topic = f"topic://{REMEMBERED}.{topic.removeprefix('topic://')}"
+    client = connect(client_id=topic)
+    client.send(topic, "old", "newest", mode=mode)
+    consumer = subscribe(client, f"{topic}?consumer.retroactive=true")
+    client.send(topic, "next", mode=mode)
+    assert client.texts(consumer, 2) == ["newest", "next"]
+
+
 def test_wildcards_of_topics(client: Jms, topic: str) -> None:
     one, many = client.consumer(f"{topic}.*.x"), client.consumer(f"{topic}.>")
     for suffix in (".a.x", ".a.y", ".b.x", ".a.b.x"):
