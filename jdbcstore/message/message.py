@@ -9,7 +9,7 @@ from enum import StrEnum
 from operator import attrgetter
 from sys import getsizeof
 from types import MappingProxyType
-from typing import Any, TypeAlias, cast, final
+from typing import Any, TypeAlias, final
 
 from jdbcstore.errors import InvalidMessage
 from jdbcstore.message.destination import Destination
@@ -241,9 +241,10 @@ class Message(MessageFields):
     @property
     def memory_size(self) -> int:
         """The approximate bytes of body, properties and headers in memory, decoded or not."""
-        if self._source is not None:
-            stored: int = len(self._source.blob) + self._source.body_size
-            return stored
+        source = self._source
+        if source is not None:
+            content: int = source.content_size
+            return len(source.blob) + (content if content > 0 else 0)
         body = self._body
         size: int = getsizeof(body) if type(body) in _FLAT else _deep_size(body)
         if self._properties:
@@ -306,7 +307,7 @@ class Message(MessageFields):
 def seal(fields: MessageFields) -> Message:
     """The message of these attributes, which the caller has checked; ``fields`` becomes it."""
     fields.__class__ = Message
-    return cast(Message, fields)
+    return fields  # type: ignore[return-value]
 
 
 _ARGUMENTS = frozenset(HEADERS) | {"body", "properties"}
