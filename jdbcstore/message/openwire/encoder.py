@@ -88,6 +88,9 @@ def encode_for_wire(message: Message, version: int) -> tuple[bytes, int]:
 
     :raises InvalidMessage: a name is too long, a number out of range
     """
+    source: StoredBytes | None = message._source
+    if source is not None and source.version == version:
+        return source.blob, source.sequence_offset
     return _encode(message, None, None, None, version)
 
 
