@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -11,7 +13,16 @@ import jdbcstore
 from jdbcstore import Message
 from jdbcstore.errors import StoreUnavailable
 from tests.interop.jms.conftest import Connect, RunningBroker
-from tests.support.broker.openwire.jms import CLIENT, NON_PERSISTENT, Jms, elements, is_left, take
+from tests.support.broker.openwire.jms import (
+    CLIENT,
+    NON_PERSISTENT,
+    Jms,
+    activemq,
+    elements,
+    is_left,
+    java,
+    take,
+)
 from tests.support.interop.behaviours.brokers import MARKED
 from tests.support.polling import wait_until
 
@@ -122,6 +133,60 @@ def test_a_delivery_is_counted_over_connections(client: Jms, queue: str) -> None
         with Jms(client.url, CLIENT) as other:
             counts.append(int(take(other.consumer(queue)).getIntProperty("JMSXDeliveryCount")))
     assert counts == [1, 2, 3]
+
+
+@contextmanager
+def to_be_cut(client: Jms, **options: Any) -> Iterator[Jms]:
+    """Another connection, with transactions, whose socket is closed at the end, before it can log out."""
+    other = Jms(client.url, None, **AT_ONCE, **options)
+    yield other
+    other.connection.getTransport().narrow(activemq("transport.tcp.TcpTransport").class_).stop()
+    with suppress(java("javax.jms.JMSException")):
+        other.connection.close()
+
+
+@pytest.mark.parametrize("is_seen", [True, False])
+def test_a_delivery_is_counted_when_a_connection_is_cut(client: Jms, queue: str, is_seen: bool) -> None:
+    """Also if the client has not looked at the message: the broker does not know."""
+    client.send(queue, "m1", "m2")
+    with to_be_cut(client) as other:
+        consumer = other.consumer(queue)
+        if is_seen:
+            assert other.texts(consumer, 1) == ["m1"]
+        wait_until(lambda: consumer.getMessageSize() == 2 - is_seen, what="that both are prefetched")
+    again = client.consumer(queue)
+    messages = [take(again) for _ in range(2)]
+    assert [str(message.getText()) for message in messages] == ["m1", "m2"]
+    assert all(message.getJMSRedelivered() for message in messages)
+    assert [int(message.getIntProperty("JMSXDeliveryCount")) for message in messages] == [2, 2]
+
+
+def test_cut_connections_make_a_dead_letter(connect: Connect, client: Jms, queue: str) -> None:
+    """The client to which it comes once too often rejects it before the consumer gets it."""
+    client.send(queue, client.text("m1", of=queue))
+    for count in (1, 2, 3):
+        with to_be_cut(client, jms__redeliveryPolicy__maximumRedeliveries=2) as other:
+            message = take(other.consumer(queue))
+            assert message.getIntProperty("JMSXDeliveryCount") == count
+    other = connect(None, jms__redeliveryPolicy__maximumRedeliveries=2)
+    consumer = other.consumer(queue)
+    client.send(queue, "m2")
+    assert other.texts(consumer, 1) == ["m2"]
+    [dead] = buried(client, queue)
+    cause = str(dead.getStringProperty("dlqDeliveryFailureCause"))
+    assert cause.startswith("java.lang.Throwable: Dispatch[3] to "), cause
+    assert "exceeds redelivery policy limit" in cause
+
+
+def test_without_the_check_a_message_comes_however_often(client: Jms, queue: str) -> None:
+    client.send(queue, "m1")
+    options = {
+        "jms__redeliveryPolicy__maximumRedeliveries": 1,
+        "jms__redeliveryPolicy__preDispatchCheck": "false",
+    }
+    for count in (1, 2, 3, 4):
+        with to_be_cut(client, **options) as other:
+            assert take(other.consumer(queue)).getIntProperty("JMSXDeliveryCount") == count
 
 
 def test_what_a_client_has_rolled_back_is_one_delivery_to_the_next(client: Jms, queue: str) -> None:

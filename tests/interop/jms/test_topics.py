@@ -206,6 +206,19 @@ def test_a_durable_subscription_without_its_own_messages(connect: Connect, topic
     assert client.texts(consumer, 1) == ["another's"]
 
 
+def test_a_durable_subscription_that_wants_its_own_messages_no_more(connect: Connect, topic: str) -> None:
+    """It is the same one: no JDBC store keeps what it wanted before."""
+    with Jms(connect().url, client_id=topic) as client:
+        subscribe(client, topic)
+    with Jms(connect().url) as client:
+        client.send(topic, "kept")
+    client = connect(client_id=topic)
+    consumer = subscribe(client, topic, no_local=True)
+    client.send(topic, "own")
+    connect().send(topic, "another's")
+    assert client.texts(consumer, 2) == ["kept", "another's"]
+
+
 def test_a_durable_subscription_of_a_wildcard(client: Jms, topic: str) -> None:
     with Jms(client.url, client_id=topic) as other:
         subscribe(other, f"{topic}.>")
