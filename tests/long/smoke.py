@@ -215,11 +215,13 @@ def test_processes_that_are_spawned(app: Any, start: Start) -> None:
     assert first.says("SpawnPoolWorker-")
 
 
-@pytest.mark.parametrize("pool", ["threads", "gevent"])
+@pytest.mark.parametrize("pool", ["threads", "gevent", "eventlet"])
 def test_a_pool_within_the_process(app: Any, tmp_path: Path, start: Start, pool: str) -> None:
     gates = [Gate(tmp_path, f"gate{number}") for number in range(3)]
-    python = environment("gevent-environment", "gevent") if pool == "gevent" else None
-    first = start("--pool", pool, **NEVER, python=python, worker_concurrency=3)
+    python = None if pool == "threads" else environment(f"{pool}-environment", pool)
+    # psycopg knows gevent by itself.
+    cooperative = {"PSYCOPG_WAIT_FUNC": "wait_select"} if pool == "eventlet" else None
+    first = start("--pool", pool, **NEVER, python=python, environment=cooperative, worker_concurrency=3)
     tasks = [app.send_task("hold", [gate.path]) for gate in gates]
     for gate in gates:
         gate.wait_for_runs(1)
