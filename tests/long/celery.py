@@ -89,7 +89,7 @@ def run(python: Path, celery: Path, options: list[str], name: str, folder: Path)
         redis = RedisServer(Path(data), "--save", "")
         environment = {
             **os.environ,
-            "PATH": os.pathsep.join((str(python.parent), os.environ["PATH"])),
+            "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])),
             "TEST_BROKER": url or redis.url(1),
             "TEST_BACKEND": redis.url(0),
             "REDIS_PORT": str(redis.port),
