@@ -179,7 +179,7 @@ class Connection:
         guards = UNGUARDED
         if self.tenure is not None:
             guards = self.tenure.long if long else self.tenure.short
-        return guards if block is None else guards._replace(first=(*guards.first, block))
+        return guards if block is None else Guards((*guards.first, block), guards.last)
 
     @contextlib.contextmanager
     def transaction(self, block: Guard | None = None) -> Iterator[None]:

@@ -11,9 +11,8 @@ import logging
 import threading
 from asyncio import AbstractEventLoop
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from concurrent.futures import Future
-from contextlib import contextmanager
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -78,23 +77,24 @@ class LoopCalls:
             calls.popleft()()
 
 
-@contextmanager
-def burst() -> Iterator[None]:
+class Burst:
     """A block in which this thread completes many futures; event loops are woken at its end.
 
-    The calls of the loop that runs in this thread are made there.
+    The calls of the loop that runs in this thread are made there. Not a generator: each commit has one.
     """
-    if _thread.woken is not None:
-        yield
-        return
-    woken: set[LoopCalls] = set()
-    _thread.woken = woken
-    try:
-        yield
-    finally:
-        _thread.woken = None
-        for loop_calls in woken:
-            loop_calls.run_or_wake()
+
+    __slots__ = ("_woken",)
+
+    def __enter__(self) -> None:
+        self._woken: set[LoopCalls] | None = None
+        if _thread.woken is None:  # otherwise it is part of a longer one
+            self._woken = _thread.woken = set()
+
+    def __exit__(self, *_: object) -> None:
+        if self._woken is not None:
+            _thread.woken = None
+            for loop_calls in self._woken:
+                loop_calls.run_or_wake()
 
 
 class StoreFuture(Future[T]):
@@ -247,6 +247,11 @@ class Promise(StoreFuture[Any]):
         if self._state == "FINISHED" and self._exception is None:
             return self._result
         return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        if self._state == "FINISHED":
+            return self._exception
+        return super().exception(timeout)
 
     def cancel(self) -> bool:
         work = self._work

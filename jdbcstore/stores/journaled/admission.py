@@ -16,7 +16,7 @@ from typing import Generic, Protocol, TypeVar
 from jdbcstore.errors import StoreClosed, StoreError, StoreUnavailable
 from jdbcstore.stores.journaled.overlay import Overlay
 from jdbcstore.util.clock import Clock
-from jdbcstore.util.futures import burst
+from jdbcstore.util.futures import Burst
 
 log = logging.getLogger(__name__)
 
@@ -218,7 +218,7 @@ class Admission(Generic[U]):
                 units, refused = self._next()
             if not units and not refused:
                 return
-            with burst():
+            with Burst():
                 for unit, error in refused:
                     self._refuse(unit, error)
             for unit in units:

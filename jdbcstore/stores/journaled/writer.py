@@ -36,7 +36,7 @@ from jdbcstore.stores.shared.audit import DuplicateAudit, with_duplicates
 from jdbcstore.stores.shared.encoding import EncodedMessage, Name, everything, nothing
 from jdbcstore.util.clock import Clock
 from jdbcstore.util.core import core
-from jdbcstore.util.futures import Completion, Promise, StoreFuture, Waiter, burst
+from jdbcstore.util.futures import Burst, Completion, Promise, StoreFuture, Waiter
 
 _blob = attrgetter("blob")
 
@@ -494,7 +494,7 @@ class JournalWriter:
                 self._audit.written(unit.kind, unit.adds)
         if is_due:
             self._wake()
-        with burst():
+        with Burst():
             for unit, _, sequence, _, _ in units:
                 unit.complete(sequence)
 
@@ -503,7 +503,7 @@ class JournalWriter:
         units = cast("Sequence[Unit]", entries)
         with self._lock:
             self._ended(len(units), sum(unit.cost for unit in units))
-        with burst():
+        with Burst():
             for unit in units:
                 unit.completion.set_exception(error)
 
@@ -519,7 +519,7 @@ class JournalWriter:
         """Fail the units that wait for admission; returns their number."""
         with self._lock:
             waiting = self.admission.cancel()
-        with burst():
+        with Burst():
             for unit in waiting:
                 self._refuse(unit, StoreClosed("the store was closed before this was written"))
         return len(waiting)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from jdbcstore.util.futures import Promise, StoreFuture, burst
+from jdbcstore.util.futures import Burst, Promise, StoreFuture
 
 T = TypeVar("T")
 
@@ -37,6 +37,7 @@ def test_a_result_that_is_there_before_anybody_asks() -> None:
     assert promise.done()
     assert promise.exception() is None
     assert not promise.cancelled()
+    assert promise._made is None  # a condition would cost more than all of this
     heard: list[int] = []
     promise.add_done_callback(lambda done: heard.append(done.result()))
     assert heard == [5]
@@ -78,8 +79,13 @@ def test_nothing_yet_an_error_and_a_cancellation() -> None:
         waiting.result(0)
     with pytest.raises(ValueError, match="no"):
         failed.result()
+    assert str(failed.exception()) == "no"
+    with pytest.raises(TimeoutError):
+        waiting.exception(0)
     with pytest.raises(CancelledError):
         cancelled.result()
+    with pytest.raises(CancelledError):
+        cancelled.exception()
     with pytest.raises(InvalidStateError):
         cancelled.set_result(1)
     begun.set_result(1)
@@ -131,7 +137,7 @@ def test_many_are_awaited_in_order_and_the_loop_is_woken_once(make: Callable[[],
         before = _wakes(loop)
 
         def fulfil() -> None:
-            with burst(), burst():
+            with Burst(), Burst():
                 for at in range(100):
                     futures[at].set_result(at)
                 assert _wakes(loop) == before

@@ -39,7 +39,7 @@ from jdbcstore.stores.jdbc.writer.driver import Begun, LoopDriver, is_awaited
 from jdbcstore.stores.jdbc.writer.units import ROW_OVERHEAD, Call, Unit
 from jdbcstore.stores.shared.audit import DuplicateAudit
 from jdbcstore.stores.shared.encoding import EncodedMessage, Name
-from jdbcstore.util.futures import Promise, StoreFuture, Waiter, burst
+from jdbcstore.util.futures import Burst, Promise, StoreFuture, Waiter
 from jdbcstore.util.timings import Timings
 
 log = logging.getLogger(__name__)
@@ -463,7 +463,7 @@ class Writer:
                 return
             # A batch that was halved is completed from the front.
             del self._in_flight[: len(units)]
-        with burst():
+        with Burst():
             for unit, result in zip(units, results, strict=True):
                 if unit.completion is None:
                     continue
@@ -532,7 +532,7 @@ def _no_sequences(_connection: Connection) -> int:
 
 
 def _fail(units: Sequence[Unit | Call], error: Exception) -> None:
-    with burst():
+    with Burst():
         for unit in units:
             if unit.completion is not None:  # else its caller is writing it, and gets the outcome itself
                 unit.completion.set_exception(error)
