@@ -45,27 +45,30 @@ class StoreLine:
         self._max_bytes = max_bytes
         self._count = 0
         self._bytes = 0
-        self._deferred: deque[tuple[Start, int, End]] = deque()
+        self._deferred: deque[tuple[int, Start, int, End]] = deque()
         self._idle: Callable[[], None] | None = None
-        self._submitted = 0
-        self._completed = 0
+        self._last = 0
+        """The number of the last write that was submitted."""
+        self._unended: dict[int, None] = {}
+        """The numbers of those that have not ended, in order."""
         self._behind: deque[tuple[int, Callable[[], None]]] = deque()
-        """Callbacks, each waiting until so many writes have ended."""
+        """Callbacks, each waiting until the writes up to a number have ended."""
 
     def submit(self, start: Start, size: int, end: End) -> None:
         """Call ``start`` when the limits allow, and ``end`` once its future is done."""
-        self._submitted += 1
+        self._last = number = self._last + 1
+        self._unended[number] = None
         if self._deferred or self._count >= self._max_count or self._bytes >= self._max_bytes:
-            self._deferred.append((start, size, end))
+            self._deferred.append((number, start, size, end))
         else:
-            self._start(start, size, end)
+            self._start(number, start, size, end)
 
     @property
     def pending(self) -> tuple[int, int]:
         """The number and the bytes of the writes that have not ended."""
         return (
             self._count + len(self._deferred),
-            self._bytes + sum(size for _, size, _ in self._deferred),
+            self._bytes + sum(size for _, _, size, _ in self._deferred),
         )
 
     @property
@@ -79,28 +82,30 @@ class StoreLine:
 
     def when_written(self, callback: Callable[[], None]) -> None:
         """Call back once every write that was submitted before has ended."""
-        self._behind.append((self._submitted, callback))
+        self._behind.append((self._last, callback))
         self._call_behind()
 
     def _call_behind(self) -> None:
-        while self._behind and self._behind[0][0] <= self._completed:
+        while self._behind and self._behind[0][0] < next(iter(self._unended), self._last + 1):
             self._behind.popleft()[1]()
 
-    def _start(self, start: Start, size: int, end: End) -> None:
+    def _start(self, number: int, start: Start, size: int, end: End) -> None:
         try:
             future = start()
-        except StoreError as error:
-            self._completed += 1
+        except BaseException as error:
+            del self._unended[number]
+            if not isinstance(error, StoreError):
+                raise
             end(None, error)
             return
         self._count += 1
         self._bytes += size
-        future.call_when_done(self._arrivals, partial(self._ended, size, end))
+        future.call_when_done(self._arrivals, partial(self._ended, number, size, end))
 
-    def _ended(self, size: int, end: End, future: futures.Future[Any]) -> None:
+    def _ended(self, number: int, size: int, end: End, future: futures.Future[Any]) -> None:
         self._count -= 1
         self._bytes -= size
-        self._completed += 1
+        del self._unended[number]
         error = futures.CancelledError() if future.cancelled() else future.exception()
         try:
             end(None if error else future.result(), error)
