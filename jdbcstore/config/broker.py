@@ -88,6 +88,12 @@ class ConnectorConfig(Options):
     protocol_detection_time_out: float = option(30.0, at_least=0, milliseconds=True)
     """For ``auto``: seconds within which a client must send enough for its protocol to be recognized; 0 is
     ``connect_attempt_timeout``, which also limits it."""
+    max_inactivity_duration: float = option(30.0, at_least=0, milliseconds=True)
+    """For OpenWire: seconds without traffic after which a connection counts as dead, on both sides; a client
+    with less has its own; 0 is never."""
+    use_inactivity_monitor: bool = True
+    """For OpenWire: whether the broker sends keep-alives and closes dead connections. If not, a client does
+    the same still."""
     idle_timeout: float = option(0.0, at_least=0, milliseconds=True)
     """Seconds without traffic in either direction after which a connection is closed; 0 is never. Not in
     ActiveMQ."""

@@ -61,7 +61,6 @@ from jdbcstore.util.core import core
 
 _BEFORE_LOGIN = 32 * 1024
 """The most bytes of a frame of a client that has not logged in."""
-_INACTIVITY_MS = 30_000
 _MOST_PRODUCERS = 10_000
 _MESSAGE_SIZE = 1024
 """Bytes that ActiveMQ counts for a message beside its content, in a producer's window."""
@@ -107,7 +106,8 @@ class Session(ClientConnection):
 
     def connection_made(self, transport: Any) -> None:
         # First of all: a client that is refused has to understand why.
-        transport.write(wire_format_info(self._config.max_frame_size, _INACTIVITY_MS, self._service.server))
+        offer = wire_format_info(self._config.max_frame_size, self._inactivity_ms, self._service.server)
+        transport.write(offer)
         super().connection_made(transport)
 
     def handle(self, frame: bytes) -> None:
@@ -145,6 +145,10 @@ class Session(ClientConnection):
         for consumer in [*self._consumers.values()]:
             consumer.subscription.resume()
         super().resume_writing()
+
+    @property
+    def _inactivity_ms(self) -> int:
+        return int(self._config.max_inactivity_duration * 1000)
 
     @property
     def _name(self) -> str:
@@ -188,7 +192,7 @@ class Session(ClientConnection):
     # The beginning.
 
     def _negotiate(self, frame: bytes) -> None:
-        agreed = self._format = agree(frame, self._config.max_frame_size, _INACTIVITY_MS)
+        agreed = self._format = agree(frame, self._config.max_frame_size, self._inactivity_ms)
         self._version = agreed.version
         self._codec = codec_version(agreed.version)
         self._advisories = self._make_advisories()
@@ -233,8 +237,9 @@ class Session(ClientConnection):
         if command["manageable"]:
             addresses = self._service.advertised(config.is_tls) or None
             self.write(write_command(Type.CONNECTION_CONTROL, self._version, connected_brokers=addresses))
-        seconds = agreed.inactivity_ms / 1000
-        self._start_heart_beats(seconds / 2, seconds / 3, agreed.first_delay_ms / 1000)
+        if config.use_inactivity_monitor:
+            seconds = agreed.inactivity_ms / 1000
+            self._start_heart_beats(seconds / 2, seconds / 3, agreed.first_delay_ms / 1000)
         text = "is logged in as %r, OpenWire %s with %s, client id %r"
         values = (principal.name, agreed.version, agreed.provider[:LONGEST_NAME], client_id)
         self._log(self._service.logins, logging.INFO, text, *values, user=principal.name)

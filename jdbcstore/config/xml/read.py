@@ -57,6 +57,8 @@ _URI_OPTIONS = {
     "connectAttemptTimeout": "connectAttemptTimeout",
     "protocolDetectionTimeOut": "protocolDetectionTimeOut",
     "needClientAuth": "needClientAuth",
+    "maxInactivityDuration": "maxInactivityDuration",
+    "useInactivityMonitor": "useInactivityMonitor",
 }
 """Parameters of a connector's URI, after ``transport.`` or ``wireFormat.`` or without a prefix."""
 _PROTOCOLS = "auto.protocols"

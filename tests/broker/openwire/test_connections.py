@@ -13,7 +13,7 @@ import pytest
 
 from jdbcstore import Destination, Store
 from jdbcstore.broker.openwire.commands import Type, write_command
-from jdbcstore.broker.openwire.frames import wire_format_info
+from jdbcstore.broker.openwire.frames import agree, wire_format_info
 from jdbcstore.broker.security import Principal, Security
 from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.errors import NotAuthorized
@@ -210,6 +210,35 @@ def test_a_client_need_not_send_keep_alive_before_its_first_delay_is_over(served
         for _ in range(10):  # the broker sends one each 100 ms
             client.expect(Type.KEEP_ALIVE_INFO)
         client.request(Type.SHUTDOWN_INFO)
+
+
+@pytest.mark.parametrize(("theirs", "agreed"), [(60_000, 1_500), (400, 400)])
+def test_a_connector_with_an_inactivity_duration(store: Store, theirs: int, agreed: int) -> None:
+    """The shorter one holds, and the client learns the broker's."""
+    with Served(store, max_inactivity_duration=1.5) as served, Client(served.openwire_port) as client:
+        assert client.offer is not None
+        assert agree(client.offer, 1 << 20, theirs).inactivity_ms == agreed
+
+
+def test_a_connector_without_inactivity_monitor(store: Store) -> None:
+    """It sends no keep-alive while another one sends several."""
+    offer = wire_format_info(1 << 20, 300, "")
+    with (
+        Served(store, use_inactivity_monitor=False) as served,
+        Served(store) as other,
+        Client(served.openwire_port, login=False) as client,
+        Client(other.openwire_port, login=False) as monitored,
+    ):
+        for one in (client, monitored):
+            one.socket.sendall(offer)
+            one.expect(Type.BROKER_INFO)
+            one.connect()
+        for _ in range(5):
+            monitored.expect(Type.KEEP_ALIVE_INFO)
+        client.write(Type.FLUSH_COMMAND)
+        frame = client.frame()
+        assert frame is not None
+        assert frame[4] == Type.RESPONSE
 
 
 def test_a_shutdown_ends_the_connection(client: Client) -> None:
