@@ -7,6 +7,7 @@ from jdbcstore.errors import (
     ClientIdInUse,
     DestinationFull,
     InvalidDestination,
+    InvalidMessage,
     InvalidSelector,
     NotAuthorized,
     ProtocolError,
@@ -23,6 +24,7 @@ _EXCEPTIONS: tuple[tuple[type[BaseException], str], ...] = (
     (InvalidSelector, "javax.jms.InvalidSelectorException"),
     (InvalidDestination, "javax.jms.InvalidDestinationException"),
     (SubscriptionNotFound, "javax.jms.InvalidDestinationException"),
+    (InvalidMessage, "javax.jms.MessageFormatException"),
     (DestinationFull, "javax.jms.ResourceAllocationException"),
     (TransactionError, "javax.jms.TransactionRolledBackException"),
 )

@@ -80,6 +80,8 @@ class Session(ClientConnection):
 
     protocol = "OpenWire"
     heart_beat = write_command(Type.KEEP_ALIVE_INFO)
+    # As in ActiveMQ: a JMS client gives its listener the end of the connection for the reason otherwise.
+    refusal_delay = 2.0
     reader: FrameReader
 
     def __init__(self, service: Service, config: ConnectorConfig, connections: Connections) -> None:

@@ -26,6 +26,8 @@ JOB_ID = "scheduledJobId"
 
 _JOB = "jdbcstoreJob"
 _MOST = 2**53
+_MOST_REPEATS = 1000
+"""As in ActiveMQ, where it is ``maxSchedulerRepeatAllowed``."""
 _FIELDS = 5
 
 
@@ -164,9 +166,11 @@ class Timing:
             _number(properties, REPEAT, -1),
             str(cron) if cron is not None and str(cron).strip() else None,
         )
-        if found.repeats and not found.period_ms:
+        if found.repeats > _MOST_REPEATS:
+            raise InvalidMessage("The scheduled repeat value is too large")
+        if found.repeats < 0 and not found.period_ms:
             raise InvalidMessage(
-                f"{REPEAT} needs {PERIOD}, the milliseconds between two deliveries; set both"
+                f"{REPEAT} for ever needs {PERIOD}, the milliseconds between two deliveries; set both"
             )
         return found
 

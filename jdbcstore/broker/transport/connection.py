@@ -88,6 +88,8 @@ class ClientConnection(asyncio.BufferedProtocol):
     """The name of the protocol, for the log."""
     heart_beat: ClassVar[bytes]
     """Written when the client would otherwise hear nothing for too long."""
+    refusal_delay: ClassVar[float] = 0.0
+    """Seconds that a client whose login is refused has to close the connection itself."""
     reader: Reader
 
     def __init__(self, service: Service, config: ConnectorConfig, connections: Connections) -> None:
@@ -549,7 +551,10 @@ class ClientConnection(asyncio.BufferedProtocol):
         frame, self._last_frame = self._last_frame, None
         if frame is not None:
             self.write(frame)
-            self.close()
+            if frame and self._login is not None and self._principal is None:
+                self._call_later(self.refusal_delay, self.close)
+            else:
+                self.close()
 
     # Login and authorization.
 

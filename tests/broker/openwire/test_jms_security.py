@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from queue import Queue
 from typing import Any
 
 import jpype
 import pytest
 
 from jdbcstore import Destination, Message, Store
+from jdbcstore.broker.openwire.session import Session
 from jdbcstore.broker.security import Principal, Security
 from jdbcstore.errors import NotAuthorized
 from tests.support.broker.certificates import make_certificate
-from tests.support.broker.openwire.jms import Jms, activemq, refused, take
+from tests.support.broker.openwire.jms import Jms, activemq, java, refused, take
 from tests.support.broker.openwire.serving import Served
+from tests.support.broker.stomp.serving import PATIENCE
 
 _RIGHTS = ("read", "write", "create")
 
@@ -32,6 +35,24 @@ def test_a_wrong_login(store: Store) -> None:
         for login in (("ann", "wrong"), None):
             with refused("JMSSecurityException"):
                 Jms(served.url, login=login)
+
+
+def test_an_exception_listener_of_a_wrong_login(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Session, "refusal_delay", 600.0)
+    causes: Queue[str] = Queue()
+
+    def on_exception(error: Any) -> None:
+        causes.put(str(error.getCause().getCause()))
+
+    with Served(store, security=OnlyQ()) as served:
+        factory = activemq("ActiveMQConnectionFactory")(served.url)
+        connection = factory.createConnection()
+        connection.setExceptionListener(
+            jpype.JProxy(java("javax.jms.ExceptionListener"), dict={"onException": on_exception})
+        )
+        with refused("JMSSecurityException"):
+            connection.start()
+        assert "SecurityException" in causes.get(timeout=PATIENCE)
 
 
 def test_permissions(store: Store) -> None:

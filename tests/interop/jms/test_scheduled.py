@@ -85,6 +85,21 @@ def test_repetitions(client: Jms, queue: str) -> None:
     assert client.texts(consumer, 1) == ["end"]
 
 
+def test_repetitions_without_a_period(client: Jms, queue: str) -> None:
+    """They are sent at once."""
+    message = client.text("again", AMQ_SCHEDULED_DELAY=100)
+    message.setIntProperty("AMQ_SCHEDULED_REPEAT", 4)
+    client.send(queue, message)
+    assert client.texts(client.consumer(queue), 5) == ["again"] * 5
+
+
+def test_too_many_repetitions(client: Jms, queue: str) -> None:
+    message = client.text("again", AMQ_SCHEDULED_PERIOD=60_000)
+    message.setIntProperty("AMQ_SCHEDULED_REPEAT", 1001)
+    with refused("MessageFormatException"):
+        client.send(queue, message)
+
+
 def test_a_period_alone(client: Jms, queue: str, scheduler: Scheduler) -> None:
     """It is also the delay; without a number of repetitions there are none."""
     client.send(queue, client.text("x", AMQ_SCHEDULED_PERIOD=300))
