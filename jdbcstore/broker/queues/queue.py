@@ -29,7 +29,7 @@ from jdbcstore.broker.queues.dead_letters import DeadLetters
 from jdbcstore.broker.queues.dispatcher import Consumers, Dispatcher
 from jdbcstore.broker.queues.expiry import ExpirySweep
 from jdbcstore.broker.queues.marks import RedeliveredMarks
-from jdbcstore.broker.queues.redelivery import MAX_DELAYED, Rejections
+from jdbcstore.broker.queues.redelivery import MAX_DELAYED, Rejections, marked
 from jdbcstore.broker.queues.selection import Act, Selection
 from jdbcstore.broker.store_io.outbox import Acknowledgements, Outbox, PendingSend
 from jdbcstore.broker.store_io.transaction import Target
@@ -219,6 +219,7 @@ class Queue:
         if redeliveries is None:
             return Entry(message, self, sequence, stored=True, redelivered=sequence <= self._last_sequence)
         message = message.replace(redelivery_counter=redeliveries)
+        message = marked(message, self.policy.redelivery_policy)
         redelivered = redeliveries > 0 or sequence <= self._last_sequence
         entry = Entry(message, self, sequence, stored=True, redelivered=redelivered)
         entry.returned = True

@@ -16,6 +16,7 @@ from jdbcstore.broker.queues.dead_letters import DeadLetters, is_dead_letter_que
 from jdbcstore.config.policy import PolicyEntry, RedeliveryPolicy
 from jdbcstore.errors import CorruptMessage, MessageNotFound
 from jdbcstore.message.message import Message
+from jdbcstore.message.values import Long
 
 log = logging.getLogger(__name__)
 
@@ -24,6 +25,7 @@ MAX_DELAYED = 10_000
 _MAX_STEPS = 64
 """Steps of the exponential back-off, so that no delay overflows."""
 _BEFORE_ANOTHER_TRY = 1.0
+_MARK = "redeliveryDelay"
 
 
 def delay_before(policy: RedeliveryPolicy, count: int) -> float:
@@ -41,6 +43,17 @@ def delay_before(policy: RedeliveryPolicy, count: int) -> float:
     if policy.use_collision_avoidance:
         delay *= 1 + random.uniform(-1, 1) * policy.collision_avoidance_percent / 100  # noqa: S311
     return delay
+
+
+def marked(message: Message, policy: RedeliveryPolicy | None) -> Message:
+    """The message with the property by which ActiveMQ's redelivery plug-in marks what it sends again.
+
+    A JMS client whose own policy allows fewer redeliveries would reject it unseen otherwise.
+    """
+    if policy is None or not message.redelivery_counter:
+        return message
+    delay_ms = round(delay_before(policy, message.redelivery_counter - 1) * 1000)
+    return message.replace(properties={**message.properties, _MARK: Long(delay_ms)})
 
 
 @dataclass(eq=False, repr=False)
@@ -74,6 +87,8 @@ class Rejections:
                 dead.append(entry)
             else:
                 entry.redeliver()
+                if not entry.is_unloaded:
+                    entry.message = marked(entry.message, policy)
                 self._delay(entry, delay_before(policy, count))
         return self.reload(dead, partial(self._move_dead, cause=cause)) if dead else self._loop.done()
 

@@ -23,7 +23,7 @@ from jdbcstore.broker.cursors.choice import cursor_of_stored, memory_or_file
 from jdbcstore.broker.cursors.store import InFlight
 from jdbcstore.broker.memory import Entry, MemoryUsage, Resources, SharedMessage, Source, lanes_of
 from jdbcstore.broker.queues.dead_letters import DeadLetters
-from jdbcstore.broker.queues.redelivery import Rejections
+from jdbcstore.broker.queues.redelivery import Rejections, marked
 from jdbcstore.broker.store_io.outbox import Acknowledgements, Outbox, StoreLine
 from jdbcstore.broker.store_io.transaction import Target
 from jdbcstore.broker.subscription import BaseSubscription, matches
@@ -379,6 +379,7 @@ class DurableFeed:
             message, redelivered = shared.message, sequence <= self._last_sequence
         else:
             message = message.replace(redelivery_counter=redeliveries)
+            message = marked(message, self._topic.policy.redelivery_policy)
             # Without a count it was only prefetched.
             redelivered = redeliveries > 0 or sequence <= self._last_sequence
         return Entry(message, self, sequence, stored=True, redelivered=redelivered, shared=shared)

@@ -9,7 +9,7 @@ import jpype
 import pytest
 
 from jdbcstore import Store
-from jdbcstore.config.policy import PolicyEntry
+from jdbcstore.config.policy import PolicyEntry, RedeliveryPolicy
 from jdbcstore.message.destination import Destination
 from tests.support.broker.openwire.jms import NON_PERSISTENT, Jms, take
 from tests.support.broker.openwire.serving import Served
@@ -126,3 +126,24 @@ def test_a_policy_without_priorities_among_consumers(store: Store, java_client: 
         low, high = one.consumer("Q"), two.consumer("Q?consumer.priority=10")
         one.send("Q", "a", "b")
         assert sorted([*one.texts(low, 1), *two.texts(high, 1)]) == ["a", "b"]
+
+
+@pytest.mark.parametrize("topic", [False, True])
+def test_a_redelivery_policy_of_the_broker_beside_the_clients(store: Store, topic: bool) -> None:
+    """The client hands out what the broker redelivers, though its own policy allows no redelivery."""
+    again = RedeliveryPolicy(maximum_redeliveries=2, initial_redelivery_delay=0.01, redelivery_delay=0.01)
+    with (
+        Served(store, PolicyEntry(redelivery_policy=again)) as served,
+        Jms(served.url, None, client_id="c", jms__redeliveryPolicy__maximumRedeliveries=0) as client,
+    ):
+        name = "topic://T" if topic else "Q"
+        destination, session = client.destination(name), client.session
+        consumer = session.createDurableSubscriber(destination, "s") if topic else client.consumer(name)
+        client.send(name, "x")
+        session.commit()
+        for count in range(3):
+            message = take(consumer)
+            assert message.getIntProperty("JMSXDeliveryCount") == count + 1
+            assert message.propertyExists("redeliveryDelay") == (count > 0)
+            session.rollback()
+        assert client.texts(client.consumer("ActiveMQ.DLQ"), 1) == ["x"]
