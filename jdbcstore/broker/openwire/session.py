@@ -103,7 +103,7 @@ class Session(ClientConnection):
         self._is_released = False
         self._numbers: Iterator[int] = itertools.count(1)
         self._transactions = Transactions(self._broker, self.connection_id)
-        self._advisories = Advisories(self, self._broker, NEWEST, self._name)
+        self._advisories = Advisories(self, self._broker, NEWEST, self._service.name)
         self._acknowledgements = AcknowledgementReader(NEWEST)
 
     def connection_made(self, transport: Any) -> None:
@@ -152,11 +152,6 @@ class Session(ClientConnection):
     def _inactivity_ms(self) -> int:
         return int(self._config.max_inactivity_duration * 1000)
 
-    @property
-    def _name(self) -> str:
-        """The broker's, for its clients."""
-        return self._config.name or "jdbcstore"
-
     def superseded(self) -> None:
         """The client is back on another connection: return all to the broker, and close."""
         self.end_reason = "the client has reconnected"
@@ -202,8 +197,8 @@ class Session(ClientConnection):
         self.write(
             write_command(
                 *(Type.BROKER_INFO, self._version),
-                broker_id=BrokerId(self._name),
-                broker_name=self._name,
+                broker_id=BrokerId(self._service.name),
+                broker_name=self._service.name,
                 broker_url=self._config.uri,
             )
         )
@@ -212,7 +207,7 @@ class Session(ClientConnection):
         host, port = self._transport.get_extra_info("sockname", ("localhost", 0))[:2]
         host = f"[{host}]" if ":" in host else host
         url = f"{'ssl' if self._config.is_tls else 'tcp'}://{host}:{port}"
-        return Advisories(self, self._broker, self._version, self._name, url)
+        return Advisories(self, self._broker, self._version, self._service.name, url)
 
     def _connect(self, command: Command, receipt: Receipt) -> None:
         if self._is_open:

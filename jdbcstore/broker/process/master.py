@@ -192,6 +192,7 @@ class MasterBroker:
         self._service = Service(
             engine,
             self._security,
+            name=self._configuration.broker_name,
             server=broker.server,
             populate_user_id=broker.populate_jmsx_user_id,
             advertised=lambda is_tls: broker.advertised(is_tls=is_tls),

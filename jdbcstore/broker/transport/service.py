@@ -135,6 +135,7 @@ def reply_with(error: StoreError) -> None:
 class Service:
     """The broker, its security and the limits that the connections of all its connectors share.
 
+    :param name: the name of the broker, for JMS clients
     :param server: the header ``server`` of CONNECTED; None is jdbcstore with its version
     :param populate_user_id: whether messages carry the sender's login in JMSXUserID
     :param advertised: the addresses of all brokers on the store, with or without TLS, for JMS clients
@@ -147,6 +148,7 @@ class Service:
         broker: Broker,
         security: Security,
         *,
+        name: str = "localhost",
         server: str | None = None,
         populate_user_id: bool = False,
         advertised: Callable[[bool], str] = lambda _: "",
@@ -155,6 +157,7 @@ class Service:
     ) -> None:
         self.broker = broker
         self.security = security
+        self.name = name
         self.server = server or _name_and_version()
         self.populate_user_id = populate_user_id
         self.advertised = advertised

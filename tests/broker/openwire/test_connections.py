@@ -212,6 +212,12 @@ def test_a_client_need_not_send_keep_alive_before_its_first_delay_is_over(served
         client.request(Type.SHUTDOWN_INFO)
 
 
+def test_the_name_of_the_broker(served: Served) -> None:
+    served.service.name = "orders"
+    with Client(served.openwire_port, login=False) as client:
+        assert client.agree()["broker_name"] == "orders"
+
+
 @pytest.mark.parametrize(("theirs", "agreed"), [(60_000, 1_500), (400, 400)])
 def test_a_connector_with_an_inactivity_duration(store: Store, theirs: int, agreed: int) -> None:
     """The shorter one holds, and the client learns the broker's."""
