@@ -130,11 +130,17 @@ class Session(ClientConnection):
             execute = _COMMANDS.get(command.type)
             if execute is None:
                 raise ProtocolError(f"{command.type.name} is not a command for this broker", fatal=True)
-            if not self._is_open and command.type not in _BEFORE:
+            if not (self._is_open or self._is_allowed_before(command)):
                 raise ProtocolError(_NOT_OPEN, fatal=self._principal is None)
             execute(self, command, receipt)
         except Exception as error:
             self.fail(error, receipt)
+
+    def _is_allowed_before(self, command: Command) -> bool:
+        """Whether a client may send this while its connection is not open."""
+        if command.type is Type.REMOVE_INFO and self._principal is not None:
+            return isinstance(command["object_id"], ConnectionId)  # it has ended its connection already
+        return command.type in _BEFORE
 
     # Events of the network.
 

@@ -247,6 +247,15 @@ def test_a_connector_without_inactivity_monitor(store: Store) -> None:
         assert frame[4] == Type.RESPONSE
 
 
+def test_a_client_ends_its_connection_twice_and_begins_another_one(client: Client) -> None:
+    for _ in range(2):
+        client.request(Type.REMOVE_INFO, object_id=ConnectionId(client.connection_id), last_delivered=-2)
+    refused = client.refused(Type.PRODUCER_INFO, producer_id=client.producer_id)
+    assert "not open" in refused[1]
+    client.connect()
+    client.send(Q, "x")
+
+
 def test_a_shutdown_ends_the_connection(client: Client) -> None:
     client.request(Type.SHUTDOWN_INFO)
     assert client.ends()
