@@ -108,8 +108,8 @@ class Faults:
         self._crowd = crowd
         self._server = server
         self._random = random.Random(seed)
-        self.crashes: list[float] = []
-        """When the database was killed."""
+        self.crashes: list[tuple[float, float]] = []
+        """From when to when the database was down, because it was killed."""
 
     def none(self) -> None:
         """Nothing."""
@@ -141,9 +141,10 @@ class Faults:
     def crash(self) -> None:
         """The database is killed every tenth second."""
         if self._random.random() < 1 / 10:
-            self.crashes.append(time.time())
+            down = time.time()
             self._server.kill()
             self._server.start()
+            self.crashes.append((down, time.time()))
 
     def terminate(self) -> None:
         """A backend is terminated every second."""

@@ -64,3 +64,11 @@ def test_a_verdict_is_about_each_time_that_a_process_took_a_message() -> None:
     assert once.wrong == []
     assert once.reruns == {"its lease had expired: ClaimLost": 1, "its worker was killed": 1}
     assert len(twice.wrong) == 1  # by worker2, which removed it
+
+
+def test_what_is_taken_around_a_crash_may_be_taken_again() -> None:
+    notes = [Note(at, "taken", "m", f"worker{at}") for at in (3.0, 5.0)] + [Note(6.0, "done", "m", "worker5")]
+
+    assert verdict(notes, {}, [(4.0, 4.5)]).wrong == verdict(notes, {}, [(2.0, 3.5)]).wrong == []
+    for elsewhere in [], [(2.0, 2.5)], [(5.5, 6.0)]:
+        assert len(verdict(notes, {}, elsewhere).wrong) == 1

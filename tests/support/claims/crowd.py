@@ -273,11 +273,16 @@ class Verdict:
     wrong: list[str]
 
 
-def verdict(notes: list[Note], killed: Mapping[str, float], crashes: Iterable[float] = ()) -> Verdict:
+def verdict(
+    notes: list[Note], killed: Mapping[str, float], crashes: Iterable[tuple[float, float]] = ()
+) -> Verdict:
     """Whether each message that was added was removed, and only such messages taken again as may be.
 
     These are what a process that was killed had taken, and what was taken shortly before the database
-    crashed: it does not wait for the disk when a message is claimed.
+    crashed: it does not wait for the disk when a message is claimed. A task that begins before the database
+    is back was claimed before the crash.
+
+    :param crashes: from when to when the database was down
     """
     added = {note.body for note in notes if note.what == "added"}
     histories: dict[str, list[Note]] = defaultdict(list)
@@ -295,7 +300,7 @@ def verdict(notes: list[Note], killed: Mapping[str, float], crashes: Iterable[fl
                 reruns["its lease had expired: ClaimLost"] += 1
             elif end != "removed" and killed.get(earlier.process, float("inf")) <= later.at:
                 reruns["its worker was killed"] += 1
-            elif any(at - _UNFLUSHED <= earlier.at <= at for at in crashes):
+            elif any(down - _UNFLUSHED <= earlier.at <= up for down, up in crashes):
                 reruns["the database crashed"] += 1
             else:
                 said = [f"{note.at} {note.process} {note.what}" for note in history]
