@@ -8,6 +8,7 @@ from struct import Struct
 from typing import Any, TypeVar
 
 from jdbcstore.broker.openwire.commands import NEWEST, OLDEST, Type, framed
+from jdbcstore.broker.transport.buffer import FrameBuffer
 from jdbcstore.errors import ProtocolError
 from jdbcstore.message.openwire.content import decode_map
 from jdbcstore.message.openwire.encoder import encode_map
@@ -25,34 +26,17 @@ _MOST_PROPERTIES = 64
 _FIRST_DELAY_MS = 10_000
 
 
-class FrameReader:
+class FrameReader(FrameBuffer):
     """An incremental parser of frames: four bytes of size, and so many bytes.
 
     :param limit: the most bytes of a frame; it may be changed between frames
     """
 
     def __init__(self, limit: int) -> None:
+        super().__init__()
         self.limit = limit
-        self._data = b""
-        """Bytes that may hold complete frames, from ``_at`` on."""
-        self._at = 0
-        self._partial = bytearray()
-        """The beginning of a frame that is not complete; ``_data`` is empty then."""
         self._wanted = 4
         """Bytes of ``_partial`` without which there is no frame."""
-
-    @property
-    def held(self) -> int:
-        """The number of bytes buffered for frames not yet read."""
-        return len(self._partial) + len(self._data) - self._at
-
-    def feed(self, data: bytes) -> None:
-        if self._partial:
-            self._partial += data
-        elif self._at < len(self._data):
-            self._data, self._at = self._data[self._at :] + data, 0
-        else:
-            self._data, self._at = data, 0
 
     def read(self) -> bytes | None:
         """The next complete frame, with its size; None if there is none yet.
@@ -62,14 +46,15 @@ class FrameReader:
         if self._partial:
             if len(self._partial) < self._wanted:
                 return None
-            self._data, self._at, self._partial = bytes(self._partial), 0, bytearray()
+            self._take_partial()
         data, at = self._data, self._at
         available = len(data) - at
         if not available:
             self._data, self._at = b"", 0  # what was read is not kept for a client that sends nothing more
             return None
         if available < 4:
-            self._keep_partial(4)
+            self._wanted = 4
+            self._set_aside()
             return None
         (size,) = _i32.unpack_from(data, at)
         if not 1 <= size <= self.limit:
@@ -80,14 +65,11 @@ class FrameReader:
             )
         size += 4
         if available < size:
-            self._keep_partial(size)
+            self._wanted = size
+            self._set_aside()
             return None
         self._at = at + size
         return data[at : at + size]
-
-    def _keep_partial(self, wanted: int) -> None:
-        self._partial += memoryview(self._data)[self._at :]
-        self._data, self._at, self._wanted = b"", 0, wanted
 
     def read_many(self, read: Callable[[bytes, int], tuple[T, int]]) -> T:
         """Have several frames read at once.

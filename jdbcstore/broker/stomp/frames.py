@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from jdbcstore.broker.transport.buffer import FrameBuffer
 from jdbcstore.errors import ProtocolError
 from jdbcstore.util.core import core
 
@@ -67,20 +68,16 @@ def _malformed(reason: str) -> ProtocolError:
     return ProtocolError(reason, fatal=True)
 
 
-class FrameReader:
+class FrameReader(FrameBuffer):
     """An incremental parser: it is fed bytes as they arrive, and returns complete frames.
 
     ``version`` and ``limits`` may be changed between two frames, and apply to all frames not yet read.
     """
 
     def __init__(self, limits: Limits, version: Version = Version.V1_0) -> None:
+        super().__init__()
         self.limits = limits
         self.version = version
-        self._data = b""
-        """Unparsed bytes, from ``_at`` on, that may hold complete frames."""
-        self._at = 0
-        self._partial = bytearray()
-        """The beginning of a frame that is not complete; ``_data`` is empty then."""
         self._searched = 0
         """The length of ``_partial`` that is known not to contain the end, and is not searched again."""
         self._is_usual = True
@@ -90,20 +87,6 @@ class FrameReader:
         self._headers: dict[str, str] = {}
         self._length: int | None = None
 
-    @property
-    def held(self) -> int:
-        """The number of bytes buffered for frames not yet read."""
-        return len(self._partial) + len(self._data) - self._at
-
-    def feed(self, data: bytes) -> None:
-        """Add bytes that have arrived."""
-        if self._partial:
-            self._partial += data
-        elif self._at < len(self._data):
-            self._data, self._at = self._data[self._at :] + data, 0
-        else:
-            self._data, self._at = data, 0
-
     def read(self) -> Frame | None:
         """The next frame; None if it is not complete yet.
 
@@ -112,7 +95,7 @@ class FrameReader:
         if self._partial:
             if not self._is_complete():
                 return None
-            self._data, self._at, self._partial = bytes(self._partial), 0, bytearray()
+            self._take_partial()
         if self._command is None:
             if self._is_usual and self.version is not Version.V1_0:  # in which names and values are stripped
                 usual = core.usual_frame(_FRAME, self._data, self._at, self.limits, _WITH_BODY)
@@ -181,8 +164,7 @@ class FrameReader:
         return frame
 
     def _keep_partial(self) -> None:
-        self._partial += memoryview(self._data)[self._at :]
-        self._data, self._at = b"", 0
+        self._set_aside()
         self._searched = len(self._partial)
 
     def _check_partial_head(self, data: bytes | bytearray, start: int, size: int) -> None:
