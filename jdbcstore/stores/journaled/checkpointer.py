@@ -191,8 +191,11 @@ class Checkpointer:
         self._stopping.set()
         self._wakened.set()
 
-    def checkpoint(self) -> None:
+    def checkpoint(self, *, is_replay: bool = False) -> None:
         """Write everything that is in the overlay now to the backing store.
+
+        During a replay nothing is added to the journal: a prepare that is undecided so far may have its outcome
+        further on, and would come back behind it.
 
         :raises StoreError: the backing store failed; the next checkpoint continues where this one stopped
         """
@@ -202,7 +205,7 @@ class Checkpointer:
                     self._write(self._plan)
                 self._last = self._clock.monotonic()
                 if self._overlay.last_number > self.mark.applied:
-                    self._plan = self._begin()
+                    self._plan = self._begin(is_replay=is_replay)
                     self._write(self._plan)
             except StoreError as error:
                 self._failure = error
@@ -222,12 +225,13 @@ class Checkpointer:
             self.checkpoint()
             yield
 
-    def _begin(self) -> _Plan:
+    def _begin(self, *, is_replay: bool) -> _Plan:
         overlay = self._overlay
         with overlay.lock:
             layer, cut = overlay.freeze(), overlay.last_number
             self._writer.begin_checkpoint()
-            return _Plan(layer, cut, overlay.last_sequence, self._to_be_rewritten())
+            prepared = [] if is_replay else self._to_be_rewritten()
+            return _Plan(layer, cut, overlay.last_sequence, prepared)
 
     def _to_be_rewritten(self) -> list[tuple[XATransactionId, Held]]:
         """Prepared transactions whose record is to be written again; the overlay's lock is held.

@@ -274,7 +274,7 @@ class Recovery:
                     overlay.locate(record.sequence, places)
             if self.writer.is_pressed:
                 self._open_prioritized()
-                self.checkpointer.checkpoint()
+                self.checkpointer.checkpoint(is_replay=True)
             count += 1
             if progress is not None and count % _REPORTED == 0:
                 progress(_REPORTED)

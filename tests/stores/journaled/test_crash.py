@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import shutil
 import tempfile
@@ -272,3 +273,53 @@ def test_a_recovery_that_is_interrupted_ends_the_same(
             check(life, states)
             life.world.close()
             return
+
+
+DECIDED: list[Step] = [
+    subscribe("s"),
+    add(1, 2, 3, 4, 5),
+    publish(31, 32, 33, 34),
+    prepare(XID, 3, 21),
+    prepare(OTHER, 4, 22),
+    *(add(number) for number in range(100, 125)),
+    lambda store: store.xa.commit(XID),
+    lambda store: store.xa.rollback(OTHER),
+    *(add(number) for number in range(125, 135)),
+    prepare(XID, 1, 24),
+    *(add(number) for number in range(135, 150)),
+]
+
+
+@pytest.mark.parametrize("kept", [len(DECIDED), 31, 32, 33], ids=["whole", "undecided", "committed", "both"])
+def test_a_recovery_that_makes_checkpoints_brings_nothing_decided_back(
+    folder: Path, options: dict[str, Any], kept: int
+) -> None:
+    """The decisions stand further on in the files than the place to which it has come."""
+    steps = DECIDED[:kept]
+    with MemoryStore(CONFIG, clock=FakeClock()) as model:
+        for one in steps:
+            one(model)
+        expected = seen(model)
+    behind, clock = MemoryStore(CONFIG, clock=FakeClock()), FakeClock()
+    world = World(folder, lambda: behind, clock, closes=False)
+    world.options |= {"max_checkpoint_message_add_size": 150 if options else 300, **options}
+    store = world.open()
+    for one in steps:
+        one(store)
+    world.crash()
+    for operation in range(40):
+        # In so little memory that it has to make checkpoints; it is killed afterwards, or somewhere on its way.
+        world.options["memory_limit"] = 3_000
+        with contextlib.suppress(StoreError):
+            world.open(behind_stop_at=None if operation % 2 else 2 * operation + 1)
+            assert seen(world.store) == expected
+        world.crash()
+        del world.options["memory_limit"]
+        world.open()
+        assert seen(world.store) == expected
+        world.crash()
+    world.open()
+    world.close()
+    world.open()
+    assert seen(world.store) == expected
+    world.close()
