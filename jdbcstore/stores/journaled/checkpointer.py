@@ -194,8 +194,8 @@ class Checkpointer:
     def checkpoint(self, *, is_replay: bool = False) -> None:
         """Write everything that is in the overlay now to the backing store.
 
-        During a replay nothing is added to the journal: a prepare that is undecided so far may have its outcome
-        further on, and would come back behind it.
+        During a replay nothing is added to the journal: a prepare that is undecided so far may have its
+        outcome further on, and would come back behind it.
 
         :raises StoreError: the backing store failed; the next checkpoint continues where this one stopped
         """
@@ -283,7 +283,7 @@ class Checkpointer:
     def _rewrite(self, xid: XATransactionId, held: Held) -> None:
         """Write a prepare that is undecided again, after the cut: earlier files can then be released."""
         with held.deciding:
-            if self._overlay.prepared.get(xid) is held:
+            if self._overlay.prepared.get(xid) is held and not held.is_decided:
                 unit = Unit(held.writes, kind=PREPARE, xid=xid)
                 self._writer.write_now(unit)
                 self._writer.discount(unit.size)

@@ -195,7 +195,7 @@ SourceName = str | SubscriptionKey
 class Held:
     """A prepared XA transaction, which alone decides about the messages it acknowledges."""
 
-    __slots__ = ("deciding", "is_changed", "journaled", "number", "size", "writes")
+    __slots__ = ("deciding", "is_changed", "is_decided", "journaled", "number", "size", "writes")
 
     def __init__(self, writes: Writes, number: int, journaled: int) -> None:
         self.writes = writes
@@ -207,6 +207,8 @@ class Held:
         """The bytes of records written before that one."""
         self.is_changed = False
         """Whether it differs from that record."""
+        self.is_decided = False
+        """Whether its outcome is on its way to the journal, also if the caller was interrupted meanwhile."""
         taken = sum(len(some) for _, some in (*writes.removes, *writes.acknowledgements))
         self.size = sum(len(message.blob) + OVERHEAD for message in writes.adds) + SMALL * taken
 

@@ -98,10 +98,17 @@ class JournaledTransactions:
                 writer.journal.check()
                 raise not_prepared(xid)
             with held.deciding:
-                if overlay.prepared.get(xid) is not held:
+                if overlay.prepared.get(xid) is not held or held.is_decided:
                     raise not_prepared(xid)
                 # With all of its writes: the record that prepared it may be released before this one.
-                writer.decide(Unit(held.writes, nothing, kind=kind, xid=xid))
+                unit = Unit(held.writes, nothing, kind=kind, xid=xid)
+                held.is_decided = True
+                try:
+                    writer.decide(unit)
+                except BaseException:
+                    # If a signal handler has ended the call, no second record may follow one that was begun.
+                    held.is_decided = unit.taken
+                    raise
 
     def _commit_in_backing(self, xid: XATransactionId) -> None:
         """The backing store gives its messages sequences: the journal's own continue after those."""

@@ -350,7 +350,13 @@ class JournalWriter:
         except BaseException:
             self._abandon(unit, counted=counted)
             raise
-        waiter.result()
+        try:
+            waiter.result()
+        except StoreError:
+            raise
+        except BaseException:
+            self.withdraw(unit)  # as in execute
+            raise
 
     def skip_sequences(self, last: int) -> None:
         """Give out no sequence up to this one; nothing else is in flight."""
@@ -405,6 +411,7 @@ class JournalWriter:
                 return
         if unit.taken and not self.journal.withdraw(unit):
             return
+        unit.taken = False
         if counted:
             with self._lock:
                 self._ended(1, unit.cost)
@@ -451,6 +458,7 @@ class JournalWriter:
         if not has_waited:
             if not self.journal.withdraw(unit):
                 return False
+            unit.taken = False
             with self._lock:
                 self._ended(1, unit.cost)
         return True

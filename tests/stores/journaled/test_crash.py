@@ -308,7 +308,7 @@ def test_a_recovery_that_makes_checkpoints_brings_nothing_decided_back(
         one(store)
     world.crash()
     for operation in range(40):
-        # In so little memory that it has to make checkpoints; it is killed afterwards, or somewhere on its way.
+        # In so little memory that it makes checkpoints; it is killed afterwards, or on its way.
         world.options["memory_limit"] = 3_000
         with contextlib.suppress(StoreError):
             world.open(behind_stop_at=None if operation % 2 else 2 * operation + 1)

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from jdbcstore import JournaledStore, MemoryStore, Message, StoreConfig
+from jdbcstore import JournaledStore, MemoryStore, Message, StoreConfig, XATransactionId
+from jdbcstore.errors import StoreError, TransactionNotFound
 from jdbcstore.util.files import Files
 from tests.conftest import small_journal
 from tests.support import ROOT
@@ -26,11 +27,18 @@ class Signalling(Files):
     """Files at whose next write or sync the main thread gets a signal."""
 
     at = ""
+    holds = False
+    """Whether that then waits for ``go_on``."""
+
+    def __init__(self) -> None:
+        self.go_on = threading.Event()
 
     def _signal(self, what: str) -> None:
         if self.at == what:
             self.at = ""
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+            if self.holds:
+                self.go_on.wait(30)
 
     def write(self, file: int, data: bytes | bytearray | memoryview, offset: int) -> int:
         self._signal("write")
@@ -89,6 +97,49 @@ def test_the_journal_goes_on_behind_it(tmp_path: Path, at: str, how: str) -> Non
         assert (expected[0], expected[-1]) == ("before", "after")
         store.checkpoint()
         assert content(queue) == expected
+    with opened() as store:
+        assert content(store.queue("Q")) == expected
+
+
+@pytest.mark.usefixtures("_raises")
+def test_an_interrupted_decision_is_made_once(tmp_path: Path) -> None:
+    """A transaction manager that does not know the outcome asks for it again, and a checkpoint is due."""
+    files, xid = Signalling(), XATransactionId(1, b"x", b"")
+
+    def opened() -> JournaledStore:
+        return JournaledStore(
+            MemoryStore(StoreConfig(cleanup_period=0)),
+            small_journal(tmp_path, journal_disk_sync_strategy="always"),
+            files=files,
+        )
+
+    with opened() as store:
+        branch = store.xa.start(xid)
+        branch.queue("Q").add_message(Message("once"))
+        branch.prepare()
+        for number in range(50):  # enough for the checkpoint to write the prepare again
+            store.queue("Q").add_message(Message(f"{number}"))
+        files.at, files.holds = "write", True
+        with pytest.raises(Interrupted):
+            store.xa.commit(xid)
+        errors: list[StoreError] = []
+
+        def commit_again() -> None:
+            try:
+                store.xa.commit(xid)
+            except StoreError as error:
+                errors.append(error)
+
+        again = threading.Thread(target=commit_again)
+        again.start()
+        again.join(5)
+        files.go_on.set()
+        again.join()
+        assert [type(error) for error in errors] == [TransactionNotFound]
+        store.checkpoint()
+        expected = [*map(str, range(50)), "once"]
+        assert content(store.queue("Q")) == expected
+        assert store.xa.recover() == []
     with opened() as store:
         assert content(store.queue("Q")) == expected
 
