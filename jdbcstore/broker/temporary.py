@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from jdbcstore.errors import InvalidDestination
 from jdbcstore.message.destination import Destination
+from jdbcstore.message.patterns import is_wildcard
 
 MOST = 100_000
 """Temporary destinations of one connection."""
@@ -32,7 +33,7 @@ class TemporaryDestinations:
     def use(self, destinations: Iterable[Destination], connection_id: str) -> None:
         """A connection sends to these destinations; those that it owns are created.
 
-        :raises InvalidDestination: one of them does not exist, or the connection has too many
+        :raises InvalidDestination: one does not exist or has wildcards, or the connection has too many
         """
         for destination in destinations:
             if not destination.is_temporary:
@@ -46,6 +47,8 @@ class TemporaryDestinations:
                 )
 
     def _make(self, destination: Destination, owner: str) -> None:
+        if is_wildcard(destination):  # the pattern of one connection's names could match another's
+            raise InvalidDestination(f"{destination} has wildcards; a temporary destination has none")
         own = self._existing.setdefault(owner, set())
         if len(own) >= MOST and destination not in own:
             raise InvalidDestination(
@@ -64,7 +67,7 @@ class TemporaryDestinations:
     def own(self, destinations: Iterable[Destination], connection_id: str) -> None:
         """A connection is going to consume these destinations.
 
-        :raises InvalidDestination: another connection owns one of them
+        :raises InvalidDestination: another connection owns one of them, or one has wildcards
         """
         for destination in destinations:
             if destination.is_temporary:

@@ -203,8 +203,10 @@ class Service:
 
         Clients that reconnect keep their id, and may be back before the end of the old connection is noticed.
 
-        :raises NotAuthorized: the earlier one is another user's
+        :raises NotAuthorized: the earlier one is another user's, or the id is one that this broker gives
         """
+        if connection_id.startswith(self._prefix):  # the temporary destinations of a STOMP client are in it
+            raise NotAuthorized(f"the id {connection_id[:80]!r} is the broker's to give; choose another one")
         former = self._named.get(connection_id)
         if former is not None:
             if former.principal_name != principal.name:

@@ -15,11 +15,14 @@ from jdbcstore import Destination, Store
 from jdbcstore.broker.openwire.commands import Type, write_command
 from jdbcstore.broker.openwire.frames import agree, wire_format_info
 from jdbcstore.broker.security import Principal, Security
+from jdbcstore.broker.temporary import owner_of
 from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.errors import NotAuthorized
+from jdbcstore.message.destination import DestinationKind
 from jdbcstore.message.ids import ConnectionId, ConsumerId, LocalTransactionId, ProducerId
 from tests.support.broker.openwire.client import Client
 from tests.support.broker.openwire.serving import Served
+from tests.support.broker.stomp.serving import Client as StompClient
 
 pytestmark = pytest.mark.backends("memory")
 
@@ -290,11 +293,14 @@ def test_a_client_that_reconnects_takes_over(served: Served) -> None:
             assert (message.body, redeliveries) == ("once", 1)
 
 
-def test_another_user_does_not_take_over(store: Store) -> None:
-    class Anyone(Security):
-        async def login(self, name: str | None, password: str | None) -> Principal:  # noqa: ARG002
-            return Principal(name or "")
+class Anyone(Security):
+    """Lets in any user, to everything."""
 
+    async def login(self, name: str | None, password: str | None) -> Principal:  # noqa: ARG002
+        return Principal(name or "")
+
+
+def test_another_user_does_not_take_over(store: Store) -> None:
     with (
         Served(store, security=Anyone()) as served,
         Client(served.openwire_port, connection_id="same", user="ann") as first,
@@ -304,6 +310,50 @@ def test_another_user_does_not_take_over(store: Store) -> None:
             values = {"connection_id": ConnectionId("same"), "user": "eve"}
             assert second.refused(Type.CONNECTION_INFO, **values)[0] == SECURITY
         first.send(Q, "still here")
+
+
+@pytest.mark.parametrize("user", ["eve", "ann"])
+def test_an_id_that_the_broker_gives_is_not_taken(store: Store, user: str) -> None:
+    """Whoever is asked by a STOMP client knows its connection's id: the reply queue has it in its name."""
+    with (
+        Served(store, security=Anyone()) as served,
+        StompClient(served.port, login="ann") as ann,
+        Client(served.openwire_port, user="eve") as eve,
+    ):
+        eve.consume(Q)
+        ann.subscribe("/temp-queue/replies", "r")
+        ann.send("/queue/Q", "ask", reply_to="/temp-queue/replies")
+        reply_to = eve.dispatched()[0].reply_to
+        assert reply_to is not None
+        given = owner_of(reply_to)
+        assert given == ann.connected.headers["session"]
+        for taken in (given, f"{served.service.broker_id}:{1 << 40}"):
+            with Client(served.openwire_port, connection_id=taken, login=False) as thief:
+                thief.agree()
+                values = {"connection_id": ConnectionId(taken), "user": user}
+                assert thief.refused(Type.CONNECTION_INFO, **values)[0] == SECURITY
+                assert thief.ends()
+        eve.send(reply_to, "for ann")
+        assert ann.expect("MESSAGE").body == b"for ann"
+
+
+def test_patterns_do_not_reach_the_replies_of_others(store: Store) -> None:
+    """Ids have host names in them: what is before a dot may be another's id."""
+    with (
+        Served(store, security=Anyone()) as served,
+        Client(served.openwire_port, connection_id="ID:a.example.com-1:1", user="ann") as ann,
+        Client(served.openwire_port, connection_id="ID", user="eve") as eve,
+    ):
+        replies = Destination(DestinationKind.TEMPORARY_QUEUE, f"{ann.connection_id}:1")
+        ann.consume(replies)
+        everything = Destination(DestinationKind.TEMPORARY_QUEUE, "ID:a.>")
+        assert owner_of(everything) == eve.connection_id
+        consumer = {"consumer_id": ConsumerId("ID", 1, 1), "destination": everything, "prefetch": 1}
+        name, text = eve.refused(Type.CONSUMER_INFO, **consumer)
+        assert (name, "wildcards" in text) == ("javax.jms.InvalidDestinationException", True)
+        for body in ("first", "second"):
+            eve.send(replies, body)
+            assert ann.dispatched()[0].body == body
 
 
 def test_a_message_that_was_stored_before_a_reconnect_is_stored_once(served: Served, store: Store) -> None:
