@@ -55,7 +55,11 @@ CHANGE_HEADER = "X-Requested-By"
 _BODY_TIMEOUT = 30.0
 _PAGE = 100
 _LARGEST_PAGE = 1000
-_FORWARDED = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "Via")
+_FORWARDED = (
+    *("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port"),
+    *("X-Forwarded-Server", "X-Real-IP", "X-Original-Host", "Via"),
+)
+"""Headers that reverse proxies add."""
 _STATUS: tuple[tuple[type[Exception], int], ...] = (
     (NotARequest, 400),
     (DestinationNotFound, 404),
@@ -111,8 +115,7 @@ class Guard:
 
         :raises web.HTTPException: it may not
         """
-        if request.headers.get("Sec-Fetch-Site") == "cross-site":
-            raise _refusal(403, "a page of another site may not ask")
+        check_origin(request)
         if request.method not in ("GET", "HEAD"):
             is_json = request.content_type == "application/json"
             if not is_json and CHANGE_HEADER not in request.headers:
@@ -154,6 +157,22 @@ class Guard:
         if user.role is None or ROLES.index(user.role) < ROLES.index(role):
             raise _refusal(403, f"this user needs the role {role}; set it with jdbcstore passwd --role")
         return user.name, user.role
+
+
+def check_origin(request: web.Request) -> None:
+    """Refuse what a page of another site, host or port asks for with the user's browser and login.
+
+    Browsers send ``Sec-Fetch-Site`` only to addresses that they trust, and ``Origin`` with each request that
+    is not a GET.
+
+    :raises web.HTTPForbidden: a page of another origin asks
+    """
+    headers = request.headers
+    origin = headers.get("Origin")
+    own = {headers.get("Host", "").lower(), headers.get("X-Forwarded-Host", "").lower()}
+    is_foreign = origin is not None and origin.lower().partition("://")[2] not in own - {""}
+    if is_foreign or headers.get("Sec-Fetch-Site") in ("cross-site", "same-site"):
+        raise _refusal(403, "a page of another site may not ask")
 
 
 class Api:

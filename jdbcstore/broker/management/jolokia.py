@@ -1,7 +1,8 @@
 """A subset of Jolokia's protocol: JMX over HTTP, as ActiveMQ offers it at ``/api/jolokia``.
 
 The status of a request is in its answer, and that of HTTP is 200, so that a list of requests has one answer
-for each. Whatever a form of another site's page can send is only read.
+for each. Whatever a page of another origin can send without asking the broker first is only read: forms, and
+requests of scripts without a content type or with a simple one.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from jdbcstore.broker.management.beans import (
     Operation,
     described,
 )
-from jdbcstore.broker.management.http import CHANGE_HEADER, MAX_BODY, Guard, body_of
+from jdbcstore.broker.management.http import CHANGE_HEADER, MAX_BODY, Guard, body_of, check_origin
 from jdbcstore.broker.management.management import Management
 from jdbcstore.broker.management.requests import NotARequest
 from jdbcstore.config.users import MANAGE, ROLES, VIEW
@@ -41,8 +42,8 @@ AGENT, PROTOCOL = "1.7.1", "7.2"
 """The version of Jolokia in ActiveMQ 5.17, and that of its protocol."""
 MOST = 1000
 """Requests in one list."""
-_SIMPLE = ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "")
-"""The content types that a form can send."""
+_JSON = ("application/json", "text/json")
+"""Content types that no page can send to another origin without a preflight, which is not answered."""
 _JAVA = "java.lang."
 
 
@@ -51,7 +52,7 @@ class _Asker:
     actor: Actor
     role: str
     may_change: bool
-    """Whether a form of another site's page could not have sent this."""
+    """Whether no page of another origin could have sent this."""
 
 
 class _Refused(Exception):
@@ -111,11 +112,11 @@ class Jolokia:
         return await _page([await self._answer(one, asker) for one in given])
 
     async def _asker(self, request: web.Request) -> _Asker:
+        check_origin(request)
         actor, role = await self._guard.identify(request, VIEW)
-        is_simple = request.method == "GET" or request.content_type in _SIMPLE
-        may_change = CHANGE_HEADER in request.headers or not is_simple
-        if request.headers.get("Sec-Fetch-Site") == "cross-site":
-            raise web.HTTPForbidden(text="a page of another site may not ask")
+        # Without the header, aiohttp takes the type of a Blob without one for application/octet-stream.
+        is_json = "Content-Type" in request.headers and request.content_type in _JSON
+        may_change = CHANGE_HEADER in request.headers or (request.method == "POST" and is_json)
         return _Asker(actor, role, may_change)
 
     async def _answer(self, given: Any, asker: _Asker) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime
+from datetime import datetime, tzinfo
 from typing import Any
 
 from jdbcstore.errors import CorruptMessage, InvalidMessage
@@ -29,6 +29,8 @@ _MOST = 2**53
 _MOST_REPEATS = 1000
 """As in ActiveMQ, where it is ``maxSchedulerRepeatAllowed``."""
 _FIELDS = 5
+_PUT_BACK_MS = 3 * 3600 * 1000
+"""A clock that is put back by more has been wrong: what is due follows its new time, as in Debian's cron."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +109,9 @@ class Job:
         """The jobs that take the place of this one."""
         timing = Timing.of(row.properties)
         if timing.cron is not None and not self.follows_cron:
-            again = [replace(self, at_ms=timing.next_ms(now_ms))]
+            # A clock that was put back a little does not repeat what it has passed already.
+            was_put_back = 0 < self.at_ms - now_ms <= _PUT_BACK_MS
+            again = [replace(self, at_ms=timing.next_ms(self.at_ms if was_put_back else now_ms))]
             if timing.repeats:
                 at_ms = now_ms + (timing.delay_ms or timing.period_ms)
                 round_id = f"{self.job_id}:{now_ms}"
@@ -183,7 +187,11 @@ class Timing:
         return at_ms if self.repeats else at_ms + self.delay_ms
 
     def next_ms(self, after_ms: int) -> int:
-        """When the cron entry is due next, by local time.
+        """When the cron entry is due next, by local time: always after ``after_ms``.
+
+        As in Debian's cron, an entry for a fixed time is due once in the night in which the clock is put
+        back, and one for a time that is left out in spring is due right after it; ``*`` follows the time
+        that really passes.
 
         :raises InvalidMessage: it is wrong, or never due
         """
@@ -198,10 +206,23 @@ class Timing:
             text = f"{CRON} needs the package cronsim; install jdbcstore[broker] on the broker's machine"
             raise InvalidMessage(text) from error
         try:
-            due = next(CronSim(cron, datetime.fromtimestamp(after_ms / 1000)))
+            times = CronSim(cron, datetime.fromtimestamp(after_ms / 1000, _local_zone()))
+            return next(at for at in (int(due.timestamp()) * 1000 for due in times) if at > after_ms)
         except (CronSimError, StopIteration) as error:
             raise InvalidMessage(f"{CRON} is not valid, or never due: {cron!r}; correct it") from error
-        return int(due.timestamp() * 1000)
+
+
+def _local_zone() -> tzinfo | None:
+    """Return this machine's time zone with its rules; today's offset if it has no name in the zone files."""
+    from tzlocal import get_localzone
+
+    try:
+        return get_localzone()
+    except (
+        ValueError,
+        LookupError,
+    ):  # TZ is a rule of POSIX, or the machine's settings contradict each other
+        return datetime.now().astimezone().tzinfo
 
 
 def _number(properties: Mapping[str, Any], name: str, at_least: int) -> int:

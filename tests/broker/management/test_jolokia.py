@@ -181,12 +181,29 @@ def test_roles_and_what_a_form_of_another_site_can_send(tmp_path: Path) -> None:
         ]
         assert "seen by few" not in json.dumps(everything)
         manage.post(queue("ORDERS", "messages"), body="stays")
-        for headers in (
+        kinds: list[dict[str, str | None]] = [
             {"Content-Type": "text/plain"},
             {"Content-Type": "application/x-www-form-urlencoded"},
+            {"Content-Type": "application/octet-stream"},
+            {"Content-Type": "image/png"},
+            {"Content-Type": ""},
+            {"Content-Type": None},  # a Blob, an ArrayBuffer, sendBeacon
+        ]
+        for kind in kinds:
+            _, refused = manage.ask("POST", "/api/jolokia", purge, kind)
+            assert (refused["status"], "X-Requested-By" in refused["error"]) == (403, True), kind
+        own = f"{address.host}:{address.port}"
+        for headers in (
+            {"Sec-Fetch-Site": "same-site"},
+            {"Sec-Fetch-Site": "cross-site"},
+            {"Origin": "http://wiki.corp.example"},
+            {"Origin": f"http://{address.host}:{address.port + 1}"},
+            {"Origin": "null"},
+            {"Origin": "http://"},
         ):
-            _, refused = manage.ask("POST", "/api/jolokia", purge, headers)
-            assert (refused["status"], "X-Requested-By" in refused["error"]) == (403, True)
+            assert manage.ask("POST", "/api/jolokia", purge, {"X-Requested-By": "me", **headers})[0] == 403
+            assert manage.ask("POST", queue("ORDERS", "purge"), {}, headers)[0] == 403, headers
+        assert manage.ask("POST", "/api/jolokia", browse, {"Origin": f"http://{own}"})[1]["status"] == 200
         by_get = f"/api/jolokia/exec/{ORDERS}/purge()"
         assert manage.ask("GET", by_get)[1]["status"] == 403
         assert manage.ask("GET", by_get, headers={"Sec-Fetch-Site": "cross-site"})[0] == 403

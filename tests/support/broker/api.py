@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -22,11 +23,12 @@ class ApiClient:
             self.headers["Authorization"] = "Basic " + base64.b64encode(":".join(login).encode()).decode()
 
     def ask(
-        self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
+        self, method: str, path: str, body: Any = None, headers: Mapping[str, str | None] | None = None
     ) -> tuple[int, Any]:
-        """The status, and the JSON of the answer."""
+        """The status, and the JSON of the answer; a header that is None is not sent."""
         connection = http.client.HTTPConnection(*self.address, timeout=180)
-        given = {**self.headers, "Content-Type": "application/json", **(headers or {})}
+        every = {**self.headers, "Content-Type": "application/json", **(headers or {})}
+        given = {name: value for name, value in every.items() if value is not None}
         try:
             data = body if isinstance(body, bytes) else None if body is None else json.dumps(body)
             connection.request(method, path, data, given)
