@@ -472,15 +472,20 @@ class Session(ClientConnection):
 
         :raises StoreError: it may not be
         """
-        if sent.transaction_id is not None and kind in _FINAL:
-            if sent.consumer_id in self._advisories:
-                return
-            raise TransactionError(f"Unmatched acknowledge: {sent.last} is not pending with this consumer")
-        # After a failover a client redelivers to itself what earlier connections have brought, before and
-        # between what this one brings. When it rejects all of these, it does not say which they are. If they
-        # stayed pending, the next range that covers one of them would acknowledge it unconsumed.
+        is_transacted = sent.transaction_id is not None and kind in _FINAL
+        if is_transacted and sent.consumer_id in self._advisories:
+            return
+        if consumer is None or not self._reconnects:
+            if is_transacted:
+                unmatched = f"Unmatched acknowledge: {sent.last} is not pending with this consumer"
+                raise TransactionError(unmatched)
+            return
+        # After a failover a client redelivers to itself what earlier connections have brought, before, beside
+        # and between what this one brings. When it rejects all of these, it does not say which they are. If
+        # they stayed pending, the next range that covers one of them would acknowledge it unconsumed. When it
+        # cannot commit them, it redelivers them to itself for ever. It forgets them when it reconnects.
         ends = [one for one in (sent.first, sent.last) if one is not None]
-        if self._reconnects and kind in _RANGES and consumer is not None and any(map(consumer.has, ends)):
+        if is_transacted or (kind in _RANGES and any(map(consumer.has, ends))):
             refused = "an acknowledgement has messages of an earlier connection; reconnect to get all again"
             raise ProtocolError(refused, fatal=True)
 

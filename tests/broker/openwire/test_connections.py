@@ -400,9 +400,10 @@ def test_a_range_with_messages_from_before_a_reconnect(
         assert [again.dispatched()[0].body] == ["here"]
 
 
+@pytest.mark.parametrize("kind", [STANDARD, POISON])
 @pytest.mark.parametrize("order", ["in another order", "with another between them"])
 def test_a_transaction_with_messages_from_before_a_reconnect(
-    served: Served, back: Client, order: str
+    served: Served, back: Client, order: str, kind: int
 ) -> None:
     """The client has rolled back m1 and m3 and consumed them again, and not yet m2."""
     for body in ("m1", "m2", "m3"):
@@ -414,13 +415,36 @@ def test_a_transaction_with_messages_from_before_a_reconnect(
     back.request(Type.TRANSACTION_INFO, transaction_id=name, operation=0)
     ack = {"consumer_id": consumer_id, "destination": Q, "count": 2}
     ends = {"first": first.message_id, "last": last.message_id}
-    refused, _ = back.refused(Type.MESSAGE_ACK, **ack, **ends, ack_type=STANDARD, transaction_id=name)
-    assert refused == "javax.jms.TransactionRolledBackException"
-    assert back.refused(Type.MESSAGE_ACK, **ack, **ends, ack_type=POISON)[0] == "java.io.IOException"
+    transaction = {"transaction_id": name if kind == STANDARD else None}
+    refused, _ = back.refused(Type.MESSAGE_ACK, **ack, **ends, ack_type=kind, **transaction)
+    assert refused == "java.io.IOException"
     assert back.ends()
     with Client(served.openwire_port) as again:
         again.consume(Q)
         assert [again.dispatched()[0].body for _ in range(3)] == ["m1", "m2", "m3"]
+
+
+def test_what_is_committed_is_not_committed_again(served: Served, back: Client, store: Store) -> None:
+    """A client that got a message twice, from itself and the broker, has to forget the second one."""
+    for body in ("m1", "m2"):
+        back.send(Q, body)
+    consumer_id = back.consume(Q)
+    m1, _ = back.dispatched()
+    assert back.dispatched()[0].body == "m2"
+    names = [LocalTransactionId(ConnectionId(back.connection_id), number) for number in (1, 2)]
+    for name in names:
+        back.request(Type.TRANSACTION_INFO, transaction_id=name, operation=0)
+    back.acknowledge(consumer_id, m1, transaction_id=names[0])
+    back.request(Type.TRANSACTION_INFO, transaction_id=names[0], operation=2)
+    back.send(Q, "made of m1", transaction_id=names[1])
+    ack = {"consumer_id": consumer_id, "destination": Q, "count": 1, "ack_type": STANDARD}
+    ends = {"first": m1.message_id, "last": m1.message_id}
+    assert back.refused(Type.MESSAGE_ACK, **ack, **ends, transaction_id=names[1])[0] == "java.io.IOException"
+    assert back.ends()
+    with Client(served.openwire_port) as again:
+        again.consume(Q)
+        assert again.dispatched()[0].body == "m2"
+    assert [message.body for message in store.queue("Q").recover()] == ["m2"]
 
 
 def test_a_late_acknowledgement_from_before_a_reconnect(client: Client, back: Client) -> None:

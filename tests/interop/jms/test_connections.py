@@ -77,9 +77,7 @@ def test_failover_goes_on_after_a_lost_connection(broker: RunningBroker, queue: 
         answers, consumer = client.consumer(temporary), client.consumer(queue)
         client.send(queue, "before")
         assert client.texts(consumer, 1) == ["before"]
-        failover = activemq("transport.failover.FailoverTransport").class_
-        transport = client.connection.getTransport().narrow(failover)
-        transport.handleTransportFailure(jpype.JClass("java.io.IOException")("cut by a test"))
+        client.cut()
         client.send(queue, "after")
         assert client.texts(consumer, 1) == ["after"]
         client.send(temporary, "answer")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from tests.interop.jms.conftest import Connect
-from tests.support.broker.openwire.jms import NON_PERSISTENT, Jms, is_left, refused, take
+from tests.interop.jms.conftest import Connect, RunningBroker
+from tests.support.broker.openwire.jms import NON_PERSISTENT, Jms, is_left, java, refused, take
+from tests.support.polling import wait_until
 
 
 @pytest.fixture
@@ -140,3 +143,33 @@ def test_a_refused_send_in_a_transaction(client: Jms, transacted: Jms, queue: st
     transacted.send(queue, "y")
     transacted.session.commit()
     assert client.browse(queue) == ["y"]
+
+
+def test_a_message_that_waits_for_redelivery_while_the_connection_is_lost(
+    broker: RunningBroker, client: Jms, queue: str
+) -> None:
+    """The client gets it twice, from itself after the delay and from the broker, and can commit it once."""
+    options: dict[str, Any] = {
+        "initialReconnectDelay": 1,
+        "jms__redeliveryPolicy__maximumRedeliveries": -1,
+        "jms__redeliveryPolicy__initialRedeliveryDelay": 2000,
+        "jms__redeliveryPolicy__redeliveryDelay": 1,
+    }
+    client.send(queue, "m1", "m2")
+    with Jms(f"failover:({broker.url})", None, **options) as transacted:
+        consumer = transacted.consumer(queue)
+        assert transacted.texts(consumer, 1) == ["m1"]
+        transacted.session.rollback()
+        transacted.cut()
+        wait_until(lambda: consumer.getMessageSize() == 3, what="that it has m1 twice")
+        ends: list[str] = []
+        while len(ends) < 6 and "m2" not in ends:
+            body = str(take(consumer).getText())
+            try:
+                transacted.session.commit()
+            except java("javax.jms.JMSException"):
+                ends.append(f"not {body}")
+            else:
+                ends.append(body)
+        for_ever = ["not m1"] * 5
+        assert ends == broker.either(activemq=["m1", *for_ever], ours=["m1", "not m1", "m2"])

@@ -111,6 +111,13 @@ class Jms:
     def __exit__(self, *_exc: object) -> None:
         self.connection.close()
 
+    def cut(self) -> None:
+        """Lose the connection of a client on ``failover:``, which opens another one."""
+        failover = self.connection.getTransport().narrow(
+            activemq("transport.failover.FailoverTransport").class_
+        )
+        failover.handleTransportFailure(jpype.JClass("java.io.IOException")("cut by a test"))
+
     def destination(self, name: Any) -> Any:
         """A queue, or a topic if the name begins with ``topic://``."""
         if not isinstance(name, str):
