@@ -26,6 +26,7 @@ import jdbcstore
 from jdbcstore import Destination, Message
 from jdbcstore.errors import (
     ClaimLost,
+    CorruptMessage,
     InvalidDestination,
     InvalidMessage,
     NotMaster,
@@ -356,14 +357,23 @@ class Channel(virtual.Channel):  # type: ignore[misc]
 
     def _get(self, queue: str, timeout: float | None = None, *, no_ack: bool = False) -> dict[str, Any]:
         claims = self._shared.queue(queue)
-        found = claims.claim(wait=timeout or 0.0)
-        if not found:
-            raise Empty
-        return self._taken(claims, found[0], no_ack=no_ack)
+        while found := claims.claim(wait=timeout or 0.0):
+            if (payload := self._readable(claims, found[0])) is not None:
+                return self._taken(claims, found[0], payload, no_ack=no_ack)
+        raise Empty
 
-    def _taken(self, queue: ClaimQueue, claim: Claim, *, no_ack: bool) -> dict[str, Any]:
+    def _readable(self, queue: ClaimQueue, claim: Claim) -> dict[str, Any] | None:
+        """What kombu has sent; None if a worker would end by it, and it is a dead letter now."""
+        try:
+            return _payload(queue, claim)
+        except (ValueError, RecursionError, CorruptMessage) as error:
+            queue.dead_letter(claim, reason=f"not a message of kombu's: {error}")
+            return None
+
+    def _taken(
+        self, queue: ClaimQueue, claim: Claim, payload: dict[str, Any], *, no_ack: bool
+    ) -> dict[str, Any]:
         """The message as kombu wants it; with ``no_ack`` it is removed, else it is to be settled."""
-        payload = _payload(queue, claim)
         tag = f"{claim.sequence}.{next(self._numbers)}"
         if no_ack:
             queue.acknowledge(claim)
@@ -391,10 +401,15 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         try:
             while left and queue in self._active_queues:
                 no_ack = queue in self._without_ack
-                if not no_ack and (early := self._early(claims, left[0])) > 0:
-                    claims.release(left.pop(0), delay=early)
+                payload = self._readable(claims, left[0])
+                if payload is None:
+                    left.pop(0)
                     continue
-                payload = self._taken(claims, left[0], no_ack=no_ack)
+                if not no_ack and (early := self._early(payload)) > 0:
+                    claims.release(left[0], delay=early)
+                    left.pop(0)
+                    continue
+                payload = self._taken(claims, left[0], payload, no_ack=no_ack)
                 left.pop(0)
                 callback(payload, queue)
         finally:
@@ -414,9 +429,9 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         looks = (self._look(queue) for queue in self._active_queues)
         return min((look.seconds(count) for look, count in looks), default=float("inf"))
 
-    def _early(self, queue: ClaimQueue, claim: Claim) -> float:
+    def _early(self, payload: dict[str, Any]) -> float:
         """Seconds for which a task is not to be held, because its ETA is further away than the lease."""
-        eta = _payload(queue, claim).get("headers", {}).get("eta")
+        eta = (payload.get("headers") or {}).get("eta")
         if not isinstance(eta, str):
             return 0.0
         try:
@@ -468,11 +483,15 @@ class Channel(virtual.Channel):  # type: ignore[misc]
 
 
 def _payload(queue: ClaimQueue, claim: Claim) -> dict[str, Any]:
-    """What kombu has sent; or a message of another client, as if kombu had."""
+    """What kombu has sent; or a message of another client, as if kombu had.
+
+    :raises ValueError: it has kombu's type, and is not what kombu sends
+    :raises RecursionError: likewise
+    :raises CorruptMessage: it is damaged
+    """
     message = claim.message
     if message.jms_type == _TYPE and isinstance(message.body, str):
-        sent: dict[str, Any] = loads(message.body)
-        return sent
+        return _checked(loads(message.body))
     body, type_, encoding = message.body, "text/plain", "utf-8"
     if isinstance(body, bytes):
         body, type_, encoding = virtual.Base64().encode(body), "application/data", "binary"
@@ -491,6 +510,32 @@ def _payload(queue: ClaimQueue, claim: Claim) -> dict[str, Any]:
             "priority": message.priority,
         },
     }
+
+
+def _checked(sent: Any) -> dict[str, Any]:
+    """An envelope with all that kombu and Celery take for granted.
+
+    :raises ValueError: it lacks something
+    """
+    properties = sent.get("properties") if isinstance(sent, dict) else None
+    if not isinstance(sent, dict) or not isinstance(properties, dict):
+        raise ValueError("it is not an object with properties")
+    for where, name, kinds in (
+        (sent, "body", str),
+        (sent, "headers", dict),
+        (sent, "content-type", str),
+        (sent, "content-encoding", str),
+        (properties, "delivery_info", dict),
+        (properties, "body_encoding", str),
+    ):
+        if not isinstance(where.get(name), kinds | None):
+            raise ValueError(f"its {name} is {type(where[name]).__name__}")
+    encoding = str(properties.get("body_encoding") or "utf-8").lower()
+    if encoding == "base64":
+        virtual.Base64().decode(sent.get("body") or "")
+    elif encoding != "utf-8":
+        raise ValueError(f"the encoding {encoding!r} of its body is unknown")
+    return sent
 
 
 def _error(text: str, code: int, method: str) -> ChannelError:

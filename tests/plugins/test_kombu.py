@@ -22,6 +22,7 @@ import jdbcstore.plugins.kombu as plugin
 from jdbcstore import Claims, Message
 from jdbcstore.errors import ClaimLost, ConfigurationError, StoreClosed, StoreUnavailable
 from jdbcstore.plugins.sharing import SharedClaims, open_claims
+from jdbcstore.stores.claims import ClaimQueue
 from tests.support.databases import Database
 from tests.support.kombu.neutral import run_common
 from tests.support.polling import wait_until
@@ -309,6 +310,82 @@ def test_messages_of_other_clients(channel: Any, database: Database) -> None:
     assert (text.payload, text.headers) == ("text", {"n": 1})
     assert binary.payload == b"\0\xff"
     assert (mapping.payload, mapping.properties["correlation_id"]) == ({"a": 1}, "c")
+
+
+ENVELOPE = '{"body": "", "properties": {"delivery_info": {}}}'
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *("no JSON", "[1]", "{}", "null", "7", '"x"', ENVELOPE.replace('{"delivery_info": {}}', "[]")),
+        ENVELOPE.replace("{}", "7"),
+        ENVELOPE.replace('""', "7"),
+        ENVELOPE.replace('"body"', '"headers": [], "body"'),
+        ENVELOPE.replace('"body"', '"content-type": {}, "body"'),
+        ENVELOPE.replace('"delivery_info"', '"body_encoding": "zip", "delivery_info"'),
+        ENVELOPE.replace('""', '"x"').replace(
+            '"delivery_info"', '"body_encoding": "base64", "delivery_info"'
+        ),
+        pytest.param("[" * 5000, id="deep"),
+    ],
+)
+@ours
+def test_what_is_not_kombus_does_not_stop_a_worker(channel: Any, database: Database, body: str) -> None:
+    declare(channel, "q")
+    with Claims(database.url) as claims:
+        claims.queue("q").add(Message(body, jms_type="kombu", priority=9))
+        publish(channel, "task", routing_key="q")
+
+        assert [one.payload for one in drained(channel, "q")] == ["task"]
+        [letter] = claims.queue("ActiveMQ.DLQ").claim()
+
+        assert letter.message.body == body
+        assert "kombu" in str(letter.message.properties["dlqDeliveryFailureCause"])
+        claims.queue("q").add(Message(body, jms_type="kombu", priority=9))
+        publish(channel, "next", routing_key="q")
+        assert channel.basic_get("q").payload == "next"
+
+
+def test_damaged_messages_do_not_stop_a_worker(channel: Any, database: Database) -> None:
+    declare(channel, "q")
+    with Claims(database.url) as claims:
+        ids = claims.queue("q").add(*(Message("x" * 50, jms_type="kombu", priority=9) for _ in range(3)))
+    blobs = [database.rows(f"SELECT MSG FROM ACTIVEMQ_MSGS WHERE ID = {id_}")[0][0] for id_ in ids]
+    for id_, blob, cut in zip(ids, blobs, (4, 30, len(blobs[0]) - 20), strict=True):
+        damaged = bytes(blob[:cut]) + b"\xff" * (len(blob) - cut)
+        literal = f"'\\x{damaged.hex()}'" if "postgresql" in database.url else f"X'{damaged.hex()}'"
+        database.execute(f"UPDATE ACTIVEMQ_MSGS SET MSG = {literal} WHERE ID = {id_}")
+    for number in range(3):
+        publish(channel, f"{number}", routing_key="q")
+
+    found: list[Any] = []
+    while len(found) < 3:
+        found += drained(channel, "q")
+
+    assert [one.payload for one in found] == ["0", "1", "2"]
+    moved = database.rows("SELECT ID FROM ACTIVEMQ_MSGS WHERE CONTAINER = 'queue://ActiveMQ.DLQ'")
+    assert len(moved) == 3
+
+
+def test_a_task_for_later_whose_return_fails_is_returned_in_the_end(
+    channel: Any, other: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declare(channel, "q")
+    eta = "2099-01-01T00:00:00+00:00"
+    publish(channel, "later", routing_key="q", headers={"eta": eta})
+    release, failures = ClaimQueue.release, iter([StoreUnavailable("away")])
+
+    def fails_once(self: Any, *claims: Any, **options: Any) -> None:
+        for error in failures:
+            raise error
+        release(self, *claims, **options)
+
+    monkeypatch.setattr(ClaimQueue, "release", fails_once)
+    with pytest.raises(StoreUnavailable):
+        drained(channel, "q", timeout=0)
+
+    assert other.basic_get("q").payload == "later"
 
 
 @ours

@@ -275,6 +275,11 @@ class ClaimStatements(StatementBuilder):
             return query.with_for_update(skip_locked=True) if self._adapter.locks_rows else query
 
         self.lock_unclaimed = self._of_ids(t, unclaimed)
+        self.move_messages = self._of_ids(
+            t,
+            lambda these: update(t).where(these).values(container=bindparam("target"), expiration=ZERO),
+            locks=True,
+        )
         self.count = self._compile(
             lambda: select(
                 func.count(), func.coalesce(func.sum(case((self._is_free(), ONE), else_=ZERO)), ZERO)

@@ -16,7 +16,7 @@ from jdbcstore.database.connection import Connection, Outcome
 from jdbcstore.database.session import Session
 from jdbcstore.database.statements.builder import Statement
 from jdbcstore.database.statements.claims import LANES, OfIds
-from jdbcstore.errors import BodyInJournal, ClaimLost, CorruptMessage
+from jdbcstore.errors import BodyInJournal, ClaimLost, CorruptMessage, StoreError
 from jdbcstore.message import openwire
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import MessageId
@@ -60,9 +60,24 @@ class Limits(NamedTuple):
     """What becomes of messages that nobody can process."""
 
     max_redeliveries: int
-    """Deliveries after the first; -1 is without limit."""
+    """Deliveries after the first; -1 is without limit. There is none in the queue of dead letters itself."""
     dead_letters: Destination | None
     """None: they are removed."""
+
+
+_UNREADABLE = Destination.queue("ActiveMQ.DLQ")
+"""The queue of messages that cannot be read, where there is no other one for dead letters."""
+
+
+class _Letters(NamedTuple):
+    """Dead letters that are about to be made."""
+
+    dead: Sequence[Claim]
+    written: Sequence[EncodedMessage]
+    """New messages, with the reason in a property."""
+    moved: Sequence[Claim]
+    """Those whose row is moved as it is, because it cannot be read, or has no room for the reason."""
+    target: Destination | None
 
 
 class Owner(Protocol):
@@ -188,7 +203,7 @@ class ClaimQueue:
                 self._marks.found([(lane, id_) for lane, id_, _, _ in rows], from_start=from_start)
             claims, dead = self._sorted_out(rows, session)
             if dead:
-                self._bury(dead, "delivered too often")
+                self._bury(dead, "delivered too often", self._owner.limits.dead_letters)
             if claims or not rows:
                 return claims
 
@@ -196,17 +211,26 @@ class ClaimQueue:
         """Claims to deliver, and those that were delivered too often."""
         claims: list[Claim] = []
         dead: list[Claim] = []
-        most = self._owner.limits.max_redeliveries
+        most = self._most_redeliveries
         for _, id_, blob, failed in rows:
             try:
                 message = openwire.decode(blob, sequence=id_, container=self._container)
-            except (CorruptMessage, BodyInJournal) as error:
+            except BodyInJournal as error:
                 log.error("a message is not delivered, and stays claimed until this process ends: %s", error)
+                continue
+            except CorruptMessage as error:
+                self._discard([Claim(Message(), id_, failed, session)], str(error), is_readable=False)
                 continue
             if failed:
                 message = message.replace(redelivery_counter=failed)
             (dead if 0 <= most < failed else claims).append(Claim(message, id_, failed, session))
         return claims, dead
+
+    @property
+    def _most_redeliveries(self) -> int:
+        """As in the limits: dead letters have nowhere to go to."""
+        limits = self._owner.limits
+        return -1 if limits.dead_letters == self.destination else limits.max_redeliveries
 
     def _take(self, connection: Connection, session: int, marks: list[int], limit: int) -> list[Row]:
         if self._owner.session.adapter.chains_writes:
@@ -302,7 +326,7 @@ class ClaimQueue:
         :raises ClaimLost: some are no longer this process's; nothing was changed
         :raises StoreUnavailable: the database does not answer
         """
-        most = self._owner.limits.max_redeliveries
+        most = self._most_redeliveries
         dead = [claim for claim in claims if 0 <= most <= claim.redeliveries]
         others = [claim for claim in claims if not 0 <= most <= claim.redeliveries]
         self._return(others, delay, failures=1, dead=dead)
@@ -314,13 +338,13 @@ class ClaimQueue:
         if not every:
             return
         values = {"delay_ms": round(delay * 1000), "failures": failures}
-        letters = self._letters(dead, "rejected too often")
+        letters = self._letters(dead, "rejected too often", self._owner.limits.dead_letters)
 
         def settle(connection: Connection) -> None:
             if claims:
                 execute(connection, self._sql.return_claims, _of(claims)[0], **values)
             if dead:
-                self._move(connection, dead, letters)
+                self._move(connection, letters)
 
         self._settle(every, settle)
         with self._lock:
@@ -352,19 +376,52 @@ class ClaimQueue:
         if ids:
             self._owner.run(settle)
 
-    def _bury(self, dead: list[Claim], reason: str) -> None:
-        letters = self._letters(dead, reason)
+    def dead_letter(self, *claims: Claim, reason: str) -> None:
+        """Make dead letters of messages that cannot be processed, without regard to their redeliveries.
+
+        Without a queue for dead letters they go to ``ActiveMQ.DLQ``. A message that cannot be read is moved
+        as it is, and only the log has the reason; one that is in the queue of dead letters already stays
+        claimed until this process ends.
+
+        :raises ClaimLost: some are no longer this process's; nothing was changed
+        :raises StoreUnavailable: the database does not answer
+        """
+        self._discard(claims, reason)
+
+    def _discard(self, claims: Sequence[Claim], reason: str, *, is_readable: bool = True) -> None:
+        target = self._owner.limits.dead_letters or _UNREADABLE
+        for claim in claims:
+            log.error("message %d of %s cannot be processed: %s", claim.sequence, self.destination, reason)
+        if target != self.destination:
+            self._bury(claims, reason, target, is_readable=is_readable)
+
+    def _bury(
+        self, dead: Sequence[Claim], reason: str, target: Destination | None, *, is_readable: bool = True
+    ) -> None:
+        letters = self._letters(dead, reason, target) if is_readable else _Letters(dead, [], dead, target)
         try:
-            self._settle(dead, lambda connection: self._move(connection, dead, letters))
+            self._settle(dead, lambda connection: self._move(connection, letters))
         except ClaimLost as error:
             log.warning("dead letters are left to another process: %s", error)
         self._forget(claim.sequence for claim in dead)
 
-    def _letters(self, dead: Sequence[Claim], reason: str) -> list[EncodedMessage]:
-        target = self._owner.limits.dead_letters
-        if target is None or target == self.destination:
-            return []
-        return [self._owner.encode(target, self._letter(claim.message, reason)) for claim in dead]
+    def _letters(self, dead: Sequence[Claim], reason: str, target: Destination | None) -> _Letters:
+        written: list[EncodedMessage] = []
+        moved: list[Claim] = []
+        if target is None:
+            return _Letters(dead, written, moved, target)
+        for claim in dead:
+            try:
+                written.append(self._owner.encode(target, self._letter(claim.message, reason)))
+            except StoreError as error:
+                log.error(
+                    "message %d of %s is moved to the dead letters as it is: %s",
+                    claim.sequence,
+                    self.destination,
+                    error,
+                )
+                moved.append(claim)
+        return _Letters(dead, written, moved, target)
 
     def _letter(self, message: Message, reason: str) -> Message:
         properties: dict[str, Any] = {**message.properties, CAUSE: reason}
@@ -377,11 +434,18 @@ class ClaimQueue:
             message_id=None if id_ is None else MessageId(None, 0, 0, str(id_)),
         )
 
-    def _move(self, connection: Connection, dead: Sequence[Claim], letters: Sequence[EncodedMessage]) -> None:
-        if letters:
-            self._owner.add_rows(connection, letters)
-        log.warning("%d messages of %s were delivered too often", len(dead), self.destination)
-        self._remove(connection, _of(dead)[0], Outcome.DEAD)
+    def _move(self, connection: Connection, letters: _Letters) -> None:
+        if letters.written:
+            self._owner.add_rows(connection, letters.written)
+        log.warning("%d messages of %s are dead letters now", len(letters.dead), self.destination)
+        moved = [claim.sequence for claim in letters.moved]
+        if moved and letters.target is not None:
+            target = letters.target.qualified_name
+            execute(connection, self._sql.move_messages, moved, target=target)
+            execute(connection, self._sql.remove_claims, moved)
+        rest = [id_ for id_ in _of(letters.dead)[0] if id_ not in moved]
+        if rest:
+            self._remove(connection, rest, Outcome.DEAD)
 
     def count(self) -> tuple[int, int]:
         """The numbers of messages, and of those that can be claimed now. Reads the whole queue."""

@@ -5,16 +5,18 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
 import jdbcstore
-from jdbcstore import Message, MessageId, StoreConfig
+from jdbcstore import Destination, Message, MessageId, StoreConfig
 from jdbcstore.database.connection import Connection
 from jdbcstore.errors import (
     ClaimLost,
     ConfigurationError,
     InvalidDestination,
+    MessageTooLarge,
     OutcomeUnknown,
     StoreClosed,
 )
@@ -185,6 +187,87 @@ def test_without_a_queue_for_dead_letters_they_are_removed(open_claims: OpenClai
     queue.reject(*queue.claim())
 
     assert queue.count() == (0, 0)
+
+
+def test_dead_letters_that_are_rejected_stay_where_they_are(open_claims: OpenClaims) -> None:
+    dead = open_claims(max_redeliveries=1, dead_letters="DEAD").queue("DEAD")
+    dead.add(Message("poison"))
+    for redeliveries in range(4):
+        [claim] = dead.claim()
+        assert claim.redeliveries == redeliveries
+        dead.reject(claim)
+
+    assert dead.count() == (1, 1)
+
+
+def damage(database: Database, id_: int, at: bytes | int, length: int) -> None:
+    """Overwrite a part of a blob."""
+    [(blob,)] = database.rows(f"SELECT MSG FROM ACTIVEMQ_MSGS WHERE ID = {id_}")
+    start = at if isinstance(at, int) else bytes(blob).index(at) - 2
+    damaged = (bytes(blob[:start]) + b"\xff" * length + bytes(blob[start + length :])).hex()
+    literal = f"'\\x{damaged}'" if "postgresql" in database.url else f"X'{damaged}'"
+    database.execute(f"UPDATE ACTIVEMQ_MSGS SET MSG = {literal} WHERE ID = {id_}")
+
+
+def test_one_that_cannot_be_a_dead_letter_holds_up_no_other(
+    open_claims: OpenClaims, database: Database
+) -> None:
+    """Its properties are damaged, or it has no room for the reason: it is moved as it is."""
+    claims = open_claims(max_redeliveries=0, dead_letters="DEAD")
+    queue = claims.queue("ORDERS")
+    [good, broken, large, headless] = queue.add(
+        Message("good"),
+        Message("broken", properties={f"p{number}": "x" * 50 for number in range(10)}),
+        Message("large"),
+        Message("headless"),
+    )
+    damage(database, broken, b"p5", 20)
+    damage(database, headless, 3, 20)
+    found = {claim.sequence: claim for claim in queue.claim(10)}
+    assert found.keys() == {good, broken, large}
+    encode = claims.encode
+
+    def too_large(destination: Destination, message: Message) -> Any:
+        if message.body == "large":
+            raise MessageTooLarge(2, 1, "send it in parts")
+        return encode(destination, message)
+
+    claims.encode = too_large  # type: ignore[method-assign]
+    queue.reject(*found.values())
+
+    assert queue.count() == (0, 0)
+    rows = database.rows(
+        "SELECT ID, EXPIRATION FROM ACTIVEMQ_MSGS WHERE CONTAINER = 'queue://DEAD' ORDER BY ID"
+    )
+    assert {broken, large, headless} < {row[0] for row in rows}
+    assert len(rows) == 4
+    assert database.rows("SELECT ID FROM JDBCSTORE_CLAIMS") == []
+    # Those that can be read are delivered from there, and are not held up by the others either.
+    letters = []
+    while claim := claims.queue("DEAD").claim(10):
+        letters += [one for one in claim if one.sequence != broken]
+    assert sorted(str(one.message.body) for one in letters) == ["good", "large"]
+
+
+def test_claims_of_dead_processes_with_a_damaged_one_among_them(
+    open_claims: OpenClaims, database: Database
+) -> None:
+    claims = open_claims(max_redeliveries=0, dead_letters="DEAD")
+    queue = claims.queue("ORDERS")
+    properties = {f"p{number}": "x" * 50 for number in range(10)}
+    ids = queue.add(
+        Message("delivered too often", properties=properties), *(Message(f"{n}") for n in range(3))
+    )
+    [claim] = queue.claim()
+    damage(database, ids[0], b"p5", 20)
+    database.execute("UPDATE JDBCSTORE_CLAIMS SET SESSION = 7")
+
+    other = open_claims(max_redeliveries=0, dead_letters="DEAD").queue("ORDERS")
+    assert bodies(other.claim(10)) == ["0", "1", "2"]
+
+    assert database.rows("SELECT ID FROM ACTIVEMQ_MSGS WHERE CONTAINER = 'queue://DEAD'") == [
+        (claim.sequence,)
+    ]
 
 
 def test_a_rejection_with_a_delay(queue: ClaimQueue, database: Database) -> None:
