@@ -318,8 +318,11 @@ class Broker(Protocol):
     def remove_producer(self, connection_id: str, producer_id: ProducerId) -> None:
         """The producer has ended; does nothing if it is not known."""
 
-    def all_known(self) -> list[Known]:
-        """What is there now: connections and destinations first, then producers and consumers."""
+    def all_known(self, *, only_temporary: bool) -> list[Known]:
+        """What is there now: connections and destinations first, then producers and consumers.
+
+        :param only_temporary: only temporary destinations
+        """
 
     def count_consumers(self, destination: Destination) -> int:
         """The number of consumers that a destination has."""

@@ -8,19 +8,31 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 
 from jdbcstore.broker.api import ConnectionInfo, Known, ProducerInfo, SubscriptionRequest, Watcher
+from jdbcstore.broker.loop import BrokerLoop
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import ProducerId
 from jdbcstore.message.patterns import DestinationPattern, is_wildcard
+
+_AT_ONCE = 1000
+"""Notifications in one turn of the loop that some temporary destinations have ended."""
 
 
 class Directory:
     """Connections, producers and consumers, beside the destinations that their owners have.
 
-    :param destinations: those that exist now
+    :param destinations: those that exist now, except temporary ones
+    :param temporary: the temporary ones
     """
 
-    def __init__(self, destinations: Callable[[], Collection[Destination]]) -> None:
+    def __init__(
+        self,
+        loop: BrokerLoop,
+        destinations: Callable[[], Collection[Destination]],
+        temporary: Callable[[], Collection[Destination]],
+    ) -> None:
+        self._loop = loop
         self._destinations = destinations
+        self._temporary = temporary
         self._connections: dict[str, ConnectionInfo] = {}
         self._producers: dict[str, dict[ProducerId, ProducerInfo]] = {}
         """By connection."""
@@ -29,10 +41,15 @@ class Directory:
         self._watchers: dict[Watcher, None] = {}
         """Nearly every JMS client, for temporary destinations."""
         self._watching_all: dict[Watcher, None] = {}
+        self._ended: dict[Destination, None] = {}
+        """Temporary destinations that have ended, of which the watchers are not notified yet."""
 
     def add(self, what: Known) -> None:
         """It is there now, and the watchers are notified."""
         match what:
+            case Destination() if what in self._ended:
+                del self._ended[what]
+                self.remove(what)
             case ConnectionInfo():
                 self._connections[what.connection_id] = what
             case ProducerInfo():
@@ -56,6 +73,20 @@ class Directory:
             for watcher in self._interested(what):
                 watcher.removed(what)
 
+    def ended(self, temporary: Collection[Destination]) -> None:
+        """Temporary destinations are there no more, and the watchers are notified of some in each turn of the
+        loop: a connection may have many, and nearly every client watches them."""
+        self._ended.update(dict.fromkeys(temporary))
+        self.turn()
+
+    def turn(self) -> None:
+        """Notify the watchers of some more temporary destinations that have ended."""
+        for _ in range(max(_AT_ONCE // max(len(self._watchers), 1), 1)):
+            if not self._ended:
+                return
+            self.remove(self._ended.popitem()[0])
+        self._loop.schedule(self)
+
     def _interested(self, what: Known) -> list[Watcher]:
         is_temporary = isinstance(what, Destination) and what.is_temporary
         return [*(self._watchers if is_temporary else self._watching_all)]
@@ -76,6 +107,7 @@ class Directory:
     def __iter__(self) -> Iterator[Known]:
         yield from self._connections.values()
         yield from self._destinations()
+        yield from self._temporary()
         for producers in self._producers.values():
             yield from producers.values()
         yield from self._consumers.values()

@@ -176,8 +176,10 @@ class Engine:
         self._destinations: dict[Destination, Queue | Topic] = {}
         self._subscriptions: dict[BaseSubscription, list[DestinationPattern]] = {}
         """Each subscription with its wildcards."""
-        self._directory = directory = Directory(self._known_destinations)
-        self._temporary = TemporaryDestinations(directory.add, directory.remove)
+        self._directory = directory = Directory(
+            loop, self._lasting_destinations, lambda: self._temporary.all()
+        )
+        self._temporary = TemporaryDestinations(directory.add, directory.ended)
         self._virtual = VirtualDestinations(
             options.virtual_topics, options.composite_destinations, self._is_wanted_in
         )
@@ -678,9 +680,8 @@ class Engine:
 
     # What is there
 
-    def _known_destinations(self) -> list[Destination]:
-        durable = [destination for destination in self._destinations if not destination.is_temporary]
-        return durable + self._temporary.all()
+    def _lasting_destinations(self) -> list[Destination]:
+        return [destination for destination in self._destinations if not destination.is_temporary]
 
     def connected(self, connection: ConnectionInfo) -> None:
         self._directory.add(connection)
@@ -693,8 +694,8 @@ class Engine:
         if producer is not None:
             self._directory.remove(producer)
 
-    def all_known(self) -> list[Known]:
-        return [*self._directory]
+    def all_known(self, *, only_temporary: bool) -> list[Known]:
+        return [*(self._temporary.all() if only_temporary else self._directory)]
 
     def count_consumers(self, destination: Destination) -> int:
         return self._directory.consumers_of(destination)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from jdbcstore.errors import InvalidDestination
 from jdbcstore.message.destination import Destination
@@ -19,11 +19,13 @@ class TemporaryDestinations:
     exists once its owner subscribes, sends to it, or asks for replies to it.
 
     :param on_created: called with each that begins to exist, before anything is sent to it
-    :param on_deleted: called with each that has ended
+    :param on_deleted: called with those that have ended together
     """
 
     def __init__(
-        self, on_created: Callable[[Destination], None], on_deleted: Callable[[Destination], None]
+        self,
+        on_created: Callable[[Destination], None],
+        on_deleted: Callable[[Collection[Destination]], None],
     ) -> None:
         self._existing: dict[str, set[Destination]] = {}
         """By connection."""
@@ -80,13 +82,12 @@ class TemporaryDestinations:
     def delete(self, destination: Destination) -> None:
         """Delete one destination."""
         self._existing.get(owner_of(destination), set()).discard(destination)
-        self._on_deleted(destination)
+        self._on_deleted([destination])
 
     def end(self, connection_id: str) -> set[Destination]:
         """Delete the destinations of a closed connection; returns them."""
         ended = self._existing.pop(connection_id, set())
-        for destination in ended:
-            self._on_deleted(destination)
+        self._on_deleted(ended)
         return ended
 
     def all(self) -> list[Destination]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 
 import pytest
 
 from jdbcstore import Destination, Store
+from jdbcstore.broker.api import Known, MessageEvent
 from jdbcstore.errors import InvalidDestination, InvalidMessage
 from tests.support.broker.consuming import PATIENCE, consume, message, quiet, running, send
 
@@ -130,5 +132,70 @@ def test_a_connection_has_so_many_of_them(store: Store, monkeypatch: pytest.Monk
                 await engine.send(message("x", "temp-queue://c-1:10"), "c-1")
             engine.disconnected("c-1")
             await engine.send(message("x", "temp-queue://c-1:10"), "c-1")
+
+    asyncio.run(main())
+
+
+class Watching:
+    """A watcher that writes down what is added and removed."""
+
+    def __init__(self, notified: list[str]) -> None:
+        self.notified = notified
+
+    def added(self, what: Known) -> None:
+        self.notified.append(f"+{what}")
+
+    def removed(self, what: Known) -> None:
+        self.notified.append(f"-{what}")
+
+    def happened(self, event: MessageEvent) -> None: ...
+
+
+def temporary(number: int) -> Destination:
+    return Destination.parse(f"temp-queue://c-1:{number}")
+
+
+def test_many_that_end_do_not_hold_up_others(store: Store) -> None:
+    """Of 200, each of 20 watchers is notified; in between the loop has its turns."""
+
+    async def main() -> None:
+        async with running(store) as engine:
+            notified: list[str] = []
+            for number in range(200):
+                engine.create_temporary(temporary(number), "c-1")
+            for _ in range(20):
+                engine.watch(Watching(notified), only_temporary=True)
+            engine.disconnected("c-1")
+            assert engine.all_known(only_temporary=True) == []
+            most = len(notified)
+            while len(notified) < 4000:
+                before = len(notified)
+                await asyncio.sleep(0)
+                most = max(most, len(notified) - before)
+            await quiet()
+            assert most <= 1000
+            assert Counter(notified) == {f"-{temporary(number)}": 20 for number in range(200)}
+
+    asyncio.run(main())
+
+
+def test_one_that_begins_again_has_ended_before(store: Store) -> None:
+    """As those of a client that reconnects do."""
+
+    async def main() -> None:
+        async with running(store) as engine:
+            notified: list[str] = []
+            for number in range(2000):
+                engine.create_temporary(temporary(number), "c-1")
+            engine.watch(Watching(notified), only_temporary=True)
+            engine.disconnected("c-1")
+            assert len(notified) < 2000
+            for number in range(2000):
+                engine.create_temporary(temporary(number), "c-1")
+            await quiet()
+            place = {what: at for at, what in enumerate(notified)}
+            assert len(place) == len(notified) == 4000
+            assert all(place[f"-{temporary(n)}"] < place[f"+{temporary(n)}"] for n in range(2000))
+            assert len(engine.all_known(only_temporary=True)) == 2000
 
     asyncio.run(main())

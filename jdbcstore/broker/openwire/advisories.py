@@ -113,11 +113,12 @@ class Advisories:
     def add(self, consumer_id: ConsumerId, destination: Destination) -> None:
         """Send a consumer what is there, and every change."""
         patterns = self._consumers[consumer_id] = [DestinationPattern(one) for one in destination.members]
-        self._wants_all = self._wants_all or not is_of_temporary(destination)
+        only_temporary = is_of_temporary(destination)
+        self._wants_all = self._wants_all or not only_temporary
         self._broker.watch(self, only_temporary=not self._wants_all)
         if _is_wanted(_MASTER, patterns):
             self._send(_MASTER, _About(None, {}), consumer_id)
-        for known in self._broker.all_known():
+        for known in self._broker.all_known(only_temporary=only_temporary):
             for topic, member in _topics(known):
                 if _is_wanted(topic, patterns):
                     self._send(topic, self._about(known, member, is_removed=False), consumer_id, consumer_id)

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from jdbcstore import Destination, Store
+from jdbcstore.broker.api import Known
+from jdbcstore.broker.openwire import advisories
 from jdbcstore.broker.openwire.commands import Type, write_command
 from jdbcstore.broker.openwire.frames import agree, wire_format_info
 from jdbcstore.broker.security import Principal, Security
@@ -298,6 +300,31 @@ class Anyone(Security):
 
     async def login(self, name: str | None, password: str | None) -> Principal:  # noqa: ARG002
         return Principal(name or "")
+
+
+def test_a_client_that_connects_looks_at_temporary_destinations_only(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every JMS client watches these; with all others it would be N x N for N clients that reconnect."""
+    looked: list[object] = []
+
+    def topics(what: Known) -> Any:
+        looked.append(what)
+        return all_topics(what)
+
+    all_topics = advisories._topics
+    with Client(served.openwire_port) as other, Client(served.openwire_port) as client:
+        for number in range(20):
+            other.consume(Destination.queue(f"Q.{number}"))
+        replies = Destination(DestinationKind.TEMPORARY_QUEUE, f"{other.connection_id}:1")
+        other.request(Type.DESTINATION_INFO, destination=replies, operation=0)
+        monkeypatch.setattr(advisories, "_topics", topics)
+        of_temporary = [f"topic://ActiveMQ.Advisory.Temp{kind}" for kind in ("Queue", "Topic")]
+        client.consume(Destination.parse(",".join(of_temporary)))
+        told = client._frame_but(Type.KEEP_ALIVE_INFO)
+        assert told is not None
+        assert replies.name.encode() in told
+        assert looked == [replies]
 
 
 def test_another_user_does_not_take_over(store: Store) -> None:
