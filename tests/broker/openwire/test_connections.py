@@ -578,6 +578,22 @@ def test_a_client_is_told_to_pull(store: Store) -> None:
 FULL = PolicyEntry(memory_limit=4096, pending_queue_policy="vmQueueCursor")
 
 
+def test_a_browser_that_pulls_before_it_has_looked(client: Client) -> None:
+    """It is not answered that there is nothing: that would be the end of what it is shown."""
+    for body in ("m1", "m2"):
+        client.send(Q, body)
+    consumer_id = ConsumerId(client.connection_id, 1, 1)
+    pull = {"wants": False, "consumer_id": consumer_id, "destination": Q, "timeout": -1}
+    browser = {"consumer_id": consumer_id, "destination": Q, "prefetch": 0, "browser": True}
+    subscribing = client.write(Type.CONSUMER_INFO, **browser)
+    client.write(Type.MESSAGE_PULL, **pull)
+    client.answer(subscribing, Type.RESPONSE)
+    for body in ("m1", "m2"):
+        assert client.dispatched()[0].body == body
+        client.write(Type.MESSAGE_PULL, **pull)
+    assert client.expect(Type.MESSAGE_DISPATCH)["message"] is None
+
+
 def test_a_window_opens_when_there_is_room(store: Store) -> None:
     with Served(store, FULL) as served, Client(served.openwire_port) as client:
         client.request(Type.PRODUCER_INFO, producer_id=client.producer_id, destination=Q, window=100_000)

@@ -47,6 +47,14 @@ def test_more_than_the_prefetch_at_once(connect: Connect, client: Jms, queue: st
     is_left(client, queue)
 
 
+@pytest.mark.parametrize("selector", [None, "n > 10"])
+def test_a_browser_that_pulls(connect: Connect, queue: str, selector: str | None) -> None:
+    client = connect(jms__prefetchPolicy__queueBrowserPrefetch=0)
+    client.send(queue, *(client.text(str(number), n=number) for number in range(30)))
+    assert client.browse(queue, selector) == [str(number) for number in range(11 if selector else 0, 30)]
+    assert client.browse(f"{queue}.EMPTY") == []
+
+
 def test_competing_consumers_share(connect: Connect, queue: str) -> None:
     clients = [connect(), connect()]
     consumers = [client.consumer(f"{queue}?consumer.prefetchSize=20") for client in clients]
