@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from asyncio import Future, TimerHandle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
@@ -78,6 +78,10 @@ class OpenWireConsumer:
         self.pending: dict[int, _Dispatched] = {}
         """Unacknowledged deliveries by number, in delivery order. A client repeats the number of a message in
         its acknowledgement, as a part of the message's id."""
+        self._by_id: dict[MessageId, list[int]] | None = None
+        """The numbers of each pending message; made when a client names one by a wrong number."""
+        self._extended = 0
+        """The number of the last delivery that the client says it has used, and acknowledges later."""
         self._codec = codec_version(self._version)
         self._heads: dict[Destination, bytes] = {}
         self._consumer = write_id(self.consumer_id, self._version)
@@ -105,6 +109,8 @@ class OpenWireConsumer:
             return
         self._end_pull()
         self.pending[number] = dispatched
+        if self._by_id is not None:
+            self._by_id.setdefault(dispatched.message_id, []).append(number)
         self._output.write(frame)
 
     def _frame(self, delivery: Delivery) -> tuple[int, _Dispatched, bytes]:
@@ -179,21 +185,24 @@ class OpenWireConsumer:
         if kind is AckType.INDIVIDUAL or (first == last and kind is not AckType.DELIVERED):
             return {end: pending[end].delivery}
         begin: int | None = 0
-        if first is not None and kind is not AckType.DELIVERED:
+        if kind is AckType.DELIVERED:
+            begin = self._extended + 1
+        elif first is not None:
             begin = self._number_of(first, destination)
         found: Numbered = {}
         if begin is None:
             return found
-        for number, dispatched in pending.items():
+        numbers = range(begin, end + 1) if begin > 0 and end - begin < len(pending) else pending
+        for number in numbers:
             if number > end:
                 break
-            if number >= begin:
-                found[number] = dispatched.delivery
+            if number >= begin and (one := pending.get(number)) is not None:
+                found[number] = one.delivery
         return found
 
     def has(self, message_id: MessageId) -> bool:
         """Whether a delivery of this message is pending."""
-        return any(one.message_id == message_id for one in self.pending.values())
+        return bool(self._numbers_of(message_id))
 
     def _number_of(self, message_id: MessageId, destination: Destination | None) -> int | None:
         """The number of the delivery with this id: the one from the destination, if there is one."""
@@ -201,9 +210,17 @@ class OpenWireConsumer:
         found = self.pending.get(number)
         if found is not None and found.message_id == message_id:
             return number
-        numbers = [number for number, one in self.pending.items() if one.message_id == message_id]
+        numbers = self._numbers_of(message_id)
         named = (one for one in numbers if self.pending[one].destination == destination)
         return next(named, numbers[0] if numbers else None)
+
+    def _numbers_of(self, message_id: MessageId) -> Sequence[int]:
+        """The numbers of a message's deliveries, in order."""
+        if self._by_id is None:
+            self._by_id = {}
+            for number, one in self.pending.items():
+                self._by_id.setdefault(one.message_id, []).append(number)
+        return self._by_id.get(message_id, ())
 
     def carry_out(
         self, kind: AckType, found: Numbered, *, is_transacted: bool, cause: str | None
@@ -218,6 +235,7 @@ class OpenWireConsumer:
         if kind is AckType.REDELIVERED:
             return None  # the client consumes them again
         if kind is AckType.DELIVERED:
+            self._extended = max(found)
             subscription.extend(deliveries)
             return None
         if kind is AckType.POISON and is_transacted:
@@ -232,7 +250,12 @@ class OpenWireConsumer:
     def settled(self, numbers: Numbered) -> None:
         """Forget deliveries: their acknowledgement is final."""
         for number in numbers:
-            self.pending.pop(number, None)
+            one = self.pending.pop(number, None)
+            if one is not None and self._by_id is not None:
+                same = self._by_id[one.message_id]
+                same.remove(number)
+                if not same:
+                    del self._by_id[one.message_id]
 
     def close(self, last_seen: int | None = None) -> None:
         """Return to the broker the deliveries that the client has not acknowledged.
@@ -244,6 +267,7 @@ class OpenWireConsumer:
         if last_seen is not None:
             unseen = {one.delivery for number, one in self.pending.items() if number > last_seen}
         self.pending.clear()
+        self._by_id = None
         self.subscription.close(unseen)
 
 

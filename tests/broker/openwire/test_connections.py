@@ -6,22 +6,23 @@ import contextlib
 import dataclasses
 import random
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 
 from jdbcstore import Destination, Store
-from jdbcstore.broker.api import Known
+from jdbcstore.broker.api import Delivery, Known
 from jdbcstore.broker.openwire import advisories
 from jdbcstore.broker.openwire.commands import Type, write_command
 from jdbcstore.broker.openwire.frames import agree, wire_format_info
 from jdbcstore.broker.security import Principal, Security
+from jdbcstore.broker.subscription import BaseSubscription
 from jdbcstore.broker.temporary import owner_of
 from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.errors import NotAuthorized
 from jdbcstore.message.destination import DestinationKind
-from jdbcstore.message.ids import ConnectionId, ConsumerId, LocalTransactionId, ProducerId
+from jdbcstore.message.ids import ConnectionId, ConsumerId, LocalTransactionId, MessageId, ProducerId
 from tests.support.broker.openwire.client import Client
 from tests.support.broker.openwire.serving import Served
 from tests.support.broker.stomp.serving import Client as StompClient
@@ -485,6 +486,63 @@ def test_a_late_acknowledgement_from_before_a_reconnect(client: Client, back: Cl
     back.acknowledge(consumer_id, here)
 
 
+DELIVERED = 0
+
+
+@pytest.mark.parametrize("kind", [STANDARD, POISON, DELIVERED])
+def test_acknowledgements_that_match_nothing_are_not_searched_for(
+    client: Client, store: Store, monkeypatch: pytest.MonkeyPatch, kind: int
+) -> None:
+    """Each costs the same, however many messages are pending."""
+    compared = 0
+
+    def equals(one: MessageId, other: object) -> bool:
+        nonlocal compared
+        compared += 1
+        return as_before(one, other)
+
+    as_before = MessageId.__eq__
+    consumer_id = client.consume(Q)
+    for number in range(100):
+        client.socket.sendall(client.message(Q, str(number), response_required=False))
+    messages = [client.dispatched()[0] for _ in range(100)]
+    last = messages[-1].message_id
+    assert last is not None
+    ack: dict[str, Any] = {"consumer_id": consumer_id, "destination": Q, "count": 1}
+    monkeypatch.setattr(MessageId, "__eq__", equals)
+    for number in range(100):
+        other = MessageId(last.producer_id, 1000 + number, 5000)
+        client.write(Type.MESSAGE_ACK, **ack, wants=False, ack_type=kind, first=other, last=other)
+    client.acknowledge(consumer_id, messages[0])
+    assert compared < 100
+    wrong_number = MessageId(last.producer_id, last.producer_sequence, 5000)
+    client.request(Type.MESSAGE_ACK, **ack, ack_type=STANDARD, first=wrong_number, last=wrong_number)
+    assert [message.body for message in store.queue("Q").recover()] == [str(n) for n in range(1, 99)]
+
+
+def test_a_client_that_says_often_what_it_has_used(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a long transaction it does; the ones of before do not count again."""
+    looked = 0
+
+    def extend(subscription: BaseSubscription, deliveries: Sequence[Delivery]) -> None:
+        nonlocal looked
+        looked += len(deliveries)
+        as_before(subscription, deliveries)
+
+    as_before = BaseSubscription.extend
+    monkeypatch.setattr(BaseSubscription, "extend", extend)
+    consumer_id = client.consume(Q, prefetch=2)
+    for number in range(100):
+        client.socket.sendall(client.message(Q, str(number), response_required=False))
+    for number in range(100):
+        message, _ = client.dispatched()
+        assert message.body == str(number)
+        ack = {"consumer_id": consumer_id, "destination": Q, "ack_type": DELIVERED, "count": 1}
+        client.write(Type.MESSAGE_ACK, wants=False, **ack, last=message.message_id)
+    client.acknowledge(consumer_id, message)
+    assert looked == 100
+
+
 def test_a_producers_window(client: Client) -> None:
     client.request(Type.PRODUCER_INFO, producer_id=client.producer_id, window=100_000)
     client.socket.sendall(client.message(Q, b"x" * 1000, response_required=False))
@@ -583,9 +641,9 @@ def test_a_browser_that_pulls_before_it_has_looked(client: Client) -> None:
     for body in ("m1", "m2"):
         client.send(Q, body)
     consumer_id = ConsumerId(client.connection_id, 1, 1)
-    pull = {"wants": False, "consumer_id": consumer_id, "destination": Q, "timeout": -1}
-    browser = {"consumer_id": consumer_id, "destination": Q, "prefetch": 0, "browser": True}
-    subscribing = client.write(Type.CONSUMER_INFO, **browser)
+    pull: dict[str, Any] = {"wants": False, "consumer_id": consumer_id, "destination": Q, "timeout": -1}
+    browser: dict[str, Any] = {"destination": Q, "prefetch": 0, "browser": True}
+    subscribing = client.write(Type.CONSUMER_INFO, consumer_id=consumer_id, **browser)
     client.write(Type.MESSAGE_PULL, **pull)
     client.answer(subscribing, Type.RESPONSE)
     for body in ("m1", "m2"):
