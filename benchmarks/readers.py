@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pymysql
-from sqlalchemy import make_url
+from sqlalchemy import NullPool, create_engine
 
 import jdbcstore
 from benchmarks import messages
@@ -130,9 +130,12 @@ def mariadb(folder: Path, count: int) -> Iterator[Source]:
 
 def plain_jdbc(spark: SparkSession, name: str, url: str, count: int) -> DataFrame:
     """The table as someone would read it without jdbcstore."""
-    vendor, login = VENDORS[name], make_url(url)
+    vendor = VENDORS[name]
+    engine = create_engine(url, poolclass=NullPool)
+    with engine.connect() as connection:
+        address = vendor.address(engine.url, connection.connection.dbapi_connection)
     options = {
-        "url": vendor.url(login),
+        "url": address.url,
         "driver": vendor.driver,
         "dbtable": "ACTIVEMQ_MSGS",
         "partitionColumn": "id",
@@ -140,6 +143,6 @@ def plain_jdbc(spark: SparkSession, name: str, url: str, count: int) -> DataFram
         "upperBound": str(count),
         "numPartitions": str(READERS),
         "fetchsize": "5000",
-        **({"user": login.username, "password": str(login.password)} if login.username else {}),
+        **address.properties,
     }
     return spark.read.format("jdbc").options(**options).load()

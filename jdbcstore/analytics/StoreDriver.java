@@ -2,12 +2,15 @@ package jdbcstore;
 
 import java.io.File;
 import java.net.InetAddress;
+import java.net.URI;
 import java.net.UnknownHostException;
 import java.sql.Connection;
 import java.sql.Driver;
 import java.sql.DriverPropertyInfo;
+import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.sql.SQLFeatureNotSupportedException;
+import java.sql.Statement;
 import java.util.Properties;
 import java.util.logging.Logger;
 
@@ -17,7 +20,10 @@ import java.util.logging.Logger;
  */
 public class StoreDriver implements Driver {
     private static final String PREFIX = "jdbc:jdbcstore:";
-    private static final String FILE = "sqlite:";
+    private static final String FILE = "sqlite:file:";
+    /** Properties: what the Python driver's database said, and the query that it answered. */
+    private static final String IDENTITY = "jdbcstoreIdentity";
+    private static final String IDENTIFYING = "jdbcstoreIdentifying";
 
     public Connection connect(String url, Properties properties) throws SQLException {
         if (!acceptsURL(url)) {
@@ -26,7 +32,36 @@ public class StoreDriver implements Driver {
         String[] parts = url.substring(PREFIX.length()).split(":", 3);
         Driver driver = driver(parts[1]);
         checkFile(parts[2]);
-        return driver.connect("jdbc:" + parts[2], properties);
+        Properties others = new Properties();
+        others.putAll(properties);
+        String identity = (String) others.remove(IDENTITY);
+        String question = (String) others.remove(IDENTIFYING);
+        Connection connection = driver.connect("jdbc:" + parts[2], others);
+        if (identity != null) {
+            identify(connection, question, identity);
+        }
+        return connection;
+    }
+
+    /** The tasks of a cluster connect from other machines, and all of them after the session did. */
+    private static void identify(Connection connection, String question, String identity) throws SQLException {
+        boolean same = false;
+        try {
+            Statement statement = connection.createStatement();
+            ResultSet found = statement.executeQuery(question);
+            String reached = found.next() ? found.getString(1) : null;
+            statement.close();
+            same = identity.equals(reached);
+            if (!same) {
+                throw new SQLException("the JDBC driver on " + host() + " reaches another database than the Python"
+                    + " driver (" + reached + " instead of " + identity + "); name one server, database and schema"
+                    + " in the URL, and connect again if the tables were created again");
+            }
+        } finally {
+            if (!same) {
+                connection.close();
+            }
+        }
     }
 
     private static Driver driver(String name) throws SQLException {
@@ -45,7 +80,7 @@ public class StoreDriver implements Driver {
         if (!url.startsWith(FILE)) {
             return;
         }
-        String path = url.substring(FILE.length()).split("[?]", 2)[0];
+        String path = URI.create(url.substring(FILE.length()).split("[?]", 2)[0]).getPath();
         if (!new File(path).isFile()) {
             throw new SQLException("the SQLite file " + path + " is not on " + host()
                 + ": use a database server, a local master, or a folder that every worker has at this path");

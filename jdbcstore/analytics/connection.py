@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from jdbcstore.analytics.catalog import check_catalog, name_views
 from jdbcstore.analytics.connected import Analytics, bounds_of, exported, needs_java, one
 from jdbcstore.analytics.decoding import plan_decoding
-from jdbcstore.analytics.pushdown import register_dialect
+from jdbcstore.analytics.pushdown import IDENTIFYING, IDENTITY, register_dialect
 from jdbcstore.analytics.queries import journal, mean_size
 from jdbcstore.analytics.questions import explained
 from jdbcstore.analytics.reading import Reading, Stored
@@ -98,15 +98,24 @@ def _reading(spark: SparkSession, session: Session) -> Reading:
     vendor = vendor_of(adapter)
     _check_driver(spark, adapter, vendor)
     ship(spark)
+    tables = session.tables
     with session.translated(), session.engine.connect() as connection:
-        meaning = vendor.meaning(connection, session.tables)
-    url = register_dialect(spark, vendor.driver, vendor.url(session.engine.url), meaning)
-    [mean] = one(session, mean_size(session.tables))
+        meaning = vendor.meaning(connection, tables)
+        address = vendor.address(session.engine.url, connection.connection.dbapi_connection)
+        schema = vendor.schema(connection, tables)
+        question = vendor.identity(connection, tables.messages, schema)
+        identity = str(connection.exec_driver_sql(question).scalar())
+    url = register_dialect(spark, vendor.driver, address.url, meaning)
+    properties = {**address.properties, IDENTITY: identity, IDENTIFYING: question}
+    [mean] = one(session, mean_size(tables))
     # Fewer rows at once where messages are large.
     fetched = max(10, min(_MOST_ROWS, int(_FETCHED / max(1, float(mean or 0)))))
     # Spark keeps a catalog as long as its session, which several processes may share: under a name that was
     # used before, it would go on reading the earlier store.
-    return Reading(spark, session, vendor, url, f"jdbcstore_{uuid.uuid4().hex}", fetched)
+    catalog = f"jdbcstore_{uuid.uuid4().hex}"
+    reading = Reading(spark, session, vendor, url, properties, schema, catalog, fetched)
+    reading.check()
+    return reading
 
 
 class LocalAnalytics(Analytics):

@@ -151,6 +151,8 @@ DRIVER = "jdbcstore.StoreDriver"
 _DIALECT = "jdbcstore.StoreDialect"
 CATALOG = "jdbcstore.StoreCatalog"
 HEADERS = "jdbcstore.Headers"
+IDENTITY, IDENTIFYING = "jdbcstoreIdentity", "jdbcstoreIdentifying"
+"""Properties of connections: what the database is known by, and the query for it; see ``StoreDriver``."""
 _registered: dict[str, set[str]] = {}
 """URL prefixes that have a dialect, by Spark application."""
 

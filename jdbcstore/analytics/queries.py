@@ -15,9 +15,17 @@ SAMPLE = 100
 """Rows in the sample for the mean size."""
 
 
-def as_text(query: Select[Any], dialect: Dialect) -> str:
-    """The query as SQL with its literals, as Spark takes it."""
-    return str(query.compile(dialect=dialect, compile_kwargs={"literal_binds": True}))
+def as_text(query: Select[Any], dialect: Dialect, schema: str) -> str:
+    """The query as SQL with its literals, as Spark takes it; ``schema``: of its tables, or empty."""
+    compiled = query.compile(
+        dialect=dialect,
+        schema_translate_map={None: schema or None},
+        render_schema_translate=True,
+        compile_kwargs={"literal_binds": True},
+    )
+    # Doubled for a driver that has parameters with a percent sign.
+    doubled = dialect.identifier_preparer._double_percents
+    return str(compiled).replace("%%", "%") if doubled else str(compiled)
 
 
 def destinations(tables: Tables, adapter: Adapter) -> Select[Any]:

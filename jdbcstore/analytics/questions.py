@@ -8,7 +8,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING, Any
 
-from jdbcstore.errors import QueryFailed, StoreUnavailable
+from jdbcstore.errors import ConfigurationError, QueryFailed, StoreUnavailable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -64,16 +64,28 @@ def explained() -> Iterator[None]:
         raise QueryFailed(_first_sentence(_first_cause(error.java_exception))) from error
 
 
+ANOTHER = "reaches another database than the Python driver"
+"""What our driver says then; see ``StoreDriver.java``."""
+
+
 @contextlib.contextmanager
 def connecting() -> Iterator[None]:
-    """Translate Spark's errors in the block to :class:`StoreUnavailable`, with the driver's message."""
+    """Translate errors of Spark and of drivers in the block, with the driver's message.
+
+    :raises ConfigurationError: the JDBC driver reaches another database than the Python driver
+    :raises StoreUnavailable: it does not reach the database
+    """
+    from py4j.protocol import Py4JJavaError
     from pyspark.errors.exceptions.captured import CapturedException
 
     try:
         yield
-    except CapturedException as error:
-        said = _first_cause(error._origin) if error._origin is not None else str(error)
-        raise StoreUnavailable(f"Spark cannot connect: {_first_sentence(said)}") from error
+    except (Py4JJavaError, CapturedException) as error:
+        thrown = error.java_exception if isinstance(error, Py4JJavaError) else error._origin
+        said = _first_sentence(_first_cause(thrown) if thrown is not None else str(error))
+        if ANOTHER in said:
+            raise ConfigurationError(said, option="url") from error
+        raise StoreUnavailable(f"Spark cannot connect: {said}") from error
 
 
 def _first_cause(thrown: Any) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from jdbcstore.analytics.pushdown import DRIVER
+from jdbcstore.analytics.pushdown import DRIVER, load_classes
 from jdbcstore.analytics.queries import as_text, between, count_ids, last_id, mean_size, nth_id, stored
 from jdbcstore.analytics.questions import connecting
 from jdbcstore.analytics.vendors import Vendor
@@ -30,6 +30,10 @@ class Reading:
     vendor: Vendor
     url: str
     """The URL that Spark uses: see :func:`jdbcstore.analytics.pushdown.register_dialect`."""
+    properties: dict[str, str] = field(repr=False)
+    """Those of its connections: the login, and the identity of the database."""
+    schema: str
+    """The schema of the tables; empty: the database does not have schemas."""
     catalog: str
     fetch_size: int
     init: str = ""
@@ -38,7 +42,7 @@ class Reading:
     def open_catalog(self) -> None:
         """Create Spark's catalog; the login is removed from the configuration afterwards."""
         pushed = {f"pushDown{what}": "true" for what in ("Aggregate", "Limit", "Offset", "TableSample")}
-        options = {"": _CATALOG, "url": self.url, "driver": DRIVER, **pushed, **self._login}
+        options = {"": _CATALOG, "url": self.url, "driver": DRIVER, **pushed, **self.properties}
         names = {f"spark.sql.catalog.{self.catalog}{name and '.'}{name}": v for name, v in options.items()}
         for name, value in names.items():
             self.spark.conf.set(name, value)
@@ -49,11 +53,21 @@ class Reading:
             for name in names:
                 self.spark.conf.unset(name)
 
-    @property
-    def _login(self) -> dict[str, str]:
-        url = self.session.engine.url
-        login = {"user": url.username, "password": url.password}
-        return {name: str(value) for name, value in login.items() if value is not None}
+    def check(self) -> None:
+        """Connect as Spark does.
+
+        :raises ConfigurationError: the JDBC driver reaches another database than the Python driver
+        :raises StoreUnavailable: it reaches none
+        """
+        loader = load_classes(self.spark)
+        java: Any = self.spark._jvm
+        properties = java.java.util.Properties()
+        for name, value in self.properties.items():
+            properties.setProperty(name, value)
+        none = self.spark.sparkContext._gateway.new_array(java.Object, 0)  # type: ignore[union-attr]
+        driver = loader.loadClass(DRIVER).getConstructors()[0].newInstance(none)
+        with connecting():
+            driver.connect(self.url, properties).close()
 
     def table(self, table: Table) -> DataFrame:
         """A table through the catalog, read in one statement; column names are in lower case."""
@@ -61,16 +75,17 @@ class Reading:
 
     def name_of(self, table: Table) -> str:
         """The table's name in Spark's catalog."""
-        engine = self.session.engine
-        namespace = self.vendor.namespace(engine.url, engine.dialect.default_schema_name)
-        parts = (self.catalog, *namespace, str(table.name))
+        parts = (self.catalog, *([self.schema] if self.schema else []), str(table.name))
         return ".".join(f"`{part.replace('`', '``')}`" for part in parts)
+
+    def text(self, query: Select[Any]) -> str:
+        """The query in SQL, with the schema of its tables."""
+        return as_text(query, self.session.engine.dialect, self.schema)
 
     def query(self, query: Select[tuple[object, ...]], types: str) -> DataFrame:
         """The result of our own query, cast to these Spark types, since no driver reports them all."""
-        text = as_text(query, self.session.engine.dialect)
         reader = self.spark.read.format("jdbc").options(**self._jdbc_options, url=self.url)
-        return _lower(reader.options(dbtable=f"({text}) answer", customSchema=types).load())
+        return _lower(reader.options(dbtable=f"({self.text(query)}) answer", customSchema=types).load())
 
     def slices(self, table: Table, bounds: list[int]) -> DataFrame:
         """A table in partitions divided at these IDs, of which there is at least one."""
@@ -81,7 +96,8 @@ class Reading:
             *(f"{id_} >= {start} AND {id_} < {end}" for start, end in pairwise(bounds)),
             f"{id_} >= {bounds[-1]}",
         ]
-        return self.partitions(prepare.format_table(table), predicates)
+        names = [prepare.quote_schema(self.schema)] if self.schema else []
+        return self.partitions(".".join([*names, prepare.format_table(table)]).replace("%%", "%"), predicates)
 
     def partitions(self, name: str, predicates: list[str]) -> DataFrame:
         """A table, or a query in parentheses, in one partition per predicate."""
@@ -95,7 +111,7 @@ class Reading:
 
     @property
     def _jdbc_options(self) -> dict[str, str]:
-        return {**self._options, **self._login, "driver": DRIVER}
+        return {**self._options, **self.properties, "driver": DRIVER}
 
 
 def _lower(frame: DataFrame) -> DataFrame:
@@ -146,7 +162,7 @@ class Stored:
         query = stored(session.tables, session.adapter, ours=session.has_own_tables, done=acknowledged)
         id_ = session.engine.dialect.identifier_preparer.quote(session.tables.messages.c.id.name)
         frame = self.reading.partitions(
-            f"({as_text(query, session.engine.dialect)}) stored",
+            f"({self.reading.text(query)}) stored",
             [f"{id_} > {after} AND {id_} <= {up_to}" for after, up_to in ranges],
         )
         return frame.select(*RAW)

@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path
-from urllib.parse import urlencode
+from typing import Any
 
-from sqlalchemy import URL, Connection
+from sqlalchemy import URL, Connection, Table, bindparam, text
 
+from jdbcstore.analytics.addresses import Address, Place, of_libpq, of_odbc, of_pymysql
+from jdbcstore.analytics.addresses import of_sqlite as address_of_sqlite
 from jdbcstore.analytics.pushdown import Meaning, of_mysql, of_postgresql, of_sqlite
 from jdbcstore.database.tables import Tables
 from jdbcstore.errors import ConfigurationError
@@ -28,12 +30,15 @@ class Vendor:
     package: str
     """Maven coordinates."""
     debian: str
-    url: Callable[[URL], str]
-    """The JDBC URL without user and password; its connections are read-only and do not wait for locks."""
+    address: Callable[[URL, Any], Address]
+    """The address from the URL and an open connection of the Python driver; its connections are read-only and
+    do not wait for locks."""
     meaning: Callable[[Connection, Tables], Meaning]
     """Reads from the database what may be pushed down to it."""
-    namespace: Callable[[URL, str | None], tuple[str, ...]]
-    """The namespace of a table in the catalog, from the URL and the user's default schema."""
+    schema: Callable[[Connection, Tables], str]
+    """The schema in which the connection finds the tables, for all names of them; empty: there are none."""
+    identity: Callable[[Connection, Table, str], str]
+    """A query for one string that another database, or the table of another schema, does not have."""
     read_only: str
     """The first statement of each connection of a stream: makes it read-only."""
     snapshot: str = ""
@@ -52,38 +57,101 @@ class Vendor:
     """The database is a file; tasks run in other working directories."""
 
 
-def _sqlite(url: URL) -> str:
-    # The last connection to close the file, or the first after a kill, locks it for a moment.
-    return f"jdbc:sqlite:{Path(str(url.database)).absolute()}?open_mode=1&busy_timeout=60000"
+def _sqlite(url: URL, raw: Any) -> Address:
+    [file] = raw.execute(_SQLITE_FILE).fetchone()
+    return address_of_sqlite(file, url.query)
 
 
-def _postgresql(url: URL) -> str:
-    # Results are binary only for server-prepared statements: prepare at the first execution.
-    options = {"prepareThreshold": "-1", "readOnly": "true", "readOnlyMode": "always"}
-    options["ApplicationName"] = "jdbcstore analytics"
-    tls = {name: str(url.query[name]) for name in ("sslmode", "sslrootcert") if name in url.query}
-    if "host" in url.query:
+def _postgresql(_url: URL, raw: Any) -> Address:
+    info = raw.info
+    given = info.get_parameters()
+    known = {"dbname": info.dbname, "user": info.user, "port": str(info.port)}
+    if "host" in given:  # else libpq chose a socket, whose server is most likely this machine's
+        known["host"] = info.host
+    return of_libpq(given | known, info.password)
+
+
+def _mariadb(url: URL, raw: Any) -> Address:
+    return _mysql(url, raw, "tx")
+
+
+def _mysql(url: URL, raw: Any, variables: str = "transaction") -> Address:
+    if url.get_driver_name() == "pyodbc":
+        return of_odbc(url, variables)
+    user, password, database = map(_text, (raw.user, raw.password, raw.db))
+    place = Place(raw.host, raw.port, database or "", user, password)
+    return of_pymysql(place, url.query, variables)
+
+
+def _text(value: str | bytes | None) -> str | None:
+    # PyMySQL encodes passwords so.
+    return value.decode("latin1") if isinstance(value, bytes) else value
+
+
+_SQLITE_FILE = "SELECT file FROM pragma_database_list WHERE name = 'main'"
+
+
+def _identity_of_sqlite(_connection: Connection, _table: Table, _schema: str) -> str:
+    return _SQLITE_FILE
+
+
+def _schema_of_postgresql(connection: Connection, tables: Tables) -> str:
+    names = [str(table.name) for table in (*tables.all, tables.history)]
+    rows = connection.execute(
+        text(
+            "SELECT DISTINCT n.nspname FROM pg_catalog.pg_class c"
+            " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
+            " WHERE c.relname IN :names AND c.relkind IN ('r', 'p', 'v', 'm', 'f')"
+            " AND pg_catalog.pg_table_is_visible(c.oid) ORDER BY 1"
+        ).bindparams(bindparam("names", expanding=True)),
+        {"names": names},
+    )
+    schemas = [str(name) for name in rows.scalars()]
+    if len(schemas) != 1:
         raise ConfigurationError(
-            "Spark cannot read a URL with several hosts; give one host, for example a replica"
+            f"the tables are in several schemas, {', '.join(schemas)}, and may be those of several stores;"
+            f" name one in the URL: ?options=-csearch_path%3D{schemas[0]}",
+            option="url",
         )
-    return f"jdbc:postgresql://{_host(url)}:{url.port or 5432}/{url.database}?{urlencode(options | tls)}"
+    return schemas[0]
 
 
-def _mariadb(url: URL) -> str:
-    return _mysql(url, "tx")
+_MAY_IDENTIFY = (
+    "SELECT pg_catalog.has_function_privilege(p.oid, 'EXECUTE') FROM pg_catalog.pg_proc p"
+    " WHERE p.proname = 'pg_control_system' AND p.pronamespace = 'pg_catalog'::regnamespace"
+)
 
 
-def _mysql(url: URL, variables: str = "transaction") -> str:
-    # Spark has no dialect for jdbc:mariadb: it would quote names as strings, and silently read the names.
-    port = url.port or url.query.get("port") or 3306
-    session = f"{variables}_read_only=1,{variables}_isolation='READ-COMMITTED'"
-    options = f"permitMysqlScheme&sessionVariables={session}"
-    return f"jdbc:mysql://{_host(url)}:{port}/{url.database}?{options}"
+def _identity_of_postgresql(connection: Connection, table: Table, schema: str) -> str:
+    # A standby has the identifier of its primary.
+    allowed = connection.exec_driver_sql(_MAY_IDENTIFY).scalar()
+    system = "(SELECT system_identifier FROM pg_catalog.pg_control_system())" if allowed else "''"
+    found = connection.execute(
+        text(
+            "SELECT c.oid::bigint FROM pg_catalog.pg_class c"
+            " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
+            " WHERE c.relname = :name AND n.nspname = :schema"
+        ),
+        {"name": str(table.name), "schema": schema},
+    )
+    return (
+        f"SELECT pg_catalog.concat_ws(' ', {system}, pg_catalog.current_database(),"  # noqa: S608
+        " n.nspname, c.relname, c.oid) FROM pg_catalog.pg_class c"
+        " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
+        f" WHERE c.oid = {found.scalar_one()}"
+    )
 
 
-def _host(url: URL) -> str:
-    host = url.host or "localhost"
-    return f"[{host}]" if ":" in host else host
+def _schema_of_mysql(connection: Connection, _tables: Tables) -> str:
+    return str(connection.exec_driver_sql("SELECT DATABASE()").scalar_one())
+
+
+def _identity_of_mysql(_connection: Connection, _table: Table, schema: str) -> str:
+    name = f"CONVERT(0x{schema.encode().hex()} USING utf8mb4)"
+    return (
+        "SELECT CONCAT_WS(' ', @@hostname, @@port, @@datadir, schema_name)"  # noqa: S608
+        f" FROM information_schema.schemata WHERE schema_name = {name}"
+    )
 
 
 _MYSQL = Vendor(
@@ -91,9 +159,10 @@ _MYSQL = Vendor(
     jars=("mariadb-java-client.jar", "mariadb-java-client-[0-9]*.jar"),
     package="org.mariadb.jdbc:mariadb-java-client:2.7.12",
     debian="libmariadb-java",
-    url=_mysql,
+    address=_mysql,
     meaning=of_mysql,
-    namespace=lambda url, _: (str(url.database),),
+    schema=_schema_of_mysql,
+    identity=_identity_of_mysql,
     read_only="SET SESSION TRANSACTION READ ONLY",
     uncommitted="SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED",
 )
@@ -104,9 +173,10 @@ VENDORS = {
         jars=("xerial-sqlite-jdbc.jar", "sqlite-jdbc.jar", "sqlite-jdbc-[0-9]*.jar"),
         package="org.xerial:sqlite-jdbc:3.46.1.3",
         debian="libxerial-sqlite-jdbc-java",
-        url=_sqlite,
+        address=_sqlite,
         meaning=of_sqlite,
-        namespace=lambda _url, _schema: (),
+        schema=lambda _connection, _tables: "",
+        identity=_identity_of_sqlite,
         read_only="PRAGMA query_only = 1",
         is_file=True,
     ),
@@ -115,9 +185,10 @@ VENDORS = {
         jars=("postgresql.jar", "postgresql-[0-9]*.jar"),
         package="org.postgresql:postgresql:42.7.4",
         debian="libpostgresql-jdbc-java",
-        url=_postgresql,
+        address=_postgresql,
         meaning=of_postgresql,
-        namespace=lambda _, schema: (schema or "public",),
+        schema=_schema_of_postgresql,
+        identity=_identity_of_postgresql,
         read_only="SET default_transaction_read_only = on",
         snapshot=(
             "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY;"
@@ -128,7 +199,7 @@ VENDORS = {
         begun="CAST(CAST(pg_snapshot_xmax(pg_current_snapshot()) AS text) AS bigint)",
         unfinished="CAST(CAST(pg_snapshot_xmin(pg_current_snapshot()) AS text) AS bigint)",
     ),
-    "mariadb": replace(_MYSQL, url=_mariadb),
+    "mariadb": replace(_MYSQL, address=_mariadb),
     "mysql": _MYSQL,
 }
 """The vendors by the name of the store's adapter."""

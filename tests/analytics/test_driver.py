@@ -25,8 +25,8 @@ if TYPE_CHECKING:
             r"the JDBC driver org\.example\.Driver is not on .+: it must be in spark\.jars",
         ),
         (
-            "org.sqlite.JDBC:sqlite:/nowhere/mq.db?open_mode=1",
-            r"the SQLite file /nowhere/mq\.db is not on .+: use a database server, a local master",
+            "org.sqlite.JDBC:sqlite:file:/nowhere/m%3Fq.db?open_mode=65",
+            r"the SQLite file /nowhere/m\?q\.db is not on .+: use a database server, a local master",
         ),
     ],
 )

@@ -11,7 +11,6 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from sqlalchemy import make_url
 
 from jdbcstore.analytics import java, vendors
 from jdbcstore.analytics.vendors import VENDORS, vendor_of
@@ -127,25 +126,6 @@ def test_a_missing_driver_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     text = str(vendors.missing_driver("postgresql", VENDORS["postgresql"]))
     for way in ("libpostgresql-jdbc-java", vendors.JARS_VARIABLE, "JDBCSTORE_JARS=org.postgresql:"):
         assert way in text
-
-
-@pytest.mark.parametrize(
-    ("name", "url", "jdbc"),
-    [
-        ("postgresql", "postgresql://me:secret@[::1]/mq", "jdbc:postgresql://[::1]:5432/mq?"),
-        ("mariadb", "mariadb://me:secret@db:3307/mq", "jdbc:mysql://db:3307/mq?permitMysqlScheme&"),
-        ("mysql", "mysql://me:secret@db/mq", "jdbc:mysql://db:3306/mq?permitMysqlScheme&"),
-        ("mariadb", "mariadb+pyodbc://me:secret@db/mq?port=3308", "jdbc:mysql://db:3308/mq?"),
-        ("sqlite", "sqlite:////var/mq.db", "jdbc:sqlite:/var/mq.db?"),
-    ],
-)
-def test_urls_have_no_login_and_never_the_scheme_that_reads_wrong_data(
-    name: str, url: str, jdbc: str
-) -> None:
-    made = vendor_of(name).url(make_url(url))
-    assert made.startswith(jdbc)
-    assert "secret" not in made
-    assert "user" not in made
 
 
 def test_what_spark_cannot_read_is_refused() -> None:

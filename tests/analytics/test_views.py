@@ -12,6 +12,7 @@ import pytest
 
 import jdbcstore
 from jdbcstore import Message
+from jdbcstore.analytics.addresses import Address
 from jdbcstore.analytics.properties import VALUE
 from jdbcstore.analytics.vendors import VENDORS
 from jdbcstore.errors import IN_JOURNAL, ConfigurationError, StoreUnavailable
@@ -252,7 +253,8 @@ def test_nothing_can_be_written(database: Database, recorded: Analytics, spark: 
 
 @pytest.mark.backends("sqlite")
 def test_what_the_driver_says_is_told(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
-    lost = replace(VENDORS["sqlite"], url=lambda _: "jdbc:sqlite:/nowhere/store.db?open_mode=1")
+    nowhere = Address("jdbc:sqlite:file:/nowhere/store.db?open_mode=65", {})
+    lost = replace(VENDORS["sqlite"], address=lambda _url, _connection: nowhere)
     monkeypatch.setitem(VENDORS, "sqlite", lost)
     with pytest.raises(StoreUnavailable, match=r"Spark cannot connect: .*/nowhere"):
         connect()

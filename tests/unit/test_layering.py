@@ -42,7 +42,7 @@ FLOORS = (
     ("analytics.batch",),
     ("analytics.properties",),
     ("analytics.columns", "analytics.queries"),
-    ("analytics.java", "analytics.pushdown", "analytics.vendors"),
+    ("analytics.addresses", "analytics.java", "analytics.pushdown", "analytics.vendors"),
     ("analytics.arrow",),
     ("__init__",),
     ("analytics", "broker", "broker.api"),

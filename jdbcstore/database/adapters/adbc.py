@@ -54,7 +54,13 @@ def _connected(connection: Any) -> Any:
     from psycopg.conninfo import make_conninfo
 
     info = connection.info
-    given = {**info.get_parameters(), "client_encoding": "UTF8"}
+    # To the server that psycopg reached, of several hosts or of a service: ADBC's libpq has another default
+    # socket than psycopg's, and may find another server there.
+    reached = {"host": info.host, "hostaddr": info.hostaddr, "port": info.port, "client_encoding": "UTF8"}
+    if info.host.startswith(("/", "@")):
+        reached["hostaddr"] = ""
+    given = {name: value for name, value in info.get_parameters().items() if not name.startswith("service")}
+    given |= reached
     if info.password:
         given["password"] = info.password
     try:

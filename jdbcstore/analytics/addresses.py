@@ -1,0 +1,246 @@
+"""Addresses for JDBC drivers, so that they reach the database that the Python driver has reached.
+
+Each option of the Python driver is translated, has no effect on what is read, or is refused: an option
+that is lost may be the one that names the server or the schema, or that protects the connection.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+from urllib.parse import quote, urlencode
+
+from sqlalchemy import URL
+from sqlalchemy.util import asbool
+
+from jdbcstore.errors import ConfigurationError
+
+_INSTEAD = "or read with DuckDB, read_arrow or format('jdbcstore'), which use the Python driver"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A JDBC URL, without a login; and the properties of its connections."""
+
+    url: str
+    properties: dict[str, str] = field(repr=False)
+    """With the user and the password. A driver takes them as they are, unlike what is part of a URL."""
+
+
+def _refuse(option: str, reason: str) -> NoReturn:
+    raise ConfigurationError(f"Spark cannot read with {option}: {reason}; {_INSTEAD}", option="url")
+
+
+def _check(given: Mapping[str, Any], known: frozenset[str]) -> None:
+    for name in sorted(given.keys() - known):
+        # Without the value, which may be a secret.
+        _refuse(
+            f"the option {name} of the database URL",
+            "its JDBC driver does not have it, and may without it read other tables, or unprotected; leave it"
+            " out of the URL that Spark is given",
+        )
+
+
+def _login(user: str | None, password: str | None) -> dict[str, str]:
+    login = {"user": user, "password": password}
+    return {name: value for name, value in login.items() if value}
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _refuse_socket(option: str) -> NoReturn:
+    _refuse(option, "JDBC drivers do not connect through Unix sockets; write the host and the port")
+
+
+_OF_SQLITE = frozenset(
+    {
+        *(
+            "cache",
+            "cached_statements",
+            "check_same_thread",
+            "detect_types",
+            "isolation_level",
+            "mode",
+            "psow",
+        ),
+        *("timeout", "uri"),
+    }
+)
+"""Options of SQLite without an effect on what is read."""
+_OF_SQLITE_FILES = ("immutable", "nolock")
+"""Parameters of the file's URI."""
+
+
+def of_sqlite(file: str, query: Mapping[str, Any]) -> Address:
+    """The address of an SQLite file, from its path and the options of its URL."""
+    _check(query, _OF_SQLITE.union(_OF_SQLITE_FILES))
+    # The last connection to close the file, or the first after a kill, locks it for a moment. The mode is
+    # read-only, with the file named by a URI: a ? in a plain path would begin the options.
+    options = {"open_mode": "65", "busy_timeout": "60000"}
+    options |= {name: str(query[name]) for name in _OF_SQLITE_FILES if name in query}
+    return Address(f"jdbc:sqlite:file:{quote(os.path.realpath(file))}?{urlencode(options)}", {})
+
+
+_OF_LIBPQ = frozenset(
+    {
+        *("application_name", "client_encoding", "connect_timeout", "fallback_application_name"),
+        *("keepalives", "keepalives_count", "keepalives_idle", "keepalives_interval", "tcp_user_timeout"),
+        *("load_balance_hosts", "max_protocol_version", "min_protocol_version", "sslcompression"),
+        *("sslnegotiation", "sslsni"),
+        # What these name is among the other parameters.
+        *("passfile", "service", "servicefile"),
+    }
+)
+"""Parameters of libpq without an effect on what is read."""
+_SAME_IN_JAVA = {"gssencmode": "gssEncMode", "krbsrvname": "kerberosServerName", "options": "options"}
+_TARGETS = {
+    "any": "any",
+    "primary": "primary",
+    "read-write": "primary",
+    "standby": "secondary",
+    "read-only": "secondary",
+    "prefer-standby": "preferSecondary",
+}
+"""pgJDBC's words for ``target_session_attrs``."""
+_TRANSLATED = frozenset(
+    {
+        *_SAME_IN_JAVA,
+        *("dbname", "host", "hostaddr", "port", "sslmode", "sslrootcert"),
+        *("target_session_attrs", "user"),
+    }
+)
+_WITHOUT_EFFECT = {"channel_binding": ("disable", "prefer"), "sslcertmode": ("disable", "allow")}
+_CERTIFICATES = ("sslcert", "sslkey", "sslpassword")
+
+
+def of_libpq(given: Mapping[str, str], password: str | None = None) -> Address:
+    """The address of a PostgreSQL database.
+
+    :param given: the parameters in effect, from the URL, the environment and service files, and those of the
+        connection: dbname, user, port and, of several hosts, the one that was reached
+    :raises ConfigurationError: JDBC does not have one of them
+    """
+    # Each connection of psycopg has an address beside its name.
+    host = given.get("host") or given.get("hostaddr") or "localhost"
+    if host.startswith(("/", "@")):
+        _refuse_socket(f"the socket {host}")
+    for name in _CERTIFICATES:
+        if name in given:
+            _refuse(
+                name, "its JDBC driver does not read such keys; use a login without a client's certificate"
+            )
+    without = {name for name, values in _WITHOUT_EFFECT.items() if given.get(name) in values}
+    _check(given, _OF_LIBPQ | _TRANSLATED | without)
+    # Results are binary only for server-prepared statements: prepare at the first execution.
+    options = {"prepareThreshold": "-1", "readOnly": "true", "readOnlyMode": "always"}
+    options["ApplicationName"] = "jdbcstore analytics"
+    properties = {_SAME_IN_JAVA[name]: value for name, value in given.items() if name in _SAME_IN_JAVA}
+    properties["sslmode"] = _ssl_mode(given)
+    if "sslrootcert" in given:
+        properties["sslrootcert"] = str(Path(given["sslrootcert"]).absolute())
+    if "target_session_attrs" in given:
+        properties["targetServerType"] = _TARGETS[given["target_session_attrs"]]
+    place = f"{_bracketed(host)}:{given['port']}/{quote(given['dbname'], safe='')}"
+    return Address(
+        f"jdbc:postgresql://{place}?{urlencode(options)}", properties | _login(given.get("user"), password)
+    )
+
+
+def _ssl_mode(given: Mapping[str, str]) -> str:
+    mode = given.get("sslmode", "prefer")
+    root = given.get("sslrootcert")
+    if root == "system":
+        _refuse("sslrootcert=system", "its JDBC driver needs a file of certificates; name one")
+    # libpq checks the certificate then; pgJDBC does so only on request.
+    present = Path("~/.postgresql/root.crt").expanduser().exists()
+    return "verify-ca" if mode == "require" and (root or present) else mode
+
+
+_OF_PYMYSQL = frozenset(
+    {
+        *(
+            "autocommit",
+            "binary_prefix",
+            "charset",
+            "collation",
+            "compress",
+            "connect_timeout",
+            "local_infile",
+        ),
+        *("max_allowed_packet", "program_name", "read_timeout", "use_unicode", "write_timeout"),
+        # What these say is known from the connection.
+        *("database", "db", "host", "passwd", "password", "port", "user"),
+    }
+)
+"""Options of PyMySQL without an effect on what is read."""
+_TLS = frozenset({"ssl_ca", "ssl_check_hostname"})
+_FILES = ("read_default_file", "read_default_group")
+_OF_ODBC = frozenset({"charset", "driver", "port"})
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a connection to MySQL or MariaDB goes."""
+
+    host: str
+    port: int
+    database: str
+    user: str | None
+    password: str | None = field(repr=False)
+
+
+def of_pymysql(place: Place, query: Mapping[str, Any], variables: str) -> Address:
+    """The address of a database of MySQL or MariaDB, from the options of PyMySQL's URL.
+
+    :param variables: what the names of the server's variables for transactions begin with
+    :raises ConfigurationError: JDBC does not have one of the options
+    """
+    if "unix_socket" in query:
+        _refuse_socket("unix_socket")
+    for name in _FILES:
+        if name in query:
+            _refuse(name, "its JDBC driver does not read such files; write host, user and ssl_ca in the URL")
+    _check(query, _OF_PYMYSQL | _TLS)
+    return _of_mysql(place, _tls(query), variables)
+
+
+def _tls(query: Mapping[str, Any]) -> dict[str, str]:
+    """The same protection as PyMySQL's: with a CA the certificate is verified, without only encrypted."""
+    if not query.keys() & _TLS:
+        return {}
+    if "ssl_ca" not in query:
+        return {"useSsl": "true", "trustServerCertificate": "true"}
+    named = {"useSsl": "true", "serverSslCert": str(Path(str(query["ssl_ca"])).absolute())}
+    checked = asbool(query.get("ssl_check_hostname", True))
+    return named if checked else {**named, "disableSslHostnameVerification": "true"}
+
+
+def of_odbc(url: URL, variables: str) -> Address:
+    """The address of a database of MySQL or MariaDB, from the URL of an ODBC connection.
+
+    :raises ConfigurationError: JDBC does not have one of the options, or they are those of a data source
+    """
+    query = {name.lower(): value for name, value in url.query.items()}
+    for name in ("dsn", "odbc_connect"):
+        if name in query or (name == "dsn" and not url.database):
+            _refuse(f"ODBC's {name}", "JDBC does not know what it names; write the host and the database")
+    _check(query, _OF_ODBC)
+    port = int(url.port or str(query.get("port", 3306)))
+    password = None if url.password is None else str(url.password)
+    place = Place(url.host or "localhost", port, str(url.database), url.username, password)
+    return _of_mysql(place, {}, variables)
+
+
+def _of_mysql(place: Place, tls: dict[str, str], variables: str) -> Address:
+    # Spark has no dialect for jdbc:mariadb: it would quote names as strings, and silently read the names.
+    session = f"{variables}_read_only=1,{variables}_isolation='READ-COMMITTED'"
+    options = f"permitMysqlScheme&sessionVariables={session}"
+    # The driver does not decode names. Statements name the database too.
+    database = place.database if quote(place.database, safe="$") == place.database else ""
+    url = f"jdbc:mysql://{_bracketed(place.host)}:{place.port}/{database}?{options}"
+    return Address(url, tls | _login(place.user, place.password))

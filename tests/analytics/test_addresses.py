@@ -1,0 +1,444 @@
+"""Spark reads the tables that the URL names, in the way that it names, or says why it cannot."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from sqlalchemy import URL, create_engine, make_url
+
+import jdbcstore
+from jdbcstore import Message, analytics, load_config
+from jdbcstore.analytics.addresses import Address, Place, of_libpq, of_odbc, of_pymysql, of_sqlite
+from jdbcstore.analytics.pushdown import DRIVER
+from jdbcstore.analytics.questions import connecting
+from jdbcstore.analytics.vendors import VENDORS, find_jar
+from jdbcstore.database.adapters.adbc import record_batches
+from jdbcstore.errors import ConfigurationError, StoreUnavailable
+from jdbcstore.tools import archive
+from tests.support.analytics.archives import archived
+from tests.support.databases import Database
+from tests.support.require import unavailable
+from tests.support.servers import Server
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+pytestmark = pytest.mark.timeout(900)  # the first one starts Spark's workers, and compiles
+
+PLACE = Place("db", 3307, "mq", "me", "secret")
+LIBPQ = {"host": "db", "port": "5432", "dbname": "mq", "user": "me"}
+
+
+def fill(url: str, name: str, count: int, **options: Any) -> None:
+    with jdbcstore.open(url, cleanup_period=0.0, **options) as store:
+        store.queue(name).add_messages([Message("x", timestamp_ms=1) for _ in range(count)])
+
+
+def counts(spark: SparkSession) -> list[tuple[Any, ...]]:
+    """What every view that names a table says of the messages."""
+    questions = (
+        "SELECT destination, count(*) FROM messages GROUP BY 1",
+        "SELECT destination, count(*) FROM messages_decoded GROUP BY 1",
+        "SELECT destination, count(*) FROM history GROUP BY 1",
+        "SELECT destination, depth FROM destinations",
+        "SELECT destination, lag FROM subscriptions",
+    )
+    return [tuple(row) for question in questions for row in spark.sql(question).collect()]
+
+
+def check(spark: SparkSession, url: str, *expected: tuple[str, int]) -> None:
+    """That all views, live and in partitions, are those of this store."""
+    for vendor in VENDORS.values():
+        if find_jar(vendor) is None:
+            unavailable("spark", f"no JDBC driver {vendor.driver}")
+    with analytics.connect(spark, url) as views:
+        found = [counts(spark)]
+        for snapshot in (True, False):
+            with views.picture(3, snapshot=snapshot):
+                found.append(counts(spark))
+    assert found == [[*expected] * 4] * 3
+
+
+@pytest.fixture
+def beside(database: Database) -> Iterator[Callable[[str], str]]:
+    """Makes another database, or schema, of any name; returns its URL."""
+    made: list[str] = []
+    kind = "DATABASE"
+
+    def make(name: str) -> str:
+        url = make_url(database.url)
+        quote = "`" if url.get_backend_name() in ("mysql", "mariadb") else '"'
+        quoted = quote + name.replace(quote, quote * 2).replace("%", "%%") + quote
+        with database.engine.connect() as connection:
+            connection.exec_driver_sql(f"DROP {kind} IF EXISTS {quoted}")
+            connection.exec_driver_sql(f"CREATE {kind} {quoted}")
+        made.append(quoted)
+        return url.set(database=name).render_as_string(hide_password=False)
+
+    yield make
+    with database.engine.connect() as connection:
+        for quoted in made:
+            force = " WITH (FORCE)" if quoted[0] == '"' else ""
+            connection.exec_driver_sql(f"DROP {kind} {quoted}{force}")
+
+
+@pytest.mark.backends("postgresql")
+def test_the_store_of_the_schema_that_the_url_names(
+    spark: SparkSession, database: Database, tmp_path: Path
+) -> None:
+    """Another ActiveMQ's tables in the schema public are neither shown nor archived nor removed."""
+    fill(database.url, "THEIRS", 3)
+    database.execute('CREATE SCHEMA "m""q %x.y"')
+    options = '-csearch_path="m""q\\ %x.y"'
+    ours = make_url(database.url).update_query_dict({"options": options})
+    url = ours.render_as_string(hide_password=False)
+    fill(url, "OURS", 100, history_retention=60.0)
+
+    check(spark, url, ("queue://OURS", 100))
+    check(spark, database.url, ("queue://THEIRS", 3))
+
+    store = load_config(url=url)
+    written = archive.write(spark, store, tmp_path / "archive", archive.Window())
+    assert (written.messages, len(archived(tmp_path / "archive"))) == (100, 100)
+    assert archive.remove(store, tmp_path / "archive", archive.Window()).messages == 100
+    assert database.rows('SELECT count(*) FROM "m""q %x.y".activemq_msgs') == [(0,)]
+    assert database.rows("SELECT count(*) FROM public.activemq_msgs") == [(3,)]
+
+
+@pytest.mark.backends("postgresql")
+def test_tables_of_several_schemas_are_not_one_store(spark: SparkSession, database: Database) -> None:
+    """A user's own schema comes first in the path, and has the records of another store."""
+    fill(database.url, "OURS", 3)
+    database.execute("CREATE SCHEMA other")
+    database.execute("CREATE TABLE other.jdbcstore_history AS SELECT 1 AS id")
+    both = make_url(database.url).update_query_dict({"options": "-csearch_path=other,public"})
+    with pytest.raises(ConfigurationError, match="several schemas, other, public"):
+        analytics.connect(spark, both.render_as_string(hide_password=False))
+
+
+@pytest.mark.backends("postgresql")
+def test_a_table_that_is_found_behind_an_empty_schema(spark: SparkSession, database: Database) -> None:
+    """As with "$user", public: the tables need not be in the first schema of the path."""
+    fill(database.url, "OURS", 3)
+    database.execute("CREATE SCHEMA empty")
+    path = make_url(database.url).update_query_dict({"options": "-csearch_path=empty,public"})
+    with analytics.connect(spark, path.render_as_string(hide_password=False)):
+        assert counts(spark) == [("queue://OURS", 3)] * 4
+
+
+@pytest.mark.backends("postgresql", "mariadb")
+@pytest.mark.parametrize("name", ["{}a?b", "{}a+b", "{}a%2Bb", '{}a"`b', "{}a b#c"])
+def test_databases_of_odd_names(
+    spark: SparkSession, database: Database, beside: Callable[[str], str], name: str
+) -> None:
+    """A part of the name, and what it decodes to, are names of other databases."""
+    fill(beside(f"{database.name}a"), "OTHER", 1)
+    url = beside(name.format(database.name))
+    fill(url, "OURS", 2)
+    check(spark, url, ("queue://OURS", 2))
+
+
+@pytest.mark.backends("sqlite")
+@pytest.mark.parametrize("name", ["a?b.db", "a%3Fb.db", "a+b c.db", "a#b.db", "ü'\".db"])
+def test_files_of_odd_names(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    fill(f"sqlite:///{tmp_path / 'a'}", "OTHER", 1)
+    url = URL.create("sqlite", database=str(tmp_path / name)).render_as_string()
+    fill(url, "OURS", 2)
+    check(spark, url, ("queue://OURS", 2))
+
+
+@pytest.mark.backends("sqlite")
+def test_a_file_named_by_its_uri(spark: SparkSession, tmp_path: Path) -> None:
+    fill(f"sqlite:///{tmp_path / 'mq.db'}", "OURS", 2)
+    check(spark, f"sqlite:///file:{tmp_path / 'mq.db'}?uri=true&mode=rw", ("queue://OURS", 2))
+    check(spark, f"sqlite:///file:{tmp_path / 'mq.db'}?uri=true&immutable=1", ("queue://OURS", 2))
+
+
+@pytest.mark.backends("postgresql")
+@pytest.mark.parametrize("where", ["environment", "service"])
+def test_what_the_environment_names(
+    spark: SparkSession, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """The Python driver obeys libpq's variables and files, which JDBC does not know."""
+    fill(database.url, "OURS", 3)
+    url = make_url(database.url)
+    assert url.password is not None
+    if where == "environment":
+        for name, value in (("HOST", url.host), ("PORT", url.port), ("USER", url.username)):
+            monkeypatch.setenv(f"PG{name}", str(value))
+        monkeypatch.setenv("PGPASSWORD", url.password)
+        given = f"postgresql:///{url.database}"
+    else:
+        text = f"[mq]\nhost={url.host}\nport={url.port}\nuser={url.username}\ndbname={url.database}\n"
+        (tmp_path / "services").write_text(f"{text}password={url.password}\n")
+        monkeypatch.setenv("PGSERVICEFILE", str(tmp_path / "services"))
+        given = "postgresql://?service=mq"
+    check(spark, given, ("queue://OURS", 3))
+
+
+@pytest.mark.backends("postgresql", "mariadb", "sqlite")
+def test_another_database_through_jdbc_is_noticed(
+    spark: SparkSession,
+    database: Database,
+    tmp_path: Path,
+    beside: Callable[[str], str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """When a store is connected, and by each connection of its tasks later."""
+    name = make_url(database.url).get_backend_name()
+    other = f"sqlite:///{tmp_path / 'other.db'}" if name == "sqlite" else beside(f"{database.name}other")
+    fill(database.url, "OURS", 1)
+    fill(other, "OTHER", 1)
+    vendor, addresses = VENDORS[name], []
+
+    def wrong(url: URL, connection: Any) -> Address:
+        address = vendor.address(url, connection)
+        addresses.append(address)
+        mine, theirs = make_url(database.url).database, make_url(other).database
+        return replace(address, url=address.url.replace(str(mine), str(theirs)))
+
+    if name == "mariadb":
+        # Every name of a table has that of its database.
+        monkeypatch.setitem(VENDORS, name, replace(vendor, schema=lambda *_: f"{database.name}other"))
+    with analytics.connect(spark, other if name == "mariadb" else database.url) as views:
+        reading = views._reading  # type: ignore[attr-defined]
+    monkeypatch.setitem(VENDORS, name, replace(vendor, address=wrong))
+    if name != "mariadb":
+        with pytest.raises(ConfigurationError, match="reaches another database than the Python driver"):
+            analytics.connect(spark, database.url)
+    strange = {**reading.properties, "jdbcstoreIdentity": "another"}
+    reader = spark.read.format("jdbc").options(**strange, url=reading.url, driver=DRIVER)
+    with (
+        pytest.raises(ConfigurationError, match="reaches another database than the Python driver"),
+        connecting(),
+    ):
+        reader.option("dbtable", "ACTIVEMQ_LOCK").load()
+
+
+@pytest.fixture
+def certificate(server: Server) -> Path:
+    """That of the private server, which speaks TLS with it."""
+    folder = server.directory
+    made, key = folder / "server.pem", folder / "server.key"
+    names = ("-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost", "-days", "2")
+    files = ("-keyout", str(key), "-out", str(made))
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *names, *files], check=True)
+    owner = folder.stat()
+    for file in (made, key):
+        file.chmod(0o600)
+        if owner.st_uid:
+            os.chown(file, owner.st_uid, owner.st_gid)
+    return made
+
+
+@pytest.mark.backends("mariadb")
+def test_tls_of_mariadb(
+    spark: SparkSession,
+    server: Server,
+    database: Database,
+    certificate: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """What ?ssl_ca= protects in Python is protected in Spark: encrypted, with that certificate only."""
+    key = certificate.with_suffix(".key")
+    monkeypatch.setenv("JDBCSTORE_TEST_MARIADB_OPTIONS", f"--ssl-cert={certificate} --ssl-key={key}")
+    server.restart()
+    url = make_url(database.url).update_query_dict({"ssl_ca": str(certificate)})
+    fill(url.render_as_string(hide_password=False), "OURS", 1)
+    database.execute(f"ALTER USER {database.username}@'%' REQUIRE SSL")
+
+    for query in ({}, {"ssl_check_hostname": "false"}):
+        checked = url.update_query_dict(query).render_as_string(hide_password=False)
+        check(spark, checked, ("queue://OURS", 1))
+    none = url.difference_update_query(["ssl_ca"]).update_query_dict({"ssl_check_hostname": "false"})
+    check(spark, none.render_as_string(hide_password=False), ("queue://OURS", 1))
+
+    vendor = VENDORS["mariadb"]
+    address = of_pymysql(
+        Place("127.0.0.1", server.port, database.name, database.username, database.password),
+        {"ssl_ca": str(other_certificate(tmp_path))},
+        "tx",
+    )
+    monkeypatch.setitem(VENDORS, "mariadb", replace(vendor, address=lambda *_: address))
+    with pytest.raises(StoreUnavailable, match="trust"):
+        analytics.connect(spark, url.render_as_string(hide_password=False))
+
+
+def other_certificate(folder: Path) -> Path:
+    made = folder / "other.pem"
+    names = ("-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2")
+    files = ("-keyout", str(folder / "other.key"), "-out", str(made))
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *names, *files], check=True)
+    return made
+
+
+@pytest.mark.backends("postgresql")
+def test_tls_of_postgresql(
+    spark: SparkSession,
+    server: Server,
+    database: Database,
+    certificate: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With a CA, require means that the certificate is verified, as for libpq."""
+    settings = {"ssl": "on", "ssl_cert_file": certificate, "ssl_key_file": certificate.with_suffix(".key")}
+    for name, value in settings.items():
+        server.execute_as_administrator(f"ALTER SYSTEM SET {name} = '{value}'")
+    server.restart()
+    url = make_url(database.url)
+    for mode in ("require", "verify-full"):
+        query = {"sslmode": mode, "sslrootcert": str(certificate)}
+        checked = url.update_query_dict(query).render_as_string(hide_password=False)
+        fill(checked, mode, 1)
+        with analytics.connect(spark, checked) as views:
+            reading = views._reading  # type: ignore[attr-defined]
+            used = "(SELECT ssl::text AS ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()) q"
+            jdbc = spark.read.format("jdbc").options(**reading.properties, url=reading.url, driver=DRIVER)
+            assert jdbc.option("dbtable", used).load().first()[0] == "true"  # type: ignore[index]
+    other = {**LIBPQ, "host": "127.0.0.1", "port": str(server.port), "dbname": database.name}
+    other |= {
+        "user": str(database.username),
+        "sslmode": "require",
+        "sslrootcert": str(other_certificate(tmp_path)),
+    }
+    address = of_libpq(other, database.password)
+    monkeypatch.setitem(VENDORS, "postgresql", replace(VENDORS["postgresql"], address=lambda *_: address))
+    with pytest.raises(StoreUnavailable, match="trust"):
+        analytics.connect(spark, checked)
+
+
+@pytest.mark.parametrize(
+    ("made", "url", "properties"),
+    [
+        (of_libpq(LIBPQ, "secret"), "jdbc:postgresql://db:5432/mq?", {"user": "me", "password": "secret"}),
+        (of_libpq({**LIBPQ, "host": "::1"}), "jdbc:postgresql://[::1]:5432/mq?", {"sslmode": "prefer"}),
+        (of_libpq({**LIBPQ, "host": "", "hostaddr": "10.0.0.1"}), "jdbc:postgresql://10.0.0.1:5432/mq?", {}),
+        (
+            of_libpq({**LIBPQ, "sslmode": "require", "sslrootcert": "/ca.pem", "options": "-c role=x"}),
+            "jdbc:postgresql://db:5432/mq?",
+            {"sslmode": "verify-ca", "sslrootcert": "/ca.pem", "options": "-c role=x"},
+        ),
+        (
+            of_libpq({**LIBPQ, "target_session_attrs": "read-write", "keepalives_idle": "3"}),
+            "jdbc:postgresql://db:5432/mq?",
+            {"targetServerType": "primary"},
+        ),
+        (of_pymysql(PLACE, {"charset": "utf8mb4"}, "tx"), "jdbc:mysql://db:3307/mq?permitMysqlScheme&", {}),
+        (
+            of_pymysql(replace(PLACE, database="a?b"), {}, "tx"),
+            "jdbc:mysql://db:3307/?permit",
+            {"user": "me"},
+        ),
+        (
+            of_pymysql(PLACE, {"ssl_ca": "/ca.pem", "ssl_check_hostname": "no"}, "tx"),
+            "jdbc:mysql://db:3307/mq?permitMysqlScheme&",
+            {"useSsl": "true", "serverSslCert": "/ca.pem", "disableSslHostnameVerification": "true"},
+        ),
+        (
+            of_odbc(make_url("mariadb+pyodbc://me:secret@db/mq?port=3308&driver=x"), "tx"),
+            "jdbc:mysql://db:3308/mq?",
+            {"user": "me", "password": "secret"},
+        ),
+        (of_sqlite("/var/mq.db", {"timeout": "5"}), "jdbc:sqlite:file:/var/mq.db?", {}),
+    ],
+)
+def test_what_is_translated(made: Address, url: str, properties: dict[str, str]) -> None:
+    """Never to the scheme that reads wrong data, and without the login in the URL."""
+    assert made.url.startswith(url)
+    assert made.properties.items() >= properties.items()
+    assert not {"secret", "me"} & {*made.url.replace("=", "/").split("/")}
+    assert "secret" not in repr(made)
+
+
+OPTIONS_OF_LIBPQ = {
+    "sslcert": "c",
+    "sslkey": "k",
+    "sslpassword": "p",
+    "sslcrl": "c",
+    "sslcrldir": "d",
+    "ssl_min_protocol_version": "TLSv1.3",
+    "require_auth": "scram-sha-256",
+    "requirepeer": "postgres",
+    "channel_binding": "require",
+    "sslcertmode": "require",
+    "sslrootcert": "system",
+    "replication": "database",
+}
+OPTIONS_OF_PYMYSQL = (
+    *("unix_socket", "read_default_file", "read_default_group", "init_command", "sql_mode", "bind_address"),
+    *("ssl_capath", "ssl_cert", "ssl_key", "ssl_cipher", "ssl", "ssl_disabled", "ssl_verify_cert"),
+    *("ssl_verify_identity", "ssl_key_password", "server_public_key", "client_flag", "named_pipe"),
+)
+
+
+@pytest.mark.parametrize(("name", "value"), OPTIONS_OF_LIBPQ.items())
+def test_what_jdbc_cannot_be_told_of_libpq_is_refused(name: str, value: str) -> None:
+    with pytest.raises(ConfigurationError, match=rf"Spark cannot read with .*{name}.*DuckDB") as error:
+        of_libpq({**LIBPQ, name: value})
+    assert error.value.option == "url"
+
+
+@pytest.mark.parametrize("name", OPTIONS_OF_PYMYSQL)
+def test_what_jdbc_cannot_be_told_of_pymysql_is_refused(name: str) -> None:
+    with pytest.raises(ConfigurationError, match=rf"Spark cannot read with .*{name}.*DuckDB"):
+        of_pymysql(PLACE, {name: "s3cret"}, "tx")
+
+
+@pytest.mark.parametrize("query", ["?SSLCA=x", "?odbc_connect=x", "?dsn=x", "?ForceTLS=1"])
+def test_what_jdbc_cannot_be_told_of_odbc_is_refused(query: str) -> None:
+    with pytest.raises(ConfigurationError, match="Spark cannot read with"):
+        of_odbc(make_url(f"mariadb+pyodbc://me@db/mq{query}"), "tx")
+    with pytest.raises(ConfigurationError, match="Spark cannot read with ODBC's dsn"):
+        of_odbc(make_url("mariadb+pyodbc://me@mydsn"), "tx")
+
+
+@pytest.mark.backends("postgresql")
+def test_several_hosts(spark: SparkSession, database: Database) -> None:
+    """The one that was reached."""
+    fill(database.url, "OURS", 3)
+    url = make_url(database.url)
+    hosts = (f"{url.host}:1", f"{url.host}:{url.port}")
+    several = url._replace(host=None, port=None).update_query_dict({"host": hosts})
+    check(spark, several.render_as_string(hide_password=False), ("queue://OURS", 3))
+
+
+def test_a_socket_is_not_called_several_hosts() -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"the socket /run/postgresql: .*write the host and the port"
+    ):
+        of_libpq({**LIBPQ, "host": "/run/postgresql"})
+    with pytest.raises(ConfigurationError, match="the option vfs"):
+        of_sqlite("/mq.db", {"vfs": "unix-none"})
+
+
+@pytest.mark.backends("postgresql")
+def test_adbc_reads_where_psycopg_does(
+    server: Server, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a host each libpq has a default socket of its own, where another server may listen."""
+    pytest.importorskip("adbc_driver_postgresql")
+    folder = Path("/var/run/postgresql")
+    if not os.access(folder, os.W_OK):
+        pytest.skip(f"no socket can be made in {folder}")
+    fill(database.url, "OURS", 3)
+    command = server._command
+    option = f"unix_socket_directories={folder}"
+    monkeypatch.setattr(server, "_command", lambda data: [*command(data), "-c", option])
+    server.restart()
+    url = make_url(database.url)
+    monkeypatch.setenv("PGPORT", str(server.port))
+    socket = url._replace(host=None, port=None)
+    with create_engine(socket).connect() as connection:
+        raw = connection.connection.dbapi_connection
+        with record_batches(raw, (), "SELECT count(*) AS n FROM activemq_msgs", (), 1 << 20) as batches:
+            assert batches is not None
+            assert [batch.to_pydict() for batch in batches] == [{"n": [3]}]
