@@ -399,19 +399,20 @@ class Engine:
         is_current = self._destinations.get(found.destination) is found
         return is_current and not found.has_consumers and found.is_drained
 
-    async def delete(self, found: Queue | Topic) -> tuple[int, int]:
+    async def delete(self, found: Queue | Topic, *, keep_subscriptions: bool = False) -> tuple[int, int]:
         """Remove the messages of a queue without consumers and forget it, or delete a topic without them.
 
         A topic is deleted with the durable subscriptions to it alone, and what is sent meanwhile waits, and
         is sent to a topic of the same name. Returns how many messages of a queue were removed, and how many
         are left: those that have arrived since, and those that an open transaction has.
 
+        :param keep_subscriptions: the durable subscriptions stay, without messages
         :raises StoreError: some of it could not be deleted, which stays
         :raises SubscriptionInUse: a durable subscription of the topic is in use
         """
         count = left = 0
         if isinstance(found, Topic):
-            await self._durables.delete_topic(found)
+            await self._durables.delete_topic(found, keep_subscriptions=keep_subscriptions)
             if self._can_forget(found):
                 self._forget(found)
         else:

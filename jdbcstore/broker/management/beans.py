@@ -689,7 +689,8 @@ def _adding(kind: DestinationKind) -> Any:
 def _deleting(kind: DestinationKind) -> Any:
     async def delete(beans: Beans, _name: BeanName, actor: Actor, given: Sequence[Any]) -> Any:
         try:
-            await beans.management.delete(actor, Destination(kind, str(given[0])))
+            destination = Destination(kind, str(given[0]))
+            await beans.management.delete(actor, destination, keep_subscriptions=True)
         except DestinationNotFound:
             return
 

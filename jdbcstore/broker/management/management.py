@@ -761,7 +761,9 @@ class Management:
         with self._audit.operation(actor, "create", destination=str(destination)):
             engine.destination(destination)
 
-    async def delete(self, actor: Actor, destination: Destination) -> Outcome:
+    async def delete(
+        self, actor: Actor, destination: Destination, *, keep_subscriptions: bool = False
+    ) -> Outcome:
         """Remove the messages of a queue and forget it, or a topic with its durable subscriptions.
 
         Nothing is changed if it has consumers. Otherwise every message that had arrived is removed, and
@@ -770,6 +772,7 @@ class Management:
         name, and the deletion ends all the same. Those of a queue are counted in ``left``, with those that
         an open transaction has.
 
+        :param keep_subscriptions: the durable subscriptions of a topic stay, without messages, as in ActiveMQ
         :raises DestinationNotFound: it does not exist
         :raises InvalidDestination: it has consumers
         :raises StoreError: some of it could not be deleted, which stays
@@ -780,7 +783,7 @@ class Management:
         with self._audit.operation(actor, "delete", destination=str(destination)) as line:
             if found.has_consumers:
                 raise InvalidDestination(f"{destination} has consumers; close them before it is deleted")
-            count, left = await engine.delete(found)
+            count, left = await engine.delete(found, keep_subscriptions=keep_subscriptions)
             line["count"] = count
         return Outcome(count=count, left=left)
 

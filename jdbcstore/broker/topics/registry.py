@@ -186,15 +186,17 @@ class DurableRegistry:
         del self._by_key[durable.key]
         self._forget(durable)
 
-    async def delete_topic(self, topic: Topic) -> None:
+    async def delete_topic(self, topic: Topic, *, keep_subscriptions: bool) -> None:
         """Delete the messages of a topic, and the durable subscriptions to it alone.
 
         Those with a wildcard stay, without its messages. What is sent meanwhile waits.
 
+        :param keep_subscriptions: the others stay, too
         :raises SubscriptionInUse: one of them is in use
         """
         name, store = topic.destination, self._outbox.store
-        ending = [self.unused(*one.key) for one in self._by_key.values() if one.destination == name]
+        own = [self.unused(*one.key) for one in self._by_key.values() if one.destination == name]
+        ending = [] if keep_subscriptions else own
         for durable in ending:
             durable.is_in_use = durable.is_ending = True
         staying = [one.durable for key, one in topic.durables.items() if self._by_key[key] not in ending]

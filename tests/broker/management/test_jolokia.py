@@ -160,6 +160,45 @@ def test_tools_get_what_an_activemq_answers(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+def test_a_durable_subscription_outlives_its_topic(tmp_path: Path) -> None:
+    """As in ActiveMQ: it gets what is sent later, and can be destroyed by itself."""
+    config = configuration(tmp_path)
+    with jdbcstore.open(config) as store:
+        store.topic("PRICES").subscribe("billing", "gone")
+
+    def read(api: ApiClient, attribute: str) -> Any:
+        return ask(api, f"read/{BROKER}/{attribute}")["value"]
+
+    def check(address: Address) -> None:
+        api = ApiClient(address)
+        api.post("/api/topics/PRICES/messages", body="removed")
+        assert ask(api, exec_(BROKER, "removeTopic", "PRICES"))["status"] == 200
+        assert "PRICES" not in str(read(api, "Topics"))
+        assert len(read(api, "InactiveDurableTopicSubscribers")) == 1
+        api.post("/api/topics/PRICES/messages", body="later")
+
+    def check_again(address: Address) -> None:
+        api = ApiClient(address)
+        assert ask(api, exec_(BROKER, "removeTopic", "PRICES"))["status"] == 200
+        destroy = exec_(BROKER, "destroyDurableSubscriber", "billing", "gone")
+        assert ask(api, destroy)["status"] == 200
+        assert read(api, "InactiveDurableTopicSubscribers") == []
+
+    async def main() -> None:
+        for what in (check, check_again):
+            async with asyncio.timeout(300), BrokerHost(config) as host:
+                assert host.health_address is not None
+                await asyncio.to_thread(what, host.health_address)
+            with jdbcstore.open(config) as store:
+                if what is check:
+                    kept = store.topic("PRICES").subscription("billing", "gone")
+                    assert [message.body for message in kept.recover()] == ["later"]
+                else:
+                    assert store.destinations() == []
+
+    asyncio.run(main())
+
+
 def test_roles_and_what_a_form_of_another_site_can_send(tmp_path: Path) -> None:
     users = tmp_path / "users.toml"
     for role in ROLES:
