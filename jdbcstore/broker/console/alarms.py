@@ -5,11 +5,10 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from math import isnan
 from pathlib import Path
 
-from jdbcstore.broker.console.history import History
-from jdbcstore.broker.management.views import BrokerView, DestinationView, LockView
+from jdbcstore.broker.console.history import DEAD, ENQUEUED, History
+from jdbcstore.broker.management.views import BrokerView, DestinationView, LockView, TransactionView
 from jdbcstore.message.destination import Destination
 
 BAD, WARNING = "bad", "warning"
@@ -30,6 +29,10 @@ class Alarm:
     """The destinations that it is about, the first ones."""
     more: int = 0
     """How many others there are."""
+    after: str = ""
+    """What is said of the destinations, after their names."""
+    page: str | None = None
+    """The page that shows more."""
 
 
 def alarms(
@@ -39,28 +42,34 @@ def alarms(
     dead: Iterable[Destination],
     history: History,
     folders: Iterable[Path],
+    in_doubt: Sequence[TransactionView] = (),
 ) -> Iterator[Alarm]:
-    """All that is wrong now, the worst first."""
+    """All that is wrong now, the worst first.
+
+    :param dead: the dead letter queues
+    :param in_doubt: the prepared transactions
+    """
     if lock.lost is not None:
         yield Alarm(BAD, f"The lock is lost: {lock.lost}")
     if broker.obstacle is not None:
         yield Alarm(BAD, f"The broker does not serve: {broker.obstacle}")
         return
     yield from _of_space(broker, folders)
+    if in_doubt:
+        what = "1 transaction is" if len(in_doubt) == 1 else f"{len(in_doubt):,} transactions are"
+        yield Alarm(WARNING, f"{what} in doubt: prepared, and not decided", page="transactions")
     dead = {*dead}
-    growing = [str(name) for name in dead if history.has(name) and _growth(history, name) > 0]
-    yield from _about("Dead letters have arrived within ten minutes in", growing)
-    yield from _about("Deliveries are paused of", [view.name for view in views if view.is_paused])
+    growing = [str(name) for name in dead if history.growth(ENQUEUED, name, _TEN_MINUTES) > 0]
+    if growing:
+        yield from _about("Dead letters have arrived within ten minutes in", growing)
+    elif history.growth(DEAD, samples=_TEN_MINUTES) > 0:  # in a queue without a history of its own
+        yield Alarm(WARNING, "Dead letters have arrived within ten minutes", page="dead-letters")
+    yield from _about("", [view.name for view in views if view.is_paused], "is paused", "are paused")
     names = {str(name) for name in dead}
     alone = [view for view in views if view.size and not (view.consumers or view.is_paused)]
     alone.sort(key=lambda view: -(view.size or 0))
     waiting = [view.name for view in alone if view.name not in names]
-    yield from _about("Messages wait and there is no consumer of", waiting)
-
-
-def _growth(history: History, name: Destination) -> float:
-    known = [one for one in history.sizes(name)[-_TEN_MINUTES:] if not isnan(one)]
-    return known[-1] - known[0] if known else 0.0
+    yield from _about("", waiting, "has messages but no consumer", "have messages but no consumer")
 
 
 def _of_space(broker: BrokerView, folders: Iterable[Path]) -> Iterator[Alarm]:
@@ -81,6 +90,7 @@ def _of_space(broker: BrokerView, folders: Iterable[Path]) -> Iterator[Alarm]:
             )
 
 
-def _about(text: str, names: Sequence[str]) -> Iterator[Alarm]:
+def _about(text: str, names: Sequence[str], one: str = "", several: str = "") -> Iterator[Alarm]:
     if names:
-        yield Alarm(WARNING, text, tuple(names[:_NAMED]), max(len(names) - _NAMED, 0))
+        after = one if len(names) == 1 else several
+        yield Alarm(WARNING, text, tuple(names[:_NAMED]), max(len(names) - _NAMED, 0), after)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Container, Mapping, Sequence
+from itertools import pairwise
 from math import isnan, nan
 
 from jdbcstore.broker.counters import Counters
@@ -126,8 +127,14 @@ class History:
         return sum(known) / len(known) if known else None
 
     def growth(self, kind: int, name: Destination | None = None, samples: int = LENGTH) -> float:
-        """The growth of a counter over the last samples."""
-        return sum(one for one in self.rates(kind, name)[-samples:] if not isnan(one)) * INTERVAL
+        """The growth of a counter over the last samples.
+
+        A counter begins at 0: what it has when it is first sampled, or after it fell, has been added since.
+        """
+        values = self._values(name, kind)
+        known = [one for one in values[:-samples] if not isnan(one)][-1:] or [0.0]
+        known += [one for one in values[-samples:] if not isnan(one)]
+        return sum(after - before if after >= before else after for before, after in pairwise(known))
 
     def _values(self, name: Destination | None, kind: int) -> Values:
         series = self._total if name is None else self._series.get(name)

@@ -177,6 +177,7 @@ class Console:
             "navigation": _NAVIGATION,
             "place": _PAGE_OF.get(place, place),
             "notice": notice,
+            "now_ms": self._clock.now_ms(),
             "broker": self._source.broker(),
             "is_live": self._management is not None,
             "may_manage": visit.may_manage and self._management is not None,
@@ -231,7 +232,17 @@ class Console:
         return self._render(
             visit,
             "overview.html",
-            alarms=[*alarms(broker, source.lock(), views, dead, history, self._folders)],
+            alarms=[
+                *alarms(
+                    broker,
+                    source.lock(),
+                    views,
+                    dead,
+                    history,
+                    self._folders,
+                    await source.transactions(),
+                )
+            ],
             largest=largest,
             oldest=max(ages, default=None),
             backlog=sum(view.size or 0 for view in queues),
@@ -250,7 +261,7 @@ class Console:
             return [chart("Messages a second", lines[:1])]
         return [
             chart("Messages a second", lines),
-            chart("Messages that wait", [("messages", history.sizes(name))]),
+            chart("Messages waiting", [("messages", history.sizes(name))]),
         ]
 
     async def _queues(self, visit: Visit) -> web.Response:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -84,17 +84,19 @@ class Metrics:
         named: Sequence[DestinationView] = ()
         other: _Other | None = None
         pending = (0, 0)
+        dead: set[str] = set()
         if broker.obstacle is None:
             try:
                 named, other = self._labelled.split(await management.destinations(monotonic=True))
                 named = await management.with_ages(named)
                 pending = management.pending()
+                dead = {str(name) for name in management.dead_letter_queues()}
             except StoreError:  # it has stopped serving meanwhile
                 named, other = (), None
         families = [
             *_of_broker(broker, pending),
             *_of_lock(management.lock()),
-            *_of_destinations(named, other),
+            *_of_destinations(named, other, dead),
             *_of_work(management.timings()),
         ]
         registry = CollectorRegistry(auto_describe=False)
@@ -193,9 +195,17 @@ def _of_lock(lock: LockView) -> Iterator[Metric]:
         yield _gauge("lock_epoch", "The number of this mastership.", lock.epoch)
 
 
-def _of_destinations(named: Sequence[DestinationView], other: _Other | None) -> Iterator[Metric]:
+def _of_destinations(
+    named: Sequence[DestinationView], other: _Other | None, dead: Container[str]
+) -> Iterator[Metric]:
     if other is None:
         return
+    letters = GaugeMetricFamily(
+        "jdbcstore_destination_dead_letter_queue", "Whether it is a dead letter queue.", labels=_LABELS
+    )
+    for view in named:
+        letters.add_metric(_labels(view), view.name in dead)
+    yield letters
     yield _gauge("destinations_without_labels", f'Destinations that are "{OTHER}".', other.count)
     for field, text in _COUNTERS.items():
         counter = CounterMetricFamily(f"jdbcstore_destination_{field}_messages", text, labels=_LABELS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import threading
 from collections.abc import Iterator
@@ -168,9 +169,32 @@ def test_every_page_and_operation(url: str, browser: Browser) -> None:
         browser.open("about:blank")  # it would renew itself when the broker is gone
 
 
+def test_a_page_says_that_its_broker_does_not_answer(url: str, browser: Browser) -> None:
+    browser.resize(*WIDE)
+    state = "document.getElementById('state').innerText"
+    stale = "document.getElementById('stale')?.innerText ?? ''"
+    with console_of(url) as (console, _):
+        walk = Walk(browser, f"http://{console.api.address}/")
+        walk.open("console")
+        assert re.search(r"serving.*as of \d\d:\d\d:\d\d", str(walk.value(state)), re.DOTALL)
+        walk.value(
+            "{ window.kept = fetch; window.fetch = async () => new Response('x', {status: 503}); renew() }"
+        )
+        assert "error 503" in str(walk.value(state))
+        assert "This page is as of" in str(walk.value(stale))
+        walk.value("{ window.fetch = kept; renew() }")
+        assert str(walk.value(state)).startswith("serving")
+        assert walk.value(stale) == ""
+    walk.value("renew()")
+    assert str(walk.value(state)).startswith("no answer")
+    assert "This page is as of" in str(walk.value(stale))
+    browser.open("about:blank")
+
+
 def _look(walk: Walk, console: ConsoleClient) -> None:
     walk.open("")
-    assert "Messages that wait" in walk.text
+    assert "Messages waiting" in walk.text
+    assert "2 transactions are in doubt" in walk.text
     renewed = "new Promise((done) => new MutationObserver(() => done(true)).observe(main, {childList: true}))"
     assert walk.value(f"{{ const main = document.getElementById('main'); {renewed} }}")
     for title in PAGES:
@@ -216,7 +240,7 @@ def _change_messages(walk: Walk, console: ConsoleClient) -> None:
     assert "2 messages were removed" in walk.confirm()
     assert "counters begin at 0" in walk.act("Reset counters")
     walk.click("Dead letters", "nav")
-    walk.click("Look at one", "tbody")
+    walk.click("View example", "tbody")
     assert "dead" in walk.text
     walk.click("Dead letters", "nav")
     assert "2 messages were sent again" in walk.act("Retry")

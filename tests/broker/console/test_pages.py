@@ -94,7 +94,7 @@ def test_operations_ask_first_and_say_what_they_did(console: ConsoleClient) -> N
     assert "1 message was removed." in removed.text
     console.act("/do/pause", {"name": "WORK"})
     assert api.get(queue("WORK"))["is_paused"]
-    assert "Deliveries are paused of WORK" in console.get().text
+    assert "WORK is paused" in console.get().text
     console.act("/do/resume", {"name": "WORK"})
     assert not api.get(queue("WORK"))["is_paused"]
     assert "3 messages were removed." in console.act("/do/purge", {"name": "WORK"}).text
@@ -339,7 +339,7 @@ def test_what_each_role_sees_and_may_do(tmp_path: Path, caplog: pytest.LogCaptur
 def test_a_broker_that_waits_says_so(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/mq.db"
     with console_of(url) as (console, _):
-        assert "Nothing is wrong." in console.get().text
+        assert "No alarms" in console.get().text
         connection = http.client.HTTPConnection(*console.api.address)
         connection.request("HEAD", "/console")
         assert connection.getresponse().status == 200

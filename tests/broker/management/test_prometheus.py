@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -139,3 +140,88 @@ def test_prometheus_scrapes_a_broker_under_load(tmp_path: Path) -> None:
             assert len(alerts) == (MONITORING / "alerts.yml").read_text().count("- alert: ")
             [firing] = alerts["JdbcstoreDeadLetters"]["alerts"]
             assert firing["labels"]["destination"] == "REFUSED"
+            alone = {one["labels"]["destination"] for one in alerts["JdbcstoreNoConsumer"]["alerts"]}
+            assert "PAUSED" in alone
+            assert "ActiveMQ.DLQ" not in alone
+
+
+SERVING = 'jdbcstore_broker_serving{job="mq",instance="%s"}'
+UP = 'up{job="mq",instance="one"}'
+DEAD = 'jdbcstore_destination_dead_messages_total{instance="one",type="queue",destination="PAY"}'
+OF_QUEUE = '{instance="one",type="queue",destination="%s"}'
+CRITICAL, WARNING = {"severity": "critical"}, {"severity": "warning"}
+
+
+def of_two(one: str, two: str) -> dict[str, str]:
+    """The series of two brokers of a job that is always scraped."""
+    return {SERVING % "one": one, SERVING % "two": two, UP: "0x30000"}
+
+
+def waiting(name: str, more: str = "") -> dict[str, str]:
+    """The series of a queue with messages and no consumer."""
+    found = {"messages": "5x60", "consumers": "0x60"} | ({more: "1x60"} if more else {})
+    return {f"jdbcstore_destination_{metric}{OF_QUEUE % name}": values for metric, values in found.items()}
+
+
+NO_MASTER = ({**CRITICAL, "job": "mq"}, "No broker of mq serves clients")
+TO_DEAD = (
+    {**WARNING, "instance": "one", "destination": "PAY"},
+    "Messages of PAY go to a dead letter queue",
+)
+ALONE = (
+    {**WARNING, "instance": "one", "type": "queue", "destination": "Q"},
+    "Q has 5 messages and no consumer",
+)
+CASES: dict[str, tuple[str, str, dict[str, str], tuple[tuple[dict[str, str], str], ...]]] = {
+    "one serves": ("JdbcstoreNoMaster", "20m", of_two("1x30", "0x30"), ()),
+    "a failover": ("JdbcstoreNoMaster", "20m", of_two("1x9 stale", "0x9 1x30"), ()),
+    "both are slaves": ("JdbcstoreNoMaster", "20m", of_two("0x30", "0x30"), (NO_MASTER,)),
+    "both are gone": ("JdbcstoreNoMaster", "20m", of_two("1x9 stale", "0x9 stale"), (NO_MASTER,)),
+    "both are gone for days": ("JdbcstoreNoMaster", "6d", of_two("1x9 stale", "0x9 stale"), (NO_MASTER,)),
+    "there was never one": (
+        "JdbcstoreNoMaster",
+        "20m",
+        {UP: "0x30"},
+        ((CRITICAL, "No broker serves clients"),),
+    ),
+    "their job was removed": (
+        "JdbcstoreNoMaster",
+        "20m",
+        {SERVING % "one": "1x9 stale", SERVING.replace('"mq"', '"other"') % "two": "1x30"},
+        (),
+    ),
+    "dead letters": ("JdbcstoreDeadLetters", "20m", {DEAD: "0x15 3x30"}, (TO_DEAD,)),
+    "the first dead letters": ("JdbcstoreDeadLetters", "20m", {DEAD: "_x15 1x30"}, (TO_DEAD,)),
+    "old dead letters": ("JdbcstoreDeadLetters", "50m", {DEAD: "_x15 1x60"}, ()),
+    "no dead letters": ("JdbcstoreDeadLetters", "20m", {DEAD: "_x15 0x30"}, ()),
+    "no consumer": ("JdbcstoreNoConsumer", "30m", waiting("Q"), (ALONE,)),
+    "no consumer of dead letters": ("JdbcstoreNoConsumer", "30m", waiting("D", "dead_letter_queue"), ()),
+}
+
+
+def test_what_the_alerts_fire_for(tmp_path: Path) -> None:
+    rules = {
+        "rule_files": [str(MONITORING / "alerts.yml")],
+        "evaluation_interval": "1m",
+        "tests": [
+            {
+                "interval": "1m",
+                "input_series": [{"series": one, "values": values} for one, values in series.items()],
+                "alert_rule_test": [
+                    {
+                        "alertname": alert,
+                        "eval_time": at,
+                        "exp_alerts": [
+                            {"exp_labels": labels, "exp_annotations": {"summary": text}}
+                            for labels, text in expected
+                        ],
+                    }
+                ],
+            }
+            for alert, at, series, expected in CASES.values()
+        ],
+    }
+    (tmp_path / "tests.json").write_text(json.dumps(rules))  # JSON is YAML
+    command = [prometheus("promtool"), "test", "rules", "tests.json"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=180)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -2,7 +2,9 @@
 "use strict";
 
 const PERIOD = 5000;
+const PATIENCE = 10000;
 const live = document.getElementById("live");
+let isRenewing = false;
 
 function isBusy() {
   const at = document.activeElement;
@@ -11,16 +13,46 @@ function isBusy() {
   return isTyping || document.hidden || [...document.querySelectorAll("#main input")].some(isFilled);
 }
 
+// Says that the page is old, and why; what it shows stays readable.
+function fail(reason) {
+  const state = document.getElementById("state");
+  const asOf = state.querySelector("time");
+  const pill = state.querySelector(".pill");
+  pill.className = "pill bad";
+  pill.textContent = reason;
+  if (document.getElementById("stale")) return;
+  const text = document.createElement("p");
+  text.id = "stale";
+  text.className = "error";
+  text.setAttribute("role", "alert");
+  text.textContent = `The broker does not answer (${reason}). This page is ${asOf.textContent} UTC.`;
+  document.getElementById("main").prepend(text);
+}
+
 async function renew() {
   const main = document.getElementById("main");
-  if (!live.checked || isBusy()) return;
-  const answer = await fetch(location.href.split("#")[0], { credentials: "same-origin" });
-  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-  const renewed = page.getElementById("main");
-  if (!answer.ok || !renewed || isBusy()) return;
+  if (isRenewing || !live.checked || isBusy()) return;
+  isRenewing = true;
+  try {
+    const signal = AbortSignal.timeout(PATIENCE);
+    const answer = await fetch(location.href.split("#")[0], { credentials: "same-origin", signal });
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const [renewed, state] = ["main", "state"].map((id) => page.getElementById(id));
+    if (!renewed || !state) return fail(`error ${answer.status}`);
+    if (isBusy()) return;
+    show(main, renewed, state);
+  } catch {
+    fail("no answer");
+  } finally {
+    isRenewing = false;
+  }
+}
+
+function show(main, renewed, state) {
   const focused = document.activeElement;
   const href = focused && main.contains(focused) ? focused.getAttribute("href") : null;
   const scrolled = [...main.querySelectorAll(".table")].map((one) => one.scrollLeft);
+  document.getElementById("state").replaceChildren(...state.childNodes);
   main.replaceChildren(...renewed.childNodes);
   main.querySelectorAll(".table").forEach((one, at) => { one.scrollLeft = scrolled[at] || 0; });
   prepare();
@@ -49,5 +81,5 @@ prepare();
 document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 if (live && document.querySelector("main[data-live]")) {
   document.getElementById("clock").hidden = false;
-  setInterval(() => { renew().catch(() => {}); }, PERIOD);
+  setInterval(renew, PERIOD);
 }

@@ -55,6 +55,19 @@ def test_gaps_and_restarts_of_a_counter_are_not_rates() -> None:
     assert [one for one in history.sizes(Q) if not isnan(one)] == [30]
 
 
+def test_the_growth_of_a_counter_includes_what_it_began_with() -> None:
+    history = History()
+    sample(history, 0, 0)
+    sample(history, 1, 20, Q)  # it appears with its first messages
+    assert history.growth(ENQUEUED, Q) == 20.0
+    sample(history, 2, 0, Q)  # it was reset
+    sample(history, 3, 5, Q)
+    assert history.growth(ENQUEUED, Q) == 25.0
+    assert history.growth(ENQUEUED, Q, samples=2) == 5.0
+    sample(history, 100, 5, Q)
+    assert history.growth(ENQUEUED, Q, samples=60) == 0.0
+
+
 def test_destinations_are_bounded_and_the_busy_ones_stay() -> None:
     history = History(most=10)
     many = [Destination.queue(f"Q{number}") for number in range(30)]
