@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import base64
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-import pyarrow as pa
-import pyarrow.dataset as ds
+from jdbcstore.errors import ConfigurationError, QueryFailed, StoreError
+
+try:
+    import numpy  # noqa: F401 - which decoding needs
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+except ModuleNotFoundError as missing:
+    raise ConfigurationError(
+        f"{missing.name} is not installed; run: pip install 'jdbcstore[duckdb]'"
+    ) from missing
 
 from jdbcstore.analytics.arrow.conditions import Expression
 from jdbcstore.analytics.arrow.fetching import Fetching
@@ -22,7 +30,6 @@ from jdbcstore.analytics.columns import CAUSE
 from jdbcstore.analytics.vendors import VENDORS
 from jdbcstore.config import Configuration
 from jdbcstore.database.engine import Database
-from jdbcstore.errors import ConfigurationError, QueryFailed, StoreError
 from jdbcstore.message.values import plain
 
 VIEWS = ("messages", "messages_decoded", "subscriptions", "destinations", "in_doubt", "history", "lock")
@@ -105,9 +112,15 @@ class DuckViews:
         """Drop the views."""
         self._duckdb.close()
 
-    def query(self, text: str) -> pa.RecordBatchReader | None:
+    def query(
+        self, text: str, parameters: Sequence[Any] | Mapping[str, Any] | None = None
+    ) -> pa.RecordBatchReader | None:
         """The answer as a stream of record batches; None of a statement that returns no rows.
 
+        >>> views.query("SELECT id FROM messages WHERE destination = ?", ["queue://ORDERS"])
+        >>> views.query("SELECT id FROM messages WHERE id > $after", {"after": 7})
+
+        :param parameters: the values of ``?``, or of ``$name`` by their names
         :raises QueryFailed: DuckDB rejected the query, or it failed
         """
         with self.explained():
@@ -116,7 +129,7 @@ class DuckViews:
                 for statement in self._duckdb.extract_statements(text)[-1:]
                 for kind in statement.expected_result_type
             )
-            answer = self._duckdb.sql(text)
+            answer = self._duckdb.sql(text, params=parameters)
             if answer is None:
                 return None
             if changes and answer.columns == ["Count"]:
@@ -128,7 +141,7 @@ class DuckViews:
     def explained(self) -> Iterator[None]:
         """Translate DuckDB's errors in the block, such as those of reading an answer.
 
-        :raises QueryFailed: with the first line of what DuckDB says
+        :raises QueryFailed: with what DuckDB says, and what it suggests, in one line
         :raises StoreUnavailable: the database did not answer while a view was read
         """
         self._failed.clear()
@@ -137,7 +150,9 @@ class DuckViews:
         except (self._error, pa.ArrowException, OSError) as error:
             if self._failed:
                 raise self._failed[0] from error
-            raise QueryFailed(str(error).strip().partition("\n")[0]) from error
+            # What follows the first empty line is the query, with a mark at the place.
+            said = str(error).strip().partition("\n\n")[0]
+            raise QueryFailed(" ".join(said.split())) from error
 
     @contextlib.contextmanager
     def picture(self) -> Iterator[None]:

@@ -133,6 +133,7 @@ _SAID = re.compile(r"^(?:\w+\.)*(\w+): (.+)$", re.MULTILINE)
 def explained() -> Iterator[None]:
     """Translate an error of the server in the block to the one that our data source raised there.
 
+    :raises ConfigurationError: a package is missing there
     :raises QueryFailed: it was another
     """
     try:
@@ -143,4 +144,9 @@ def explained() -> Iterator[None]:
         if not found:
             raise QueryFailed(first) from error
         name, said = found[-1]
+        if name == "ModuleNotFoundError":
+            raise ConfigurationError(
+                f"the Python of Spark Connect's server or of its workers says: {said}; run pip install"
+                " 'jdbcstore[spark]' there, and install the database's driver"
+            ) from error
         raise _ERRORS.get(name, QueryFailed)(said) from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import itertools
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -30,6 +31,9 @@ _archives = click.option(
     "--archive", "archives", metavar="FOLDER", multiple=True,
     help="An archive, or the folder of a journal, whose messages the view history has too. Repeatable.",
 )  # fmt: skip
+_SHORT_NAME = re.compile(
+    r"\b(?:destination|container|original_destination)\s*(?:=|\bIN\s*\()\s*'([^':%/]+)'", re.IGNORECASE
+)
 _SYNONYMS = {"help": ".help", "?": ".help", "quit": "\\q", "exit": "\\q", ".quit": "\\q", ".exit": "\\q"}
 """Other names of commands, valid where no query has begun."""
 
@@ -98,6 +102,7 @@ def sql(
                 answer.write(output)
             else:
                 show(answer)
+        _note_short_names(text)
 
 
 def _chosen(query: str | None, queries: dict[str, str]) -> str:
@@ -235,6 +240,13 @@ def _execute(engine: Engine, statement: str, show: Show) -> None:
         with engine.answer(engine.queries.get(statement, statement)) as answer:
             if answer.columns:  # SET and CREATE VIEW return no rows
                 show(answer)
+        _note_short_names(statement)
+
+
+def _note_short_names(query: str) -> None:
+    """Say so if a query compares a destination with a name that none has."""
+    for name in dict.fromkeys(_SHORT_NAME.findall(query)):
+        note(f"no destination is named {name!r}: write 'queue://{name}' or 'topic://{name}'")
 
 
 def _history() -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -214,6 +215,18 @@ def test_on_the_command_line(
     assert invoke("archive", folder, "--older-than", "3 weeks", *url).code == 2
     assert invoke("restore", str(tmp_path), *url).code == 2
     assert invoke("audit", database.url, str(tmp_path)).code == 2
+
+
+@pytest.mark.backends("sqlite")
+def test_an_age_is_one_whenever_it_is_used(spark: SparkSession, database: Database, tmp_path: Path) -> None:
+    """In a loop of writes with one window, each archives what has become old since."""
+    window = Window.of(older_than=0.001)
+    for number in (1, 2):
+        with jdbcstore.open(place(database)) as opened:
+            opened.queue("Q").add_message(Message("x", timestamp_ms=time.time_ns() // 1_000_000 - 10))
+        assert archive.write(spark, place(database), tmp_path / "archive", window).messages == 1
+        assert len(archived(tmp_path / "archive")) == number
+    assert archive.remove(place(database), tmp_path / "archive", window).messages == 2
 
 
 @pytest.mark.backends("sqlite")

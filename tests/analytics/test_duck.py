@@ -172,6 +172,26 @@ def test_what_is_wrong_is_said(database: Database, views: DuckViews) -> None:
         rows(views, "SELECT * FROM messages")
 
 
+@pytest.mark.backends("sqlite")
+def test_suggestions_are_kept(views: DuckViews) -> None:
+    for query in ("SELECT * FROM mesages", "SELECT destnation FROM messages"):
+        with pytest.raises(QueryFailed, match=r'"messages"|"destination"') as failed, views.explained():
+            views.query(query)
+        assert "\n" not in str(failed.value)
+        assert "LINE" not in str(failed.value)
+
+
+@pytest.mark.backends("sqlite")
+def test_parameters(database: Database, views: DuckViews) -> None:
+    with jdbcstore.open(database.url) as store:
+        store.queue("O'RDERS").add_messages([Message("x"), Message("y")])
+    name, query = "queue://O'RDERS", "SELECT id FROM messages WHERE destination = {} AND id > {}"
+    for places, parameters in ((("?", "?"), [name, 1]), (("$name", "$after"), {"name": name, "after": 1})):
+        answer = views.query(query.format(*places), parameters)
+        assert answer is not None
+        assert answer.read_all().to_pylist() == [{"id": 2}]
+
+
 @pytest.mark.backends("postgresql")
 def test_a_database_that_does_not_answer(server: Any, views: DuckViews) -> None:
     server.stop()
@@ -248,6 +268,15 @@ def test_what_is_wrong_is_one_line(shown: tuple[Invoke, str], query: str, code: 
     assert result.err.count("\n") == 1
 
 
+@pytest.mark.parametrize("condition", ["destination = 'ORDERS'", "container IN ('ORDERS', 'x')"])
+def test_a_short_name_of_a_destination_is_noticed(shown: tuple[Invoke, str], condition: str) -> None:
+    result = shown[0]("--json", f"SELECT count(*) AS n FROM messages WHERE {condition}")
+    assert (result.code, json.loads(result.out)) == (0, {"n": 0})
+    assert "no destination is named 'ORDERS': write 'queue://ORDERS' or 'topic://ORDERS'" in result.err
+    found = shown[0]("--json", "SELECT count(*) AS n FROM messages WHERE destination = 'queue://ORDERS'")
+    assert found.err == ""
+
+
 def test_a_shell(shown: tuple[Invoke, str], monkeypatch: pytest.MonkeyPatch) -> None:
     lines = ".tables\nCREATE VIEW two AS SELECT * FROM messages\nWHERE id = 2;\nSELECT id FROM two;\nlag\n"
     monkeypatch.setattr("sys.stdin", io.StringIO(lines))
@@ -282,6 +311,17 @@ def test_without_duckdb_an_error_says_what_to_install(shown: tuple[Invoke, str])
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode != 0
     assert "DuckDB is not installed; run: pip install 'jdbcstore[duckdb]'" in done.stderr
+
+
+@pytest.mark.parametrize("missing", ["pyarrow", "numpy"])
+def test_without_arrow_an_error_says_what_to_install(shown: tuple[Invoke, str], missing: str) -> None:
+    code = (
+        f"import sys; sys.modules[{missing!r}] = None; from jdbcstore.cli import main\n"
+        f"sys.exit(main(['sql', '--engine', 'duckdb', '--url', {shown[1]!r}, 'SELECT 1']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 3
+    assert done.stderr == f"jdbcstore: {missing} is not installed; run: pip install 'jdbcstore[duckdb]'\n"
 
 
 def test_spark_is_not_loaded() -> None:

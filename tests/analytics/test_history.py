@@ -184,6 +184,17 @@ def test_why_messages_died(ask: Ask, lives: list[Life]) -> None:
 
 
 @file
+@pytest.mark.usefixtures("recorded")
+def test_why_messages_of_activemq_died(ask: Ask) -> None:
+    """It keeps no history; its dead letters have the reasons while they wait."""
+    reasons = rows(ask, "reasons")
+    poison = rows(ask, "poison")
+    assert any(row[1] for row in reasons)
+    assert {row[:2]: row[2] for row in reasons} == {(row[1], row[2]): row[3] for row in poison}
+    assert all(row[3] is not None for row in reasons)
+
+
+@file
 @pytest.mark.usefixtures("views")
 def test_who_sends_most(ask: Ask, lives: list[Life]) -> None:
     producers = Counter(one.producer for one in lives)

@@ -65,6 +65,7 @@ def remove(
     :raises StoresDiffer: a file of the archive is missing or damaged; none of its messages was removed
     """
     archive, result = Archive(where), Removed()
+    window = window.now()
     with archive.writing(), Target(store) as target:
         remover = _Remover(target, window, result)
         for manifest in archive.manifests():

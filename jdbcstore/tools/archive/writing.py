@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import islice
 from operator import and_
@@ -75,6 +75,8 @@ class Window:
     """Whether only messages that every durable subscription has acknowledged are included."""
     destinations: frozenset[str] = frozenset()
     """Qualified names; empty for all destinations."""
+    older_than: float | None = None
+    """Messages that are older than this, in seconds, when the window is used; in place of ``before_ms``."""
 
     @classmethod
     def of(
@@ -84,18 +86,24 @@ class Window:
         acknowledged: bool = False,
         destinations: Iterable[Destination] = (),
     ) -> Self:
-        """The window relative to the current time; ``older_than`` is in seconds.
+        """The window of what is older than ``older_than`` seconds each time that it is used.
 
         :raises ConfigurationError: the window would include every message of the store
         """
         if older_than is None and not acknowledged:
             raise ConfigurationError("choose messages by age, or acknowledged ones, or both")
-        before = None if older_than is None else time.time_ns() // 1_000_000 - round(older_than * 1000)
         names = frozenset(destination.qualified_name for destination in destinations)
-        return cls(before, acknowledged, names)
+        return cls(None, acknowledged, names, older_than)
+
+    def now(self) -> Self:
+        """The window as of the current time, with ``before_ms`` only."""
+        if self.older_than is None:
+            return self
+        before_ms = time.time_ns() // 1_000_000 - round(self.older_than * 1000)
+        return replace(self, before_ms=before_ms, older_than=None)
 
     def includes(self, container: str, time_ms: int | None) -> bool:
-        """Whether a message of this destination and time is included, disregarding acknowledgements."""
+        """Whether a window as of one time has this destination and time, disregarding acknowledgements."""
         if self.destinations and container not in self.destinations:
             return False
         return self.before_ms is None or (time_ms is not None and time_ms < self.before_ms)
@@ -135,7 +143,7 @@ def write(
     :raises NotMaster: another process is writing to this archive
     :raises ConfigurationError: the folder is not shared by the workers, or Spark cannot use the URL
     """
-    archive = Archive(where)
+    archive, window = Archive(where), window.now()
     messages = size = files = 0
     with archive.writing(), analytics.stored_in(spark, store) as stored, analytics.explained():
         for ranges in _batches(stored, archive, window, batch):
