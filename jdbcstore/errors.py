@@ -282,7 +282,7 @@ class JournalInUse(StoreUnavailable):
 
 
 class InvalidSubscription(StoreError, ValueError):
-    """A client id, subscription name or selector that the tables cannot hold."""
+    """A client id, subscription name or selector that the tables cannot hold, or a refused subscription."""
 
 
 class CorruptMessage(StoreError, ValueError):

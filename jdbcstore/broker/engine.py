@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from asyncio import Future
+from asyncio import Future, Task
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -52,7 +52,14 @@ from jdbcstore.broker.topics.topic import Topic
 from jdbcstore.broker.virtual import VirtualDestinations
 from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.config.virtual import DEFAULT_VIRTUAL_TOPICS, CompositeConfig, VirtualTopicConfig
-from jdbcstore.errors import InvalidDestination, StoreClosed, StoreError
+from jdbcstore.errors import (
+    InvalidDestination,
+    InvalidSubscription,
+    StoreClosed,
+    StoreError,
+    SubscriptionInUse,
+    SubscriptionNotFound,
+)
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import ProducerId, XATransactionId
 from jdbcstore.message.message import Message
@@ -92,6 +99,14 @@ class EngineOptions:
     composite_destinations: tuple[CompositeConfig, ...] = ()
     scheduler_support: bool = False
     """Whether messages can be sent later."""
+    max_scheduler_repeats: int = 1000
+    """The most repetitions that such a message may ask for."""
+    reject_durables: bool = False
+    """Whether nobody may consume as a durable subscriber."""
+    offline_durable_timeout: float = 0.0
+    """Seconds without a consumer after which a durable subscription is deleted; 0 never."""
+    offline_durable_period: float = 300.0
+    """Seconds between two searches for these; 0 never."""
     counted: bool = False
     """Whether the stored messages of each queue are counted when the engine starts."""
     audited: bool = False
@@ -186,11 +201,14 @@ class Engine:
         self.scheduler: Scheduler | None = None
         """The scheduled messages, if there is support for them."""
         if options.scheduler_support:
-            self.scheduler = Scheduler(loop, outbox, partial(self._route_due, ""), options.audited)
+            route, most = partial(self._route_due, ""), options.max_scheduler_repeats
+            self.scheduler = Scheduler(loop, outbox, route, options.audited, most)
         self._recording: dict[Destination, Future[None]] = {}
         """The queues of virtual topics that the store has recorded, or is about to."""
         self._prepared = PreparedTransactions(loop, store, self._target_of_prepared)
         self._idle_timer: asyncio.TimerHandle | None = None
+        self._offline_timer: asyncio.TimerHandle | None = None
+        self._deleting: Task[None] | None = None
         self._tracing = tracing
 
     async def start(self) -> None:
@@ -212,12 +230,18 @@ class Engine:
         if self._options.counted:
             await self._count([found for found in self._destinations.values() if isinstance(found, Queue)])
         self._idle_timer = self._loop.call_later(_IDLE_PERIOD, self._look_for_idle)
+        if self._options.offline_durable_timeout and self._options.offline_durable_period:
+            self._look_for_offline_later()
 
     async def stop(self) -> None:
         """Close all subscriptions, wait for pending writes, and forget the rest."""
         self.is_stopping = True
         if self._idle_timer is not None:
             self._idle_timer.cancel()
+        if self._offline_timer is not None:
+            self._offline_timer.cancel()
+        if self._deleting is not None:
+            await asyncio.gather(self._deleting, return_exceptions=True)
         for subscription in list(self._subscriptions):
             subscription.close()
         if self.scheduler is not None:
@@ -315,6 +339,34 @@ class Engine:
     def _look_for_idle(self) -> None:
         self.forget_idle()
         self._idle_timer = self._loop.call_later(_IDLE_PERIOD, self._look_for_idle)
+
+    def _look_for_offline_later(self) -> None:
+        period = self._options.offline_durable_period
+        self._offline_timer = self._loop.call_later(period, self._look_for_offline)
+
+    def _look_for_offline(self) -> None:
+        def done(deleting: Task[None]) -> None:
+            deleting.result()
+            if not self.is_stopping:
+                self._look_for_offline_later()
+
+        self._deleting = self._loop.create_task(self.delete_offline())
+        self._deleting.add_done_callback(self._loop.guarded(done))
+
+    async def delete_offline(self) -> None:
+        """Delete the durable subscriptions that have been without a consumer for too long."""
+        timeout = self._options.offline_durable_timeout
+        for durable in self._durables.offline_for(timeout):
+            if self.is_stopping:
+                return
+            try:
+                await self._unsubscribe(*durable.key)
+            except (SubscriptionInUse, SubscriptionNotFound):
+                continue
+            except StoreError as error:
+                log.warning("%s could not be deleted, and is tried again later: %s", durable.name, error)
+            else:
+                log.info("%s is deleted: it had no consumer for %g seconds", durable.name, timeout)
 
     # Administration
 
@@ -565,6 +617,8 @@ class Engine:
         try:
             if len({member.is_topic for member in members}) > 1:
                 raise InvalidDestination(f"{request.destination} has queues and topics; subscribe to each")
+            if request.subscription_name is not None and self._options.reject_durables:
+                raise InvalidSubscription("Durable Consumers are not allowed; use a plain subscriber")
             self._temporary.own(members, request.connection_id)
         except StoreError as error:
             return self._loop.failed(error)

@@ -185,6 +185,19 @@ class BrokerConfig(Options):
     scheduler_support: bool = False
     """Whether messages with ``AMQ_SCHEDULED_DELAY`` and the like are sent later; else these are properties
     like others, as in ActiveMQ."""
+    max_scheduler_repeat_allowed: int = option(1000, at_least=0)
+    """The most repetitions that ``AMQ_SCHEDULED_REPEAT`` may ask for."""
+    reject_durable_consumers: bool = False
+    """Whether clients may not have durable subscriptions."""
+    offline_durable_subscriber_timeout: float = option(
+        0.0, at_least=0, milliseconds=True, negative_is_off=True
+    )
+    """Seconds without a consumer after which a durable subscription is deleted, with what is pending for it,
+    counted from the start of the broker at the earliest; 0 never."""
+    offline_durable_subscriber_task_schedule: float = option(
+        300.0, at_least=0, milliseconds=True, negative_is_off=True
+    )
+    """Seconds between two searches for such subscriptions; 0 never."""
     become_slave: bool = False
     """Whether a broker that has lost the lock waits for it again; else it stops. Not in ActiveMQ."""
     server: str | None = None

@@ -22,6 +22,7 @@ from jdbcstore.config.policy import PolicyEntry, RedeliveryPolicy
 from jdbcstore.errors import (
     InvalidDestination,
     InvalidSelector,
+    InvalidSubscription,
     StoreClosed,
     StoreError,
     SubscriptionInUse,
@@ -654,3 +655,57 @@ def test_one_stored_selector_that_cannot_be_read_does_not_stop_the_others(
     asyncio.run(main())
     [told] = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
     assert all(part in told for part in ("topic://T", "theirs", "subscription s", "XPATH"))
+
+
+def test_one_that_is_offline_for_too_long_is_deleted(store: Store, clock: FakeClock) -> None:
+    """The time begins with the broker, and when its consumer has gone."""
+
+    async def main() -> None:
+        options: dict[str, Any] = {"clock": clock, "offline_durable_timeout": 60.0}
+        async with running(store, **options) as engine:
+            for client in ("gone", "here"):
+                await subscribe(engine, client=client)
+        clock.advance(1000)
+        async with running(store, **options) as engine:
+            here = await subscribe(engine, client="here")
+            await send(engine, message("x", "topic://T"))
+            clock.advance(59)
+            await engine.delete_offline()
+            assert {one.key[0] for one in engine.durables} == {"gone", "here"}
+            clock.advance(1)
+            await engine.delete_offline()
+            assert {one.client_id for one in store.topic("T").subscriptions()} == {"here"}
+            here.subscription.close()
+            clock.advance(59)
+            await engine.delete_offline()
+            again = await subscribe(engine, client="here")
+            await again.got(1)
+            again.subscription.close()
+            clock.advance(60)
+            await engine.delete_offline()
+            assert [*engine.durables] == []
+            assert store.topic("T").subscriptions() == []
+
+    asyncio.run(main())
+
+
+def test_those_that_are_offline_are_looked_for(store: Store) -> None:
+    async def main() -> None:
+        often: dict[str, Any] = {"offline_durable_timeout": 0.001, "offline_durable_period": 0.001}
+        async with running(store, **often) as engine:
+            await subscribe(engine, client="here")
+            (await subscribe(engine, client="gone")).subscription.close()
+            await until(lambda: {one.key[0] for one in engine.durables} == {"here"})
+
+    asyncio.run(main())
+
+
+def test_none_where_they_are_refused(store: Store) -> None:
+    async def main() -> None:
+        async with running(store, reject_durables=True) as engine:
+            with pytest.raises(InvalidSubscription, match="Durable Consumers are not allowed"):
+                await subscribe(engine)
+            await consume(engine, "topic://T")
+            assert store.topic("T").subscriptions() == []
+
+    asyncio.run(main())

@@ -189,6 +189,18 @@ def test_each_time_of_a_cron_entry_begins_a_round_of_repetitions(store: Store) -
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("most", [0, 2, 5000])
+def test_the_most_repetitions_are_configured(store: Store, most: int) -> None:
+    async def main() -> None:
+        async with running(store, scheduler_support=True, max_scheduler_repeats=most) as engine:
+            await send(engine, later("x", period=10_000, repeat=most))
+            with pytest.raises(InvalidMessage, match="The scheduled repeat value is too large"):
+                await send(engine, later("y", period=10_000, repeat=most + 1))
+            assert stored(store, JOBS) == ["x"]
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize(
     ("schedule", "expected"),
     [

@@ -26,8 +26,6 @@ JOB_ID = "scheduledJobId"
 
 _JOB = "jdbcstoreJob"
 _MOST = 2**53
-_MOST_REPEATS = 1000
-"""As in ActiveMQ, where it is ``maxSchedulerRepeatAllowed``."""
 _FIELDS = 5
 _PUT_BACK_MS = 3 * 3600 * 1000
 """A clock that is put back by more has been wrong: what is due follows its new time, as in Debian's cron."""
@@ -132,12 +130,15 @@ def is_scheduled(message: Message) -> bool:
     return (DELAY in properties or PERIOD in properties or CRON in properties) and JOB_ID not in properties
 
 
-def new_job(message: Message, job_id: str, now_ms: int) -> Job:
+def new_job(message: Message, job_id: str, now_ms: int, most_repeats: int) -> Job:
     """The job of a message that a producer sends.
 
+    :param most_repeats: the most that it may ask for
     :raises InvalidMessage: a property of its schedule is wrong
     """
     timing = Timing.of(message.properties)
+    if timing.repeats > most_repeats:
+        raise InvalidMessage("The scheduled repeat value is too large")
     original = message.original_destination
     return Job(
         job_id=job_id,
@@ -170,8 +171,6 @@ class Timing:
             _number(properties, REPEAT, -1),
             str(cron) if cron is not None and str(cron).strip() else None,
         )
-        if found.repeats > _MOST_REPEATS:
-            raise InvalidMessage("The scheduled repeat value is too large")
         if found.repeats < 0 and not found.period_ms:
             raise InvalidMessage(
                 f"{REPEAT} for ever needs {PERIOD}, the milliseconds between two deliveries; set both"

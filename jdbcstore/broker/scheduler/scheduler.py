@@ -56,6 +56,8 @@ class Scheduler:
     _route: Route
     _audited: bool
     """Whether the store drops a message id that it has seen before, in whatever destination."""
+    _most_repeats: int
+    """That a producer may ask for."""
 
     destination = JOBS
 
@@ -97,7 +99,8 @@ class Scheduler:
         :raises InvalidMessage: a property of its schedule is wrong
         """
         message_id = message.message_id or self._new_id()
-        job = new_job(message, f"{message_id}:{copy}" if copy else str(message_id), self._loop.clock.now_ms())
+        job_id = f"{message_id}:{copy}" if copy else str(message_id)
+        job = new_job(message, job_id, self._loop.clock.now_ms(), self._most_repeats)
         return job.in_row(message, message_id)
 
     def send(self, message: Message, connection_id: str) -> Future[None]:

@@ -7,6 +7,7 @@ messages through a cursor, as a queue does.
 
 from __future__ import annotations
 
+import math
 from asyncio import Future
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
@@ -183,6 +184,8 @@ class Durable:
         self.topics: dict[Destination, TopicState] = {}
         """The topics that have a row of it, or are about to, and the pattern itself."""
         self.is_in_use = False
+        self.offline_since = math.inf
+        """When it lost its consumer, by the monotonic clock; infinite if it has not had one."""
         self.is_certain = True
         """Whether its rows are known to exist."""
         self.is_ending = False
@@ -304,6 +307,7 @@ class DurableSubscriber(BaseSubscription):
         self._feeds.clear()
         self._ready.clear()
         self.durable.is_in_use = False
+        self.durable.offline_since = self._loop.clock.monotonic()
 
 
 @dataclass(eq=False, repr=False)

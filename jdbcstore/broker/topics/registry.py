@@ -57,6 +57,7 @@ class DurableRegistry:
                         *(durable.name, durable.destination, durable.defect),
                     )
             durable.topics[info.destination] = TopicState(durable)
+            durable.offline_since = self._loop.clock.monotonic()
 
     def _read(self, topics: Iterable[Destination]) -> Iterator[SubscriptionInfo]:
         """In a thread."""
@@ -226,6 +227,11 @@ class DurableRegistry:
         for durable in ending:
             del self._by_key[durable.key]
             self._forget(durable)
+
+    def offline_for(self, seconds: float) -> list[Durable]:
+        """Those that have had no consumer for so long."""
+        latest = self._loop.clock.monotonic() - seconds
+        return [one for one in self if not one.is_in_use and one.offline_since <= latest]
 
     async def purge(self, client_id: str, subscription_name: str, topic: Destination | None = None) -> int:
         """Acknowledge the pending messages of a durable subscription, of one topic or of all.

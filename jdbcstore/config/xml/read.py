@@ -50,6 +50,14 @@ _SCHEMES = {
     WS: WS,
     WSS: WSS,
 }
+_OWN = frozenset(
+    (
+        *("persistent", "tmpDataDirectory", "populateJMSXUserID", "schedulerSupport"),
+        *("maxSchedulerRepeatAllowed", "rejectDurableConsumers"),
+        *("offlineDurableSubscriberTimeout", "offlineDurableSubscriberTaskSchedule"),
+    )
+)
+"""Attributes of the broker that are options of jdbcstore's."""
 _URI_OPTIONS = {
     "maximumConnections": "maximumConnections",
     "maxFrameSize": "maxFrameSize",
@@ -141,8 +149,8 @@ def _read_broker(document: Document) -> Section:
 def _take_own(document: Document, value: Value, section: Section) -> bool:
     """Take an option that jdbcstore's broker has too; whether it has."""
     match value.name:
-        case "persistent" | "tmpDataDirectory" | "populateJMSXUserID" | "schedulerSupport":
-            section[value.name] = document.scalar(value)
+        case name if name in _OWN:
+            section[name] = document.scalar(value)
         case "transportConnectors":
             connectors = [*_read_connectors(document, value)]
             section |= {"connectors": connectors} if connectors else {}

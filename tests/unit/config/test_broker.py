@@ -143,3 +143,25 @@ def test_clients_are_sent_the_addresses_of_their_kind() -> None:
     assert broker.advertised(is_tls=False) == "tcp://a:61616,tcp://[::1]:61616?keepAlive=true"
     assert broker.advertised(is_tls=True) == "ssl://a:61617"
     assert BrokerConfig().advertised(is_tls=False) == ""
+
+
+@pytest.mark.parametrize(("milliseconds", "seconds"), [("-1", 0.0), ("90000", 90.0)])
+def test_durable_subscriptions_and_repetitions_of_an_activemq(
+    tmp_path: Path, milliseconds: str, seconds: float
+) -> None:
+    path = tmp_path / "activemq.xml"
+    path.write_text(
+        f'''<broker persistent="false" rejectDurableConsumers="true" maxSchedulerRepeatAllowed="7"
+            offlineDurableSubscriberTimeout="{milliseconds}"
+            offlineDurableSubscriberTaskSchedule="{milliseconds}"/>'''
+    )
+    configuration = load_config(path, environment={})
+    assert configuration.broker == BrokerConfig(
+        persistent=False,
+        reject_durable_consumers=True,
+        max_scheduler_repeat_allowed=7,
+        offline_durable_subscriber_timeout=seconds,
+        offline_durable_subscriber_task_schedule=seconds,
+    )
+    [no_database] = configuration.notes
+    assert "because persistent is false" in no_database.text
