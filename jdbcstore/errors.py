@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 
 class StoreError(Exception):
     """Base class of all errors of this library. The driver's error, if any, is the ``__cause__``."""
@@ -46,15 +48,40 @@ class UnknownDatabase(ConfigurationError):
         )
 
 
+def installation(extra: str) -> str:
+    """The command that installs what an extra of this package needs: its missing distributions, by name.
+
+    It does not name this package, which is not on every index.
+    """
+    from importlib.metadata import PackageNotFoundError, distribution, requires
+
+    try:
+        found = requires("jdbcstore") or []
+    except PackageNotFoundError:  # not installed itself, but put on the path
+        return f"pip install '.[{extra}]' in a clone of jdbcstore"
+    wanted = [
+        needed
+        for needed, _, condition in (one.partition("; ") for one in found)
+        if re.search(rf"extra == ['\"]{re.escape(extra)}['\"]", condition)
+    ]
+
+    def is_missing(needed: str) -> bool:
+        try:
+            distribution(re.split(r"[^\w.-]", needed)[0])
+        except PackageNotFoundError:
+            return True
+        return "[" in needed  # with an extra, of which nothing is known
+
+    return " ".join(["pip install", *(f"'{one}'" for one in [*filter(is_missing, wanted)] or wanted)])
+
+
 class MissingDriver(ConfigurationError):
     """The Python module ``driver`` is not installed; jdbcstore's ``extra`` of that name installs it."""
 
     def __init__(self, driver: str, extra: str) -> None:
         self.driver = driver
         self.extra = extra
-        super().__init__(
-            f"the driver {driver!r} is not installed; run: pip install 'jdbcstore[{extra}]'", option="url"
-        )
+        super().__init__(f"the driver {driver!r} is not installed; run: {installation(extra)}", option="url")
 
 
 class SchemaError(StoreError):

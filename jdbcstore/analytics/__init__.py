@@ -47,13 +47,13 @@ if not TYPE_CHECKING:
                 _STREAMS,
             ):
                 raise
-            from jdbcstore.errors import ConfigurationError
+            from jdbcstore.errors import ConfigurationError, installation
 
             if error.name == _STREAMS:
                 raise ConfigurationError(
                     "format('jdbcstore') needs Spark 4.2 or newer, connect() does not;"
                     " run: pip install 'pyspark>=4.2'"
                 ) from error
-            raise ConfigurationError("Spark is not installed; run: pip install 'jdbcstore[spark]'") from error
+            raise ConfigurationError(f"Spark is not installed; run: {installation('spark')}") from error
         globals()[name] = value
         return value

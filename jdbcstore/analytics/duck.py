@@ -11,16 +11,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-from jdbcstore.errors import ConfigurationError, QueryFailed, StoreError
+from jdbcstore.errors import ConfigurationError, QueryFailed, StoreError, installation
 
 try:
     import numpy  # noqa: F401 - which decoding needs
     import pyarrow as pa
     import pyarrow.dataset as ds
 except ModuleNotFoundError as missing:
-    raise ConfigurationError(
-        f"{missing.name} is not installed; run: pip install 'jdbcstore[duckdb]'"
-    ) from missing
+    raise ConfigurationError(f"{missing.name} is not installed; run: {installation('duckdb')}") from missing
 
 from jdbcstore.analytics.arrow.conditions import Expression
 from jdbcstore.analytics.arrow.fetching import Fetching
@@ -77,9 +75,7 @@ class DuckViews:
         try:
             import duckdb
         except ModuleNotFoundError as error:
-            raise ConfigurationError(
-                "DuckDB is not installed; run: pip install 'jdbcstore[duckdb]'"
-            ) from error
+            raise ConfigurationError(f"DuckDB is not installed; run: {installation('duckdb')}") from error
         self._database = database
         self._error: type[Exception] = duckdb.Error
         self._failed: list[StoreError] = []

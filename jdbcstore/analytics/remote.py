@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from jdbcstore.analytics.spark_session import errors_once, packed
-from jdbcstore.errors import ConfigurationError, StoreUnavailable
+from jdbcstore.errors import ConfigurationError, StoreUnavailable, installation
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,7 +39,7 @@ def remote_session(url: str) -> SparkSession:
         session: SparkSession = SparkSession.builder.remote(url).getOrCreate()
     except ImportError as error:
         raise ConfigurationError(
-            "the client of Spark Connect is not installed; run: pip install 'jdbcstore[connect]'"
+            f"the client of Spark Connect is not installed; run: {installation('connect')}"
         ) from error
     return session
 

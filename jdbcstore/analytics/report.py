@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from jdbcstore.analytics.java import resource
 from jdbcstore.analytics.questions import as_json, explained, named, purpose
-from jdbcstore.errors import ConfigurationError
+from jdbcstore.errors import ConfigurationError, installation
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -88,7 +88,7 @@ def page(taken: list[Section], place: str, time: str) -> str:
         from jinja2 import Environment
         from plotly.offline import get_plotlyjs
     except ImportError as error:
-        raise ConfigurationError(f"{error}; run: pip install 'jdbcstore[spark]'") from error
+        raise ConfigurationError(f"{error}; run: {installation('spark')}") from error
     template = Environment(autoescape=True).from_string(resource("report.html"))
     plots = {section.name: _drawn(section) for section in taken if section.rows}
     return template.render(

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from jdbcstore.config.users import TEMPORARY, PluginUsers, UserEntry, read_users
-from jdbcstore.errors import ConfigurationError, NotAuthorized
+from jdbcstore.errors import ConfigurationError, NotAuthorized, installation
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.patterns import DestinationPattern
 from jdbcstore.util.clock import Clock, SystemClock
@@ -301,7 +301,7 @@ def _make_hasher() -> PasswordHasher:
         from argon2 import PasswordHasher
     except ImportError as error:
         raise ConfigurationError(
-            "passwords need argon2; run: pip install 'jdbcstore[broker]'", option="users_file"
+            f"passwords need argon2; run: {installation('broker')}", option="users_file"
         ) from error
     return PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
 

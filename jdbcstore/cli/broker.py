@@ -22,7 +22,7 @@ import click
 
 from jdbcstore.cli.console import schema_view
 from jdbcstore.cli.output import journal_progress, printable
-from jdbcstore.cli.settings import Command, Settings, with_locker
+from jdbcstore.cli.settings import Command, Settings, make_default_folder, with_locker
 from jdbcstore.config import Configuration
 from jdbcstore.config.broker import (
     AUTO,
@@ -145,6 +145,7 @@ def _configured(settings: Settings, name: str | None, given: dict[str, Any]) -> 
     except ConfigurationError as error:
         raise click.UsageError(str(error)) from error
     if own.persistent:
+        make_default_folder(configuration)
         configuration = with_locker(configuration)
     return replace(
         configuration,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from jdbcstore.cli.settings import Command, Settings
-from jdbcstore.errors import ConfigurationError
+from jdbcstore.errors import ConfigurationError, installation
 
 if TYPE_CHECKING:
     from jdbcstore.broker.console.pages import Console
@@ -39,7 +39,7 @@ def console(settings: Settings, listen: str, users: str | None) -> None:
         from jdbcstore.tools.looking import DatabaseSource
     except ImportError as error:
         raise ConfigurationError(
-            "the console needs aiohttp and jinja2; run: pip install 'jdbcstore[broker]'"
+            f"the console needs aiohttp and jinja2; run: {installation('broker')}"
         ) from error
     try:
         address = Address.parse(listen, "listen")

@@ -22,7 +22,7 @@ from jdbcstore.cli.messages import TablePrinter
 from jdbcstore.cli.output import note, print_table, progress_bars, write_json, write_line
 from jdbcstore.cli.settings import DEFAULT_FOLDER, Command, Settings
 from jdbcstore.cli.sql import print_rows
-from jdbcstore.errors import ConfigurationError, StoreError
+from jdbcstore.errors import ConfigurationError, StoreError, installation
 from jdbcstore.message.facts import facts_of
 from jdbcstore.stores.opening import make_folder
 
@@ -49,7 +49,7 @@ def demo(
     Everything is written to a new folder below activemq-data, on SQLite unless --url names another database.
     """
     if find_spec("stomp") is None:
-        raise ConfigurationError("the clients of the demo need stomp.py; run: pip install 'jdbcstore[demo]'")
+        raise ConfigurationError(f"the clients of the demo need stomp.py; run: {installation('demo')}")
     from jdbcstore.cli.demo.scenario import Plan, ProcessFailed, run
 
     folder = Path(DEFAULT_FOLDER) / time.strftime(f"demo-%Y%m%d-%H%M%S-{os.getpid()}")

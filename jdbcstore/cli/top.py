@@ -20,7 +20,7 @@ from jdbcstore.cli.readings import (
     remainder,
 )
 from jdbcstore.cli.settings import Command, Settings
-from jdbcstore.errors import ConfigurationError
+from jdbcstore.errors import ConfigurationError, installation
 
 
 @click.command(cls=Command)
@@ -55,7 +55,7 @@ def top(
         from jdbcstore.cli.top_screen import Top
     except ImportError as error:
         raise ConfigurationError(
-            "the live view needs textual; run: pip install 'jdbcstore[top]', or print one table with --once"
+            f"the live view needs textual; run: {installation('top')}, or print one table with --once"
         ) from error
     _ = readings.broker  # without one, nothing is shown
     Top(readings, selection, interval).run()

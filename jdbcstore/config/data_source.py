@@ -14,7 +14,7 @@ from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from jdbcstore.config.fields import Options, check
-from jdbcstore.errors import ConfigurationError
+from jdbcstore.errors import ConfigurationError, installation
 
 PASSWORD_OPTIONS = ("password", "password_file", "password_env", "password_keyring")
 
@@ -199,7 +199,7 @@ def _password_from_keyring(service: str, user: str | None) -> str:
         import keyring
         from keyring.errors import KeyringError
     except ImportError as error:
-        text = "password_keyring needs a package; run: pip install 'jdbcstore[keyring]'"
+        text = f"password_keyring needs a package; run: {installation('keyring')}"
         raise ConfigurationError(text, option="password_keyring") from error
     if user is None:
         raise ConfigurationError("password_keyring needs user too; give both", option="password_keyring")

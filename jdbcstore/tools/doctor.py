@@ -15,7 +15,7 @@ from jdbcstore.config import Configuration
 from jdbcstore.database.adapters.jdbc.jvm import JARS, USUAL_JARS, find_jar
 from jdbcstore.database.adapters.registry import BUILT_IN, GENERIC, adapter_class
 from jdbcstore.database.engine import Database
-from jdbcstore.errors import ConfigurationError, SchemaError, StoreError
+from jdbcstore.errors import ConfigurationError, SchemaError, StoreError, installation
 
 _DISTRIBUTIONS = {"argon2": "argon2-cffi", "jpype": "JPype1", "stomp": "stomp.py"}
 """Distributions whose module has another name."""
@@ -95,7 +95,7 @@ def _package(group: str, module: str, purpose: str, extra: str) -> Finding:
     try:
         importlib.import_module(module)
     except ModuleNotFoundError:
-        return Finding(group, module, purpose, None, f"pip install 'jdbcstore[{extra}]'")
+        return Finding(group, module, purpose, None, installation(extra))
     except ImportError as error:
         return Finding(
             group, module, purpose, None, f"cannot be imported: {error}; install the missing library"
@@ -122,7 +122,7 @@ def _bridge_drivers() -> Iterator[Finding]:
     for kind, jars in USUAL_JARS.items():
         debian = f"install Debian's {_DEBIAN[kind]}, or " if kind in _DEBIAN else ""
         cure = f"{debian}name {' or '.join(jars)} in {JARS}"
-        yield _placed("JDBC drivers for jdbcstore[jdbc]", f"jdbc:{kind}:", "jpype", find_jar(kind), cure)
+        yield _placed("JDBC drivers for the extra jdbc", f"jdbc:{kind}:", "jpype", find_jar(kind), cure)
 
 
 def _spark() -> Iterator[Finding]:

@@ -310,7 +310,7 @@ def test_without_duckdb_an_error_says_what_to_install(shown: tuple[Invoke, str])
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode != 0
-    assert "DuckDB is not installed; run: pip install 'jdbcstore[duckdb]'" in done.stderr
+    assert "DuckDB is not installed; run: pip install 'duckdb>=1.4' " in done.stderr
 
 
 @pytest.mark.parametrize("missing", ["pyarrow", "numpy"])

@@ -89,7 +89,7 @@ def test_a_missing_driver(local: CommandLine, tmp_path: Path) -> None:
     result = local.run("status", "--url", f"postgresql://u:{SECRET}@h/d")
 
     assert result.code == 3
-    assert "pip install 'jdbcstore[postgresql]'" in complaint(result)
+    assert "pip install 'psycopg[binary]>=3.2'" in complaint(result)
 
 
 @pytest.mark.parametrize(

@@ -203,7 +203,7 @@ def test_what_the_live_view_needs(
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setitem(sys.modules, "jdbcstore.cli.top_screen", None)
     missing = invoke("top", "--url", place.url)
-    assert (missing.code, "pip install 'jdbcstore[top]'" in missing.err) == (3, True)
+    assert (missing.code, "pip install 'textual>=8'" in missing.err) == (3, True)
 
 
 # The screens

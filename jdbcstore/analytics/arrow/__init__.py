@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from jdbcstore.config import Configuration, StoreConfig
-from jdbcstore.errors import ConfigurationError
+from jdbcstore.errors import ConfigurationError, installation
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatchReader
@@ -57,7 +57,5 @@ def read_arrow(
     except ModuleNotFoundError as error:
         if error.name not in ("pyarrow", "numpy"):
             raise
-        raise ConfigurationError(
-            f"{error.name} is not installed; run: pip install 'jdbcstore[arrow]'"
-        ) from error
+        raise ConfigurationError(f"{error.name} is not installed; run: {installation('arrow')}") from error
     return read(database_of(source, config), columns, where)

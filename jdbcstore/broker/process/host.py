@@ -22,7 +22,7 @@ from jdbcstore.broker.process.slave import Opening, Recovering, SlaveConnectors
 from jdbcstore.broker.security import Security, make_security
 from jdbcstore.config import Configuration
 from jdbcstore.config.broker import Address
-from jdbcstore.errors import ConfigurationError, LockLost, NotMaster, StoreClosed, StoreError
+from jdbcstore.errors import ConfigurationError, LockLost, NotMaster, StoreClosed, StoreError, installation
 from jdbcstore.lockers.io_exceptions import GuardedStore
 from jdbcstore.util.clock import Clock, SystemClock
 
@@ -153,7 +153,7 @@ class BrokerHost:
                 from jdbcstore.broker.process.health import HealthServer
             except ImportError as error:
                 raise ConfigurationError(
-                    "HTTP needs aiohttp, jinja2 and prometheus_client; run: pip install 'jdbcstore[broker]'",
+                    f"HTTP needs aiohttp, jinja2 and prometheus_client; run: {installation('broker')}",
                     option="health",
                 ) from error
             address = Address.parse(broker.health, "health")

@@ -18,7 +18,7 @@ from jdbcstore.broker.transport.connector import Connector
 from jdbcstore.broker.transport.service import Service
 from jdbcstore.config import Configuration
 from jdbcstore.config.broker import Address
-from jdbcstore.errors import ConfigurationError, StoreError, StoreUnavailable
+from jdbcstore.errors import ConfigurationError, StoreError, StoreUnavailable, installation
 from jdbcstore.lockers.io_exceptions import GuardedStore, IOExceptionHandler
 from jdbcstore.message.destination import Destination
 from jdbcstore.util.clock import Clock
@@ -228,7 +228,7 @@ def _tracing() -> Tracing:
         from jdbcstore.broker.tracing import Tracing
     except ImportError as error:
         raise ConfigurationError(
-            "traces need opentelemetry-api; run: pip install 'jdbcstore[opentelemetry]'", option="tracing"
+            f"traces need opentelemetry-api; run: {installation('opentelemetry')}", option="tracing"
         ) from error
     return Tracing()
 

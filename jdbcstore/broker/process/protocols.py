@@ -20,7 +20,7 @@ from jdbcstore.config.broker import (
     WSS,
     ConnectorConfig,
 )
-from jdbcstore.errors import ConfigurationError
+from jdbcstore.errors import ConfigurationError, installation
 
 _SESSIONS: dict[str, type[ClientConnection]] = {
     **dict.fromkeys((STOMP, STOMP_TLS), StompSession),
@@ -61,6 +61,6 @@ def _websocket_session() -> type[ClientConnection]:
         from jdbcstore.broker.stomp.websocket import WebSocketSession
     except ImportError as error:
         raise ConfigurationError(
-            "STOMP over WebSocket needs websockets; run: pip install 'jdbcstore[broker]'", option="uri"
+            f"STOMP over WebSocket needs websockets; run: {installation('broker')}", option="uri"
         ) from error
     return WebSocketSession

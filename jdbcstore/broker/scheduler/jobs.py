@@ -202,7 +202,7 @@ class Timing:
         try:
             from cronsim import CronSim, CronSimError  # only brokers with cron entries need it
         except ImportError as error:
-            text = f"{CRON} needs the package cronsim; install jdbcstore[broker] on the broker's machine"
+            text = f"{CRON} needs the package cronsim on the broker's machine; install it there"
             raise InvalidMessage(text) from error
         try:
             times = CronSim(cron, datetime.fromtimestamp(after_ms / 1000, _local_zone()))

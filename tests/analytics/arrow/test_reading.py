@@ -304,7 +304,7 @@ def test_without_pyarrow_an_error_says_what_to_install() -> None:
         "except jdbcstore.StoreError as error: print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "pyarrow is not installed; run: pip install 'jdbcstore[arrow]'\n"
+    assert done.stdout == "pyarrow is not installed; run: pip install 'numpy>=1.26' 'pyarrow>=18'\n"
 
 
 def test_spark_is_not_loaded() -> None:
