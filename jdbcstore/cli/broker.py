@@ -35,6 +35,7 @@ from jdbcstore.config.broker import (
     TLS_SCHEMES,
     WS,
     WSS,
+    Address,
     ConnectorConfig,
 )
 from jdbcstore.config.locker import LeaseLockerIOExceptionHandlerConfig
@@ -166,6 +167,7 @@ def _connectors(given: dict[str, Any]) -> Iterator[ConnectorConfig]:
     try:
         for option, scheme in _SCHEMES.items():
             if given[option] is not None:
+                Address.parse(given[option], f"--{option.replace('_', '-')}")
                 more = {**(files if scheme in TLS_SCHEMES else {}), **(pages if scheme in (WS, WSS) else {})}
                 yield ConnectorConfig(uri=f"{scheme}://{given[option]}", **more)
     except ConfigurationError as error:

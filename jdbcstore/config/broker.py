@@ -24,6 +24,10 @@ _ADVERTISED = re.compile(r"(tcp|ssl)://[^/?#,\s]+:[0-9]+(\?[^#,\s]*)?")
 LOG_FORMATS = ("text", "json")
 
 
+_EXAMPLES = {"health": 8161, "listen": 8162}
+"""Ports in errors, by the option."""
+
+
 class Address(NamedTuple):
     """The ``host`` and ``port`` that a server listens on; port 0 is any free port."""
 
@@ -42,8 +46,10 @@ class Address(NamedTuple):
         except ValueError:
             host = port = None
         if not host or port is None or parts.netloc != text or parts.username is not None:
+            port = _EXAMPLES.get(option, STOMP_PORT)
             raise ConfigurationError(
-                f"{option} must be HOST:PORT, such as 127.0.0.1:{STOMP_PORT}, not {text!r}", option=option
+                f"{option} must be HOST:PORT, such as 127.0.0.1:{port}, port 65535 at most, not {text!r}",
+                option=option,
             )
         return cls(host, port)
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Self
-from urllib.parse import unquote_plus
+from urllib.parse import unquote, unquote_plus
 
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
@@ -26,7 +26,15 @@ _FORM = (
 )
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _SECRET_PARAMETER = re.compile(r"([?&;])([^=?&;]*(?:pass|pwd|secret|token)[^=?&;]*)=([^&;]*)", re.IGNORECASE)
+_SECRET_ITEM = re.compile(r"([(,][^(),=?&;/@]*(?:pass|pwd|secret|token)[^(),=]*)=[^)]*\)", re.IGNORECASE)
+"""In a host of Connector/J: ``address=(host=db)(password=...)``."""
 _JDBC_PASSWORD = re.compile(r"([?&;])password=([^&;]*)(&|;|$)", re.IGNORECASE)
+_JDBC_LOGIN = re.compile(
+    # Not a port. A login ends at the last @ before parameters; if they seem to be in it, at the first.
+    r"(jdbc:[\w.+:-]+//)([^:/?;@\[\]]*):(?!\d+(?:[/?;,]|$))(?:([^?;]*)|([^@]*))@",
+    re.IGNORECASE,
+)
+"""A login as in SQLAlchemy's URLs, which Connector/J accepts."""
 _ORACLE_LOGIN = re.compile(r"(jdbc:oracle:\w+:)([^/@]*)/([^@]*)@", re.IGNORECASE)
 
 
@@ -150,7 +158,7 @@ def sqlite_file(url: str | None) -> Path | None:
 
 def mask_url(url: str) -> str:
     """A URL without password, with ``***`` for parameters that look secret."""
-    return _SECRET_PARAMETER.sub(r"\1\2=***", url)
+    return _SECRET_ITEM.sub(r"\1=***)", _SECRET_PARAMETER.sub(r"\1\2=***", url))
 
 
 def is_encrypted(password: str) -> bool:
@@ -174,6 +182,10 @@ def _split_jdbc(url: str) -> tuple[str, str | None, str | None]:
     found = _ORACLE_LOGIN.match(url)
     if found is not None:
         return f"{found[1]}@{url[found.end() :]}", found[2] or None, found[3]
+    found = _JDBC_LOGIN.match(url)
+    if found is not None:
+        password = found[3] if found[3] is not None else found[4]
+        return f"{found[1]}{url[found.end() :]}", unquote(found[2]) or None, unquote(password)
     found = _JDBC_PASSWORD.search(url)
     if found is None:
         return url, None, None

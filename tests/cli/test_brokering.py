@@ -5,11 +5,13 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Invoke
 from tests.support import ROOT
+from tests.support.broker.programs import BrokerProcess
 
 STUBBORN = """
 import asyncio
@@ -43,6 +45,9 @@ asyncio.run(_serve(Host()))
         (("--stomp", "127.0.0.1:0", "--allowed-origins", "*"), "--allowed-origins is for --ws and --wss"),
         (("--ws", "127.0.0.1:0", "--allowed-origins", "https://a.example/"), "without a path"),
         (("--health", "x"), "health must be HOST:PORT"),
+        (("--health", "127.0.0.1:99999"), "such as 127.0.0.1:8161, port 65535 at most"),
+        (("--stomp", "127.0.0.1"), "--stomp must be HOST:PORT"),
+        (("--openwire-tls", "127.0.0.1", "--certificate", "x"), "--openwire-tls must be HOST:PORT"),
     ],
 )
 def test_what_cannot_work(invoke: Invoke, arguments: tuple[str, ...], told: str) -> None:
@@ -50,6 +55,14 @@ def test_what_cannot_work(invoke: Invoke, arguments: tuple[str, ...], told: str)
 
     assert (result.code, result.out) == (2, "")
     assert told in result.err
+
+
+def test_an_empty_folder_is_enough(tmp_path: Path) -> None:
+    """As the container's own command, in its empty volume."""
+    more = ("--openwire", "127.0.0.1:0", "--health", "127.0.0.1:0", "--log-format", "json", "--become-slave")
+    with BrokerProcess(tmp_path, *more) as broker:
+        assert broker.ready()
+        assert (tmp_path / "activemq-data" / "jdbcstore.db").is_file()
 
 
 def test_a_second_signal_ends_it_at_once() -> None:

@@ -225,6 +225,14 @@ def test_a_url_takes_its_login_with_it(tmp_path: Path) -> None:
         ("jdbc:sqlserver://h;user=me;password=s3cret;x=1", "jdbc:sqlserver://h;user=me;x=1", "s3cret"),
         ("jdbc:derby://h/d;create=true;password=s%3cret", "jdbc:derby://h/d;create=true", "s%3cret"),
         ("jdbc:oracle:thin:scott/tiger@h:1521:x", "jdbc:oracle:thin:@h:1521:x", "tiger"),
+        ("jdbc:postgresql://me:s3cret@h/d", "jdbc:postgresql://h/d", "s3cret"),
+        ("jdbc:mysql://me:s%40@cr/et@h:1/d?x=a@b", "jdbc:mysql://h:1/d?x=a@b", "s@@cr/et"),
+        ("jdbc:mariadb://me:s3?cret@h/d", "jdbc:mariadb://h/d", "s3?cret"),
+        ("jdbc:mysql:loadbalance://:s3cret@h,i/d", "jdbc:mysql:loadbalance://h,i/d", "s3cret"),
+        ("jdbc:mysql://h:3306/d?user=me@corp", "jdbc:mysql://h:3306/d?user=me@corp", None),
+        ("jdbc:postgresql://h:1,i:2/d@e", "jdbc:postgresql://h:1,i:2/d@e", None),
+        ("jdbc:sqlserver://h:1433;user=a@b", "jdbc:sqlserver://h:1433;user=a@b", None),
+        ("jdbc:postgresql://[::1]:5432/d?user=a@b", "jdbc:postgresql://[::1]:5432/d?user=a@b", None),
         ("sqlite:///a.db", "sqlite:///a.db", None),
         ("memory:", "memory:", None),
     ],
@@ -235,6 +243,25 @@ def test_the_password_leaves_the_url(url: str, clean: str, password: str | None)
     assert (data_source.url, data_source.password) == (clean, password)
     assert data_source.reveal({}) == password
     assert password is None or password not in repr(data_source)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "jdbc:mysql://address=(host=h)(user=me)(password=s3cret)/d",
+        "jdbc:mysql://(host=h,password=s3cret,port=1)/d",
+        "jdbc:mysql://h/d?sslPassword=s3cret",
+    ],
+)
+def test_a_password_that_stays_in_the_url_is_not_shown(url: str) -> None:
+    shown = str(DataSourceConfig(url=url).masked().url)
+    assert "s3cret" not in shown
+    assert "host=h" in shown or "//h/d" in shown
+
+
+def test_a_login_in_a_jdbc_url_is_the_login() -> None:
+    found = DataSourceConfig(url="jdbc:postgresql://me:s3cret@h/d")
+    assert (found.user, found.password) == ("me", "s3cret")
 
 
 def test_a_password_from_elsewhere(tmp_path: Path) -> None:
