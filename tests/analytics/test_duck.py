@@ -24,7 +24,7 @@ from jdbcstore.analytics import duck  # noqa: E402
 from jdbcstore.analytics.duck import DuckViews, as_rows  # noqa: E402
 from jdbcstore.analytics.questions import named, purpose  # noqa: E402
 from jdbcstore.cli import main  # noqa: E402
-from jdbcstore.errors import IN_JOURNAL, QueryFailed, SchemaError, StoreUnavailable  # noqa: E402
+from jdbcstore.errors import IN_JOURNAL, QueryFailed, SchemaError, StoreUnavailable, installation  # noqa: E402, installation
 from tests.support.analytics.corpus import corpus  # noqa: E402
 from tests.support.analytics.questions import QUESTIONS, plain  # noqa: E402
 from tests.support.cli.command_line import Result  # noqa: E402
@@ -321,7 +321,7 @@ def test_without_arrow_an_error_says_what_to_install(shown: tuple[Invoke, str], 
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 3
-    assert done.stderr == f"jdbcstore: {missing} is not installed; run: pip install 'jdbcstore[duckdb]'\n"
+    assert done.stderr == f"jdbcstore: {missing} is not installed; run: {installation('duckdb')}\n"
 
 
 def test_spark_is_not_loaded() -> None:
