@@ -17,9 +17,20 @@ if TYPE_CHECKING:
     from jdbcstore.analytics.format import register
     from jdbcstore.analytics.questions import as_json, explained
     from jdbcstore.analytics.spark_session import session
+    from jdbcstore.analytics.typed import with_properties
     from jdbcstore.analytics.views import VIEWS
 
-__all__ = ["VIEWS", "Analytics", "as_json", "connect", "explained", "register", "session", "stored_in"]
+__all__ = [
+    "VIEWS",
+    "Analytics",
+    "as_json",
+    "connect",
+    "explained",
+    "register",
+    "session",
+    "stored_in",
+    "with_properties",
+]
 
 _MODULES = {
     "connected": ("Analytics",),
@@ -27,6 +38,7 @@ _MODULES = {
     "questions": ("as_json", "explained"),
     "format": ("register",),
     "spark_session": ("session",),
+    "typed": ("with_properties",),
     "views": ("VIEWS",),
 }
 _PLACES = {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names}

@@ -69,7 +69,7 @@ def test_the_examples(
             assert line in printed.splitlines()
     assert namespace["spark"] is spark
     assert asked == [["2 beer", "3 beer"]]
-    assert len(page.examples("py")) == 10
+    assert len(page.examples("py")) == 11
 
 
 def _ask_through_thrift(spark: SparkSession, server: Any) -> list[str]:
