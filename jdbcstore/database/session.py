@@ -41,13 +41,16 @@ from jdbcstore.database.statements.routing import RoutingStatements
 from jdbcstore.database.statements.store import Statements
 from jdbcstore.database.statements.xa import XaStatements
 from jdbcstore.database.tables import container_index
-from jdbcstore.errors import SchemaError, StoreClosed, StoreError
+from jdbcstore.errors import SchemaError, StoreClosed, StoreError, StoreUnavailable
+from jdbcstore.util.backoff import Backoff
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 _POOL_TIMEOUT = 60.0
+_END_PATIENCE = 1.0
+"""Seconds after which a connection that the server ends should be gone."""
 
 
 class Session(Database):
@@ -362,6 +365,31 @@ class Session(Database):
             proxied = self._unpooled.connect()
             proxied.detach()
             return self._wrap(proxied.dbapi_connection)
+
+    def end_lost(self, connection: Connection, lost: Row, pause: Callable[[float], None]) -> None:
+        """Wait until the server has ended a lost connection, of which it may yet commit the last request.
+
+        :param lost: its :attr:`Connection.session`
+        :raises StoreUnavailable: the server still has it
+        """
+        backoff = Backoff(0.1, first=0.001, timeout=_END_PATIENCE)
+        asked = False
+        while connection.has_session(lost):
+            if not asked:
+                asked = True
+                try:
+                    connection.end_session(lost)
+                except self.driver_errors as error:
+                    # It may have ended by now, or this user lacks the right: wait for it.
+                    log.warning("a lost connection, number %s, could not be ended: %s", lost[0], error)
+            elif backoff.is_over():
+                raise StoreUnavailable(
+                    f"the server still has the connection that was lost, number {lost[0]}, and does not"
+                    " end it: its last request may yet be committed, so nothing else is written; see what it"
+                    " waits for"
+                )
+            else:
+                pause(backoff.pause())
 
     def _wrap(self, raw: Any) -> Connection:
         connection = Connection(self.adapter, self.statements, self.driver_errors, raw)

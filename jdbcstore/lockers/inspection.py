@@ -71,7 +71,8 @@ class OtherLocks:
             connection.begin()
             if session.adapter.touches_to_lock:
                 connection.execute(self._sql.lock_touch)
-            connection.fetch(self._sql.own_lock_create)
+            # Shared: others that look are not taken for a holder, however long that takes one of them.
+            connection.fetch(self._sql.lock_probe)
         except session.failures as error:
             # A user with read-only rights may not be allowed to lock.
             if session.classify(error) is Failure.DISCONNECTED:
@@ -106,6 +107,19 @@ class OtherLocks:
             for old, _ in recorded:
                 connection.execute(self._sql.remove_lock_file, name_=old)
             connection.execute(self._sql.add_lock_file, name_=name)
+
+
+def last_epoch(session: Session, connection: Connection) -> int:
+    """The number of the last epoch that a master has begun; 0 if none has. Its row is there then."""
+    sql = session.lock_statements
+    while not (found := connection.fetch(sql.find_epoch, epoch_row=EPOCH_ROW)):
+        try:
+            connection.execute(sql.add_epoch, epoch_row=EPOCH_ROW)
+        except session.failures as error:
+            if session.classify(error) is not Failure.DUPLICATE:
+                raise
+            connection.rollback()
+    return int(found[0][0])
 
 
 def claimed_by(session: Session, connection: Connection) -> str | None:

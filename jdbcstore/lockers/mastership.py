@@ -15,7 +15,7 @@ from jdbcstore.database.session import Session
 from jdbcstore.database.statements.lock import EPOCH_ROW
 from jdbcstore.errors import LockLost, NotMaster, StoreClosed, StoreError, StoreUnavailable
 from jdbcstore.lockers.base import AbstractLocker
-from jdbcstore.lockers.inspection import OtherLocks
+from jdbcstore.lockers.inspection import OtherLocks, last_epoch
 from jdbcstore.util.backoff import Backoff
 from jdbcstore.util.clock import Clock
 
@@ -248,7 +248,7 @@ class Mastership:
                 self._other = self._others.holder(connection, self.locker)
                 if self._other is not None:
                     return None
-                last = self._last_epoch(connection)
+                last = last_epoch(self._session, connection)
                 # The lock is still held, after the epoch was read: if another master has begun one since,
                 # or begins one first, its number is no longer the one that was read.
                 while self.locker.keep_alive():
@@ -261,16 +261,6 @@ class Mastership:
         except StoreUnavailable as error:
             log.warning("the database did not answer while the lock was being acquired: %s", error)
         return None
-
-    def _last_epoch(self, connection: Connection) -> int:
-        while not (found := connection.fetch(self._sql.find_epoch, epoch_row=EPOCH_ROW)):
-            try:
-                connection.execute(self._sql.add_epoch, epoch_row=EPOCH_ROW)
-            except self._session.failures as error:
-                if self._session.classify(error) is not Failure.DUPLICATE:
-                    raise
-                connection.rollback()
-        return int(found[0][0])
 
     def _end_epoch(self, connection: Connection, last: int) -> bool | None:
         """Begin the epoch after this one; false if it has ended already, None if a write still holds it."""

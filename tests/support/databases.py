@@ -40,6 +40,8 @@ class Database:
     pooled = False
     session: ClassVar[str]
     sessions: ClassVar[str]
+    ending: ClassVar[str] = ""
+    """Ends a session."""
 
     def __init__(self, address: URL, *, pooled: bool = False) -> None:
         self.pooled = pooled
@@ -131,6 +133,13 @@ class Database:
         """A test's SQL names the tables as they are by default."""
         return self.spell(statement), parameters
 
+    def end_connections(self) -> None:
+        """End all connections but those of this object, as an idle timeout of the server does."""
+        with self.engine.connect() as connection:
+            found = {row[0] for row in connection.execute(text(self.sessions), {"name": self.name})}
+            for session in found - self._own_sessions:
+                connection.exec_driver_sql(self.ending.format(session=session))
+
     def _note_own_session(self, connection: Connection) -> None:
         if "noted" not in connection.info:
             self._own_sessions.add(connection.exec_driver_sql(self.session).scalar())
@@ -152,6 +161,7 @@ class PostgresqlDatabase(Database):
     )
     session = "SELECT pg_backend_pid()"
     sessions = "SELECT pid FROM pg_stat_activity WHERE datname = :name AND backend_type = 'client backend'"
+    ending = "SELECT pg_terminate_backend({session}, 30000)"
 
 
 class MysqlDatabase(Database):
@@ -161,6 +171,7 @@ class MysqlDatabase(Database):
     create = "CREATE DATABASE {name} CHARACTER SET utf8mb4"
     session = "SELECT CONNECTION_ID()"
     sessions = "SELECT id FROM information_schema.processlist WHERE db = :name"
+    ending = "KILL {session}"
 
 
 class MariadbDatabase(MysqlDatabase):

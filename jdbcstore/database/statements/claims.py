@@ -42,6 +42,7 @@ from sqlalchemy.sql import ClauseElement, ColumnElement
 from jdbcstore.database.adapters.sql import Sql
 from jdbcstore.database.schema import ROUTING_ROW, SEQUENCE_ROW
 from jdbcstore.database.statements.builder import ONE, ZERO, StatementBuilder
+from jdbcstore.database.statements.lock import EPOCH_ROW
 
 LANES = (9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
 """The priorities, in the order in which messages are claimed."""
@@ -285,6 +286,19 @@ class ClaimStatements(StatementBuilder):
                 func.count(), func.coalesce(func.sum(case((self._is_free(), ONE), else_=ZERO)), ZERO)
             ).where(self._committed_here())
         )
+        overdue = and_(t.c.expiration > ZERO, t.c.expiration < self._now)
+        self.find_expired = self._compile(
+            lambda: (
+                select(t.c.id)
+                .where(self._committed_here(), overdue, t.c.id > bindparam("after", type_=BigInteger()))
+                .order_by(t.c.id)
+                .limit(bindparam("limit", type_=Integer()))
+            )
+        )
+        # Claims have ten lanes; a broker reads NULL, of rows from before the column, as 0.
+        self.fill_priorities = self._compile(
+            lambda: update(t).where(t.c.priority.is_(None)).values(priority=ZERO)
+        )
         self.remove_stale = self._compile(
             lambda: delete(c).where(not_(exists(select(ONE).select_from(t).where(t.c.id == c.c.id))))
         )
@@ -319,7 +333,12 @@ class ClaimStatements(StatementBuilder):
         return select(func.set_config("synchronous_commit", "off", true())).scalar_subquery().is_not(None)
 
     def _add_numbered(self, *conditions: ColumnElement[bool]) -> ClauseElement:
-        t = self._tables.messages
+        """Add one message while ``epoch`` is the last epoch, which does not end before the commit."""
+        t, state = self._tables.messages, self._tables.state
+        epoch = state.c.number == bindparam("epoch", type_=BigInteger())
+        in_epoch = select(ONE).select_from(state).where(state.c.name == literal(EPOCH_ROW), epoch)
+        guard = self._adapter.shared(in_epoch).cte("guard")
+        conditions = (exists(select(ONE).select_from(guard)), *conditions)
         given = select(self._tables.claim_ids.next_value().label("id")).where(*conditions).cte("given")
         # The blob has the ID as well.
         blob = bindparam("head", type_=t.c.msg.type).op("||")(func.int8send(given.c.id))

@@ -49,6 +49,7 @@ class LockStatements(StatementBuilder):
         self._epoch = state.c.name == bindparam("epoch_row")
         columns = (lock.c.id, lock.c.time, lock.c.broker_name)
         self.own_lock_create = self._compile(lambda: adapter.locked(select(*columns).where(self._row)))
+        self.lock_probe = self._compile(lambda: adapter.shared(select(*columns).where(self._row)))
         self.lock_create = given.take("lockCreateStatement") or self.own_lock_create
         self.lock_touch = self._compile(lambda: update(lock).where(self._row).values(id=lock.c.id))
         time = bindparam("time", type_=BigInteger())

@@ -10,19 +10,29 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from jdbcstore.config import StoreConfig
 from jdbcstore.database.adapters.base import Adapter, Failure
-from jdbcstore.database.adapters.sql import Row, Sql
+from jdbcstore.database.adapters.sql import Batch, EpochGuard, Row, Sql
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.engine import Database
 from jdbcstore.database.schema import SEQUENCE_ROW
 from jdbcstore.database.session import Session
 from jdbcstore.database.statements.builder import Fetch, Statement
 from jdbcstore.database.statements.claims import NUMBERS
-from jdbcstore.errors import ConfigurationError, OutcomeUnknown, StoreClosed, StoreUnavailable
+from jdbcstore.database.statements.lock import EPOCH_ROW
+from jdbcstore.errors import (
+    ConfigurationError,
+    LockLost,
+    NotMaster,
+    OutcomeUnknown,
+    StoreClosed,
+    StoreError,
+    StoreUnavailable,
+)
 from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.message import Message
 from jdbcstore.stores.claims.joined import Execute, JoinedTransaction
@@ -31,6 +41,7 @@ from jdbcstore.stores.claims.queue import ClaimQueue, Limits
 from jdbcstore.stores.claims.wakeups import Wakeups
 from jdbcstore.stores.jdbc.history import History
 from jdbcstore.stores.shared.checks import destination_named
+from jdbcstore.stores.shared.cleanup_timer import CleanupTimer
 from jdbcstore.stores.shared.encoding import EncodedMessage, MessageEncoder
 from jdbcstore.util.backoff import Backoff
 from jdbcstore.util.clock import Clock, SystemClock
@@ -45,6 +56,8 @@ _CONFLICTS = 10.0
 _SUSPENSION = 30.0
 _IDLE = 4
 """Idle connections that are kept."""
+_TRUSTED = 1.0
+"""Seconds for which an idle connection is used again without asking whether it is still there."""
 
 
 class Claims:
@@ -90,7 +103,10 @@ class Claims:
         self.session = Session(url, self.config, user=user, password=password)
         """The database."""
         self._queues: dict[Destination, ClaimQueue] = {}
-        self._idle: deque[Connection] = deque()
+        self._idle: deque[tuple[Connection, float]] = deque()
+        """Each with the time since when."""
+        self._lost: list[Row] = []
+        """Lost connections, which the server may not have ended."""
         self._lock = threading.Lock()
         self._turn = threading.Condition()
         self._taking = 0
@@ -99,8 +115,8 @@ class Claims:
         self._gate = Gate()
         try:
             self.session.prepare_claims()
-            if self.config.history_retention:
-                self.session.recorder = History(self.session, self.clock)
+            history = History(self.session, self.clock) if self.config.history_retention else None
+            self.session.recorder = history
             length = self._lengths.message_id
             self._encoder = MessageEncoder(
                 self.clock, self.session.max_message_size, length, self.session.adapter.sent_size
@@ -111,6 +127,10 @@ class Claims:
             """The lease of this process."""
             self.wakeups = Wakeups(self.session)
             """The wake-ups of processes that wait."""
+            self._cleanup: CleanupTimer | None = None
+            if history is not None:
+                self._cleanup = CleanupTimer(partial(self._clean, history), self.config.cleanup_period)
+                self._cleanup.start()
         except BaseException:
             self.session.close()
             raise
@@ -167,14 +187,24 @@ class Claims:
         self.lease.check()
         return self.encode(self._destination(name), message)
 
-    def run(self, work: Callable[[Connection], T]) -> T:
+    def run(self, work: Callable[[Connection], T], *, adds: bool = False) -> T:
         """Do the work on a connection; from the start again while another process is in the way.
 
+        :param adds: it adds messages, and so is guarded: none may appear behind the back of a master that has
+            read the tables
         :raises StoreUnavailable: the database does not answer, or others are in the way for too long
         :raises OutcomeUnknown: the connection was lost meanwhile
+        :raises NotMaster: it adds messages, and a broker or store serves the tables now
         """
-        with self._gate.inside():
-            return self._run(work)
+        backoff = Backoff(0.5, first=0.005, timeout=_CONFLICTS)
+        while True:
+            try:
+                with self._gate.inside():
+                    return self._run(work, backoff, self.lease.guard if adds else None)
+            except LockLost as error:
+                self.lease.rejoin()
+                if backoff.is_over():
+                    raise StoreUnavailable("others take the lock again and again; try again") from error
 
     def fetch(self, sql: Statement, **values: Any) -> list[Row]:
         """The rows of a statement, read in a transaction of its own.
@@ -184,16 +214,18 @@ class Claims:
         with self._gate.inside():
             return self.session.fetch(sql, **values)
 
-    def _run(self, work: Callable[[Connection], T]) -> T:
-        backoff = Backoff(0.5, first=0.005, timeout=_CONFLICTS)
+    def _run(self, work: Callable[[Connection], T], backoff: Backoff, guard: EpochGuard | None = None) -> T:
         while True:
             connection = self._checkout()
+            connection.tenure = guard
             try:
                 done = work(connection)
             except self.session.failures as error:
                 connection.close()
                 failure = self.session.classify(error)
                 if failure is Failure.DISCONNECTED:
+                    if connection.session is not None:
+                        self._lost.append(connection.session)
                     self._forget_idle()
                     raise OutcomeUnknown from error
                 if failure is not Failure.TRANSIENT or backoff.is_over():
@@ -214,40 +246,75 @@ class Claims:
         with self._lock:
             if self._closed:
                 raise StoreClosed("the claims are closed; open them again")
-            if self._idle:
-                return self._idle.pop()
+            connection, since = self._idle.pop() if self._idle else (None, 0.0)
+        if connection is not None:
+            # One that the server or a firewall has closed meanwhile leaves nothing in doubt.
+            if time.monotonic() < since + _TRUSTED or self._answers(connection):
+                return connection
+            connection.close()
+            self._forget_idle()
         connection = self.session.connect()
         with self.session.translated():
             connection.read_in_order()
+            connection.identify()
         return connection
+
+    def _answers(self, connection: Connection) -> bool:
+        try:
+            connection.fetch(self.session.lock_statements.find_epoch, epoch_row=EPOCH_ROW)
+        except self.session.failures:
+            return False
+        return True
 
     def _forget_idle(self) -> None:
         """Close the idle connections: a restart of the server has ended all."""
         with self._lock:
             idle = [*self._idle]
             self._idle.clear()
-        for connection in idle:
+        for connection, _ in idle:
             connection.close()
 
     def _give_back(self, connection: Connection) -> None:
         with self._lock:
             if not self._closed and len(self._idle) < _IDLE:
-                self._idle.append(connection)
+                self._idle.append((connection, time.monotonic()))
                 return
         connection.close()
 
     def add_rows(
         self, connection: Connection, encoded: Sequence[EncodedMessage], delay: float = 0.0
     ) -> list[int]:
-        """Add messages, and return their IDs; in the caller's transaction if it needs several statements."""
-        if len(encoded) == 1 and delay <= 0 and self.session.adapter.chains_writes:
-            return [row[0] for row in connection.fetch(self._sql.add_numbered, **values_of(encoded[0]))]
+        """Add messages in the caller's transaction, which is guarded; their IDs."""
         ids = self._numbers(connection.fetch, len(encoded))
         connection.add_messages([one.row(id_) for one, id_ in zip(encoded, ids, strict=True)])
         if delay > 0:
             for id_ in ids:
                 connection.execute(self._sql.delay_message, id_=id_, delay_ms=round(delay * 1000))
         return ids
+
+    def add_alone(
+        self, connection: Connection, encoded: Sequence[EncodedMessage], delay: float = 0.0
+    ) -> list[int]:
+        """Add messages, all or none, in a guarded transaction of their own; their IDs.
+
+        :raises LockLost: a later epoch has begun
+        """
+        if delay > 0 or not self.session.adapter.series:
+            with connection.transaction():
+                return self.add_rows(connection, encoded, delay)
+        if len(encoded) == 1 and self.session.adapter.chains_writes:
+            values = values_of(encoded[0])
+            found = connection.fetch(self._sql.add_numbered, epoch=self.lease.epoch, **values)
+            if not found:
+                raise self._epoch_ended()
+            return [row[0] for row in found]
+        ids = self._numbers(connection.fetch, len(encoded))
+        rows = [one.row(id_) for one, id_ in zip(encoded, ids, strict=True)]
+        connection.write(Batch(rows, [], [], []))
+        return ids
+
+    def _epoch_ended(self) -> StoreError:
+        return self.lease.guard.short.first[0].refusal()
 
     def add_routed(
         self, connection: Connection, encoded: Sequence[EncodedMessage], version: int, *, durable: bool
@@ -258,8 +325,12 @@ class Claims:
         """
         chains = self.session.adapter.chains_writes
         if len(encoded) == 1 and chains:
-            sql = self._sql.add_routed if durable else self._sql.add_transient
-            return bool(connection.fetch(sql, version=version, **values_of(encoded[0])))
+            sql, epoch = self._sql.add_routed if durable else self._sql.add_transient, self.lease.epoch
+            if connection.fetch(sql, version=version, epoch=epoch, **values_of(encoded[0])):
+                return True
+            if connection.fetch(self.session.lock_statements.find_epoch, epoch_row=EPOCH_ROW) != [(epoch,)]:
+                raise self._epoch_ended()
+            return False
         [(found,)] = connection.fetch(self.session.routing_statements.find_version)
         if found == version and encoded:
             with connection.transaction():
@@ -269,7 +340,14 @@ class Claims:
         return bool(found == version)
 
     def add_by(self, execute: Execute, encoded: Sequence[EncodedMessage], delay: float) -> list[int]:
-        """Add messages by statements that ``execute`` runs, and return their IDs."""
+        """Add messages by statements that ``execute`` runs, and return their IDs.
+
+        :raises NotMaster: a broker or store serves the tables now
+        """
+        if not self._is_guarded(execute):
+            self.lease.rejoin()
+            if not self._is_guarded(execute):
+                raise NotMaster("another process has become the master in this transaction: roll it back")
 
         def fetch(sql: Sql, **values: Any) -> list[Row]:
             return [*execute(sql, sql.row(**values))]
@@ -281,6 +359,10 @@ class Claims:
             if delay > 0:
                 fetch(self._sql.delay_message, id_=id_, delay_ms=round(delay * 1000))
         return ids
+
+    def _is_guarded(self, execute: Execute) -> bool:
+        """Whether no master can begin before the transaction of ``execute`` ends."""
+        return all(execute(guard.sql, guard.values) for guard in self.lease.guard.short.first)
 
     def _numbers(self, fetch: Fetch, count: int) -> list[int]:
         """IDs for so many messages, each the next that any process gets."""
@@ -318,12 +400,29 @@ class Claims:
 
     def _return_unknown(self, connection: Connection) -> None:
         session = self.lease.number
+        for lost in [*self._lost]:
+            # What it was sent may yet be committed.
+            self.session.end_lost(connection, lost, time.sleep)
+            self._lost.remove(lost)
         with self._lock:
             held = {id_ for queue in self._queues.values() for id_ in queue.held.copy()}
         with connection.transaction():
             unknown = {row[0] for row in connection.fetch(self._sql.find_all, session=session)} - held
             for sql, some in self._sql.return_claims.parts(sorted(unknown)):
                 connection.execute(sql, **some, delay_ms=0, failures=0)
+
+    def _clean(self, history: History) -> int:
+        """Delete the records that are older than ``history_retention``."""
+
+        def run(work: Callable[[Connection], int]) -> int:
+            def inside(connection: Connection) -> int:
+                with connection.transaction():
+                    return work(connection)
+
+            return self.run(inside)
+
+        history.clean(run)
+        return 0
 
     def suspend(self) -> None:
         """Close the database's files before this process forks, where it is in files.
@@ -347,6 +446,8 @@ class Claims:
             if self._closed:
                 return
             self._closed = True
+        if self._cleanup is not None:
+            self._cleanup.stop()
         self.wakeups.close()
         self.lease.close()
         self._forget_idle()

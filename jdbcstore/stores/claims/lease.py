@@ -12,11 +12,12 @@ import secrets
 import threading
 import time
 
+from jdbcstore.database.adapters.sql import EpochGuard
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.schema import SEQUENCE_ROW
 from jdbcstore.database.session import Session
 from jdbcstore.errors import NotMaster, StoreClosed, StoreError
-from jdbcstore.lockers.inspection import OtherLocks
+from jdbcstore.lockers.inspection import OtherLocks, last_epoch
 from jdbcstore.stores.jdbc.checkpoint import refuse_pending
 from jdbcstore.stores.jdbc.sequence import fetch_reserved
 from jdbcstore.util.clock import Clock
@@ -47,6 +48,11 @@ class Lease:
         self._believed_until = float("-inf")
         self.number = 0
         """The number of the session, in the rows of its claims; new after an expiry."""
+        self.epoch = 0
+        """The last epoch of a master."""
+        self.guard: EpochGuard
+        """The guard of transactions that add messages: no master has begun since. One that begins waits for
+        those that are under way, and reads what they have added."""
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._begin()
@@ -64,6 +70,18 @@ class Lease:
         if time.monotonic() >= self._believed_until:
             self._keep()
         return self.number
+
+    def rejoin(self) -> None:
+        """Follow a later epoch, if its master serves no longer, or never did because of this lease.
+
+        :raises NotMaster: it serves
+        :raises StoreUnavailable: the database does not answer
+        """
+        self._keep()
+        with self._gate.inside(), self._lock:
+            self._refuse_exclusive()
+            with contextlib.closing(self._session.connect()) as connection, self._session.translated():
+                self._follow(last_epoch(self._session, connection))
 
     def renew(self) -> None:
         """Renew the lease now, or begin a new one if it has expired.
@@ -118,11 +136,16 @@ class Lease:
             try:
                 self._refuse_exclusive()
                 self._prepare(connection, number)
+                epoch = last_epoch(self._session, connection)
             except BaseException:
                 connection.rollback()
                 connection.execute(self._sql.remove_session, session=number)
                 raise
+        self._follow(epoch)
         self.number, self._believed_until = number, asked + _BELIEVED * self._seconds
+
+    def _follow(self, epoch: int) -> None:
+        self.epoch, self.guard = epoch, self._session.lock_statements.guard(epoch, None)
 
     def _refuse_exclusive(self) -> None:
         refuse_pending(self._session)
@@ -151,5 +174,6 @@ class Lease:
                 connection.execute(sql.update_number, name_=SEQUENCE_ROW, new=highest + 1)
                 connection.execute(own.remove_old_sessions)
                 connection.execute(own.remove_stale)
+                connection.execute(own.fill_priorities)
             if self._session.adapter.series:
                 connection.raise_sequence(own.ids_name, highest + 1)

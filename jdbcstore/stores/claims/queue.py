@@ -38,8 +38,6 @@ _LONGEST_PAUSE = 1.0
 _EXPIRY = 10.0
 """Seconds between two removals of what has expired, which nobody claims anyway."""
 _PAGE = 256
-_LARGE = 64 * 1024**2
-"""Bytes that one statement can certainly hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +87,8 @@ class Owner(Protocol):
     clock: Clock
     limits: Limits
 
-    def run(self, work: Callable[[Connection], T]) -> T:
-        """Do the work on a connection; again after a conflict, from the start."""
+    def run(self, work: Callable[[Connection], T], *, adds: bool = False) -> T:
+        """Do the work on a connection; again after a conflict, from the start. What adds is guarded."""
 
     def fetch(self, sql: Statement, **values: Any) -> list[Row]:
         """The rows of a statement, read in a transaction of its own."""
@@ -104,7 +102,12 @@ class Owner(Protocol):
     def add_rows(
         self, connection: Connection, encoded: Sequence[EncodedMessage], delay: float = 0.0
     ) -> list[int]:
-        """Add messages, and return their IDs; in a transaction if ``delay`` is not 0."""
+        """Add messages in the caller's transaction, and return their IDs."""
+
+    def add_alone(
+        self, connection: Connection, encoded: Sequence[EncodedMessage], delay: float = 0.0
+    ) -> list[int]:
+        """Add messages, all or none, and return their IDs."""
 
 
 class ClaimQueue:
@@ -135,26 +138,14 @@ class ClaimQueue:
         owner = self._owner
         encoded = [owner.encode(self.destination, message) for message in messages]
         owner.lease.check()
-
-        def add(connection: Connection) -> list[int]:
-            if delay <= 0 and self._is_one_statement(encoded):
-                return owner.add_rows(connection, encoded)
-            with connection.transaction():
-                return owner.add_rows(connection, encoded, delay)
-
-        ids = owner.run(add) if encoded else []
+        add = partial(owner.add_alone, encoded=encoded, delay=delay)
+        ids = owner.run(add, adds=True) if encoded else []
         if delay > 0:
             with self._lock:
                 self._marks.look_again(delay)
         elif ids:
             self.wake()
         return ids
-
-    def _is_one_statement(self, encoded: Sequence[EncodedMessage]) -> bool:
-        """Whether the rows are inserted by one statement, after their IDs were given."""
-        adapter = self._owner.session.adapter
-        few = len(encoded) == 1 or (adapter.chains_writes and sum(len(one.blob) for one in encoded) < _LARGE)
-        return few and bool(adapter.series)
 
     def wake(self) -> None:
         """Wake processes that wait for messages: after the commit of a joined transaction, for example."""
@@ -346,7 +337,7 @@ class ClaimQueue:
             if dead:
                 self._move(connection, letters)
 
-        self._settle(every, settle)
+        self._settle(every, settle, adds=bool(letters.written))
         with self._lock:
             self.held.difference_update(claim.sequence for claim in every)
             self._marks.look_again(delay)
@@ -365,7 +356,9 @@ class ClaimQueue:
         self._owner.lease.renew()
         self._settle(claims, lambda _: None)
 
-    def _settle(self, claims: Iterable[Claim], work: Callable[[Connection], None]) -> None:
+    def _settle(
+        self, claims: Iterable[Claim], work: Callable[[Connection], None], *, adds: bool = False
+    ) -> None:
         ids, session = _of(claims)
 
         def settle(connection: Connection) -> None:
@@ -374,7 +367,7 @@ class ClaimQueue:
                 work(connection)
 
         if ids:
-            self._owner.run(settle)
+            self._owner.run(settle, adds=adds)
 
     def dead_letter(self, *claims: Claim, reason: str) -> None:
         """Make dead letters of messages that cannot be processed, without regard to their redeliveries.
@@ -400,7 +393,7 @@ class ClaimQueue:
     ) -> None:
         letters = self._letters(dead, reason, target) if is_readable else _Letters(dead, [], dead, target)
         try:
-            self._settle(dead, lambda connection: self._move(connection, letters))
+            self._settle(dead, lambda connection: self._move(connection, letters), adds=bool(letters.written))
         except ClaimLost as error:
             log.warning("dead letters are left to another process: %s", error)
         self._forget(claim.sequence for claim in dead)
@@ -458,8 +451,8 @@ class ClaimQueue:
         return self._remove_unclaimed(find, Outcome.PURGED)
 
     def _remove_expired(self) -> int:
-        find = self._owner.session.statements.find_expired_ids
-        return self._remove_unclaimed(find, Outcome.EXPIRED, now_ms=self._owner.clock.now_ms())
+        # By the database's clock: a process whose own is ahead must not remove what others may still get.
+        return self._remove_unclaimed(self._sql.find_expired, Outcome.EXPIRED)
 
     def _remove_unclaimed(self, find: Any, outcome: Outcome, **values: Any) -> int:
         removed, after = 0, 0

@@ -6,7 +6,7 @@ gone. Cleanup deletes the records that are older than ``history_retention``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 from jdbcstore.database.adapters.sql import MSG, Key, Row
@@ -16,7 +16,6 @@ from jdbcstore.database.statements.history import PAGES
 from jdbcstore.errors import BodyInJournal, CorruptMessage
 from jdbcstore.message import openwire
 from jdbcstore.message.message import Message
-from jdbcstore.stores.jdbc.writer.writer import Writer
 from jdbcstore.stores.shared.paging import REMOVE_BATCH
 from jdbcstore.util.clock import Clock
 
@@ -87,8 +86,8 @@ class History:
             reason=None if reason is None else reason[: self._reason_length],
         )
 
-    def clean(self, writer: Writer) -> None:
-        """Delete old records, in transactions of about a thousand."""
+    def clean(self, run: Callable[[Callable[[Connection], int]], int]) -> None:
+        """Delete old records, a thousand in each transaction that ``run`` makes of what it is given."""
         before = self._clock.now_ms() - round(self._retention * 1000)
 
         def remove(connection: Connection) -> int:
@@ -97,7 +96,7 @@ class History:
                 connection.execute(self._sql.remove_old, up_to=rows[-1][0])
             return len(rows)
 
-        while writer.call(remove) == REMOVE_BATCH:
+        while run(remove) == REMOVE_BATCH:
             pass
 
 

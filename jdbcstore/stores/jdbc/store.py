@@ -346,7 +346,7 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
     def cleanup(self, progress: Progress | None = None) -> int:
         removed = clean(self._session, self._writer, progress)
         if self._history is not None:
-            self._history.clean(self._writer)
+            self._history.clean(self._writer.call)
         return removed
 
     def close(self, timeout: float | None = None) -> None:

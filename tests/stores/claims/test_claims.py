@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from collections import Counter
 from collections.abc import Iterable
@@ -19,11 +21,14 @@ from jdbcstore.errors import (
     MessageTooLarge,
     OutcomeUnknown,
     StoreClosed,
+    StoreUnavailable,
 )
 from jdbcstore.stores.claims import Claim, ClaimQueue, Claims
+from jdbcstore.util.clock import SystemClock
 from tests.stores.claims.conftest import OpenClaims
 from tests.support.clock import FakeClock
 from tests.support.databases import Database
+from tests.support.polling import wait_until
 from tests.support.servers import Server
 
 pytestmark = pytest.mark.backends("sqlite", "postgresql", "mariadb")
@@ -386,6 +391,85 @@ def test_a_history_has_what_was_acknowledged(open_claims: OpenClaims, database: 
 
     assert database.rows("SELECT OUTCOME FROM JDBCSTORE_HISTORY") == [("acknowledged",)]
     assert queue.count() == (1, 1)
+
+
+def test_old_records_of_a_history_are_removed(open_claims: OpenClaims, database: Database) -> None:
+    config = StoreConfig(history_retention=3600.0, cleanup_period=300.0)
+    queue = open_claims(config=config).queue("ORDERS")
+    queue.add(*numbered(3))
+    queue.acknowledge(*queue.claim(2))
+    database.execute("UPDATE JDBCSTORE_HISTORY SET REMOVED = 1")
+
+    recent = open_claims(config=config).queue("ORDERS")
+    recent.acknowledge(*recent.claim())
+
+    wait_until(lambda: len(database.rows("SELECT ID FROM JDBCSTORE_HISTORY")) == 1, what="old records to go")
+
+
+def test_a_clock_that_is_ahead_removes_nothing(open_claims: OpenClaims, database: Database) -> None:
+    other = open_claims().queue("ORDERS")
+    clock = FakeClock(SystemClock().now_ms() + 3_600_000)
+    other.add(Message("current", expiration_ms=clock.now_ms() - 1_800_000))
+
+    assert bodies(open_claims(clock=clock).queue("ORDERS").claim()) == ["current"]
+    assert len(database.rows("SELECT ID FROM ACTIVEMQ_MSGS")) == 1
+
+
+def test_rows_without_a_priority_are_claimed(open_claims: OpenClaims, database: Database) -> None:
+    with open_claims() as claims:
+        claims.queue("ORDERS").add(*numbered(3))
+    database.execute("UPDATE ACTIVEMQ_MSGS SET PRIORITY = NULL")
+
+    assert bodies(open_claims().queue("ORDERS").claim(5)) == ["0", "1", "2"]
+
+
+@pytest.mark.backends("postgresql")
+def test_many_are_added_all_or_none(queue: ClaimQueue, connection: Any) -> None:
+    """Also if they take several statements."""
+    adding = threading.Thread(target=queue.add, args=[Message(b"x" * 700) for _ in range(150_000)])
+    adding.start()
+    seen = set()
+    while adding.is_alive():
+        seen.add(connection.exec_driver_sql("SELECT count(*) FROM ACTIVEMQ_MSGS").scalar())
+    adding.join()
+
+    assert seen <= {0, 150_000}
+
+
+@pytest.mark.backends("postgresql", "mariadb")
+def test_idle_connections_that_have_ended_leave_nothing_in_doubt(
+    queue: ClaimQueue, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue.add(*numbered(2))
+    monkeypatch.setattr("jdbcstore.stores.claims.claims._TRUSTED", 0.0)
+    for number in range(2):
+        database.end_connections()
+
+        assert bodies(queue.claim()) == [str(number)]
+
+
+@pytest.mark.backends("postgresql")
+def test_a_claim_that_is_carried_out_late_is_nobodys(database: Database) -> None:
+    with Claims(database.url, StoreConfig(network_timeout=1.0)) as claims:
+        queue = claims.queue("ORDERS")
+        queue.add(*numbered(3))
+        queue.release(*queue.claim())
+        pids = database.rows(
+            "SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()"
+        )
+        for (pid,) in pids:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            with pytest.raises(OutcomeUnknown):
+                queue.claim(3)
+            # The server cannot end it yet: what it was sent may still be carried out.
+            with pytest.raises(StoreUnavailable):
+                queue.claim(3)
+        finally:
+            for (pid,) in pids:
+                os.kill(pid, signal.SIGCONT)
+
+        assert bodies(queue.claim(3, wait=30.0)) == ["0", "1", "2"]
 
 
 @pytest.mark.backends("postgresql")

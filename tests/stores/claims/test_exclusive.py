@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
+
 import pytest
+from sqlalchemy import create_engine
 
 import jdbcstore
 from jdbcstore import Message
+from jdbcstore.database.session import Session
 from jdbcstore.errors import NotMaster
 from jdbcstore.lockers.database import LeaseDatabaseLocker
 from jdbcstore.stores.claims import Claims
+from jdbcstore.stores.claims.routing import Routing
 from jdbcstore.stores.jdbc.store import JdbcStore
 from tests.stores.claims.conftest import OpenClaims
 from tests.support.databases import Database
@@ -44,6 +50,82 @@ def test_claims_refuse_a_master(open_claims: OpenClaims, url: str) -> None:
 
     with master(url) as store:
         assert store.lock().holder is not None
+
+
+def test_one_whose_lease_a_master_has_ended_adds_nothing(database: Database) -> None:
+    """It believes in its lease, as a process that stood still does, or one with a statement under way."""
+    claims = Claims(database.url, max_redeliveries=0, dead_letters="DEAD")
+    engine = create_engine(database.url)
+    try:
+        queue, routing = claims.queue("ORDERS"), Routing(claims, 0.0)
+        queue.add(Message("poison"))
+        [poison] = queue.claim()
+        # Alive for its own renewals and claims, but not for the master.
+        number = claims.lease.number
+        database.execute("UPDATE JDBCSTORE_CLAIM_SESSIONS SET ID = -1, EXPIRES = 1")
+        with master(database.url) as store:
+            [(lease,)] = database.rows("SELECT EXPIRES FROM JDBCSTORE_CLAIM_SESSIONS")
+            database.execute(f"UPDATE JDBCSTORE_CLAIM_SESSIONS SET ID = {number}, EXPIRES = {2**52}")
+            for add in (
+                lambda: queue.add(Message("one")),
+                lambda: queue.add(Message("several"), Message("several")),
+                lambda: queue.add(Message("later"), delay=1.0),
+                lambda: queue.reject(poison),
+                lambda: routing.send(lambda: {"ORDERS": Message("routed")}),
+                lambda: routing.send(lambda: {"ORDERS": Message("a"), "OTHER": Message("b")}),
+            ):
+                with pytest.raises(NotMaster, match="broker"):
+                    add()
+            with engine.connect() as connection, pytest.raises(NotMaster, match="broker"):
+                claims.join(connection).add("ORDERS", Message("joined"))
+            assert [message.body for message in store.queue("ORDERS").recover()] == ["poison"]
+            assert store.queue("DEAD").message_count() == 0
+        # It serves no longer, and claims go on.
+        assert queue.add(Message("after"))
+        assert lease == 1
+    finally:
+        engine.dispose()
+        claims.close()
+
+
+@pytest.mark.backends("postgresql", "mariadb")
+def test_a_master_waits_for_what_a_joined_transaction_has_added(database: Database) -> None:
+    claims, committed, found = Claims(database.url), threading.Event(), list[object]()
+    engine = create_engine(database.url)
+
+    def serve() -> None:
+        with JdbcStore(database.url, locker=LeaseDatabaseLocker(name="broker")) as store:
+            found.append(committed.is_set())
+            found.extend(message.body for message in store.queue("ORDERS").recover())
+
+    try:
+        with engine.connect() as connection:
+            claims.join(connection).add("ORDERS", Message("x"))
+            claims.close()
+            serving = threading.Thread(target=serve)
+            serving.start()
+            serving.join(1.0)  # no longer on a database that lets the master begin
+            committed.set()
+            connection.commit()
+        serving.join()
+    finally:
+        engine.dispose()
+        claims.close()
+    assert found == [True, "x"]
+
+
+@pytest.mark.backends("postgresql", "mariadb")
+def test_a_process_that_stands_still_while_it_looks_for_a_master_is_none(database: Database) -> None:
+    with JdbcStore(database.url) as store:
+        session = Session(database.url, store.config)
+        try:
+            with contextlib.closing(session.connect()) as looks:
+                looks.begin()
+                looks.fetch(session.lock_statements.lock_probe)
+                with Claims(database.url) as claims:
+                    claims.queue("ORDERS").add(Message("x"))
+        finally:
+            session.close()
 
 
 def test_a_store_without_a_locker_adds_nothing_once_messages_are_claimed(url: str) -> None:

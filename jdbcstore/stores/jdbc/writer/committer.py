@@ -38,8 +38,6 @@ T = TypeVar("T")
 _TRANSIENT_RETRIES = 8
 _FOREIGN_RETRIES = 4
 _LONGEST_PAUSE = 1.0
-_END_PATIENCE = 1.0
-"""Seconds after which a connection that the server ends should be gone."""
 
 
 class _NotConnected(Exception):
@@ -171,7 +169,7 @@ class Committer:
         try:
             with self.session.translated():
                 for session in [*self._lost]:
-                    self._end(connection, session)
+                    self.session.end_lost(connection, session, self.pause)
                     self._lost.remove(session)
                 connection.wait_replicated()
         except BaseException:
@@ -179,26 +177,6 @@ class Committer:
             connection.close()
             self._connection = None
             raise
-
-    def _end(self, connection: Connection, session: Row) -> None:
-        backoff = Backoff(0.1, first=0.001, timeout=_END_PATIENCE)
-        asked = False
-        while connection.has_session(session):
-            if not asked:
-                asked = True
-                try:
-                    connection.end_session(session)
-                except self.session.driver_errors as error:
-                    # It may have ended by now, or this user lacks the right: wait for it.
-                    log.warning("a lost connection, number %s, could not be ended: %s", session[0], error)
-            elif backoff.is_over():
-                raise StoreUnavailable(
-                    f"the server still has the connection that was lost, number {session[0]}, and does not"
-                    " end it: its last request may yet be committed, so nothing else is written; see what it"
-                    " waits for"
-                )
-            else:
-                self.pause(backoff.pause())
 
     def disconnect(self) -> None:
         """Drop a connection that cannot be trusted any more."""
