@@ -39,11 +39,17 @@ class Consumable(Recoverable, Protocol):
     def acknowledge(self, *messages: Reference) -> None: ...
 
 
+_hex_option = click.option(
+    "--hex", "as_hex", is_flag=True, help="Show bytes in hexadecimal, also those that are text."
+)
+
+
 @click.command(cls=Command)
 @destination_argument
 @subscription_options
 @click.option("--selector", type=SELECTOR, metavar="TEXT", help="Only messages that match a JMS selector.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most N messages; all by default.")
+@_hex_option
 @click.pass_obj
 def browse(
     settings: Settings,
@@ -52,6 +58,7 @@ def browse(
     subscription: str | None,
     selector: Selector | None,
     limit: int | None,
+    as_hex: bool,
 ) -> int:
     """Show the messages of a destination in delivery order, without removing them.
 
@@ -59,7 +66,9 @@ def browse(
     that durable subscription. While a broker with --health serves, it shows those of a queue.
     """
     _check_options(destination, client_id, subscription)
-    reader = _Reader(print_json if settings.json else TablePrinter().print, limit, selector=selector)
+    reader = _Reader(
+        print_json if settings.json else TablePrinter(as_hex=as_hex).print, limit, selector=selector
+    )
     broker = None if destination.is_topic else settings.broker_to_read()
     if broker is not None:
         text = None if selector is None else selector.text
@@ -102,6 +111,7 @@ class _InDoubt:
 @subscription_options
 @click.option("--count", type=click.IntRange(min=1), metavar="N", default=1, show_default=True,
               help="At most N messages.")  # fmt: skip
+@_hex_option
 @click.pass_obj
 def consume(
     settings: Settings,
@@ -109,6 +119,7 @@ def consume(
     client_id: str | None,
     subscription: str | None,
     count: int,
+    as_hex: bool,
 ) -> int:
     """Print messages, then acknowledge them.
 
@@ -120,14 +131,15 @@ def consume(
         raise click.UsageError(
             "a topic is consumed through a durable subscription; name one with --client-id and --subscription"
         )
+    printer = print_json if settings.json else partial(print_blocks, as_hex=as_hex)
     with settings.store_or_broker(must_exist=True) as store:
         if isinstance(store, RemoteBroker):
             take = partial(store.consume, destination)
             if client_id is not None and subscription is not None:
                 take = partial(store.consume_subscription, destination, client_id, subscription)
-            return _consume_there(settings, store, destination, take, count)
+            return _consume_there(printer, store, destination, take, count)
         source = _source(store, destination, client_id, subscription)
-        reader = _Reader(print_json if settings.json else print_blocks, count, skip_expired=True)
+        reader = _Reader(printer, count, skip_expired=True)
         for messages in reader.print(pages(source, reader.page_size)):
             # A message may be removed only once it has left this process.
             sys.stdout.flush()
@@ -142,14 +154,14 @@ def consume(
 
 
 def _consume_there(
-    settings: Settings,
+    printer: Printer,
     broker: RemoteBroker,
     destination: Destination,
     take: Callable[[int], dict[str, Any]],
     count: int,
 ) -> int:
     """Have a broker hold the messages until they are printed."""
-    reader, damaged = _Reader(print_json if settings.json else print_blocks, count), set[str]()
+    reader, damaged = _Reader(printer, count), set[str]()
     while reader.shown < count:
         found = take(min(count - reader.shown, _PAGE))
         reader.print_facts([{**found, "damaged": {*found["damaged"]} - damaged}])

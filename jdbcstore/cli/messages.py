@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,8 @@ from jdbcstore.cli.output import (
 from jdbcstore.errors import CorruptMessage
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.facts import Facts
+from jdbcstore.message.message import BodyType
+from jdbcstore.message.readable import text_of_bytes
 
 _EXCERPT = 200
 """Characters of a table cell, at most."""
@@ -50,7 +53,20 @@ Printer = Callable[[Sequence[Facts]], None]
 """Prints the next messages."""
 
 
-def print_blocks(messages: Sequence[Facts]) -> None:
+def body_text(facts: Facts, *, as_hex: bool = False) -> str:
+    """The body as text: bytes as UTF-8, or else in base64, and with ``as_hex`` in hexadecimal."""
+    body = facts["body"]
+    if isinstance(body, str) and facts["type"] in (BodyType.BYTES, BodyType.OBJECT):
+        data = b64decode(body)
+        if as_hex:
+            return data.hex(" ")
+        if facts["type"] == BodyType.BYTES:
+            found = text_of_bytes(data)
+            return body if found is None else found
+    return as_text(body)
+
+
+def print_blocks(messages: Sequence[Facts], *, as_hex: bool = False) -> None:
     """Complete messages: one header per line, an empty line, and the body."""
     for facts in messages:
         for name, value in facts.items():
@@ -60,14 +76,15 @@ def print_blocks(messages: Sequence[Facts]) -> None:
             write_line(f"{name}: {printable(text)}")
         if facts["body"] is not None:
             write_line("")
-            write_line(printable(as_text(facts["body"]), keep="\n\t"))
+            write_line(printable(body_text(facts, as_hex=as_hex), keep="\n\t"))
         write_line("")
 
 
 class TablePrinter:
     """One row per message, truncated to the width of the terminal, under one header."""
 
-    def __init__(self, *, with_destination: bool = False) -> None:
+    def __init__(self, *, with_destination: bool = False, as_hex: bool = False) -> None:
+        self._as_hex = as_hex
         self._console = console()
         self._with_destination = with_destination
         self._header = True
@@ -83,7 +100,8 @@ class TablePrinter:
         for name, (_, layout) in columns.items():
             table.add_column(name, no_wrap=True, overflow="ellipsis", **layout)
         for facts in messages:
-            table.add_row(*(cell(facts[name]) for name, (cell, _) in columns.items()))
+            shown = {**facts, "body": body_text(facts, as_hex=self._as_hex)}
+            table.add_row(*(cell(shown[name]) for name, (cell, _) in columns.items()))
         table.expand = True
         self._console.print(table)
 

@@ -16,6 +16,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen, Screen
 from textual.widgets import DataTable, Footer, Input, Static
 
+from jdbcstore.cli.messages import body_text
 from jdbcstore.cli.output import as_text, counted, local_time, printable
 from jdbcstore.cli.readings import (
     COLUMNS,
@@ -32,6 +33,7 @@ from jdbcstore.cli.readings import (
 from jdbcstore.cli.remote import RemoteBroker
 from jdbcstore.errors import StoreError
 from jdbcstore.message.destination import Destination
+from jdbcstore.message.readable import indented_json
 
 _MESSAGES = 100
 """Messages of a queue that are looked at."""
@@ -41,7 +43,7 @@ _KEYS = """\
 s, S     sort by the next column, or the one before; or click on a title
 r        reverse the order
 /        show only names that contain this; escape shows all again
-enter    look at the messages of a queue
+enter    look at the messages of a queue; h there shows bytes in hexadecimal
 p        pause the deliveries of a queue, or resume them
 x        purge a queue, or what is pending for a topic's durable subscriptions; asks first
 space    read now
@@ -83,12 +85,17 @@ class _Help(ModalScreen[None]):
 class Messages(Screen[None]):
     """The first messages of a queue, with the properties and the body of the one under the cursor."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "dismiss", "Back")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "dismiss", "Back"),
+        Binding("h", "hex", "Hex"),
+    ]
 
     def __init__(self, queue: Destination, messages: Sequence[Facts]) -> None:
         super().__init__()
         self._queue = queue
         self._messages = messages
+        self._as_hex = False
+        self._shown: Facts | None = None
         self._message = Static(id="message")  # it may be written before it is mounted
 
     def compose(self) -> ComposeResult:
@@ -109,8 +116,17 @@ class Messages(Screen[None]):
 
     def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
         if event.row_key.value is not None:
-            facts = self._messages[int(event.row_key.value)]
-            self._message.update(Text(message_text(facts)))
+            self._shown = self._messages[int(event.row_key.value)]
+            self._show()
+
+    def action_hex(self) -> None:
+        """Show bytes in hexadecimal, or as text again."""
+        self._as_hex = not self._as_hex
+        self._show()
+
+    def _show(self) -> None:
+        if self._shown is not None:
+            self._message.update(Text(message_text(self._shown, as_hex=self._as_hex)))
 
 
 def _message_cells(facts: Facts) -> tuple[str, ...]:
@@ -125,7 +141,7 @@ def _message_cells(facts: Facts) -> tuple[str, ...]:
     )
 
 
-def message_text(facts: Facts) -> str:
+def message_text(facts: Facts, *, as_hex: bool = False) -> str:
     """Headers that are set, properties and body of a message, without what could control a terminal."""
     if "error" in facts:
         return printable(str(facts["error"]))
@@ -141,7 +157,8 @@ def message_text(facts: Facts) -> str:
         for name, value in named.items()
         if value is not None
     ]
-    body = as_text(facts["body"])
+    body = body_text(facts, as_hex=as_hex)
+    body = body if as_hex else indented_json(body) or body
     more = f"\n(and {len(body) - _LONGEST} characters more)" if len(body) > _LONGEST else ""
     return "\n".join([*lines, "", printable(body[:_LONGEST], keep="\n\t") + more])
 

@@ -24,7 +24,7 @@ from jdbcstore.analytics import duck  # noqa: E402
 from jdbcstore.analytics.duck import DuckViews, as_rows  # noqa: E402
 from jdbcstore.analytics.questions import named, purpose  # noqa: E402
 from jdbcstore.cli import main  # noqa: E402
-from jdbcstore.errors import IN_JOURNAL, QueryFailed, SchemaError, StoreUnavailable, installation  # noqa: E402, installation
+from jdbcstore.errors import IN_JOURNAL, QueryFailed, SchemaError, StoreUnavailable, installation  # noqa: E402
 from tests.support.analytics.corpus import corpus  # noqa: E402
 from tests.support.analytics.questions import QUESTIONS, plain  # noqa: E402
 from tests.support.cli.command_line import Result  # noqa: E402

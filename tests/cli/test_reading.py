@@ -80,6 +80,20 @@ def test_a_table_for_people(invoke: Invoke, local_store: OpenLocal) -> None:
     assert "order 249" in lines[250]
 
 
+@pytest.mark.parametrize("command", ["browse", "consume"])
+def test_bytes_that_are_text_are_shown_as_text(invoke: Invoke, local_store: OpenLocal, command: str) -> None:
+    with local_store() as store:
+        for body in ("zwölf".encode(), b"\x00\xff"):
+            for _ in range(2):
+                store.queue("Q").add_message(Message(body))
+    more = ("--count", "2") if command == "consume" else ()
+    shown = invoke(command, "Q", "--hex", *more)
+    assert "7a 77 c3 b6 6c 66" in shown.out
+    assert "zwölf" not in shown.out
+    shown = invoke(command, "Q", *more)
+    assert ("zwölf" in shown.out, "AP8=" in shown.out) == (command == "browse", True)
+
+
 def test_nothing_in_a_message_steers_the_terminal(invoke: Invoke, local_store: OpenLocal) -> None:
     hostile = "a\x1b[2Jb\rc\x9bd\u202ee\ud800"
     add(local_store, Message(hostile, correlation_id=hostile, properties={hostile: hostile}))

@@ -15,15 +15,17 @@ from textual.pilot import Pilot
 from textual.widgets import DataTable, Static
 
 import jdbcstore
+from jdbcstore import Message
 from jdbcstore.broker.security import hash_password
 from jdbcstore.cli.readings import COLUMNS, Readings, Row, Selection, rate
 from jdbcstore.cli.remote import LOGIN_VARIABLE, RemoteBroker
 from jdbcstore.cli.settings import Settings
-from jdbcstore.cli.top_screen import Messages, Top
+from jdbcstore.cli.top_screen import Messages, Top, message_text
 from jdbcstore.config.broker import Address
 from jdbcstore.config.locker import SharedFileLockerConfig
 from jdbcstore.config.users import ROLES, write_user
 from jdbcstore.errors import NotMaster, StoreUnavailable
+from jdbcstore.message.facts import facts_of
 from tests.cli.conftest import Invoke
 from tests.support.broker.api import ApiClient, queue
 from tests.support.broker.console import console_of
@@ -379,6 +381,12 @@ def test_looking_at_messages(place: Place) -> None:
             assert app.notes == []
 
     asyncio.run(main())
+
+
+def test_bytes_of_a_message_are_text_if_they_can_be() -> None:
+    facts = facts_of(Message(b'{"a": [1]}'))
+    assert message_text(facts).strip() == '{\n  "a": [\n    1\n  ]\n}'
+    assert message_text(facts, as_hex=True).strip() == "7b 22 61 22 3a 20 5b 31 5d 7d"
 
 
 def test_roles(place: Place, login: Callable[[str], None]) -> None:

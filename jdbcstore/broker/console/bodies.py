@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from jdbcstore.errors import CorruptMessage
 from jdbcstore.message.facts import facts_of
 from jdbcstore.message.message import BodyType, Message
+from jdbcstore.message.readable import indented_json, text_of_bytes
 from jdbcstore.message.values import Byte, Char, Float, Long, Short, plain
 
 MOST_TEXT = 256 * 1024
@@ -54,10 +55,14 @@ class Shown:
     text: str | None = None
     rows: Sequence[Row] | None = None
     dump: str | None = None
+    has_dump: bool = False
+    """Whether it can be shown as a dump instead, which shows each byte as it was sent."""
 
 
-def shown_body(message: Message) -> Shown:
-    """The body.
+def shown_body(message: Message, *, as_hex: bool = False) -> Shown:
+    """The body; JSON is indented, and bytes that are UTF-8 are text.
+
+    :param as_hex: a string and bytes are dumped
 
     :raises CorruptMessage: it cannot be decoded
     """
@@ -71,19 +76,35 @@ def shown_body(message: Message) -> Shown:
         case _, None:
             note = "" if message.body_type is BodyType.MESSAGE else "The body is null."
             return Shown(kind=kind, note=note)
+        case _, str() if as_hex:
+            return _dumped(kind, body.encode("utf-8", "surrogatepass"), "; in UTF-8")
         case _, str():
             cut = f"The first {MOST_TEXT:,} of " if len(body) > MOST_TEXT else ""
-            return Shown(kind=kind, note=f"{cut}{len(body):,} characters", text=body[:MOST_TEXT])
+            text = _indented(body[:MOST_TEXT])
+            return Shown(kind=kind, note=f"{cut}{len(body):,} characters", text=text, has_dump=True)
+        case BodyType.OBJECT, bytes():
+            return _dumped(kind, body, ", serialised by Java; they are not deserialised here")
         case _, bytes():
-            cut = f"The first {MOST_BYTES:,} of " if len(body) > MOST_BYTES else ""
-            is_java = message.body_type is BodyType.OBJECT
-            own = ", serialised by Java; they are not deserialised here" if is_java else ""
-            return Shown(kind=kind, note=f"{cut}{len(body):,} bytes{own}", dump=dump(body[:MOST_BYTES]))
+            found = None if as_hex else text_of_bytes(body, MOST_TEXT)
+            if found is None:
+                return _dumped(kind, body)
+            cut = f"The first {MOST_TEXT:,} of " if len(body) > MOST_TEXT else ""
+            note = f"{cut}{len(body):,} bytes, text in UTF-8"
+            return Shown(kind=kind, note=note, text=_indented(found), has_dump=True)
         case _, Mapping():
             return Shown(kind=kind, note=_rows(len(body)), rows=rows_of(body.items()))
         case _:
             items = [(str(at), value) for at, value in enumerate(body, 1)]
             return Shown(kind=kind, note=_rows(len(items)), rows=rows_of(items))
+
+
+def _dumped(kind: str, data: bytes, more: str = "") -> Shown:
+    cut = f"The first {MOST_BYTES:,} of " if len(data) > MOST_BYTES else ""
+    return Shown(kind=kind, note=f"{cut}{len(data):,} bytes{more}", dump=dump(data[:MOST_BYTES]))
+
+
+def _indented(text: str) -> str:
+    return indented_json(text) or text
 
 
 def _rows(count: int) -> str:
@@ -142,6 +163,9 @@ def preview(message: Message) -> str:
         body = message.body
     except CorruptMessage:
         return "cannot be decoded"
+    if isinstance(body, bytes) and message.body_type is not BodyType.OBJECT:
+        text = text_of_bytes(body, 4 * _PREVIEW)
+        body = body if text is None else text
     if isinstance(body, str):
         return " ".join(body[: 4 * _PREVIEW].split())[:_PREVIEW]
     if isinstance(body, bytes):

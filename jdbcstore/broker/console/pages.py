@@ -363,9 +363,10 @@ class Console:
         name = visit.destination()
         message = await self._source.message(name, visit.text("id"))
         properties, body, damage = None, None, None
+        as_hex = visit.text("hex") == "yes"
         try:
             properties = properties_of(message)
-            body = shown_body(message)
+            body = shown_body(message, as_hex=as_hex)
         except CorruptMessage as error:
             damage = str(error)
         return self._render(
@@ -376,6 +377,7 @@ class Console:
             headers=_headers(message),
             properties=properties,
             body=body,
+            as_hex=as_hex,
             damage=damage,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import http.client
 import json
 import logging
@@ -344,3 +345,22 @@ def test_a_broker_that_waits_says_so(tmp_path: Path) -> None:
         connection.request("HEAD", "/console")
         assert connection.getresponse().status == 200
         connection.close()
+
+
+def test_text_of_stomp_clients_is_read_as_text(served: tuple[ConsoleClient, int]) -> None:
+    console, port = served
+    connection = stomp.Connection12([("127.0.0.1", port)])  # it sends a content-length, as most do
+    connection.connect(wait=True)
+    for body in ('{"table": 7, "name": "Zoë"}', "\x00\x01"):
+        connection.send("/queue/TEXTS", body, receipt="1")
+    wait_until(lambda: console.api.ask("GET", queue("TEXTS"))[1].get("size") == 2)
+    connection.disconnect()
+    page = console.get("/queue", name="TEXTS")
+    assert '{"table": 7, "name": "Zoë"}' in page.text
+    assert "00 01" in page.text
+    shown = console.ask("GET", next(link for link in page.links if link.startswith("/console/message")))
+    assert "BytesMessage" in shown.text
+    assert '{\n  "table": 7,\n  "name": "Zoë"\n}' in html.unescape(shown.source)
+    dumped = console.ask("GET", next(link for link in shown.links if "hex=yes" in link))
+    assert "7b 22 74 61" in dumped.text
+    assert next(link for link in dumped.links if link.startswith("/console/message")) in page.links
