@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import stat
 from pathlib import Path
+
+import pytest
 
 from jdbcstore.broker.security import UsersFile
 from tests.support.cli.command_line import CommandLine
@@ -26,6 +30,22 @@ def test_a_user_is_added_and_changed(local: CommandLine, tmp_path: Path) -> None
     users = UsersFile(file)
     assert asyncio.run(users.login("alice", "other")).name == "alice"
     users.close()
+
+
+def test_a_service_that_reads_the_file_still_does_after_a_change(local: CommandLine, tmp_path: Path) -> None:
+    """As deploy/index.md has it: a folder whose group new files get, and a mode that is set once."""
+    if os.getuid() != 0:
+        pytest.skip("only root may give a folder to another group")
+    folder = tmp_path / "etc"
+    folder.mkdir()
+    os.chown(folder, 0, 12345)
+    folder.chmod(0o2750)
+    file = folder / "users.toml"
+    local("passwd", str(file), "alice", stdin=SECRET)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    file.chmod(0o640)
+    local("passwd", str(file), "bob", stdin=SECRET)
+    assert (file.stat().st_gid, stat.S_IMODE(file.stat().st_mode)) == (12345, 0o640)
 
 
 def test_what_is_refused(local: CommandLine, tmp_path: Path) -> None:

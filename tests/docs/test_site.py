@@ -14,6 +14,7 @@ import pytest
 
 import jdbcstore
 from jdbcstore.cli.app import _COMMANDS
+from jdbcstore.config import load_config
 from tests import versions
 from tests.cli.conftest import Invoke, invoke
 from tests.support import ROOT
@@ -132,3 +133,25 @@ def test_the_image_runs_options_that_exist(invoke: Invoke) -> None:
     assert options != []
     assert [option for option in options if option not in known] == []
     assert [one for one in ",".join(extras).split(",") if f"\n{one} = [" not in project] == []
+
+
+def test_the_pair_has_consoles_and_users() -> None:
+    text = (DEPLOY / "compose.yaml").read_text(encoding="utf-8")
+    variables = dict(re.findall(r"^    (JDBCSTORE_\w+): (.*)$", text, re.MULTILINE))
+    configuration = load_config(None, environment=variables)
+
+    assert configuration.problems == {}
+    assert configuration.broker.users_file == "/etc/jdbcstore/users.toml"
+    ports = re.findall(r'"([\d.]+):\d+:(\d+)"', text)
+    assert {host for host, _ in ports} == {"127.0.0.1"}
+    assert [port for _, port in ports].count("8161") == 2
+
+
+def test_the_unit_needs_no_file_that_may_be_missing() -> None:
+    unit = (DEPLOY / "jdbcstore.service").read_text(encoding="utf-8")
+    page = (DEPLOY / "index.md").read_text(encoding="utf-8")
+    [group] = re.findall(r"^SupplementaryGroups=(.+)$", unit, re.MULTILINE)
+
+    assert "LoadCredential" not in unit
+    assert f"groupadd --system {group}\n" in page
+    assert f"install -d -m 2750 -g {group} /etc/jdbcstore" in page
