@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
-from urllib.parse import quote, urlencode
+from urllib.parse import parse_qsl, quote, urlencode
 
 from sqlalchemy import URL
 from sqlalchemy.util import asbool
@@ -30,8 +30,8 @@ class Address:
     """With the user and the password. A driver takes them as they are, unlike what is part of a URL."""
 
 
-def _refuse(option: str, reason: str) -> NoReturn:
-    raise ConfigurationError(f"Spark cannot read with {option}: {reason}; {_INSTEAD}", option="url")
+def _refuse(option: str, reason: str, instead: str = f"; {_INSTEAD}") -> NoReturn:
+    raise ConfigurationError(f"Spark cannot read with {option}: {reason}{instead}", option="url")
 
 
 def _check(given: Mapping[str, Any], known: frozenset[str]) -> None:
@@ -55,6 +55,42 @@ def _bracketed(host: str) -> str:
 
 def _refuse_socket(option: str) -> NoReturn:
     _refuse(option, "JDBC drivers do not connect through Unix sockets; write the host and the port")
+
+
+_OF_JAVA = frozenset(
+    {
+        *(
+            "user",
+            "username",
+            "password",
+            "applicationname",
+            "connecttimeout",
+            "sockettimeout",
+            "logintimeout",
+        ),
+        *("tcpkeepalive", "autoreconnect", "relaxautocommit", "useunicode", "characterencoding"),
+        *("rewritebatchedstatements", "rewritebatchedinserts", "cacheprepstmts", "useserverprepstmts"),
+        *("preparethreshold", "servertimezone", "usecompression", "permitmysqlscheme"),
+        *("allowpublickeyretrieval", "createdatabaseifnotexist", "stringtype", "connectionattributes"),
+    }
+)
+"""Properties of JDBC URLs, in lower case, without an effect on what is read."""
+_OFF = ("false", "disable", "disabled")
+
+
+def check_jdbc(text: str) -> None:
+    """Check the properties of a JDBC URL, of which the Python driver takes the login only.
+
+    :raises ConfigurationError: one of them may name other tables, or protects the connection
+    """
+    for name, value in parse_qsl(text.partition("?")[2], keep_blank_values=True):
+        if name.lower() not in _OF_JAVA and value.lower() not in _OFF:
+            _refuse(
+                f"the property {name} of a JDBC URL",
+                "the Python driver, which finds the tables, ignores it; write a URL of SQLAlchemy, such as"
+                " postgresql://host/database?sslmode=verify-full&options=-csearch_path%3Dmq",
+                "; leave it out if it does not matter",
+            )
 
 
 _OF_SQLITE = frozenset(

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from jdbcstore.analytics.addresses import check_jdbc
 from jdbcstore.analytics.catalog import check_catalog, name_views
 from jdbcstore.analytics.connected import Analytics, bounds_of, exported, needs_java, one
 from jdbcstore.analytics.decoding import plan_decoding
@@ -22,6 +23,7 @@ from jdbcstore.analytics.spark_session import ship
 from jdbcstore.analytics.vendors import Vendor, missing_driver, vendor_of
 from jdbcstore.analytics.views import Shown, define
 from jdbcstore.config import Configuration, DataSourceConfig, StoreConfig
+from jdbcstore.database.adapters.urls import is_jdbc
 from jdbcstore.database.session import Session
 from jdbcstore.errors import IN_JOURNAL
 
@@ -62,7 +64,13 @@ def connect(
         where = replace(where, store=config)
     if is_remote(spark):
         return RemoteAnalytics(spark, where, name)
-    return LocalAnalytics(spark, Session.configured(where, read_only=True), name)
+    return LocalAnalytics(spark, _session(where), name)
+
+
+def _session(where: Configuration) -> Session:
+    if is_jdbc(url := where.data_source.url or ""):
+        check_jdbc(url)
+    return Session.configured(where, read_only=True)
 
 
 @contextlib.contextmanager
@@ -75,7 +83,7 @@ def stored_in(spark: SparkSession, where: Configuration) -> Iterator[Stored]:
     """
     if is_remote(spark):
         raise needs_java()
-    session = Session.configured(where, read_only=True)
+    session = _session(where)
     try:
         reading = _reading(spark, session)
         _has_journal(session)

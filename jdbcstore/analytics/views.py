@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812 - what everyone calls it
 
 from jdbcstore.analytics.columns import CAUSE, COLUMNS, YEAR_1_MS, YEAR_10000_MS
+from jdbcstore.analytics.comments import commented
 from jdbcstore.analytics.decoding import decoded, decoded_columns
 from jdbcstore.analytics.headers import HEADERS
 from jdbcstore.analytics.queries import destinations, subscriptions
@@ -183,7 +184,7 @@ def define(reading: Reading, bounds: list[int], archived: Sequence[DataFrame] = 
     stored = decoded_messages(reading.slices(tables.messages, bounds) if bounds else messages)
     # Spark takes longest to make the columns of decoded messages.
     unsliced = decoded_messages(messages) if bounds else stored
-    return {
+    views = {
         "messages": messages.select(*_columns(messages)),
         "messages_decoded": stored,
         "subscriptions": reading.query(
@@ -196,6 +197,7 @@ def define(reading: Reading, bounds: list[int], archived: Sequence[DataFrame] = 
         ),
         "lock": lock.withColumn("time", F.timestamp_millis(lock["time"])),
     }
+    return {name: commented(view) for name, view in views.items()}
 
 
 def _columns(table: DataFrame) -> list[Column]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from sqlalchemy import URL, create_engine, make_url
+from sqlalchemy import URL, NullPool, create_engine, make_url
 
 import jdbcstore
 from jdbcstore import Message, analytics, load_config
@@ -437,8 +437,26 @@ def test_adbc_reads_where_psycopg_does(
     url = make_url(database.url)
     monkeypatch.setenv("PGPORT", str(server.port))
     socket = url._replace(host=None, port=None)
-    with create_engine(socket).connect() as connection:
+    with create_engine(socket, poolclass=NullPool).connect() as connection:
         raw = connection.connection.dbapi_connection
         with record_batches(raw, (), "SELECT count(*) AS n FROM activemq_msgs", (), 1 << 20) as batches:
             assert batches is not None
             assert [batch.to_pydict() for batch in batches] == [{"n": [3]}]
+
+
+@pytest.mark.backends("postgresql")
+def test_a_property_of_a_jdbc_url_is_not_lost(
+    spark: SparkSession, database: Database, tmp_path: Path
+) -> None:
+    """The Python driver ignores currentSchema, and TLS: the tables of another store would be read."""
+    fill(database.url, "THEIRS", 3)
+    login = f"user={database.username}&password={database.password}"
+    check(spark, f"{database.jdbc_url}?{login}&tcpKeepAlive=true&ssl=false", ("queue://THEIRS", 3))
+    for wrong in ("currentSchema=mq", "sslmode=require", "ssl=true", "options=-c%20search_path=mq"):
+        url = f"{database.jdbc_url}?{login}&{wrong}"
+        name = wrong.partition("=")[0]
+        with pytest.raises(ConfigurationError, match=f"the property {name} of a JDBC URL") as refused:
+            analytics.connect(spark, url)
+        assert str(database.password) not in str(refused.value)
+        with pytest.raises(ConfigurationError, match=f"the property {name} of a JDBC URL"):
+            archive.write(spark, load_config(url=url), tmp_path / "archive", archive.Window())

@@ -13,6 +13,7 @@ import pytest
 import jdbcstore
 from jdbcstore import Message
 from jdbcstore.analytics.addresses import Address
+from jdbcstore.analytics.comments import COMMENTS
 from jdbcstore.analytics.properties import VALUE
 from jdbcstore.analytics.vendors import VENDORS
 from jdbcstore.errors import IN_JOURNAL, ConfigurationError, StoreUnavailable
@@ -258,6 +259,17 @@ def test_what_the_driver_says_is_told(connect: Connect, monkeypatch: pytest.Monk
     monkeypatch.setitem(VENDORS, "sqlite", lost)
     with pytest.raises(StoreUnavailable, match=r"Spark cannot connect: .*/nowhere"):
         connect()
+
+
+@pytest.mark.backends("sqlite")
+def test_columns_have_comments(spark: SparkSession, connect: Connect) -> None:
+    from jdbcstore import analytics
+
+    connect()
+    found: dict[str, str | None] = {}
+    for view in analytics.VIEWS:
+        found |= {row.col_name: row.comment for row in spark.sql(f"DESCRIBE {view}").collect()}
+    assert {name: found.get(name) for name in COMMENTS} == COMMENTS
 
 
 def other_store(spark: SparkSession, folder: Path, *names: str) -> Analytics:
