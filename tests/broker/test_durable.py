@@ -709,3 +709,55 @@ def test_none_where_they_are_refused(store: Store) -> None:
             assert store.topic("T").subscriptions() == []
 
     asyncio.run(main())
+
+
+TOO_LONG = "x" * 300
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"topic": TOO_LONG},
+        {"topic": f"NEWS.{TOO_LONG}.>"},
+        {"client": TOO_LONG},
+        {"selector": f"a = '{TOO_LONG}'"},
+    ],
+    ids=["topic", "wildcard", "client", "selector"],
+)
+def test_one_that_the_store_refuses_does_not_exist(store: Store, wrong: dict[str, str]) -> None:
+    async def main() -> None:
+        async with running(store) as engine:
+            await send(engine, topic("before", "NEWS.A"))
+            with pytest.raises((InvalidDestination, InvalidSubscription)):
+                await subscribe(engine, **wrong)
+            assert [*engine.durables] == []
+            await send(engine, topic("after", "NEWS.A"))
+            consumer = await subscribe(engine, "NEWS.>")
+            await send(engine, topic("news", "NEWS.A"))
+            await consumer.got(1)
+            assert consumer.bodies == ["news"]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("name", ["T", "NEWS.>"])
+def test_one_that_exists_stays_when_the_store_refuses_another_selector(store: Store, name: str) -> None:
+    there = name.replace(">", "A")
+
+    async def main() -> None:
+        async with running(store) as engine:
+            consumer = await subscribe(engine, name, selector="a = 1")
+            await send(engine, topic("first", there, properties={"a": 1}))
+            consumer.subscription.close()
+            with pytest.raises(InvalidSubscription):
+                await subscribe(engine, name, selector=f"a = '{TOO_LONG}'")
+            await send(engine, topic("second", there, properties={"a": 1}), topic("no", there))
+            [durable] = engine.durables
+            assert durable.selector == "a = 1"
+            again = await subscribe(engine, name, selector="a = 1")
+            await again.got(2)
+            assert again.bodies == ["first", "second"]
+            await again.acknowledge(*again.deliveries)
+            assert pending(store, there) == 0
+
+    asyncio.run(main())

@@ -14,8 +14,9 @@ import aiohttp
 import pytest
 
 import jdbcstore
-from jdbcstore import Configuration, JdbcStore, Message, StoreConfig
+from jdbcstore import Configuration, Destination, JdbcStore, Message, StoreConfig
 from jdbcstore.broker.cursors.store import StoreCursor
+from jdbcstore.broker.management.management import Management
 from jdbcstore.broker.process.host import Addresses, BrokerHost
 from jdbcstore.broker.queues.queue import Queue
 from jdbcstore.config import DataSourceConfig
@@ -23,7 +24,9 @@ from jdbcstore.config.broker import Address, BrokerConfig, ConnectorConfig
 from jdbcstore.config.locker import LeaseLockerIOExceptionHandlerConfig, SharedFileLockerConfig
 from jdbcstore.errors import ConfigurationError, LockLost, NotMaster, StoreClosed, StoreUnavailable
 from jdbcstore.lockers.io_exceptions import IOExceptionHandler
+from jdbcstore.util.clock import SystemClock
 from tests.support.broker.frames import Stomp
+from tests.support.broker.managed import ALICE
 
 WAIT = 180.0
 HERE = ConnectorConfig(uri="stomp://127.0.0.1:0")
@@ -352,3 +355,34 @@ def test_prepared_messages_are_there(tmp_path: Path) -> None:
 
 def test_an_address_of_ipv6_is_an_address() -> None:
     assert str(Address("::1", 5)) == "[::1]:5"
+
+
+def test_a_pause_outlasts_a_time_as_a_slave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("jdbcstore.broker.process.host._HAND_OVER", 0.0)
+    queue = Destination.queue("A")
+
+    async def main() -> None:
+        ready = asyncio.Event()
+        async with BrokerHost(configuration(tmp_path), on_ready=lambda _: ready.set()) as host:
+            management = Management(host, SystemClock())
+            await management.create(ALICE, queue)
+            management.pause(ALICE, queue)
+            first = host.master
+            ready.clear()
+            host.hand_over()
+            await ready.wait()
+            assert host.master is not first
+            async with Stomp(port_of(host)) as client:
+                await client.send("/queue/A", "two pints")
+            assert host.master is not None
+            assert host.master.engine is not None
+            found = host.master.engine.destinations[queue]
+            assert isinstance(found, Queue)
+            assert found.is_paused
+            assert "another master delivers what is paused here: queue://A" in caplog.text
+            management.resume(ALICE, queue)
+            assert not found.is_paused
+
+    run(main)

@@ -24,6 +24,7 @@ from jdbcstore.config import Configuration
 from jdbcstore.config.broker import Address
 from jdbcstore.errors import ConfigurationError, LockLost, NotMaster, StoreClosed, StoreError, installation
 from jdbcstore.lockers.io_exceptions import GuardedStore
+from jdbcstore.message.destination import Destination
 from jdbcstore.util.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
@@ -82,6 +83,8 @@ class BrokerHost:
         self._opening: Opening | None = None
         self._refusing: SlaveConnectors | None = None
         self._master: MasterBroker | None = None
+        self._paused: set[Destination] = set()
+        """The queues whose dispatch is paused, until it is resumed or this process ends."""
         self._stopping = False
         self._handing_over = False
         self._stopped = Event()
@@ -277,7 +280,7 @@ class BrokerHost:
         if store is None:
             return None
         master = self._master = MasterBroker(
-            store, self._configuration, self._security, self._clock, self._changed.set
+            store, self._configuration, self._security, self._clock, self._changed.set, self._paused
         )
         announcing: Task[None] | None = None
         try:
@@ -300,6 +303,9 @@ class BrokerHost:
             self._changed.set()
             await master.stop()
             self._master = None
+            if self._paused and not self._stopping:
+                text = "another master delivers what is paused here: %s; pause it there, too"
+                log.warning(text, ", ".join(sorted(map(str, self._paused))))
             await self._close(store)
             if announcing is not None:
                 await announcing

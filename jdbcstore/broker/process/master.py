@@ -37,7 +37,7 @@ class MasterBroker:
     """Engine and connectors over an open store, for one epoch.
 
     Create, start and stop it on one loop, on which ``on_serving`` is called, too, each time it begins to
-    serve. The caller keeps the store, and closes it.
+    serve. The caller keeps the store, and closes it, and keeps what is paused for the next master.
     """
 
     _store: Store
@@ -45,6 +45,8 @@ class MasterBroker:
     _security: Security
     _clock: Clock | None
     _on_serving: Callable[[], None]
+    _paused: set[Destination]
+    """The queues whose dispatch is paused, which every engine changes."""
 
     def __post_init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -52,8 +54,6 @@ class MasterBroker:
         self._engine: Engine | None = None
         self._service: Service | None = None
         self._connectors: list[Connector] = []
-        self.paused: set[Destination] = set()
-        """The queues whose dispatch is paused, also by a new engine."""
         self._ended: Future[Exception | None] = self._loop.create_future()
         self._stopped = False
         self.obstacle: str | None = "the broker is starting"
@@ -172,7 +172,7 @@ class MasterBroker:
             options=options,
             clock=self._clock,
             on_defect=self.end,
-            paused=self.paused,
+            paused=self._paused,
             tracing=self._tracing,
         )
         self._engine = engine

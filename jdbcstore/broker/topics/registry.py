@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,7 +16,13 @@ from jdbcstore.broker.store_io.outbox import Outbox
 from jdbcstore.broker.topics.durable import Durable, DurableFeed, DurableSubscriber, Key, TopicState
 from jdbcstore.broker.topics.topic import Topic
 from jdbcstore.config.policy import PolicyEntry
-from jdbcstore.errors import InvalidDestination, SubscriptionInUse, SubscriptionNotFound
+from jdbcstore.errors import (
+    InvalidDestination,
+    InvalidSubscription,
+    SubscriptionExists,
+    SubscriptionInUse,
+    SubscriptionNotFound,
+)
 from jdbcstore.message.destination import Destination
 
 log = logging.getLogger(__name__)
@@ -85,7 +92,8 @@ class DurableRegistry:
 
         def write() -> None:
             for durable in missing:
-                self._write_row(durable, topic.destination)
+                if not durable.is_ending:  # the store may have refused it meanwhile
+                    self._write_row(durable, topic.destination)
 
         if missing:
             topic.await_rows(lambda: self._loop.run(write))
@@ -113,6 +121,8 @@ class DurableRegistry:
         As in ActiveMQ, one that exists with another selector or destination is deleted and created again.
 
         :raises SubscriptionInUse: it has a consumer
+        :raises InvalidDestination: the store cannot hold the name of the topic
+        :raises InvalidSubscription: the store cannot hold its names or its selector; one that exists stays
         """
         key = _key_of(request)
         wanted = Durable(key, request.destination, request.selector or None)
@@ -146,16 +156,26 @@ class DurableRegistry:
         durable.topics.update((destination, TopicState(durable)) for destination in wanted)
         unwanted = [] if former is None else [*former.topics]
 
+        is_accepted = False
+
         def write() -> None:
+            nonlocal is_accepted
+            # The store refuses names and a selector that it cannot hold before it looks for the former one.
+            with suppress(SubscriptionExists):
+                self._write_row(durable, durable.destination, retroactive)
+            is_accepted = True
             self._delete_rows(key, unwanted)
             for destination in wanted:
                 self._write_row(durable, destination, retroactive)
 
         try:
             await self._loop.run(write)
-        except BaseException:
-            # Any of the rows may exist: the next subscribe writes all of them.
-            durable.is_in_use = durable.is_certain = False
+        except BaseException as error:
+            if not is_accepted and isinstance(error, InvalidDestination | InvalidSubscription):
+                self._refused(durable, former)
+            else:
+                # Any of the rows may exist: the next subscribe writes all of them.
+                durable.is_in_use = durable.is_certain = False
             raise
         if former is not None:
             self._forget(former)
@@ -163,6 +183,16 @@ class DurableRegistry:
             state = topic.durables[key] = durable.topics[topic.destination]
             for shared in topic.retained_transient() if retroactive else ():
                 state.keep(topic, self._resources, shared)
+
+    def _refused(self, durable: Durable, former: Durable | None) -> None:
+        """The store cannot hold a subscription, and has not written anything of it."""
+        durable.is_ending = True
+        self._forget(durable)
+        del self._by_key[durable.key]
+        if former is not None:
+            self._by_key[durable.key] = former
+            for topic in self._topics():
+                self.introduce(topic)
 
     def _forget(self, durable: Durable) -> None:
         for topic in self._topics():
