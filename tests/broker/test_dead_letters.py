@@ -211,6 +211,39 @@ def test_expired_messages_are_looked_for_without_consumers(open_store: OpenStore
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("is_persistent", [True, False])
+def test_expired_messages_in_files_are_looked_for(
+    open_store: OpenStore, clock: FakeClock, is_persistent: bool
+) -> None:
+    policy = PolicyEntry(
+        expire_messages_period=0.01,
+        memory_limit=10_000,
+        pending_queue_policy="fileQueueCursor",
+        dead_letter_strategy=DiscardingDeadLetterStrategy(),
+    )
+
+    async def main() -> None:
+        async with running(open_store(clock=clock), policy, clock=clock) as engine:
+            fields: dict[str, Any] = {"persistent": is_persistent, "expiration_ms": clock.now_ms() + 1000}
+            await send(engine, *[message("x" * 1000, **fields) for _ in range(300)])
+            fresh: dict[str, Any] = {
+                "persistent": is_persistent,
+                "expiration_ms": clock.now_ms() + 10_000_000,
+            }
+            await send(engine, *[message(str(number), **fresh) for number in range(3)])
+            queue = engine.destinations[Destination.queue("Q")]
+            assert queue.memory.used < 100_000
+            clock.advance(1.5)
+            await asyncio.to_thread(wait_until, lambda: queue.counters.expired == 300)
+            await quiet()
+            assert (queue.counters.expired, queue.counters.dequeued) == (300, 300)
+            consumer = await consume(engine, "Q", prefetch=1000)
+            await consumer.got(3)
+            assert consumer.bodies == ["0", "1", "2"]
+
+    asyncio.run(main())
+
+
 @pytest.mark.backends("memory")
 def test_searches_for_expired_messages_leave_threads_for_consumers(
     open_store: OpenStore, clock: FakeClock, monkeypatch: pytest.MonkeyPatch

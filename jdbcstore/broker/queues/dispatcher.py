@@ -406,7 +406,14 @@ class Dispatcher:
         return taken
 
     def take_expired(self) -> list[Entry]:
-        """Remove the expired ones of the waiting messages in memory."""
+        """Remove the expired ones of the waiting messages in memory.
+
+        A part of those in files is read, once nothing before it waits in memory.
+        """
+        cursor = self._store_cursor
+        if cursor is None or (cursor.is_up_to_date and not cursor.is_window):
+            self.stored.head()
+        self.transient.head()
         now_ms = self._clock.now_ms()
         return self.take(lambda entry: 0 < entry.message.expiration_ms < now_ms)
 

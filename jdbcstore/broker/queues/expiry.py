@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from asyncio import Future, Task, TimerHandle
 from collections.abc import Callable, Sequence
@@ -23,7 +24,8 @@ log = logging.getLogger(__name__)
 class ExpirySweep:
     """A search every ``expire_messages_period``: first in memory, then in the store, page by page.
 
-    The store is left alone while memory has all that it has.
+    Files are searched from their front, as long as all in front has expired. The store is left alone while
+    memory has all that it has.
     """
 
     _loop: BrokerLoop
@@ -58,9 +60,9 @@ class ExpirySweep:
 
         :raises StoreError: not all were found or moved
         """
-        expired = self._dispatcher.take_expired()
-        if expired:
+        while expired := self._dispatcher.take_expired():
             await self._on_expired(expired)
+            await asyncio.sleep(0)  # there may be millions
         if self._store is None or self._dispatcher.is_empty:
             return
         cursor = self._dispatcher.stored.cursor
