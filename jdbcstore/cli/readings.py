@@ -195,10 +195,9 @@ class Readings:
         if self._broker is None:
             self._broker = self._find()
         if self._broker is None:
-            raise NotMaster(
-                "no broker with a management serves this store; start one with jdbcstore broker --health"
-                " HOST:PORT, or see jdbcstore status"
-            )
+            from jdbcstore.cli.remote import NO_BROKER
+
+            raise NotMaster(NO_BROKER)
         return self._broker
 
     def read(self, selection: Selection) -> Reading:

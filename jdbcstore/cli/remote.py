@@ -20,6 +20,7 @@ from jdbcstore.errors import (
     StoreUnavailable,
     SubscriptionInUse,
     SubscriptionNotFound,
+    TransactionNotFound,
 )
 from jdbcstore.message.destination import Destination
 
@@ -27,6 +28,10 @@ MANAGEMENT = "management"
 """The kind of its address, among those that a store announces."""
 NAME = "name"
 """The kind of the broker's name, which is unique, among them."""
+NO_BROKER = (
+    "no broker with a management serves this store; start one with jdbcstore broker --health HOST:PORT, or"
+    " see jdbcstore status"
+)
 LOGIN_VARIABLE = "JDBCSTORE_BROKER_LOGIN"
 """The environment variable with ``USER:PASSWORD`` for brokers that have users."""
 _TIMEOUT = 600.0
@@ -154,6 +159,30 @@ class RemoteBroker:
     def resume(self, queue: Destination) -> None:
         """Start the deliveries of a queue again."""
         self._ask("POST", _path(queue, "resume"), {})
+
+    def connections(self) -> list[dict[str, Any]]:
+        """The clients that have logged in."""
+        found: list[dict[str, Any]] = self.look("connections")
+        return found
+
+    def drop(self, connection: str) -> None:
+        """Close the connection of a client.
+
+        :raises MessageNotFound: there is none with this id
+        """
+        self._ask("DELETE", f"/api/connections/{quote(connection, safe='')}")
+
+    def end_transaction(self, xid: str, *, commit: bool) -> None:
+        """Commit a prepared XA transaction, or roll it back.
+
+        :raises TransactionNotFound: it is not prepared
+        """
+        path = f"/api/transactions/{quote(xid, safe='')}/{'commit' if commit else 'roll-back'}"
+        self._ask("POST", path, {}, error_of_404=TransactionNotFound)
+
+    def do(self, operation: str) -> None:
+        """Have an operation done that is for no destination: ``checkpoint`` or ``hand-over``."""
+        self._ask("POST", f"/api/{operation}", {})
 
     def queues(self) -> list[Destination]:
         """The queues that it knows."""

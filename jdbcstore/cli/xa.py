@@ -11,6 +11,7 @@ import click
 from jdbcstore.abc import PreparedTransaction, XAResource
 from jdbcstore.cli.options import Parsed
 from jdbcstore.cli.output import print_table
+from jdbcstore.cli.remote import RemoteBroker
 from jdbcstore.cli.settings import Command, Settings
 from jdbcstore.message.ids import XATransactionId
 
@@ -69,7 +70,10 @@ def _rows(transaction: PreparedTransaction) -> list[tuple[str, ...]]:
 @click.argument("xid", metavar="XID", type=_XID)
 @click.pass_obj
 def commit(settings: Settings, xid: XATransactionId) -> None:
-    """Commit a prepared transaction."""
+    """Commit a prepared transaction.
+
+    While a broker with --health serves, it commits it.
+    """
     _decide(settings, xid, "committed", lambda resource: resource.commit(xid))
 
 
@@ -77,13 +81,19 @@ def commit(settings: Settings, xid: XATransactionId) -> None:
 @click.argument("xid", metavar="XID", type=_XID)
 @click.pass_obj
 def rollback(settings: Settings, xid: XATransactionId) -> None:
-    """Roll back a prepared transaction: what it acknowledges is delivered again."""
+    """Roll back a prepared transaction: what it acknowledges is delivered again.
+
+    While a broker with --health serves, it rolls it back.
+    """
     _decide(settings, xid, "rolled back", lambda resource: resource.rollback(xid))
 
 
 def _decide(
     settings: Settings, xid: XATransactionId, outcome: str, decide: Callable[[XAResource], None]
 ) -> None:
-    with settings.open(must_exist=True) as store:
-        decide(store.xa)
+    with settings.store_or_broker(must_exist=True) as place:
+        if isinstance(place, RemoteBroker):
+            place.end_transaction(str(xid), commit=outcome == "committed")
+        else:
+            decide(place.xa)
     settings.print({"xid": str(xid), "outcome": outcome}, f"{outcome} {xid}")

@@ -19,7 +19,7 @@ from tests.cli.conftest import Invoke
 from tests.support.cli.command_line import CommandLine
 
 
-@pytest.mark.parametrize("group", [[], ["config"], ["schema"], ["dlq"], ["journal"], ["xa"]])
+@pytest.mark.parametrize("group", [[], ["config"], ["schema"], ["dlq"], ["journal"], ["manage"], ["xa"]])
 def test_a_group_alone_prints_its_help(invoke: Invoke, group: list[str]) -> None:
     result = invoke(*group)
 

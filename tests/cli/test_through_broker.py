@@ -14,6 +14,7 @@ from jdbcstore.config import DataSourceConfig
 from jdbcstore.config.broker import Address
 from jdbcstore.config.locker import SharedFileLockerConfig
 from jdbcstore.config.users import write_user
+from jdbcstore.message.ids import XATransactionId
 from tests.support.broker.api import ApiClient, queue
 from tests.support.broker.programs import BrokerProcess, Client
 from tests.support.cli.command_line import CommandLine
@@ -37,6 +38,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         store.queue("ActiveMQ.DLQ").add_messages(
             [Message(str(n), original_destination=Destination.queue(to)) for n, to in enumerate(ORIGINS)]
         )
+        for number in range(2):
+            branch = store.xa.start(XATransactionId(1, b"g", bytes([number])))
+            branch.queue("DOUBT").add_message(Message(f"x{number}"))
+            assert branch.prepare()
         store.topic("T").subscribe("c", "s")
         store.topic("N.>").subscribe("c", "all")
         store.queue("READ").add_messages([Message(str(n)) for n in range(120)])
@@ -109,6 +114,47 @@ def test_readings(place: Place) -> None:
     assert (facts["broker"]["url"], facts["broker"]["connections"]) == (f"http://{api.address}", 0)
     assert "consumers" in cli("status").out
     assert without("status", "--json").json["broker"] is None
+
+
+def test_transactions_in_doubt(place: Place) -> None:
+    _, cli, api = place
+    first, second = (one["xid"] for one in api.get("/api/transactions"))
+    assert cli("xa", "commit", first, "--json").json == {"xid": first, "outcome": "committed"}
+    assert cli("xa", "rollback", second, "--json").json == {"xid": second, "outcome": "rolled back"}
+    assert api.get("/api/transactions") == []
+    assert api.get(queue("DOUBT"))["size"] == 1
+    gone = cli.run("xa", "commit", first)
+    assert (gone.code != 0, "the broker at http" in gone.err) == (True, True)
+
+
+def test_what_only_a_broker_can_do(place: Place, tmp_path: Path) -> None:
+    process, cli, api = place
+    for number in range(4):
+        api.post(queue("MANAGED", "messages"), body=str(number), properties={"n": number})
+    assert cli("manage", "pause", "MANAGED", "--json").json["is_paused"]
+    assert api.get(queue("MANAGED"))["is_paused"]
+    assert "resumed queue://MANAGED" in cli("manage", "resume", "MANAGED").out
+    assert not api.get(queue("MANAGED"))["is_paused"]
+    moved = cli("manage", "move", "MANAGED", "--to", "ELSEWHERE", "--selector", "n > 1")
+    assert "moved 2 messages from queue://MANAGED to queue://ELSEWHERE" in moved.out
+    some = ("--limit", "1", "--to", "topic://COPIES", "--json")
+    assert cli("manage", "copy", "MANAGED", *some).json == {"copied": 1}
+    assert (api.get(queue("MANAGED"))["size"], api.get(queue("ELSEWHERE"))["size"]) == (2, 2)
+    assert cli.run("manage", "pause", "topic://T").code == 2
+    client = Client(process.port)
+    client.connect()
+    try:
+        [one] = cli("manage", "connections", "--json").lines
+        assert one["user"] == "test"
+        assert cli("manage", "drop", one["id"]).code == 0
+        assert cli.run("manage", "drop", "nobody").code == 6
+    finally:
+        client.drop()
+    assert cli("manage", "checkpoint").code == 0
+    alone = CommandLine(tmp_path, f"sqlite:///{tmp_path}/alone.db")
+    assert alone("init").code == 0
+    nobody = alone.run("manage", "pause", "Q")
+    assert (nobody.code, "no broker with a management" in nobody.err) == (8, True)
 
 
 def test_what_is_damaged_stays(place: Place) -> None:

@@ -1,0 +1,138 @@
+"""``manage``: operations of the broker that serves the store, which nothing else can do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from jdbcstore.cli.options import DESTINATION, SELECTOR, TARGET, all_of
+from jdbcstore.cli.output import counted, print_table, printable
+from jdbcstore.cli.remote import NO_BROKER, RemoteBroker
+from jdbcstore.cli.settings import Command, Settings
+from jdbcstore.errors import NotMaster
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.selector import Selector
+
+
+@click.group()
+def manage() -> None:
+    """Have the broker that serves the store do what only it can do.
+
+    It must have been started with --health. JDBCSTORE_BROKER_LOGIN is USER:PASSWORD, if it has users.
+    """
+
+
+def _broker(settings: Settings) -> RemoteBroker:
+    broker = settings.broker()
+    if broker is None:
+        raise NotMaster(NO_BROKER)
+    return broker
+
+
+class _Queue(click.ParamType[Destination]):
+    name = "queue"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Destination:
+        found = DESTINATION.convert(value, param, ctx)
+        if found.is_topic:
+            self.fail(f"{found} is a topic; name a queue", param, ctx)
+        return found
+
+
+_queue_argument = click.argument("queue", metavar="QUEUE", type=_Queue())
+_choosing = all_of(
+    _queue_argument,
+    click.option("--id", "message_ids", multiple=True, metavar="ID",
+                 help="Only the message with this JMSMessageID. Repeatable."),
+    click.option("--selector", type=SELECTOR, metavar="TEXT",
+                 help="Only messages that match this JMS selector."),
+    click.option("--limit", type=click.IntRange(min=1), metavar="N",
+                 help="At most N messages; all by default."),
+)  # fmt: skip
+
+
+def _chosen(message_ids: tuple[str, ...], selector: Selector | None, limit: int | None) -> dict[str, Any]:
+    text = None if selector is None else selector.text
+    return {"ids": [*message_ids] or None, "selector": text, "limit": limit}
+
+
+@manage.command(cls=Command)
+@_queue_argument
+@click.pass_obj
+def pause(settings: Settings, queue: Destination) -> None:
+    """Stop the deliveries of a queue; producers go on."""
+    _broker(settings).pause(queue)
+    settings.print({"queue": str(queue), "is_paused": True}, f"paused {printable(str(queue))}")
+
+
+@manage.command(cls=Command)
+@_queue_argument
+@click.pass_obj
+def resume(settings: Settings, queue: Destination) -> None:
+    """Start the deliveries of a queue again."""
+    _broker(settings).resume(queue)
+    settings.print({"queue": str(queue), "is_paused": False}, f"resumed {printable(str(queue))}")
+
+
+@manage.command(cls=Command)
+@_choosing
+@click.option("--to", required=True, type=TARGET, metavar="DEST", help="Where they go.")
+@click.pass_obj
+def move(settings: Settings, /, queue: Destination, to: Destination, **given: Any) -> None:
+    """Move messages that no consumer has to another destination, in one transaction each."""
+    count = _broker(settings).act("move", queue, to=str(to), **_chosen(**given))
+    settings.print(
+        {"moved": count}, f"moved {counted(count)} from {printable(str(queue))} to {printable(str(to))}"
+    )
+
+
+@manage.command(cls=Command)
+@_choosing
+@click.option("--to", required=True, type=TARGET, metavar="DEST", help="Where the copies go.")
+@click.pass_obj
+def copy(settings: Settings, /, queue: Destination, to: Destination, **given: Any) -> None:
+    """Send copies of messages to another destination; the messages stay."""
+    count = _broker(settings).act("copy", queue, to=str(to), **_chosen(**given))
+    settings.print(
+        {"copied": count}, f"copied {counted(count)} from {printable(str(queue))} to {printable(str(to))}"
+    )
+
+
+@manage.command(cls=Command)
+@click.pass_obj
+def connections(settings: Settings) -> None:
+    """List the clients that are connected."""
+    found = _broker(settings).connections()
+    names = ("id", "client id", "user", "peer", "protocol", "consumers", "in flight")
+    keys = ("id", "client_id", "user", "peer", "protocol", "consumers", "in_flight")
+    rows = [tuple("" if one[key] is None else str(one[key]) for key in keys) for one in found]
+    settings.print_each(found, lambda: print_table("Connections", names, rows, right=names[-2:]))
+
+
+@manage.command(cls=Command)
+@click.argument("connection", metavar="ID")
+@click.pass_obj
+def drop(settings: Settings, connection: str) -> None:
+    """Close the connection of a client; what it has not acknowledged goes to others."""
+    _broker(settings).drop(connection)
+    settings.print({"dropped": connection}, f"dropped {printable(connection)}")
+
+
+@manage.command(cls=Command)
+@click.pass_obj
+def checkpoint(settings: Settings) -> None:
+    """Write what is in the journal to the database, and wait for it."""
+    _broker(settings).do("checkpoint")
+    settings.print({"checkpoint": True}, "what was in the journal is in the database")
+
+
+@manage.command("hand-over", cls=Command)
+@click.pass_obj
+def hand_over(settings: Settings) -> None:
+    """Have another broker become the master.
+
+    Without one that waits for the lock, there is no service for 15 seconds.
+    """
+    _broker(settings).do("hand-over")
+    settings.print({"handed_over": True}, "the lock is being released; wait with jdbcstore wait-master")
