@@ -13,12 +13,13 @@ from hypothesis.stateful import rule
 
 import jdbcstore
 from jdbcstore import MemoryStore, Store, StoreConfig
+from jdbcstore.errors import StoreError
 from jdbcstore.stores.jdbc.store import JdbcStore
 from jdbcstore.stores.shared.checkpoint import CheckpointedStore
 from tests.contract.conftest import empty
 from tests.support.clock import FakeClock
-from tests.support.contract.machine import attempt
-from tests.support.contract.xa_machine import XAMachine
+from tests.support.contract.machine import PLACES, Step, attempt, names
+from tests.support.contract.xa_machine import XIDS, XAMachine, some_steps, subscribers
 from tests.support.databases import Database
 from tests.support.journaled.world import World
 
@@ -28,6 +29,12 @@ QUICK: dict[str, Any] = {
     "max_checkpoint_message_add_size": 1_000,
 }
 """In files that are so small that messages have to leave them again and again."""
+
+
+_LITTLE = 2_000
+"""Bytes in which a replay makes a checkpoint every few records."""
+_LONG = 15
+"""Records after which a checkpoint writes small prepared transactions again."""
 
 
 class JournaledMachine(XAMachine):
@@ -61,6 +68,33 @@ class JournaledMachine(XAMachine):
     @rule()
     def kill(self) -> None:
         self._world.crash()
+        self.real = self._opened()
+
+    @rule(steps=some_steps, who=subscribers, by=names, commits=st.none() | st.booleans())
+    def decide_late(self, steps: list[Step], who: tuple[str, str], by: str, commits: bool | None) -> None:
+        """What a replay in little memory comes to long after the prepare, if there is a decision at all."""
+        self.prepare(steps, who, by, XIDS[0])
+        for _ in range(_LONG):
+            self.add(PLACES[0], {"size": 300, "id": "new", "lifetime": None, "priority": 4}, "add")
+        if commits is not None:
+            self.decide(XIDS[0], commits)
+        self.kill_twice(None)
+
+    @rule(step=st.none() | st.integers(1, 8))
+    def kill_twice(self, step: int | None) -> None:
+        """The second time after a replay in little memory, which makes checkpoints itself, or during one."""
+        self._world.crash()
+        world = self._world
+        world.options["memory_limit"] = _LITTLE
+        try:
+            world.open(behind_stop_at=step)
+        except StoreError:
+            assert world.behind.down
+            world.lost()
+        else:
+            world.crash()
+        finally:
+            del world.options["memory_limit"]
         self.real = self._opened()
 
     @rule(step=st.integers(0, 5), seed=st.integers(0, 1 << 16))
