@@ -1,4 +1,5 @@
 -- Drops all tables, WITH ALL MESSAGES IN THEM.
+-- But jdbcstore_history: drop that before, if a store has created it.
 -- Written by: make sql
 
 DROP TABLE jdbcstore_version;

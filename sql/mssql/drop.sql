@@ -1,6 +1,9 @@
 -- Drops all tables, WITH ALL MESSAGES IN THEM.
 -- Written by: make sql
 
+DROP TABLE IF EXISTS [JDBCSTORE_HISTORY];
+GO
+
 DROP TABLE [JDBCSTORE_VERSION];
 GO
 

@@ -3,6 +3,20 @@
 
 BEGIN;
 
+DROP TABLE IF EXISTS "jdbcstore_history";
+
+DROP TABLE IF EXISTS "jdbcstore_queues";
+
+DROP TABLE IF EXISTS "jdbcstore_exchanges";
+
+DROP TABLE IF EXISTS "jdbcstore_bindings";
+
+DROP TABLE IF EXISTS "jdbcstore_claims";
+
+DROP TABLE IF EXISTS "jdbcstore_claim_sessions";
+
+DROP SEQUENCE IF EXISTS "jdbcstore_claim_ids";
+
 DROP TABLE "jdbcstore_version";
 
 DROP TABLE "jdbcstore_state";

@@ -134,6 +134,8 @@ class Adapter:
     """Whether one ALTER TABLE takes several clauses, separated by commas."""
     transactional_ddl: ClassVar[bool] = False
     """Whether changes of the schema are part of the transaction."""
+    drops_if_exists: ClassVar[bool] = False
+    """Whether DROP TABLE has IF EXISTS."""
     lock_migrations: ClassVar[str] = ""
     """A statement that waits for other migrations here; its lock ends with the transaction or session."""
     can_forbid_null: ClassVar[bool] = False

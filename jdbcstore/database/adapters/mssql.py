@@ -25,6 +25,7 @@ class MssqlAdapter(Adapter):
     """Names are compared exactly, whatever the database's collation, and hold all of Unicode."""
 
     name = "mssql"
+    drops_if_exists = True
     drivers: ClassVar = {"mssql+pyodbc": ("pyodbc", "mssql")}
     jdbc_subprotocols = ("sqlserver", "jtds", "microsoft")
     acks_key_is_named = True

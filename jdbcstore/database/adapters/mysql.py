@@ -57,8 +57,10 @@ class MysqlAdapter(Adapter):
     odbc_timeouts: ClassVar[tuple[str, ...]] = ("READTIMEOUT", "WRITETIMEOUT")
     joins_alterations = True
     can_forbid_null = True
+    drops_if_exists = True
     owner_grants = ("GRANT CREATE, ALTER, INDEX, DROP, SELECT, INSERT, UPDATE, DELETE ON * TO {owner}",)
-    lock_migrations = "SELECT GET_LOCK(CONCAT('jdbcstore ', MD5(DATABASE())), 31536000)"
+    # A lock's name has 64 characters at most, that of a database too. MySQL 9 does not have MD5.
+    lock_migrations = "SELECT GET_LOCK(CONCAT('jdbcstore ', LEFT(SHA2(DATABASE(), 256), 40)), 31536000)"
     make_transactional = "ALTER TABLE {table} ENGINE=InnoDB"
     small_binary_types = frozenset({"TINYBLOB", "BLOB"})
     begin_statement = "START TRANSACTION"
@@ -316,7 +318,8 @@ _BY_CODE = {
     # Too many connections or threads; a server that has become read-only or has left its cluster; a host
     # that has failed to connect too often.
     **dict.fromkeys((1040, 1047, 1129, 1135, 1203, 1226, 1290, 1836), Failure.DISCONNECTED),
-    **dict.fromkeys((1044, 1045, 1130, 1698), Failure.REFUSED),
+    # Also an expired password (1820, 1862) and a locked account (3118, in MariaDB 4151).
+    **dict.fromkeys((1044, 1045, 1130, 1698, 1820, 1862, 3118, 4151), Failure.REFUSED),
     # 1020: another transaction has changed the row. 1317: the statement was killed; 1028: while it sorted.
     **dict.fromkeys((1020, 1028, 1205, 1213, 1317, 1969, 3024), Failure.TRANSIENT),
     1062: Failure.DUPLICATE,

@@ -86,6 +86,7 @@ class PostgresqlAdapter(Adapter):
     joins_alterations = True
     takes_arrays = True
     shares_queues = True
+    drops_if_exists = True
     chains_writes = True
     starts_writes = True
     series = "generate_series(1, 256)"

@@ -30,6 +30,7 @@ class SqliteAdapter(Adapter):
     alters_by_copy = True
     can_forbid_null = True
     has_users = False
+    drops_if_exists = True
     transactional_ddl = True
     # The write lock is acquired at once: acquired later in a transaction, it fails without waiting.
     begin_statement = "BEGIN IMMEDIATE"

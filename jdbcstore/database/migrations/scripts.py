@@ -11,7 +11,7 @@ from typing import Any
 
 from alembic.migration import MigrationContext
 from sqlalchemy import BLOB, Dialect
-from sqlalchemy.schema import CreateIndex, CreateSequence, CreateTable, DropTable
+from sqlalchemy.schema import CreateIndex, CreateSequence, CreateTable, DropSequence, DropTable
 
 from jdbcstore.config import StoreConfig
 from jdbcstore.database.adapters.base import Adapter
@@ -81,7 +81,19 @@ class _Renderer:
 
     def drop(self) -> str:
         purpose = "Drops all tables, WITH ALL MESSAGES IN THEM."
-        return self._render(purpose, map(DropTable, reversed(self._tables.known)))
+        tables, adapter = self._tables, self._adapter
+        optional = [tables.history]
+        if adapter.shares_queues:
+            optional += [*tables.routing, tables.claims, tables.claim_sessions]
+        statements: list[Any] = []
+        if adapter.drops_if_exists:
+            statements += [DropTable(table, if_exists=True) for table in optional]
+            if adapter.shares_queues and adapter.series:
+                statements.append(DropSequence(tables.claim_ids, if_exists=True))
+        else:
+            names = ", ".join(table.name for table in optional)
+            purpose += f"\nBut {names}: drop that before, if a store has created it."
+        return self._render(purpose, [*statements, *map(DropTable, reversed(tables.known))])
 
     def history(self) -> str:
         purpose = "The table of removed messages, for stores with history_retention."

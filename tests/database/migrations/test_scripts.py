@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import sqlglot
+from sqlalchemy import inspect
 from sqlglot import exp
 
 import jdbcstore
@@ -73,6 +74,26 @@ def test_create_makes_what_fits_and_drop_leaves_nothing(database: Database) -> N
             store.queue("Q").add_message(jdbcstore.Message("hello"))
         run_script(database, folder / "drop.sql")
         assert schema_of(database) == {}
+
+
+@clients
+def test_drop_leaves_nothing_that_was_created_beside_them(database: Database, tmp_path: Path) -> None:
+    for folder in folders(database):
+        for name in ("create.sql", "history.sql", "claims.sql", "routing.sql"):
+            if (folder / name).exists():
+                run_script(database, without_grants(folder / name, tmp_path))
+        run_script(database, folder / "drop.sql")
+        found = inspect(database.engine)
+        assert found.get_table_names() == []
+        if database.engine.dialect.supports_sequences:
+            assert found.get_sequence_names() == []
+
+
+def without_grants(script: Path, folder: Path) -> Path:
+    """A copy for a database where the user does not exist."""
+    copy = folder / script.name
+    copy.write_text(re.sub(r"^GRANT .*\n", "", script.read_text(), flags=re.MULTILINE))
+    return copy
 
 
 @clients
@@ -176,13 +197,8 @@ def test_the_script_for_claims(database: Database, tmp_path: Path) -> None:
         if not (folder / "claims.sql").exists():
             continue
         run_script(database, folder / "create.sql")
-        text = (folder / "claims.sql").read_text()
-        without = tmp_path / "claims.sql"
-        without.write_text(re.sub(r"^GRANT .*\n", "", text, flags=re.MULTILINE))
-        run_script(database, without)
-        routing = (folder / "routing.sql").read_text()
-        without.write_text(re.sub(r"^GRANT .*\n", "", routing, flags=re.MULTILINE))
-        run_script(database, without)
+        run_script(database, without_grants(folder / "claims.sql", tmp_path))
+        run_script(database, without_grants(folder / "routing.sql", tmp_path))
 
         with jdbcstore.Claims(database.url, StoreConfig(create_tables_on_startup=False)) as claims:
             queue = claims.queue("Q")

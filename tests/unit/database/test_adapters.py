@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+from pymysql.err import OperationalError
 from sqlalchemy import URL
 
+from jdbcstore.database.adapters.base import Failure
 from jdbcstore.database.adapters.registry import (
     BUILT_IN,
     adapter_class,
@@ -185,6 +188,34 @@ def test_a_sqlalchemy_url_shows_no_secret() -> None:
     url = URL.create("postgresql", "me", SECRET, "db", query={"sslpassword": SECRET})
 
     assert SECRET not in without_secrets(url)
+
+
+@pytest.mark.parametrize("adapter", ["mysql", "mariadb"])
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        (1045, "Access denied for user 'mq'@'localhost' (using password: YES)"),
+        (1820, "You must reset your password using ALTER USER statement before executing this statement."),
+        (1862, "Your password has expired. To log in you must change it using a client that supports it."),
+        (3118, "Access denied for user 'mq'@'localhost'. Account is locked."),
+        (4151, "Access denied, this account is locked"),
+    ],
+)
+def test_a_login_that_mysql_refuses(adapter: str, code: int, text: str) -> None:
+    made = adapter_class(adapter)()
+
+    assert made.classify(OperationalError(code, text)) is Failure.REFUSED
+    assert made.classify(Exception("HY000", f"[HY000] {text} ({code}) (SQLDriverConnect)")) is Failure.REFUSED
+
+
+@pytest.mark.parametrize("adapter", ["mysql", "mariadb"])
+def test_mysql_9_has_what_locks_migrations(adapter: str) -> None:
+    """It took away MD5 and SHA1; a lock's name is at most 64 characters, as is a database's."""
+    lock = adapter_class(adapter).lock_migrations
+
+    assert not re.search(r"\b(MD5|SHA1?|PASSWORD|ENCRYPT|DES_ENCRYPT)\(", lock)
+    assert "LEFT(SHA2(DATABASE(), 256), 40)" in lock
+    assert len("jdbcstore ") + 40 <= 64
 
 
 @pytest.mark.parametrize(
