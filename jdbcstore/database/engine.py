@@ -121,6 +121,12 @@ class Database:
             error = error.orig
         return self.adapter.classify(error)
 
+    def is_read_only(self, error: BaseException) -> bool:
+        """Whether the server has answered that it is read-only: nothing of the transaction was written."""
+        if isinstance(error, DBAPIError) and error.orig is not None:
+            error = error.orig
+        return self.adapter.is_read_only(error)
+
     def translate(self, error: BaseException) -> StoreError:
         """The StoreError for an error of the driver or of SQLAlchemy."""
         if isinstance(error, PoolTimeout):

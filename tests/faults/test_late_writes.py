@@ -128,6 +128,24 @@ def test_what_was_written_over_does_not_come_back(
 
 
 @pytest.mark.backends("postgresql")
+@pytest.mark.new_database
+def test_what_cannot_come_any_more_is_not_in_doubt(
+    late: LateLine, open_locked: OpenLocked, database: Database
+) -> None:
+    """The server has ended the session that sent it, and then takes no writes."""
+    store = open_locked(url=late.url, reconnect_timeout=SHORT, network_timeout=SHORT, cleanup_period=0)
+    queue = store.queue("Q")
+    queue.add_message(Message("before"))
+    database.execute(f'ALTER DATABASE "{database.name}" SET default_transaction_read_only = on')
+    late.hold()
+    with pytest.raises(StoreUnavailable, match="read-only") as refused:
+        queue.add_message(Message("never"))
+    assert not isinstance(refused.value, OutcomeUnknown)
+    late.let_go()
+    assert len(database.rows(STORED)) == 1
+
+
+@pytest.mark.backends("postgresql")
 def test_a_commit_that_waits_for_a_standby_is_not_made_again(server: Server, database: Database) -> None:
     """Nor is it said to be made: what is seen is not yet where it is to be."""
     with jdbcstore.open(

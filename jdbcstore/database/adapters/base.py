@@ -390,6 +390,10 @@ class Adapter:
         """The meaning of a driver's error."""
         raise NotImplementedError
 
+    def is_read_only(self, error: BaseException) -> bool:  # noqa: ARG002
+        """Whether it is the server's answer that it is read-only, with which nothing was written."""
+        return False
+
     # The server
 
     def max_message_size(self, cursor: Any) -> int:  # noqa: ARG002

@@ -196,6 +196,9 @@ class MysqlAdapter(Adapter):
             return Failure.BAD_VALUE
         return Failure.DISCONNECTED if type(error).__name__ == "InterfaceError" else Failure.OTHER
 
+    def is_read_only(self, error: BaseException) -> bool:
+        return _code(error) in _READ_ONLY
+
     def _is_one_statement(self, batch: Batch) -> bool:
         if super()._is_one_statement(batch):
             return True
@@ -311,13 +314,14 @@ class MariadbAdapter(MysqlAdapter):
         cursor.execute(f"SET SESSION idle_transaction_timeout = {max(1, round(seconds))}")
 
 
+_READ_ONLY = (1290, 1836)
 _BY_CODE = {
     **dict.fromkeys((1053, 1927, 2002, 2003, 2005, 2006, 2013, 2014, 2055), Failure.DISCONNECTED),
     # The connection broke while the server read or wrote; the server has closed an idle one.
     **dict.fromkeys((1152, 1158, 1159, 1160, 1161, 1184, 4031), Failure.DISCONNECTED),
     # Too many connections or threads; a server that has become read-only or has left its cluster; a host
     # that has failed to connect too often.
-    **dict.fromkeys((1040, 1047, 1129, 1135, 1203, 1226, 1290, 1836), Failure.DISCONNECTED),
+    **dict.fromkeys((1040, 1047, 1129, 1135, 1203, 1226, *_READ_ONLY), Failure.DISCONNECTED),
     # Also an expired password (1820, 1862) and a locked account (3118, in MariaDB 4151).
     **dict.fromkeys((1044, 1045, 1130, 1698, 1820, 1862, 3118, 4151), Failure.REFUSED),
     # 1020: another transaction has changed the row. 1317: the statement was killed; 1028: while it sorted.

@@ -230,6 +230,9 @@ class PostgresqlAdapter(Adapter):
         state = getattr(error, "sqlstate", None)
         return _classify_unnumbered(error) if state is None else _BY_STATE.get(state) or failure_of(state)
 
+    def is_read_only(self, error: BaseException) -> bool:
+        return getattr(error, "sqlstate", None) == _READ_ONLY
+
     def write(
         self, cursor: Any, statements: WriteStatements, batch: Batch, guards: Guards = UNGUARDED
     ) -> None:
@@ -315,12 +318,13 @@ class PostgresqlAdapter(Adapter):
 
 _IN_ORDER = """SELECT set_config(name, 'off', false) FROM pg_settings WHERE name IN
 ('enable_sort', 'enable_incremental_sort', 'enable_bitmapscan', 'enable_seqscan')"""
+_READ_ONLY = "25006"
 _LOST = (
     # Closed by an administrator, a crash, during start-up, with its database, by the idle timeout, the idle
     # timeout within a transaction, and the transaction timeout.
     *("57P01", "57P02", "57P03", "57P04", "57P05", "25P03", "25P04"),
     # Too many connections; a server that has become read-only; another server behind a pooler.
-    *("53300", "25006", "26000"),
+    *("53300", _READ_ONLY, "26000"),
 )
 _BY_STATE = {
     **dict.fromkeys(_LOST, Failure.DISCONNECTED),

@@ -178,15 +178,16 @@ class Committer:
             self._connection = None
             raise
 
-    def disconnect(self) -> None:
-        """Drop a connection that cannot be trusted any more."""
+    def disconnect(self) -> bool:
+        """Drop a connection that cannot be trusted any more; false if the server cannot be made to end it."""
         connection = self._connection
         if connection is None:
-            return
+            return True
         if connection.session is not None:
             self._lost.append(connection.session)
         connection.close()
         self._connection = None
+        return connection.session is not None
 
     def pause(self, seconds: float) -> None:
         """Wait before a retry; :meth:`cancel` ends the wait with :class:`StoreClosed`."""
@@ -226,7 +227,9 @@ class _Attempts:
         self._sent = False
         """A batch was sent, and its answer has not arrived yet."""
         self._doubtful = False
-        """The connection was lost after a batch was sent."""
+        """The connection was lost after a batch was sent, and whether it took effect is not known."""
+        self._are_ended = True
+        """The server can be made to end each connection that was lost."""
         self._taken = False
         """Another writer has used the IDs of the last attempt, or reserved IDs behind them."""
         self._numbered = False
@@ -335,8 +338,11 @@ class _Attempts:
         return result
 
     def _write_or_find(self, units: list[Unit]) -> list[list[MessageReference]]:
-        if self._doubtful and self._was_committed(units):
-            return self._accept(units)
+        if self._doubtful:
+            if self._was_committed(units):
+                return self._accept(units)
+            # The server has ended the lost sessions: what is not there now will not come.
+            self._doubtful = not (self._are_ended and any(unit.adds for unit in units))
         if self._taken:
             # They belong to another writer on the same tables, perhaps an ActiveMQ.
             # Ours were never committed, because a batch commits as a whole.
@@ -403,8 +409,8 @@ class _Attempts:
         sent, self._sent = self._sent, False
         failure = self._session.classify(error)
         if failure in (Failure.DISCONNECTED, Failure.REFUSED):
-            self._doubtful |= sent
-            self._committer.disconnect()
+            self._doubtful |= sent and not self._session.is_read_only(error)
+            self._are_ended &= self._committer.disconnect()
             self._reconnect_later(self._session.translate(error), error)
             return
         self._committer.connection().rollback()
