@@ -80,8 +80,6 @@ class OpenWireConsumer:
         its acknowledgement, as a part of the message's id."""
         self._by_id: dict[MessageId, list[int]] | None = None
         """The numbers of each pending message; made when a client names one by a wrong number."""
-        self._extended = 0
-        """The number of the last delivery that the client says it has used, and acknowledges later."""
         self._codec = codec_version(self._version)
         self._heads: dict[Destination, bytes] = {}
         self._consumer = write_id(self.consumer_id, self._version)
@@ -185,9 +183,7 @@ class OpenWireConsumer:
         if kind is AckType.INDIVIDUAL or (first == last and kind is not AckType.DELIVERED):
             return {end: pending[end].delivery}
         begin: int | None = 0
-        if kind is AckType.DELIVERED:
-            begin = self._extended + 1
-        elif first is not None:
+        if first is not None and kind is not AckType.DELIVERED:
             begin = self._number_of(first, destination)
         found: Numbered = {}
         if begin is None:
@@ -235,7 +231,6 @@ class OpenWireConsumer:
         if kind is AckType.REDELIVERED:
             return None  # the client consumes them again
         if kind is AckType.DELIVERED:
-            self._extended = max(found)
             subscription.extend(deliveries)
             return None
         if kind is AckType.POISON and is_transacted:

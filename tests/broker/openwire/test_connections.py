@@ -6,18 +6,17 @@ import contextlib
 import dataclasses
 import random
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from jdbcstore import Destination, Store
-from jdbcstore.broker.api import Delivery, Known
+from jdbcstore.broker.api import Known
 from jdbcstore.broker.openwire import advisories
 from jdbcstore.broker.openwire.commands import Type, write_command
 from jdbcstore.broker.openwire.frames import agree, wire_format_info
 from jdbcstore.broker.security import Principal, Security
-from jdbcstore.broker.subscription import BaseSubscription
 from jdbcstore.broker.temporary import owner_of
 from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.errors import NotAuthorized
@@ -520,27 +519,22 @@ def test_acknowledgements_that_match_nothing_are_not_searched_for(
     assert [message.body for message in store.queue("Q").recover()] == [str(n) for n in range(1, 99)]
 
 
-def test_a_client_that_says_often_what_it_has_used(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a long transaction it does; the ones of before do not count again."""
-    looked = 0
-
-    def extend(subscription: BaseSubscription, deliveries: Sequence[Delivery]) -> None:
-        nonlocal looked
-        looked += len(deliveries)
-        as_before(subscription, deliveries)
-
-    as_before = BaseSubscription.extend
-    monkeypatch.setattr(BaseSubscription, "extend", extend)
+def test_what_is_rolled_back_makes_room_again_when_it_is_used_again(client: Client) -> None:
+    """A client redelivers it to itself, says again that it has used it, and expects the next message."""
+    for body in "abcd":
+        client.send(Q, body)
     consumer_id = client.consume(Q, prefetch=2)
-    for number in range(100):
-        client.socket.sendall(client.message(Q, str(number), response_required=False))
-    for number in range(100):
-        message, _ = client.dispatched()
-        assert message.body == str(number)
-        ack = {"consumer_id": consumer_id, "destination": Q, "ack_type": DELIVERED, "count": 1}
-        client.write(Type.MESSAGE_ACK, wants=False, **ack, last=message.message_id)
-    client.acknowledge(consumer_id, message)
-    assert looked == 100
+    ack: dict[str, Any] = {"consumer_id": consumer_id, "destination": Q, "count": 1}
+    messages = [client.dispatched()[0] for _ in range(2)]
+    client.request(Type.MESSAGE_ACK, **ack, ack_type=DELIVERED, last=messages[0].message_id)
+    messages.append(client.dispatched()[0])
+    name = LocalTransactionId(ConnectionId(client.connection_id), 1)
+    client.request(Type.TRANSACTION_INFO, transaction_id=name, operation=0)
+    ends = {"first": messages[0].message_id, "last": messages[0].message_id}
+    client.request(Type.MESSAGE_ACK, **ack, **ends, ack_type=STANDARD, transaction_id=name)
+    client.request(Type.TRANSACTION_INFO, transaction_id=name, operation=4)
+    client.request(Type.MESSAGE_ACK, **ack, ack_type=DELIVERED, last=messages[1].message_id)
+    assert client.dispatched()[0].body == "d"
 
 
 def test_a_producers_window(client: Client) -> None:
