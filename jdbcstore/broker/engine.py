@@ -356,10 +356,16 @@ class Engine:
     async def delete_offline(self) -> None:
         """Delete the durable subscriptions that have been without a consumer for too long."""
         timeout = self._options.offline_durable_timeout
-        for durable in self._durables.offline_for(timeout):
+        latest = self._loop.clock.monotonic() - timeout
+        for durable in [*self._durables]:
             if self.is_stopping:
                 return
+            # Any of them may have come back, and gone again, while another was deleted.
+            if durable.offline_since > latest:
+                continue
             try:
+                if self._durables.unused(*durable.key) is not durable:
+                    continue
                 await self._unsubscribe(*durable.key)
             except (SubscriptionInUse, SubscriptionNotFound):
                 continue

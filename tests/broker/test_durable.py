@@ -689,6 +689,27 @@ def test_one_that_is_offline_for_too_long_is_deleted(store: Store, clock: FakeCl
     asyncio.run(main())
 
 
+def test_one_that_comes_back_while_others_are_deleted_stays(
+    store: Store, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with running(store, clock=clock, offline_durable_timeout=60.0) as engine:
+            for client in ("first", "second"):
+                (await subscribe(engine, client=client)).subscription.close()
+            clock.advance(100)
+            unsubscribe = engine._unsubscribe
+
+            async def slowly(client_id: str, subscription_name: str) -> None:
+                (await subscribe(engine, client="second")).subscription.close()
+                await unsubscribe(client_id, subscription_name)
+
+            monkeypatch.setattr(engine, "_unsubscribe", slowly)
+            await engine.delete_offline()
+            assert {one.key[0] for one in engine.durables} == {"second"}
+
+    asyncio.run(main())
+
+
 def test_those_that_are_offline_are_looked_for(store: Store) -> None:
     async def main() -> None:
         often: dict[str, Any] = {"offline_durable_timeout": 0.001, "offline_durable_period": 0.001}

@@ -258,11 +258,6 @@ class DurableRegistry:
             del self._by_key[durable.key]
             self._forget(durable)
 
-    def offline_for(self, seconds: float) -> list[Durable]:
-        """Those that have had no consumer for so long."""
-        latest = self._loop.clock.monotonic() - seconds
-        return [one for one in self if not one.is_in_use and one.offline_since <= latest]
-
     async def purge(self, client_id: str, subscription_name: str, topic: Destination | None = None) -> int:
         """Acknowledge the pending messages of a durable subscription, of one topic or of all.
 
