@@ -615,7 +615,8 @@ class Store(Protocol):
 
         To be called in the thread of the loop, which then sends and receives for the store, where its
         database can do that (PostgreSQL), and no other thread is woken. Such a future completes only while
-        the loop runs, or when the store is closed or written to by a call that waits.
+        the loop runs, or when the store is closed or written to by a call that waits; once the loop is
+        closed, within seconds.
         """
         ...
 

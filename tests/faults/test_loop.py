@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
@@ -250,6 +251,22 @@ def test_a_loop_that_has_ended(url: str) -> None:
         for future in left:
             future.result(WAIT)
         assert bodies(store) == ["0", "1", "2", "later"]
+
+
+def test_a_loop_that_has_ended_and_nobody_writes(url: str) -> None:
+    """Without ``use_loop(None)``: the futures complete, and what the loop had open is closed."""
+    before = len(os.listdir("/proc/self/fd"))
+    with jdbcstore.open(url, cleanup_period=0) as store:
+
+        async def begin() -> list[StoreFuture[MessageReference]]:
+            store.use_loop(asyncio.get_running_loop())
+            await become_driven(store)
+            return [store.queue("Q").add_message_async(Message(str(number))) for number in range(3)]
+
+        for future in asyncio.run(begin()):
+            future.result(WAIT)
+        assert bodies(store) == ["0", "1", "2"]
+    assert len(os.listdir("/proc/self/fd")) <= before
 
 
 @in_a_loop

@@ -85,6 +85,11 @@ class LoopDriver:
         """Whether this is the loop's thread."""
         return get_ident() == self._thread
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the loop is closed, and will do nothing more."""
+        return self._loop.is_closed()
+
     def call(self) -> bool:
         """Have the loop go on, from any thread; False if it is closed."""
         try:

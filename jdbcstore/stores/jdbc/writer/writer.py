@@ -17,7 +17,7 @@ import weakref
 from asyncio import AbstractEventLoop
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import Any, NoReturn, cast
 
@@ -57,6 +57,8 @@ _HOLDING = {
 }
 _AT_EXIT = 10.0
 """Seconds that a process waits for the database at its end."""
+_LOOK = 1.0
+"""Seconds between looks whether a loop was closed that the writer is to leave its work to."""
 _BATCH_BYTES = 8 * 1024 * 1024
 
 
@@ -337,7 +339,19 @@ class Writer:
                 if self._closed:
                     return False
                 self._asleep = True
-            self._wakes.get()
+                driver = self._driver
+            try:
+                self._wakes.get(timeout=None if driver is None else _LOOK)
+            except Empty:
+                if driver is not None and driver.has_ended:
+                    self._leave(driver)
+
+    def _leave(self, driver: LoopDriver) -> None:
+        """Do again what a loop did that was closed."""
+        with self._lock:
+            if self._driver is driver:
+                self._driver = None
+                driver.stop()
 
     def _pass_on(self) -> None:
         """Let the driver go on, if nobody waits for the thread."""
@@ -349,8 +363,9 @@ class Writer:
             if not all(is_awaited(unit) for unit in self._queue):
                 return
             self._called = False
-            if self._queue and not driver.call():
-                self._driver = None
+            goes_on = not self._queue or driver.call()
+        if not goes_on:
+            self._leave(driver)
 
     def take(self) -> list[Unit]:
         """The next batch, for the driver; empty if that is a call, or nothing. The turn is held."""
