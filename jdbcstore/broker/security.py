@@ -11,9 +11,10 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from jdbcstore.config.users import TEMPORARY, PluginUsers, UserEntry, read_users
+from jdbcstore.config.users import ROLES, TEMPORARY, PluginUsers, UserEntry, read_users
 from jdbcstore.errors import ConfigurationError, NotAuthorized, installation
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.patterns import DestinationPattern
@@ -230,16 +231,24 @@ def _principal(name: str, entry: UserEntry) -> Principal:
 class PluginSecurity(Security):
     """The security plug-ins of an ``activemq.xml``, whose files are read again when they have changed.
 
+    :param roles: the roles of groups in the management
     :raises ConfigurationError: a file cannot be read, or has an unsupported plug-in
     """
 
-    def __init__(self, path: Path, environment: Mapping[str, str] = os.environ) -> None:
+    def __init__(
+        self,
+        path: Path,
+        environment: Mapping[str, str] = os.environ,
+        *,
+        roles: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         from jdbcstore.config.xml import read_plugin_users
 
         def read() -> tuple[PluginUsers, Sequence[Path]]:
             users = read_plugin_users(path, environment)
             return users, users.files
 
+        self._roles = roles
         self._users = _Reloaded(path, read)
         self._reader = ThreadPoolExecutor(1, "jdbcstore-users")
 
@@ -251,24 +260,28 @@ class PluginSecurity(Security):
 
     def _login(self, name: str | None, password: str | None) -> Principal:
         plugins = self._users.reload()
-        user = plugins.anonymous
+        user, role = plugins.anonymous, None
         if name is not None or password is not None or user is None:
             user = plugins.users.get(name or "")
             known = _bytes("" if user is None else user.password)
             if not hmac.compare_digest(known, _bytes(password or "")) or user is None:
                 raise NotAuthorized(_WRONG_LOGIN)
-        return Principal(user.name, user.read, user.write, user.create)
+            found = [self._roles[group] for group in user.groups if group in self._roles]
+            role = max(found, key=ROLES.index, default=None)
+        return Principal(user.name, user.read, user.write, user.create, role=role)
 
 
-def make_security(users_file: str | None) -> Security:
+def make_security(users_file: str | None, roles: Mapping[str, str] = MappingProxyType({})) -> Security:
     """The security that a configuration names: none, a users file, or an ``activemq.xml`` with plug-ins.
 
+    :param roles: the roles of the plug-ins' groups in the management
     :raises ConfigurationError: the file cannot be read, or has an unsupported plug-in
     """
     if users_file is None:
         return AllowAll()
     path = Path(users_file)
-    return PluginSecurity(path) if path.suffix == ".xml" or _is_xml(path) else UsersFile(path)
+    is_xml = path.suffix == ".xml" or _is_xml(path)
+    return PluginSecurity(path, roles=roles) if is_xml else UsersFile(path)
 
 
 def _is_xml(path: Path) -> bool:

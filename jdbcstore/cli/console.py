@@ -46,7 +46,7 @@ def console(settings: Settings, listen: str, users: str | None) -> None:
     except ConfigurationError as error:
         raise click.UsageError(str(error)) from error
     with settings.open_database(read_only=True) as store:
-        security = make_security(users)
+        security = make_security(users, settings.configuration().broker.roles_of_groups)
         try:
             pages = Console(
                 DatabaseSource(store),

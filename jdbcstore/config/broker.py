@@ -9,6 +9,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from jdbcstore.config.fields import Options, check, option
+from jdbcstore.config.users import ROLES
 from jdbcstore.config.virtual import DEFAULT_VIRTUAL_TOPICS, CompositeConfig, VirtualTopicConfig
 from jdbcstore.errors import ConfigurationError
 
@@ -169,6 +170,9 @@ class BrokerConfig(Options):
     ``transportConnectors``."""
     users_file: str | None = None
     """The file with users and their permissions; None lets every client in. ActiveMQ's security plug-ins."""
+    group_roles: str | None = None
+    """The roles in the management that groups of ActiveMQ's plug-ins have, such as
+    ``admins=manage, operators=view``; None is none. Not in ActiveMQ."""
     health: str | None = None
     """HOST:PORT of liveness, readiness and management over HTTP; None serves none. Not in ActiveMQ."""
     metrics_destinations: int = option(500, at_least=0)
@@ -224,11 +228,29 @@ class BrokerConfig(Options):
         check(self)
         if self.health is not None:
             Address.parse(self.health, "health")
+        _ = self.roles_of_groups  # which must be valid
         for one in self._advertised:
             if not _ADVERTISED.fullmatch(one):
                 raise ConfigurationError(
                     f"advertise has {one!r}; write tcp://HOST:PORT or ssl://HOST:PORT", option="advertise"
                 )
+
+    @property
+    def roles_of_groups(self) -> dict[str, str]:
+        """The role of each group that ``group_roles`` names.
+
+        :raises ConfigurationError: it has another form, or names an unknown role
+        """
+        found = {}
+        for one in filter(None, map(str.strip, (self.group_roles or "").split(","))):
+            group, _, role = map(str.strip, one.partition("="))
+            if not group or role not in ROLES:
+                raise ConfigurationError(
+                    f"group_roles has {one!r}; write GROUP=ROLE, with one of the roles {', '.join(ROLES)}",
+                    option="group_roles",
+                )
+            found[group] = role
+        return found
 
     @property
     def _advertised(self) -> tuple[str, ...]:

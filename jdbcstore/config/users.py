@@ -54,6 +54,8 @@ class PluginUser:
     """The destinations that the user may send to, with wildcards."""
     create: tuple[Destination, ...]
     """The destinations that the user may create by sending to them or consuming from them."""
+    groups: frozenset[str] = frozenset()
+    """The groups that the user is in."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from jdbcstore import Store, load_config
 from jdbcstore.broker.process.host import BrokerHost
 from jdbcstore.broker.security import PluginSecurity, Principal, make_security
 from jdbcstore.config import Kind, load_file, to_toml
+from jdbcstore.config.broker import BrokerConfig
 from jdbcstore.errors import ConfigurationError, NotAuthorized
 from jdbcstore.message.destination import Destination
 from tests.support.broker.stomp.serving import Client, Served
@@ -366,3 +367,26 @@ def test_a_broker_of_artemis_with_security_does_not_start(tmp_path: Path) -> Non
         make_security(load_file(path, {}).broker.users_file)
     path.write_text(path.read_text().replace("<core>", "<core><security-enabled>false</security-enabled>"))
     assert load_file(path, {}).broker.users_file is None
+
+
+def test_groups_have_roles_in_the_management(write: Write) -> None:
+    path = write(SIMPLE.format('anonymousAccessAllowed="true" anonymousGroup="users"'), MAP.format(""))
+    broker = BrokerConfig(group_roles="users=view, admins = manage")
+    security = make_security(str(path), broker.roles_of_groups)
+
+    def role(name: str | None, password: str | None = None) -> str | None:
+        return asyncio.run(security.login(name, password)).role
+
+    try:
+        assert role("system", PASSWORDS["system"]) == "manage"
+        assert role("user", PASSWORDS["user"]) == "view"
+        assert role("guest", PASSWORDS["guest"]) is None
+        assert role(None) is None
+    finally:
+        security.close()
+
+
+@pytest.mark.parametrize("wrong", ["admins", "admins=root", "=view", "a:manage"])
+def test_roles_that_do_not_exist(wrong: str) -> None:
+    with pytest.raises(ConfigurationError, match="GROUP=ROLE"):
+        BrokerConfig(group_roles=wrong)

@@ -144,7 +144,7 @@ class BrokerHost:
         :raises OSError: the health address cannot be listened at
         """
         broker = self._configuration.broker
-        self._security = make_security(broker.users_file)
+        self._security = make_security(broker.users_file, broker.roles_of_groups)
         self._warn()
         if broker.health is not None:
             try:

@@ -148,7 +148,8 @@ def _user(name: str, password: str, groups: set[str], rights: list[_Rights], mad
         found = [one for one in rights if getattr(one, option) & {*groups, _ANYBODY}]
         return tuple(dict.fromkeys(pattern for one in found for pattern in one.where))
 
-    return PluginUser(name, password, patterns("read"), patterns("write"), (*patterns("admin"), *made))
+    create = (*patterns("admin"), *made)
+    return PluginUser(name, password, patterns("read"), patterns("write"), create, frozenset(groups))
 
 
 def _read_simple(document: Document, plugin: Bean, logins: _Logins) -> None:
