@@ -194,11 +194,12 @@ def _process(
 
 def _process_there(settings: Settings, broker: RemoteBroker, dead: DeadLetters, done: str) -> int:
     """Have the broker process them, which counts those that it has processed only."""
-    count, configuration = 0, settings.configuration()
+    count = left = 0
+    configuration = settings.configuration()
     for place in dead.chosen(broker.queues(), configuration):
         if count == dead.limit:
             break
-        count += broker.act(
+        acted = broker.act(
             "retry" if done == "retried" else "remove",
             place,
             ids=[*dead.message_ids] or None,
@@ -206,7 +207,11 @@ def _process_there(settings: Settings, broker: RemoteBroker, dead: DeadLetters, 
             origin=None if dead.origin is None else str(dead.origin),
             limit=None if dead.limit is None else dead.limit - count,
         )
-    settings.print({done: count, "left": 0}, f"{done} {counted(count, 'dead letter')}")
+        count, left = count + acted.count, left + acted.left
+    settings.print({done: count, "left": left}, f"{done} {counted(count, 'dead letter')}")
+    if left:
+        why = "the original destination is unknown, or consumers have them"
+        note(f"{counted(left, 'message')} left: {why if done == 'retried' else 'consumers have them'}")
     return ExitCode.DONE if count else ExitCode.NOT_FOUND
 
 

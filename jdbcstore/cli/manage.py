@@ -81,7 +81,7 @@ def resume(settings: Settings, queue: Destination) -> None:
 @click.pass_obj
 def move(settings: Settings, /, queue: Destination, to: Destination, **given: Any) -> None:
     """Move messages that no consumer has to another destination, in one transaction each."""
-    count = _broker(settings).act("move", queue, to=str(to), **_chosen(**given))
+    count = _broker(settings).act("move", queue, to=str(to), **_chosen(**given)).count
     settings.print(
         {"moved": count}, f"moved {counted(count)} from {printable(str(queue))} to {printable(str(to))}"
     )
@@ -93,7 +93,7 @@ def move(settings: Settings, /, queue: Destination, to: Destination, **given: An
 @click.pass_obj
 def copy(settings: Settings, /, queue: Destination, to: Destination, **given: Any) -> None:
     """Send copies of messages to another destination; the messages stay."""
-    count = _broker(settings).act("copy", queue, to=str(to), **_chosen(**given))
+    count = _broker(settings).act("copy", queue, to=str(to), **_chosen(**given)).count
     settings.print(
         {"copied": count}, f"copied {counted(count)} from {printable(str(queue))} to {printable(str(to))}"
     )

@@ -6,6 +6,7 @@ import json
 import os
 from base64 import b64encode
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode
@@ -41,6 +42,15 @@ _READ = 30.0
 """Seconds for a reading: a broker under load may be slow, and its watcher wants to leave."""
 
 
+@dataclass(frozen=True, slots=True)
+class Acted:
+    """What an operation has done."""
+
+    count: int
+    left: int
+    """Messages that stayed: consumers or transactions have them, or a dead letter's origin is unknown."""
+
+
 class RemoteBroker:
     """One broker, by the URL of its management."""
 
@@ -68,13 +78,14 @@ class RemoteBroker:
         """Have a message sent; it is durable when this returns."""
         self._ask("POST", _path(destination, "messages"), message)
 
-    def act(self, operation: str, queue: Destination, **choice: Any) -> int:
-        """Have the chosen messages of a queue removed, or retried; returns their number."""
+    def act(self, operation: str, queue: Destination, **choice: Any) -> Acted:
+        """Have the chosen messages of a queue removed, or retried; returns how many were, and were not."""
         chosen = {name: value for name, value in choice.items() if value is not None}
         try:
-            return int(self._ask("POST", _path(queue, operation), chosen)["count"])
+            found = self._ask("POST", _path(queue, operation), chosen)
         except MessageNotFound:  # the broker does not know the queue: it is empty
-            return 0
+            return Acted(0, 0)
+        return Acted(int(found["count"]), int(found["left"]))
 
     def consume(self, queue: Destination, count: int) -> dict[str, Any]:
         """Have the first messages of a queue held; returns them, and the ``token`` that removes them."""

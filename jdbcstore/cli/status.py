@@ -17,6 +17,7 @@ from jdbcstore.cli.output import (
     counted,
     duration,
     local_time,
+    note,
     print_table,
     printable,
     progress,
@@ -182,11 +183,14 @@ def purge(settings: Settings, destination: Destination, expired: bool) -> None:
     with settings.store_or_broker(must_exist=True) as place:
         if isinstance(place, RemoteBroker):
             only = {"expired": True} if expired else {}
-            removed = place.act("purge", destination, **only)
+            acted = place.act("purge", destination, **only)
+            removed, left = acted.count, acted.left
         else:
-            removed = _purge(place, destination, expired)
-    facts = {"destination": str(destination), "removed": removed}
+            removed, left = _purge(place, destination, expired), 0
+    facts = {"destination": str(destination), "removed": removed, "left": left}
     settings.print(facts, f"removed {counted(removed)} from {printable(str(destination))}")
+    if left:
+        note(f"{counted(left, 'message')} left: consumers or transactions have them")
 
 
 def _purge(store: Store, destination: Destination, expired: bool) -> int:

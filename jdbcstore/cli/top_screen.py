@@ -387,7 +387,7 @@ class Top(App[None]):
         text = f"Purge {printable(row.destination)}? This removes {what}."
 
         def purge(broker: RemoteBroker, destination: Destination) -> int:
-            return broker.act("purge", destination)
+            return broker.act("purge", destination).count
 
         def answered(yes: bool | None) -> None:
             if yes:

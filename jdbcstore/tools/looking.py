@@ -60,6 +60,7 @@ class DatabaseSource:
             uptime=time.monotonic() - self._began,
             addresses=(),
             connections=0,
+            connections_total=0,
             queues=len(self._names) - topics,
             topics=topics,
             enqueued=0,
@@ -110,6 +111,7 @@ class DatabaseSource:
             consumers=0,
             producers=0,
             memory_used=0,
+            memory_limit=0,
             is_paused=False,
             average_wait=None,
         )

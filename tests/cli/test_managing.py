@@ -89,7 +89,11 @@ def test_purge(invoke: Invoke, local_store: OpenLocal) -> None:
         store.topic("T").add_messages(Message("x") for _ in range(2500))
         store.queue("Q").add_message(Message("y"))
 
-    assert invoke("purge", "topic://T", "--json").json == {"destination": "topic://T", "removed": 2500}
+    assert invoke("purge", "topic://T", "--json").json == {
+        "destination": "topic://T",
+        "removed": 2500,
+        "left": 0,
+    }
     assert invoke("purge", "topic://T").out == "removed 0 messages from topic://T\n"
 
     with local_store() as store:

@@ -210,6 +210,27 @@ def test_dead_letters(place: Place) -> None:
     assert client.bodies == {"2"}
 
 
+def test_what_is_left_is_said(place: Place) -> None:
+    process, cli, api = place
+    # A message that a client sends there has no original destination.
+    api.post(queue("ActiveMQ.DLQ", "messages"), body="of unknown origin")
+    found = cli.run("dlq", "retry", "--json")
+    assert found.json["left"] == 1
+    assert "1 message left: the original" in found.err
+    assert cli("dlq", "purge", "--json").json == {"removed": 1, "left": 0}
+    client = Client(process.port, acknowledges=False)
+    client.connect()
+    try:
+        api.post(queue("HELD", "messages"), body="x")
+        client.consume("/queue/HELD")
+        client.wait_for(1)
+        found = cli("purge", "HELD", "--json")
+        assert (found.json["removed"], found.json["left"]) == (0, 1)
+        assert "1 message left: consumers" in found.err
+    finally:
+        client.close()
+
+
 def test_a_broker_at_the_address_of_another_is_not_asked(place: Place, tmp_path: Path) -> None:
     _, _, api = place
     url = f"sqlite:///{tmp_path}/mq.db"

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from jdbcstore.broker.console.dead import grouped
 from jdbcstore.broker.console.rendering import bare, url
 from jdbcstore.broker.console.visits import Visit
 from jdbcstore.broker.management.management import Management
@@ -63,20 +62,17 @@ def place_of(visit: Visit) -> str:
     return url("topic" if kind_of(visit) is DestinationKind.TOPIC else "queue", name=name) if name else url()
 
 
-async def choice_of(management: Management, visit: Visit) -> Choice:
+def choice_of(visit: Visit) -> Choice:
     """The messages that a form is about.
 
     :raises NotARequest: a field is wrong
-    :raises StoreError: a group of dead letters cannot be read
     """
     ids: tuple[str, ...] | None = tuple(visit.form.get("id", ())) or None
-    if visit.text("group"):
-        found = await grouped(management, visit.destination())
-        ids = next((tuple(one.ids) for one in found.groups if one.key == visit.text("group")), ())
     if ids is not None and len(ids) > _MOST_IDS:
         raise NotARequest(f"at most {_MOST_IDS} messages can be chosen; use a selector")
     return Choice(
         ids=ids,
+        group=visit.text("group") or None,
         selector=visit.text("selector").strip() or None,
         limit=visit.number("limit", least=1, most=_LONGEST),
     )
@@ -96,7 +92,7 @@ async def _purge(management: Management, visit: Visit) -> Done:
 
 
 async def _remove(management: Management, visit: Visit) -> Done:
-    choice = await choice_of(management, visit)
+    choice = choice_of(visit)
     if choice == Choice():
         raise NotARequest("name a selector or a number; to remove all messages, purge the queue")
     return _counted(await management.remove(visit.actor, visit.destination(), choice), "removed"), place_of(
@@ -105,19 +101,19 @@ async def _remove(management: Management, visit: Visit) -> Done:
 
 
 async def _move(management: Management, visit: Visit) -> Done:
-    choice, to = await choice_of(management, visit), _target(visit)
+    choice, to = choice_of(visit), _target(visit)
     outcome = await management.move(visit.actor, visit.destination(), choice, to)
     return _counted(outcome, f"moved to {bare(to)}"), place_of(visit)
 
 
 async def _copy(management: Management, visit: Visit) -> Done:
-    choice, to = await choice_of(management, visit), _target(visit)
+    choice, to = choice_of(visit), _target(visit)
     outcome = await management.copy(visit.actor, visit.destination(), choice, to)
     return _counted(outcome, f"copied to {bare(to)}"), place_of(visit)
 
 
 async def _retry(management: Management, visit: Visit) -> Done:
-    choice = await choice_of(management, visit)
+    choice = choice_of(visit)
     outcome = await management.retry(visit.actor, visit.destination(), choice)
     where = url("dead-letters") if visit.text("group") else place_of(visit)
     return _counted(outcome, "sent again to where they came from"), where
@@ -190,7 +186,7 @@ async def _reset(management: Management, visit: Visit) -> Done:
 
 
 async def _change(management: Management, visit: Visit) -> Done:
-    choice = await choice_of(management, visit)
+    choice = choice_of(visit)
     priority = visit.number("priority", least=0, most=9)
     ttl = visit.number("ttl", least=0, most=1 << 32)
     expiration_ms = None if ttl is None else time.time_ns() // 1_000_000 + ttl * 1000 if ttl else 0

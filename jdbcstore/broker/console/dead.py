@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from hashlib import sha256
 
 from jdbcstore.broker.console.source import Source
-from jdbcstore.broker.management.messages import Choice
-from jdbcstore.broker.queues.dead_letters import CAUSE
-from jdbcstore.errors import CorruptMessage
+from jdbcstore.broker.management.messages import Choice, group_of, reason_of
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
 
 MOST = 1000
 """Dead letters of a queue that are grouped, the first ones."""
-_LONGEST = 300
-_WRAPPED = re.compile(r"^java\.lang\.Throwable:\s*")
-_TIMES = re.compile(r"\d{9,}")
 
 
 @dataclass(slots=True)
@@ -66,21 +59,9 @@ async def grouped(source: Source, queue: Destination) -> Grouped:
 def _groups(messages: Iterable[Message]) -> tuple[Group, ...]:
     found: dict[str, Group] = {}
     for message in messages:
-        origin, reason = message.original_destination, reason_of(message)
-        key = sha256(f"{origin}\0{reason}".encode(errors="surrogatepass")).hexdigest()[:16]
+        key = group_of(message)
         if key not in found:
-            found[key] = Group(key, origin, reason)
+            found[key] = Group(key, message.original_destination, reason_of(message))
         if message.message_id is not None:
             found[key].add(message)
     return tuple(sorted(found.values(), key=lambda group: -len(group.ids)))
-
-
-def reason_of(message: Message) -> str:
-    """Why a message is dead, without what differs from one to the next."""
-    try:
-        cause = message.properties.get(CAUSE)
-    except CorruptMessage:
-        return "the properties cannot be decoded"
-    if cause is None:
-        return "no reason is given"
-    return _TIMES.sub("…", _WRAPPED.sub("", str(cause)))[:_LONGEST]

@@ -11,12 +11,18 @@ import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any
 
 from jdbcstore.broker.management.audit import Actor
 from jdbcstore.broker.management.management import MAX_BROWSED, Management
 from jdbcstore.broker.management.messages import Choice
-from jdbcstore.broker.management.views import ConnectionView, DestinationView, SubscriptionView
+from jdbcstore.broker.management.views import (
+    BrokerView,
+    ConnectionView,
+    DestinationView,
+    SubscriptionView,
+)
 from jdbcstore.config.users import BROWSE, MANAGE, VIEW
 from jdbcstore.errors import DestinationNotFound, InvalidMessage, MessageNotFound, StoreError
 from jdbcstore.message.destination import Destination, DestinationKind
@@ -95,6 +101,11 @@ class BeanName:
         parts = [f"{key}={self.keys[key]}" for key in sorted(self.keys)]
         return ",".join([*parts, "*"] if self.more else parts)
 
+    @property
+    def registered_keys(self) -> str:
+        """Its keys in ActiveMQ's order, by which tools build their trees."""
+        return ",".join(f"{key}={value}" for key, value in self.keys.items())
+
     def __str__(self) -> str:
         return f"{self.domain}:{self.canonical_keys}"
 
@@ -123,6 +134,14 @@ class Operation:
         return f"{self.name}({','.join(kind for kind, _ in self.parameters)})"
 
 
+Keys = frozenset[tuple[str, str]]
+"""The keys of a name, in any order."""
+
+
+def _keys(name: BeanName) -> Keys:
+    return frozenset(name.keys.items())
+
+
 @dataclass(eq=False, repr=False)
 class Beans:
     """The MBeans of one broker, as they are now.
@@ -137,6 +156,10 @@ class Beans:
     _subscriptions: list[SubscriptionView] | None = field(default=None, init=False)
     _views: dict[str, DestinationView] | None = field(default=None, init=False)
     """All queues and topics by the names of their MBeans, once all were asked for."""
+    _pending: dict[tuple[str | None, str | None], int] | None = field(default=None, init=False)
+    """The pending messages of durable subscriptions, once one was asked for."""
+    _named: dict[Keys, SubscriptionView] | None = field(default=None, init=False)
+    """All subscriptions by the keys of their MBeans, once one was asked for."""
     _consumers: dict[str, list[dict[str, str]]] | None = field(default=None, init=False)
     """The names of consumers by destination."""
 
@@ -165,27 +188,44 @@ class Beans:
 
     def _of_connection(self, one: ConnectionView) -> BeanName:
         keys = {"connectionViewType": "clientId", "connectionName": _escaped(one.client_id or one.id)}
-        return BeanName(DOMAIN, {**self._of_connector(self._connector_of(one)).keys, **keys})
+        return BeanName(DOMAIN, {**self._of_connector(one.connector).keys, **keys})
 
-    def _connector_of(self, one: ConnectionView) -> str:
-        addresses = self._management.broker().addresses
-        scheme = one.protocol.lower().partition(" ")[0]
-        return next(
-            (each for each in addresses if each.startswith(scheme)), addresses[0] if addresses else ""
-        )
+    # What follows is read once for a request: each of thousands of MBeans needs it, and reads everything.
 
-    def _client_of(self, one: SubscriptionView) -> str:
-        if one.client_id is not None:
-            return one.client_id
-        found = [each for each in self._connections() if each.id == one.connection_id]
-        return (found[0].client_id if found else None) or one.connection_id or ""
-
-    def _connections(self) -> list[ConnectionView]:
-        return self._management.connections() if self._serves else []
+    @cached_property
+    def _view_of_broker(self) -> BrokerView:
+        return self._management.broker()
 
     @property
     def _serves(self) -> bool:
-        return self._management.broker().obstacle is None
+        return self._view_of_broker.obstacle is None
+
+    @cached_property
+    def _connections(self) -> list[ConnectionView]:
+        return self._management.connections() if self._serves else []
+
+    @cached_property
+    def _clients(self) -> dict[str, str | None]:
+        return {one.id: one.client_id for one in self._connections}
+
+    @cached_property
+    def _connections_by_name(self) -> dict[Keys, ConnectionView]:
+        return {_keys(self._of_connection(one)): one for one in self._connections}
+
+    async def _subscriptions_by_name(self) -> dict[Keys, SubscriptionView]:
+        if self._named is None:
+            found = await self._known_subscriptions()
+            self._named = {_keys(self._of_subscription(one)): one for one in found}
+        return self._named
+
+    async def _pending_of(self, one: SubscriptionView) -> int:
+        if self._pending is None:
+            counted = await self._management.subscriptions(pending=True)
+            self._pending = {(each.client_id, each.name): each.pending or 0 for each in counted}
+        return max(self._pending.get((one.client_id, one.name), 0) - one.in_flight, 0)
+
+    def _client_of(self, one: SubscriptionView) -> str:
+        return one.client_id or self._clients.get(one.connection_id or "") or one.connection_id or ""
 
     async def names(self) -> list[BeanName]:
         """Every MBean."""
@@ -199,8 +239,8 @@ class Beans:
         self._views = {str(name): view for name, view in names}
         found += [name for name, _ in names]
         found += [self._of_subscription(one) for one in await self._known_subscriptions()]
-        found += [self._of_connector(address) for address in self._management.broker().addresses]
-        return [*found, *(self._of_connection(one) for one in self._connections())]
+        found += [self._of_connector(address) for address in self._view_of_broker.addresses]
+        return [*found, *(self._of_connection(one) for one in self._connections)]
 
     async def read_all(self, names: Sequence[BeanName]) -> dict[BeanName, Attributes]:
         """The attributes of several MBeans, without those that have ended meanwhile.
@@ -216,6 +256,10 @@ class Beans:
             except NoSuchBean:
                 continue
         return found
+
+    @cached_property
+    def _dead_letter_queues(self) -> set[str]:
+        return {str(one) for one in self._management.dead_letter_queues()}
 
     async def _known_subscriptions(self) -> list[SubscriptionView]:
         if self._subscriptions is None:
@@ -245,7 +289,7 @@ class Beans:
         raise _no_bean(name)
 
     def _health(self) -> str:
-        obstacle = self._management.broker().obstacle
+        obstacle = self._view_of_broker.obstacle
         return "Good" if obstacle is None else f"Getting Worried {{{obstacle}}}"
 
     async def _view(self, name: BeanName) -> DestinationView:
@@ -282,7 +326,7 @@ class Beans:
         return Destination.parse((await self._view(name)).name)
 
     async def _read_broker(self) -> Attributes:
-        broker = self._management.broker()
+        broker = self._view_of_broker
         views = await self._management.destinations() if self._serves else []
         subscriptions = await self._known_subscriptions()
         uptime = round(broker.uptime * 1000)
@@ -296,7 +340,7 @@ class Beans:
             "Uptime": _spoken(broker.uptime),
             "UptimeMillis": uptime,
             "CurrentConnectionsCount": broker.connections,
-            "TotalConnectionsCount": broker.connections,
+            "TotalConnectionsCount": broker.connections_total,
             "TotalConsumerCount": sum(one.is_active for one in subscriptions),
             "TotalProducerCount": sum(view.producers for view in views),
             "TotalMessageCount": sum(view.size or 0 for view in views),
@@ -333,14 +377,14 @@ class Beans:
         return [_reference(self._of_subscription(one)) for one in subscriptions if wanted(one)]
 
     async def _read_destination(self, view: DestinationView) -> Attributes:
-        limit = self._management.broker().memory_limit
+        limit = view.memory_limit
         if self._consumers is None:
             self._consumers = {}
             for one in await self._known_subscriptions():
                 self._consumers.setdefault(one.destination, []).append(_reference(self._of_subscription(one)))
         found: Attributes = {
             "Name": _bare(view.name),
-            "DLQ": view.name == "queue://ActiveMQ.DLQ",
+            "DLQ": view.name in self._dead_letter_queues,
             "ConsumerCount": view.consumers,
             "ProducerCount": view.producers,
             "QueueSize": view.size or 0,
@@ -362,17 +406,10 @@ class Beans:
         return found
 
     async def _read_subscription(self, name: BeanName) -> Attributes:
-        for one in await self._known_subscriptions():
-            if self._of_subscription(one).keys == name.keys:
-                break
-        else:
+        one = (await self._subscriptions_by_name()).get(_keys(name))
+        if one is None:
             raise _no_bean(name)
-        pending = 0
-        if one.name is not None:
-            counted = await self._management.subscriptions(pending=True)
-            key = (one.client_id, one.name)
-            total = next((each.pending for each in counted if (each.client_id, each.name) == key), 0)
-            pending = max((total or 0) - one.in_flight, 0)
+        pending = 0 if one.name is None else await self._pending_of(one)
         is_topic = _kind(one) == "topic"
         return {
             "ClientId": self._client_of(one),
@@ -394,22 +431,22 @@ class Beans:
         }
 
     def _read_connector(self, name: BeanName) -> Attributes:
-        for address in self._management.broker().addresses:
+        for address in self._view_of_broker.addresses:
             if self._of_connector(address).keys == name.keys:
                 return {"Started": True, "StatisticsEnabled": True}
-        for one in self._connections():
-            if self._of_connection(one).keys == name.keys:
-                return {
-                    "ClientId": one.client_id,
-                    "RemoteAddress": one.peer,
-                    "UserName": one.user or None,
-                    "Connected": True,
-                    "Active": True,
-                    "Slow": one.is_slow,
-                    "Blocked": False,
-                    "DispatchQueueSize": one.in_flight,
-                }
-        raise _no_bean(name)
+        one = self._connections_by_name.get(_keys(name))
+        if one is None:
+            raise _no_bean(name)
+        return {
+            "ClientId": one.client_id,
+            "RemoteAddress": one.peer,
+            "UserName": one.user or None,
+            "Connected": True,
+            "Active": True,
+            "Slow": one.is_slow,
+            "Blocked": False,
+            "DispatchQueueSize": one.in_flight,
+        }
 
     # Operations
 

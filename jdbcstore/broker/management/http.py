@@ -11,6 +11,8 @@ import asyncio
 import ipaddress
 import json
 import logging
+import re
+import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, is_dataclass
@@ -23,6 +25,7 @@ from jdbcstore.broker.management.audit import Actor
 from jdbcstore.broker.management.management import MAX_BROWSED, Management
 from jdbcstore.broker.management.messages import Choice, Consumed, defect_of
 from jdbcstore.broker.management.requests import Fields, NotARequest, message_of, position
+from jdbcstore.broker.notices import BoundedLog
 from jdbcstore.broker.security import AllowAll, Security
 from jdbcstore.config.users import BROWSE, MANAGE, ROLES, VIEW
 from jdbcstore.errors import (
@@ -53,6 +56,9 @@ MAX_BODY = 1024 * 1024
 CHANGE_HEADER = "X-Requested-By"
 """The header that a change without a JSON body needs, with any value."""
 _BODY_TIMEOUT = 30.0
+_LONGEST_USER = 100
+_NAME = re.compile(r"\{(\w+)\}")
+"""A name in a path."""
 _PAGE = 100
 _LARGEST_PAGE = 1000
 _FORWARDED = (
@@ -107,7 +113,8 @@ class Guard:
 
     def __init__(self, security: Security, name: str) -> None:
         self._security = security
-        self._names = {"localhost", name.lower()}
+        self._names = {"localhost", name.lower(), socket.gethostname().lower()}
+        self._refusals = BoundedLog("requests over HTTP that are refused")
         self._has_users = not isinstance(security, AllowAll)
 
     async def admit(self, request: web.Request, role: str) -> Actor:
@@ -136,14 +143,21 @@ class Guard:
         return Actor(name, peer), own
 
     def _check_local(self, request: web.Request, peer: str) -> None:
-        if not _is_loopback(peer) or any(name in request.headers for name in _FORWARDED):
+        own = _own_address(request)
+        is_here = _is_loopback(peer) or peer == own
+        if not is_here or any(name in request.headers for name in _FORWARDED):
             raise _refusal(403, "without a users_file only this machine is answered; configure one")
         try:
             host = urlsplit(f"//{request.headers.get('Host', '')}").hostname or ""
         except ValueError:
             host = ""
-        if host not in self._names and not _is_loopback(host):
+        if host not in self._names and host != own and not _is_loopback(host):
             raise _refusal(403, "the Host header does not name this machine; ask 127.0.0.1 or localhost")
+
+    def _log(self, request: web.Request, user: str, text: str) -> None:
+        fields = {"user": user[:_LONGEST_USER], "peer": request.remote or ""}
+        line = "user %r of %s %s"
+        self._refusals.log(log, logging.WARNING, fields, line, fields["user"], fields["peer"], text)
 
     async def _login(self, request: web.Request, role: str) -> tuple[str, str]:
         try:
@@ -153,10 +167,19 @@ class Guard:
         try:
             user = await self._security.login(given.login, given.password)
         except NotAuthorized as error:
+            self._log(request, given.login, f"is refused the login: {error}")
             raise _unauthorized(str(error)) from None
         if user.role is None or ROLES.index(user.role) < ROLES.index(role):
+            self._log(request, given.login, f"may not {request.method} {request.path[:200]}: it needs {role}")
             raise _refusal(403, f"this user needs the role {role}; set it with jdbcstore passwd --role")
         return user.name, user.role
+
+
+def _own_address(request: web.Request) -> str:
+    """The address of this machine at which the request has arrived: its own clients have it, too."""
+    transport = request.transport
+    name = None if transport is None else transport.get_extra_info("sockname")
+    return str(name[0]) if name else ""
 
 
 def check_origin(request: web.Request) -> None:
@@ -185,8 +208,9 @@ class Api:
     def application(self) -> web.Application:
         """An application to be mounted under ``/api``."""
         application = web.Application(middlewares=[as_json], client_max_size=MAX_BODY)
+        # A name may have anything but a slash, which is encoded; without a pattern, not braces either.
         for method, path, role, answer in self._routes():
-            application.router.add_route(method, path, self._handler(role, answer))
+            application.router.add_route(method, _NAME.sub(r"{\1:[^/]+}", path), self._handler(role, answer))
         return application
 
     def _routes(self) -> list[tuple[str, str, str, _Answer]]:
@@ -227,7 +251,12 @@ class Api:
             ("DELETE", "/connections/{id}", MANAGE, self._drop),
             ("DELETE", "/subscriptions/{client}/{name}", MANAGE, self._unsubscribe),
             ("POST", "/subscriptions/{client}/{name}/purge", MANAGE, self._purge_subscription),
-            ("POST", "/subscriptions/{client}/{name}/consume", MANAGE, self._consume_subscription),
+            (
+                "POST",
+                "/subscriptions/{client}/{name}/consume",
+                MANAGE,
+                self._consume_subscription,
+            ),
             ("POST", "/transactions/{xid}/commit", MANAGE, self._commit),
             ("POST", "/transactions/{xid}/roll-back", MANAGE, self._roll_back),
             ("POST", "/checkpoint", MANAGE, self._checkpoint),

@@ -42,6 +42,8 @@ AGENT, PROTOCOL = "1.7.1", "7.2"
 """The version of Jolokia in ActiveMQ 5.17, and that of its protocol."""
 MOST = 1000
 """Requests in one list."""
+MOST_BYTES = 32 * 1024 * 1024
+"""Size of the answers to one list after which no more of its requests are carried out."""
 _JSON = ("application/json", "text/json")
 """Content types that no page can send to another origin without a preflight, which is not answered."""
 _JAVA = "java.lang."
@@ -96,20 +98,32 @@ class Jolokia:
         try:
             wanted = {**_of_path(parts), **{f"?{name}": value for name, value in request.query.items()}}
         except _Refused as error:
-            return await _page(_error({}, error))
-        return await _page(await self._answer(wanted, asker))
+            return await _page(_error({}, error), request)
+        return await _page(await self._answer(wanted, asker), request)
 
     async def _post(self, request: web.Request) -> web.Response:
         asker = await self._asker(request)
         try:
             given = await body_of(request)
         except NotARequest:
-            return await _page(_error({}, _wrong("Invalid JSON Request")))
+            return await _page(_error({}, _wrong("Invalid JSON Request")), request)
+        # Tools name their options in the URL, also of a POST.
+        options = {f"?{name}": value for name, value in request.query.items()}
         if not isinstance(given, list):
-            return await _page(await self._answer(given, asker))
+            return await _page(await self._answer(_with(options, given), asker), request)
         if len(given) > MOST:
-            return await _page(_error({}, _wrong(f"More than {MOST} requests at once; send several lists")))
-        return await _page([await self._answer(one, asker) for one in given])
+            error = _wrong(f"More than {MOST} requests at once; send several lists")
+            return await _page(_error({}, error), request)
+        answers: list[dict[str, Any]] = []
+        size = 0
+        for one in given:
+            if size > MOST_BYTES:
+                answers.append(_error({}, _wrong("the answers before are too large; send shorter lists")))
+                continue
+            answers.append(await self._answer(_with(options, one), asker))
+            size += len(await _text_of(answers[-1]))
+            await asyncio.sleep(0)
+        return await _page(answers, request)
 
     async def _asker(self, request: web.Request) -> _Asker:
         check_origin(request)
@@ -170,13 +184,14 @@ class Jolokia:
         return {"agent": AGENT, "protocol": PROTOCOL, "config": {}, "info": info}
 
     async def _search(
-        self, beans: Beans, wanted: Mapping[str, Any], shown: dict[str, Any], _asker: _Asker, _options: Any
+        self, beans: Beans, wanted: Mapping[str, Any], shown: dict[str, Any], _asker: _Asker, options: Any
     ) -> list[str]:
         pattern = _name_of(wanted, shown)
-        return [str(name) for name in await beans.names() if pattern.matches(name)]
+        found = [name for name in await beans.names() if pattern.matches(name)]
+        return [f"{name.domain}:{_keys_of(name, options)}" for name in found]
 
     async def _read(
-        self, beans: Beans, wanted: Mapping[str, Any], shown: dict[str, Any], _asker: _Asker, _options: Any
+        self, beans: Beans, wanted: Mapping[str, Any], shown: dict[str, Any], _asker: _Asker, options: Any
     ) -> Any:
         name = _name_of(wanted, shown)
         attribute = wanted.get("attribute")
@@ -188,12 +203,15 @@ class Jolokia:
         if not name.is_pattern:
             found = await beans.read(name)
             if isinstance(attribute, str):
-                return _attribute(found, attribute)
-            return found if names is None else {one: _attribute(found, one) for one in names}
+                return _attribute(found, attribute, options)
+            return found if names is None else {one: _attribute(found, one, options) for one in names}
         matching = [one for one in await beans.names() if name.matches(one)]
         if not matching:
             raise NoSuchBean(f"No MBean with pattern {name} found")
-        every = {str(one): found for one, found in (await beans.read_all(matching)).items()}
+        every = {
+            f"{one.domain}:{_keys_of(one, options)}": found
+            for one, found in (await beans.read_all(matching)).items()
+        }
         if names is None:
             return every
         chosen = {one: {key: found[key] for key in names if key in found} for one, found in every.items()}
@@ -209,7 +227,7 @@ class Jolokia:
         names = [one for one in await beans.names() if domain.matches(one) and keys in (None, one.keys)]
         for name, attributes in (await beans.read_all(names)).items():
             one = described(attributes, beans.operations(name))
-            found.setdefault(name.domain, {})[name.canonical_keys] = one
+            found.setdefault(name.domain, {})[_keys_of(name, options)] = one
         if parts:
             shown["path"] = "/".join(parts)
             if keys is not None:
@@ -265,11 +283,19 @@ def _name_of(wanted: Mapping[str, Any], shown: dict[str, Any]) -> BeanName:
     return name
 
 
-def _attribute(found: Mapping[str, Any], name: str) -> Any:
-    if name not in found:
-        text = f"No such attribute: {name}"
-        raise _Refused(404, "javax.management.AttributeNotFoundException", text)
-    return found[name]
+def _keys_of(name: BeanName, options: Mapping[str, Any]) -> str:
+    """The keys of a name as they are listed: sorted, unless ``canonicalNaming`` is false."""
+    is_canonical = str(options.get("canonicalNaming", True)).lower() != "false"
+    return name.canonical_keys if is_canonical else name.registered_keys
+
+
+def _attribute(found: Mapping[str, Any], name: str, options: Mapping[str, Any]) -> Any:
+    if name in found:
+        return found[name]
+    text, kind = f"No such attribute: {name}", "javax.management.AttributeNotFoundException"
+    if str(options.get("ignoreErrors", False)).lower() == "true":
+        return f"ERROR: {text} (class {kind})"
+    raise _Refused(404, kind, text)
 
 
 def _operation(
@@ -374,8 +400,17 @@ def _error(shown: dict[str, Any], error: _Refused) -> dict[str, Any]:
     return {**found, "error_type": error.kind, "error": text, "stacktrace": text, "status": error.status}
 
 
-async def _page(found: Any) -> web.Response:
+def _with(options: Mapping[str, str], given: Any) -> Any:
+    return {**options, **given} if isinstance(given, dict) else given
+
+
+async def _text_of(found: Any) -> str:
     # With thousands of MBeans this takes a while.
-    text = await asyncio.to_thread(json.dumps, found, default=str)
+    return await asyncio.to_thread(json.dumps, found, default=str)
+
+
+async def _page(found: Any, request: web.Request) -> web.Response:
+    """An answer of the type that is asked for by ``mimeType``, as in Jolokia: text unless it is JSON."""
+    kind = _JSON[0] if request.query.get("mimeType") == _JSON[0] else "text/plain"
     headers = {"Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}
-    return web.Response(text=text, content_type="text/plain", charset="utf-8", headers=headers)
+    return web.Response(text=await _text_of(found), content_type=kind, charset="utf-8", headers=headers)

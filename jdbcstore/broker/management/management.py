@@ -91,7 +91,16 @@ log = logging.getLogger(__name__)
 
 MAX_BROWSED = 1000
 """Messages that one call of :meth:`Management.browse` returns at most."""
-_NUMBERS = ("connections", "queues", "topics", "memory_used", "memory_limit", "temp_used", "temp_limit")
+_NUMBERS = (
+    "connections",
+    "connections_total",
+    "queues",
+    "topics",
+    "memory_used",
+    "memory_limit",
+    "temp_used",
+    "temp_limit",
+)
 _CONNECTION = "management"
 _BATCH = 200
 _PATIENCE = 60.0
@@ -184,8 +193,9 @@ class Management:
         memory, files = engine.resources.memory, engine.resources.files
         return BrokerView(
             name=next((one.broker_id for one in master.connectors), ""),
-            addresses=tuple(f"{one.config.scheme}://{one.address}" for one in master.connectors),
+            addresses=tuple(map(_uri, master.connectors)),
             connections=sum(len(one.clients) for one in master.connectors),
+            connections_total=sum(one.accepted for one in master.connectors),
             queues=len(engine.destinations) - topics,
             topics=topics,
             memory_used=memory.used,
@@ -272,8 +282,10 @@ class Management:
                 in_flight=in_flight[client.connection_id],
                 is_slow=client.paused,
                 sends_to=tuple(sorted(map(str, client.sends_to))),
+                connector=_uri(connector),
             )
-            for client in _clients(master)
+            for connector in master.connectors
+            for client in connector.clients
         ]
 
     async def subscriptions(self, *, pending: bool = False) -> list[SubscriptionView]:
@@ -547,11 +559,14 @@ class Management:
         source = _queue(engine, queue)
         if to is not None:
             _check_target(queue, to)
+        lost: list[MessageId | None] = []
         with self._operation(actor, "retry" if to is None else "move", queue, choice) as line:
             line["to"] = None if to is None else str(to)
             act = partial(move, engine, source, to)
-            line["count"] = count = await self._take(engine, source, choice, act, dead=to is None)
-        return Outcome(count=count, left=_in_flight(engine)[queue])
+            line["count"] = count = await self._take(
+                engine, source, choice, act, unknown=lost if to is None else None
+            )
+        return Outcome(count=count, left=_in_flight(engine)[queue] + len(lost))
 
     async def retry(self, actor: Actor, queue: Destination, choice: Choice) -> Outcome:
         """Send dead letters again to where each came from, as :meth:`move` without ``to``."""
@@ -691,12 +706,27 @@ class Management:
         return Outcome(count=held.count)
 
     async def _take(
-        self, engine: Engine, source: Queue, choice: Choice, act: Act, *, dead: bool = False
+        self,
+        engine: Engine,
+        source: Queue,
+        choice: Choice,
+        act: Act,
+        *,
+        unknown: list[MessageId | None] | None = None,
     ) -> int:
+        """Take the chosen messages; those without an origin only if it does not matter.
+
+        :param unknown: gets the ids of dead letters that stay because their origin is unknown
+        """
         wanted = choice.wanted()
 
         def chosen(message: Message) -> bool:
-            return (not dead or message.original_destination is not None) and wanted(message)
+            if not wanted(message):
+                return False
+            if unknown is None or message.original_destination is not None:
+                return True
+            unknown.append(message.message_id)
+            return False
 
         def checked(entries: Sequence[Entry]) -> Future[None]:
             if engine.is_stopping:
@@ -717,6 +747,7 @@ class Management:
             selector=choice.selector,
             origin=None if choice.origin is None else str(choice.origin),
             limit=choice.limit,
+            group=choice.group,
         )
 
     # Destinations
@@ -875,6 +906,10 @@ def _version() -> str:
         return version("jdbcstore")
     except PackageNotFoundError:
         return "unknown"
+
+
+def _uri(connector: Connector) -> str:
+    return f"{connector.config.scheme}://{connector.address}"
 
 
 def _clients(master: Served) -> list[ClientConnection]:

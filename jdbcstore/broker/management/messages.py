@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from asyncio import Future
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from hashlib import sha256
 
 from jdbcstore.abc import Cursor, MessageStore, Page, Transaction
 from jdbcstore.broker.cursors.store import AllPages
 from jdbcstore.broker.engine import Engine
 from jdbcstore.broker.memory import Entry, size_of
-from jdbcstore.broker.queues.dead_letters import renamed, restored
+from jdbcstore.broker.queues.dead_letters import CAUSE, renamed, restored
 from jdbcstore.broker.queues.moves import Staged
 from jdbcstore.broker.queues.queue import Queue
 from jdbcstore.broker.queues.selection import find_messages
@@ -31,6 +33,9 @@ log = logging.getLogger(__name__)
 Run = Callable[[Callable[[], Page]], Awaitable[Page]]
 
 _BATCH = 200
+_LONGEST = 300
+_WRAPPED = re.compile(r"^java\.lang\.Throwable:\s*")
+_TIMES = re.compile(r"\d{9,}")
 _MOST_SEEN = 5000
 """Messages that are read for one page."""
 _MOST_BYTES = 4 * 1024 * 1024
@@ -51,6 +56,8 @@ class Choice:
     """Only those that were sent to this destination before they came here; may have wildcards."""
     expired: bool = False
     """Only those whose expiration has passed."""
+    group: str | None = None
+    """Only dead letters of this group, as :func:`group_of` names it."""
 
     def wanted(self) -> Callable[[Message], bool]:
         """Whether a message is one of them, but for the limit.
@@ -68,9 +75,28 @@ class Choice:
         if self.origin is not None:
             pattern = DestinationPattern(self.origin)
             tests.append(lambda message: pattern.matches_any(message.original_destination))
+        if self.group is not None:
+            tests.append(lambda message: group_of(message) == self.group)
         if len(tests) == 1:
             return tests[0]
         return lambda message: all(test(message) for test in tests)
+
+
+def reason_of(message: Message) -> str:
+    """Return why a message is dead, without what differs from one to the next."""
+    try:
+        cause = message.properties.get(CAUSE)
+    except CorruptMessage:
+        return "the properties cannot be decoded"
+    if cause is None:
+        return "no reason is given"
+    return _TIMES.sub("…", _WRAPPED.sub("", str(cause)))[:_LONGEST]
+
+
+def group_of(message: Message) -> str:
+    """Return a short name of the dead letters that have a message's origin and reason."""
+    text = f"{message.original_destination}\0{reason_of(message)}"
+    return sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,8 @@ class BrokerView:
     addresses: tuple[str, ...]
     """The addresses that clients connect to, as URIs."""
     connections: int
+    connections_total: int
+    """Connections that were accepted since it became the master."""
     queues: int
     topics: int
     enqueued: int
@@ -61,6 +63,8 @@ class DestinationView:
     is_topic: bool
     size: int | None
     """Messages of a queue, those with consumers included; None for a topic."""
+    memory_limit: int
+    """Bytes of its messages in memory at most: the policy's, or the broker's."""
     enqueued: int
     dequeued: int
     """Messages that have left: acknowledged, removed, moved, expired or dead."""
@@ -102,6 +106,8 @@ class ConnectionView:
     """Whether the client does not read what it is sent."""
     sends_to: tuple[str, ...]
     """Destinations that it has sent to, at most a thousand."""
+    connector: str
+    """The address that it has connected to, as a URI."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,7 +213,8 @@ class Outcome:
     count: int
     """Messages that were removed, moved, copied or sent."""
     left: int = 0
-    """Messages of a queue that were left because a consumer or a transaction has them."""
+    """Messages of a queue that were left: a consumer or a transaction has them, or a dead letter's original
+    destination is unknown."""
 
 
 _SHOWN = ("enqueued", "dequeued", "dispatched", "expired", "dead")
@@ -232,6 +239,7 @@ def destination_view(
         consumers=found.consumer_count,
         producers=producers,
         memory_used=found.memory.used,
+        memory_limit=found.memory.limit,
         is_paused=queue is not None and queue.is_paused,
         average_wait=average_wait,
         **values_of(counters),

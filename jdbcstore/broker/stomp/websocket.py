@@ -139,13 +139,19 @@ class WebSocketSession(Session):
 
     # The request.
 
+    @property
+    def _is_local(self) -> bool:
+        name = self._transport.get_extra_info("sockname")
+        return bool(name) and Address(str(name[0]), 0).is_loopback
+
     def _respond(self, request: Request) -> Response:
         """The answer to the HTTP request that begins a WebSocket."""
         if self._closing:
             return self._socket.reject(HTTPStatus.SERVICE_UNAVAILABLE, f"{self.end_reason or 'closed'}\n")
         origins, hosts = request.headers.get_all("Origin"), request.headers.get_all("Host")
         for origin in origins:
-            if not is_allowed(origin, hosts[0] if hosts else "", self._config.allowed_origins):
+            host = hosts[0] if hosts else ""
+            if not is_allowed(origin, host, self._config.allowed_origins, is_local=self._is_local):
                 text = "is refused: %r is not among allowed_origins, the pages that may connect"
                 self._log(self._service.refusals, logging.WARNING, text, origin[:100])
                 return self._socket.reject(
@@ -211,12 +217,14 @@ def _select_subprotocol(_: ServerProtocol, offered: Sequence[Subprotocol]) -> Su
     raise NegotiationError(f"use one of the subprotocols {', '.join(_SUBPROTOCOLS)}")
 
 
-def is_allowed(origin: str, host: str, allowed: str | None) -> bool:
+def is_allowed(origin: str, host: str, allowed: str | None, *, is_local: bool = False) -> bool:
     """Whether a page may connect.
 
     :param origin: the header of the request, such as ``https://shop.example.com``
     :param host: the header of the request: the broker, as the page names it
     :param allowed: origins separated by commas, ``*`` for any; None for pages from the broker's own host
+    :param is_local: the connection has come to a loopback address, for which only names of this machine are
+        right: a page of another site can have its own name resolved to it
     """
     if allowed is not None:
         return any(one.strip() in ("*", origin.lower()) for one in allowed.lower().split(","))
@@ -225,6 +233,8 @@ def is_allowed(origin: str, host: str, allowed: str | None) -> bool:
     except ValueError:
         return False
     if of_page is None or ours is None:
+        return False
+    if is_local and not Address(ours, 0).is_loopback:
         return False
     return of_page == ours or (Address(of_page, 0).is_loopback and Address(ours, 0).is_loopback)
 

@@ -43,6 +43,8 @@ class Connector:
         self._not_logged_in: dict[Member, None] = {}
         """Connections that have not logged in, the oldest first."""
         self._all_closed = asyncio.Event()
+        self.accepted = 0
+        """Connections since it was made, those that were refused not counted."""
 
     @property
     def address(self) -> Address:
@@ -137,6 +139,7 @@ class Connector:
             oldest.abort()
         self._connections.add(connection)
         self._not_logged_in[connection] = None
+        self.accepted += 1
 
     def replaced(self, before: Member, connection: ClientConnection | Detection) -> None:
         """The connection takes the place of what it was before, as after a TLS handshake."""

@@ -15,7 +15,7 @@ import pytest
 import stomp
 
 import jdbcstore
-from jdbcstore import BodyType, Message
+from jdbcstore import BodyType, Destination, Message
 from jdbcstore.broker.management.audit import AUDIT_LOG
 from jdbcstore.broker.security import hash_password
 from jdbcstore.config.users import ROLES, write_user
@@ -183,6 +183,25 @@ def test_dead_letters_are_grouped_and_go_back(served: tuple[ConsoleClient, int])
     [form] = [one for one in console.ask("GET", where).forms if one.method == "post"]
     assert "3 messages were sent again" in console.send(form).text
     assert (dead(), console.api.get(queue("PAY"))["size"]) == (0, 3)
+
+
+def test_a_group_of_more_dead_letters_than_a_page_has_is_acted_on_whole(tmp_path: Path) -> None:
+    url, origin = f"sqlite:///{tmp_path}/mq.db", Destination.queue("MANY")
+    with jdbcstore.open(url) as store:
+        store.queue("ActiveMQ.DLQ").add_messages(
+            Message("x", original_destination=origin, properties={"dlqDeliveryFailureCause": cause})
+            for cause in ["rejected"] * 1_500 + ["expired"] * 1_200
+        )
+    with console_of(url) as (console, _):
+        for kind, said in (
+            ("retry", "1,500 messages were sent again"),
+            ("remove", "1,200 messages were removed"),
+        ):
+            where = next(link for link in console.get("/dead-letters").links if f"/do/{kind}" in link)
+            [form] = [one for one in console.ask("GET", where).forms if one.method == "post"]
+            assert said in console.send(form).text
+        assert console.api.get(queue("MANY"))["size"] == 1_500
+        assert console.api.get(queue("ActiveMQ.DLQ"))["size"] == 0
 
 
 def test_forms_need_the_token_of_their_user(console: ConsoleClient) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -194,12 +195,20 @@ def test_what_is_wrong_is_refused(
 
 
 def test_only_this_machine_under_its_own_name_is_answered_without_users(one_broker: ApiClient) -> None:
-    for host in ("localhost", "localhost:80", "127.0.0.1", "[::1]:8161"):
+    # Its own name is what a broker at 0.0.0.0 announces.
+    for host in ("localhost", "localhost:80", "127.0.0.1", "[::1]:8161", f"{socket.gethostname()}:8161"):
         assert one_broker.ask("GET", "/api/broker", headers={"Host": host})[0] == 200
     for host in ("evil.example.com", "127.0.0.1.evil.example.com", "", "[", "192.0.2.1"):
         assert one_broker.ask("GET", "/api/broker", headers={"Host": host})[0] in (400, 403)
-    for name in ("Forwarded", "X-Forwarded-For", "Via"):
+    for name in ("Forwarded", "X-Forwarded-For", "X-Forwarded-Proto", "X-Real-IP", "Via"):
         assert one_broker.ask("GET", "/api/broker", headers={name: "x"})[0] == 403
+
+
+@pytest.mark.parametrize("name", ["{curly}", "a{b}c", "{", "%7B", "a b", "ü/x", "a:b"])
+def test_names_with_anything(one_broker: ApiClient, name: str) -> None:
+    one_broker.post(queue(name, "messages"), body="x")
+    assert one_broker.get(queue(name))["size"] == 1
+    assert one_broker.post(queue(name, "purge"))["count"] == 1
 
 
 def test_another_sites_page_changes_nothing(one_broker: ApiClient) -> None:

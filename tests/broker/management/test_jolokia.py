@@ -5,22 +5,30 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+from urllib.request import Request, urlopen
 from xml.etree import ElementTree
 
+import pytest
+
 import jdbcstore
+from jdbcstore.broker.management.management import Management
 from jdbcstore.broker.process.host import BrokerHost
 from jdbcstore.broker.security import hash_password
 from jdbcstore.config import Configuration, DataSourceConfig
 from jdbcstore.config.broker import Address, BrokerConfig, ConnectorConfig
+from jdbcstore.config.policy import IndividualDeadLetterStrategy, PolicyEntry
 from jdbcstore.config.users import ROLES, write_user
 from tests.support import ROOT
 from tests.support.broker.api import ApiClient, queue
 from tests.support.broker.frames import Stomp
 from tests.support.broker.jolokia import ASKS, BROKER, GONE, ORDERS, Ask, exec_
+from tests.support.broker.openwire.client import Client as OpenWireClient
+from tests.support.polling import wait_until
 
 RECORDED = json.loads((ROOT / "tests" / "fixtures" / "jolokia.json").read_text())
 EXACT = {
@@ -105,10 +113,12 @@ def page(api: ApiClient, name: str) -> ElementTree.Element:
 
 
 def configuration(folder: Path, **broker: Any) -> Configuration:
-    connector = ConnectorConfig(uri="stomp://127.0.0.1:0")
+    options = {"connectors": (ConnectorConfig(uri="stomp://127.0.0.1:0"),), **broker}
+    policies = options.pop("policies", ())
     return Configuration(
         data_source=DataSourceConfig(url=f"sqlite:///{folder}/mq.db"),
-        broker=BrokerConfig(connectors=(connector,), health="127.0.0.1:0", **broker),
+        broker=BrokerConfig(health="127.0.0.1:0", **options),
+        policies=policies,
     )
 
 
@@ -256,6 +266,121 @@ def test_roles_and_what_a_form_of_another_site_can_send(tmp_path: Path) -> None:
             await asyncio.to_thread(check, host.health_address)
 
     asyncio.run(main())
+
+
+def test_options_in_the_url(tmp_path: Path) -> None:
+    """As jolokia.js 2 and Hawtio ask, which take nothing but the type that they have asked for."""
+
+    def check(address: Address) -> None:
+        api = ApiClient(address)
+        api.post(queue("ORDERS", "messages"), body="x")
+        url = f"http://{address.host}:{address.port}/api/jolokia"
+        for path, body, kind in (
+            ("/version?mimeType=application/json", None, "application/json"),
+            ("?mimeType=application/json", b'{"type": "version"}', "application/json"),
+            ("?mimeType=text/html", b'{"type": "version"}', "text/plain"),
+            ("/version", None, "text/plain"),
+        ):
+            request = Request(url + path, body, {"Content-Type": "application/json"})  # noqa: S310
+            with urlopen(request) as answer:  # noqa: S310
+                assert answer.headers.get_content_type() == kind
+        where = "/api/jolokia?canonicalNaming=false&ignoreErrors=true"
+        [listed] = api.ask("POST", where, {"type": "list", "path": "org.apache.activemq"})[1:]
+        assert (
+            "type=Broker,brokerName=localhost,destinationType=Queue,destinationName=ORDERS" in listed["value"]
+        )
+        found = api.ask("POST", where, {"type": "search", "mbean": ORDERS})[1]["value"]
+        assert found == [ORDERS]
+        read = {"type": "read", "mbean": ORDERS, "attribute": ["QueueSize", "Missing"]}
+        value = api.ask("POST", where, read)[1]["value"]
+        assert (value["QueueSize"], value["Missing"][:5]) == (1, "ERROR")
+        assert api.ask("POST", "/api/jolokia", read)[1]["status"] == 404
+
+    serve(tmp_path, check)
+
+
+def serve(tmp_path: Path, check: Callable[[Address], None], **broker: Any) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(300), BrokerHost(configuration(tmp_path, **broker)) as host:
+            assert host.health_address is not None
+            await asyncio.to_thread(check, host.health_address)
+
+    asyncio.run(main())
+
+
+def test_what_is_read_does_not_grow_with_the_square_of_what_there_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: Counter[str] = Counter()
+
+    def counted(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*given: Any, **more: Any) -> Any:
+            calls[name] += 1
+            return real(*given, **more)
+
+        return call
+
+    for name in ("broker", "connections", "destinations", "subscriptions"):
+        monkeypatch.setattr(Management, name, counted(name, getattr(Management, name)))
+
+    def check(address: Address) -> None:
+        api = ApiClient(address)
+        for number in range(60):
+            api.post(queue(f"Q{number}", "messages"), body="x")
+        for request in (
+            {"type": "list"},
+            {"type": "read", "mbean": f"{BROKER},destinationType=Queue,destinationName=*"},
+            {"type": "read", "mbean": "*:*"},
+            {"type": "search", "mbean": "*:*"},
+        ):
+            calls.clear()
+            assert ask(api, request)["status"] == 200
+            assert max(calls.values()) <= 4, (request, calls)
+        monkeypatch.setattr("jdbcstore.broker.management.jolokia.MOST_BYTES", 100_000)
+        answers = api.ask("POST", "/api/jolokia", [{"type": "list"}] * 20)[1]
+        states = [one["status"] for one in answers]
+        assert (states[0], states[-1], len(states)) == (200, 400, 20)
+
+    serve(tmp_path, check)
+
+
+def test_facts_about_connectors_dead_letters_and_memory(tmp_path: Path) -> None:
+    """A JMS connection is its connector's; each dead letter queue is one; a policy has its own limit."""
+
+    def check(address: Address) -> None:
+        api = ApiClient(address)
+        by_scheme = {one.partition("://")[0]: one for one in api.get("/api/broker")["addresses"]}
+        port = int(by_scheme["tcp"].rpartition(":")[2])
+        with OpenWireClient(port, client_id="jms"):
+            [name] = ask(api, {"type": "search", "mbean": "*:connectionName=*,*"})["value"]
+            assert ("jms" in name, "connectorName=tcp" in name) == (True, True)
+        for name in ("DLQ.SMALL", "SMALL"):
+            api.post(queue(name, "messages"), body="x")
+        found = {
+            name: ask(
+                api, {"type": "read", "mbean": f"{BROKER},destinationType=Queue,destinationName={name}"}
+            )
+            for name in ("DLQ.SMALL", "SMALL")
+        }
+        assert found["DLQ.SMALL"]["value"]["DLQ"] is True
+        assert found["SMALL"]["value"]["DLQ"] is False
+        assert found["SMALL"]["value"]["MemoryLimit"] == 1_000_000
+        wait_until(lambda: api.get("/api/broker")["connections"] == 0)
+        broker = ask(api, {"type": "read", "mbean": BROKER})["value"]
+        assert (broker["TotalConnectionsCount"], broker["CurrentConnectionsCount"]) == (1, 0)
+
+    serve(
+        tmp_path,
+        check,
+        connectors=(ConnectorConfig(uri="stomp://127.0.0.1:0"), ConnectorConfig(uri="tcp://127.0.0.1:0")),
+        policies=(
+            PolicyEntry(
+                queue="SMALL",
+                memory_limit=1_000_000,
+                dead_letter_strategy=IndividualDeadLetterStrategy(queue_prefix="DLQ."),
+            ),
+        ),
+    )
 
 
 PATHS = (

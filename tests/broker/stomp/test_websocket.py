@@ -152,6 +152,15 @@ def test_origins(origin: str, host: str, allowed: str | None, expected: bool) ->
     assert is_allowed(origin, host, allowed) is expected
 
 
+def test_a_loopback_address_has_no_other_names() -> None:
+    """A page of another site can have its own name resolved to 127.0.0.1."""
+    rebound = ("http://evil.example:61614", "evil.example:61614", None)
+    assert is_allowed(*rebound, is_local=False)
+    assert not is_allowed(*rebound, is_local=True)
+    assert is_allowed("http://localhost:8000", "127.0.0.1:61614", None, is_local=True)
+    assert is_allowed("http://evil.example", "evil.example", "http://evil.example", is_local=True)
+
+
 def test_pages_of_another_host_are_refused(store: Store, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     with Served(store, uri="ws://127.0.0.1:0") as served:
