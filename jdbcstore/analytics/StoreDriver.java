@@ -3,7 +3,9 @@ package jdbcstore;
 import java.io.File;
 import java.net.InetAddress;
 import java.net.URI;
+import java.net.URLDecoder;
 import java.net.UnknownHostException;
+import java.nio.charset.StandardCharsets;
 import java.sql.Connection;
 import java.sql.Driver;
 import java.sql.DriverPropertyInfo;
@@ -21,7 +23,9 @@ import java.util.logging.Logger;
 public class StoreDriver implements Driver {
     private static final String PREFIX = "jdbc:jdbcstore:";
     private static final String FILE = "sqlite:file:";
-    /** Properties: what the Python driver's database said, and the query that it answered. */
+    /** The property that has the others: some of Spark's readers write all names in small letters. */
+    private static final String PROPERTIES = "jdbcstoreproperties";
+    /** What the Python driver's database said, and the query that it answered. */
     private static final String IDENTITY = "jdbcstoreIdentity";
     private static final String IDENTIFYING = "jdbcstoreIdentifying";
 
@@ -34,6 +38,14 @@ public class StoreDriver implements Driver {
         checkFile(parts[2]);
         Properties others = new Properties();
         others.putAll(properties);
+        String encoded = (String) others.remove(PROPERTIES);
+        if (encoded != null) {
+            String[] pairs = encoded.split("&");
+            for (int i = 0; i < pairs.length; i++) {
+                String[] pair = pairs[i].split("=", 2);
+                others.setProperty(decoded(pair[0]), decoded(pair[1]));
+            }
+        }
         String identity = (String) others.remove(IDENTITY);
         String question = (String) others.remove(IDENTIFYING);
         Connection connection = driver.connect("jdbc:" + parts[2], others);
@@ -41,6 +53,10 @@ public class StoreDriver implements Driver {
             identify(connection, question, identity);
         }
         return connection;
+    }
+
+    private static String decoded(String text) {
+        return URLDecoder.decode(text, StandardCharsets.UTF_8);
     }
 
     /** The tasks of a cluster connect from other machines, and all of them after the session did. */

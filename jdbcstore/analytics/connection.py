@@ -13,7 +13,7 @@ from jdbcstore.analytics.addresses import check_jdbc
 from jdbcstore.analytics.catalog import check_catalog, name_views
 from jdbcstore.analytics.connected import Analytics, bounds_of, exported, needs_java, one
 from jdbcstore.analytics.decoding import plan_decoding
-from jdbcstore.analytics.pushdown import IDENTIFYING, IDENTITY, register_dialect
+from jdbcstore.analytics.pushdown import properties_for, register_dialect
 from jdbcstore.analytics.queries import journal, mean_size
 from jdbcstore.analytics.questions import explained
 from jdbcstore.analytics.reading import Reading, Stored
@@ -114,7 +114,7 @@ def _reading(spark: SparkSession, session: Session) -> Reading:
         question = vendor.identity(connection, tables.messages, schema)
         identity = str(connection.exec_driver_sql(question).scalar())
     url = register_dialect(spark, vendor.driver, address.url, meaning)
-    properties = {**address.properties, IDENTITY: identity, IDENTIFYING: question}
+    properties = properties_for(address, identity, question)
     [mean] = one(session, mean_size(tables))
     # Fewer rows at once where messages are large.
     fetched = max(10, min(_MOST_ROWS, int(_FETCHED / max(1, float(mean or 0)))))

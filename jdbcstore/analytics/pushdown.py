@@ -15,9 +15,11 @@ import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 from sqlalchemy import Connection, bindparam, text
 
+from jdbcstore.analytics.addresses import Address
 from jdbcstore.analytics.java import resource, scratch
 from jdbcstore.database.tables import Tables
 
@@ -151,8 +153,10 @@ DRIVER = "jdbcstore.StoreDriver"
 _DIALECT = "jdbcstore.StoreDialect"
 CATALOG = "jdbcstore.StoreCatalog"
 HEADERS = "jdbcstore.Headers"
+PROPERTIES = "jdbcstoreproperties"
+"""The property of connections that has those of the vendor's driver; see ``StoreDriver.java``."""
 IDENTITY, IDENTIFYING = "jdbcstoreIdentity", "jdbcstoreIdentifying"
-"""Properties of connections: what the database is known by, and the query for it; see ``StoreDriver``."""
+"""Two of them: what the database is known by, and the query for it."""
 _registered: dict[str, set[str]] = {}
 """URL prefixes that have a dialect, by Spark application."""
 
@@ -172,6 +176,14 @@ def register_dialect(spark: SparkSession, driver: str, url: str, meaning: Meanin
         _register(spark, java, loader, prefix, url, meaning)
         _registered[application].add(prefix)
     return f"{prefix}{driver}:{url.removeprefix('jdbc:')}"
+
+
+def properties_for(address: Address, identity: str, question: str) -> dict[str, str]:
+    """The properties of connections by :data:`DRIVER` that answer the question with this identity."""
+    # As one: some of Spark's readers write names in small letters, which the vendors' drivers do not know.
+    login = {name: value for name, value in address.properties.items() if name in ("user", "password")}
+    others = {name: value for name, value in address.properties.items() if name not in login}
+    return {**login, PROPERTIES: urlencode({**others, IDENTITY: identity, IDENTIFYING: question})}
 
 
 def load_classes(spark: SparkSession) -> Any:

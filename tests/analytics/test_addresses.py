@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlencode
 
 import pytest
 from sqlalchemy import URL, NullPool, create_engine, make_url
@@ -15,7 +16,7 @@ from sqlalchemy import URL, NullPool, create_engine, make_url
 import jdbcstore
 from jdbcstore import Message, analytics, load_config
 from jdbcstore.analytics.addresses import Address, Place, of_libpq, of_odbc, of_pymysql, of_sqlite
-from jdbcstore.analytics.pushdown import DRIVER
+from jdbcstore.analytics.pushdown import DRIVER, IDENTITY, PROPERTIES
 from jdbcstore.analytics.questions import connecting
 from jdbcstore.analytics.vendors import VENDORS, find_jar
 from jdbcstore.database.adapters.adbc import record_batches
@@ -213,7 +214,13 @@ def test_another_database_through_jdbc_is_noticed(
     if name != "mariadb":
         with pytest.raises(ConfigurationError, match="reaches another database than the Python driver"):
             analytics.connect(spark, database.url)
-    strange = {**reading.properties, "jdbcstoreIdentity": "another"}
+    properties = dict(parse_qsl(reading.properties[PROPERTIES])) | {IDENTITY: "another"}
+    strange = {**reading.properties, PROPERTIES: urlencode(properties)}
+    with (
+        pytest.raises(ConfigurationError, match="reaches another database than the Python driver"),
+        connecting(),
+    ):
+        replace(reading, properties=strange).partitions("ACTIVEMQ_LOCK", ["1 = 1"])
     reader = spark.read.format("jdbc").options(**strange, url=reading.url, driver=DRIVER)
     with (
         pytest.raises(ConfigurationError, match="reaches another database than the Python driver"),
@@ -252,14 +259,14 @@ def test_tls_of_mariadb(
     monkeypatch.setenv("JDBCSTORE_TEST_MARIADB_OPTIONS", f"--ssl-cert={certificate} --ssl-key={key}")
     server.restart()
     url = make_url(database.url).update_query_dict({"ssl_ca": str(certificate)})
-    fill(url.render_as_string(hide_password=False), "OURS", 1)
+    fill(url.render_as_string(hide_password=False), "OURS", 4)
     database.execute(f"ALTER USER {database.username}@'%' REQUIRE SSL")
 
     for query in ({}, {"ssl_check_hostname": "false"}):
         checked = url.update_query_dict(query).render_as_string(hide_password=False)
-        check(spark, checked, ("queue://OURS", 1))
+        check(spark, checked, ("queue://OURS", 4))
     none = url.difference_update_query(["ssl_ca"]).update_query_dict({"ssl_check_hostname": "false"})
-    check(spark, none.render_as_string(hide_password=False), ("queue://OURS", 1))
+    check(spark, none.render_as_string(hide_password=False), ("queue://OURS", 4))
 
     vendor = VENDORS["mariadb"]
     address = of_pymysql(
