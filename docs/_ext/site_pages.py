@@ -25,6 +25,7 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
     ),
     "I run ActiveMQ": (
         *("readers/activemq", "guide/activemq", "guide/stomp", "guide/jms", "guide/configuration"),
+        *("guide/operating", "guide/console"),
         *("guide/locking", "guide/io-exceptions", "guide/journal", "guide/virtual-destinations"),
         *("guide/scheduled", "guide/migrations", "guide/archiving", "guide/file-stores", "operations"),
         *("deploy/index", "stomp-differences"),

@@ -78,6 +78,7 @@ class Renderer:
         self._environment.filters |= {
             "visible": visible,
             "number": number,
+            "counted": counted,
             "rate": rate,
             "bytes": size,
             "duration": duration,
@@ -113,6 +114,11 @@ def number(value: float | None) -> str:
     return (
         f"{value:,.0f}" if isinstance(value, int) or value >= 100 or value == int(value) else f"{value:,.1f}"
     )
+
+
+def counted(value: int, noun: str) -> str:
+    """A number with its noun: ``1 message``, ``2,000 messages``."""
+    return f"{number(value)} {noun}{'' if value == 1 else 's'}"
 
 
 def rate(value: float | None) -> str:
