@@ -522,6 +522,20 @@ class Announcing(Protocol):
 
 
 @runtime_checkable
+class InMemory(Protocol):
+    """A store whose messages take the memory of its process, such as MemoryStore."""
+
+    @property
+    def memory_size(self) -> int:
+        """The approximate bytes of all stored messages."""
+        ...
+
+    def watch_memory(self, changed: Callable[[], None] | None) -> None:
+        """Call back after each change of :attr:`memory_size`, in the thread that made it; None ends that."""
+        ...
+
+
+@runtime_checkable
 class Measured(Protocol):
     """A store that measures its writes, such as JdbcStore."""
 

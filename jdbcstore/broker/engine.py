@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from asyncio import Future, Task
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from jdbcstore.abc import Store, XATransaction
+from jdbcstore.abc import InMemory, Store, XATransaction
 from jdbcstore.broker.api import (
     BrokerTransaction,
     ConnectionInfo,
@@ -74,6 +75,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 _IDLE_PERIOD = 30.0
 """Seconds after which a destination is forgotten that was idle all the time."""
+_ROOM_PERIOD = 0.5
+"""Seconds between two searches for acknowledged messages in a store in memory that is full."""
 _ROUNDS = 10
 """How often a deletion removes what has arrived since it began."""
 _PATIENCE = 60.0
@@ -109,6 +112,8 @@ class EngineOptions:
     """Seconds between two searches for these; 0 never."""
     counted: bool = False
     """Whether the stored messages of each queue are counted when the engine starts."""
+    bounds_stored: bool = False
+    """Whether ``memory_limit`` also bounds what is stored, if the store has it in memory."""
     audited: bool = False
     """Whether the store has ``enable_audit``: it drops a message id that it has seen in any destination."""
 
@@ -165,12 +170,14 @@ class Engine:
         self.ended = Counters()
         """Those of all destinations that the engine has forgotten."""
         self.is_stopping = False
+        self._thread = threading.get_ident()
         self._options = options = options or EngineOptions()
         self._loop = loop = BrokerLoop(clock or SystemClock(), self._on_defect)
         self._resources = resources = Resources(
             loop=loop,
             memory=MemoryUsage(options.memory_limit),
             files=MemoryUsage(options.temp_limit, high_water_mark=100, name="temp_limit"),
+            stored=MemoryUsage(options.memory_limit) if options.bounds_stored else None,
             folder=options.folder,
             tracing=tracing,
             events=MessageEvents(self.policies.of),
@@ -209,6 +216,7 @@ class Engine:
         self._idle_timer: asyncio.TimerHandle | None = None
         self._offline_timer: asyncio.TimerHandle | None = None
         self._deleting: Task[None] | None = None
+        self._making_room: Task[None] | None = None
         self._tracing = tracing
 
     async def start(self) -> None:
@@ -217,6 +225,9 @@ class Engine:
         :raises StoreError: it cannot be read
         """
         self.store.use_loop(self._loop.events)
+        if self._resources.stored is not None and isinstance(self.store, InMemory):
+            self.store.watch_memory(self._stored_changed)
+            self._stored_changed()
         self._last_sequence = await self._loop.run(self.store.last_sequence)
         destinations = await self._loop.run(self.store.destinations)
         await self._durables.load(destinations, self._last_sequence)
@@ -240,8 +251,10 @@ class Engine:
             self._idle_timer.cancel()
         if self._offline_timer is not None:
             self._offline_timer.cancel()
-        if self._deleting is not None:
-            await asyncio.gather(self._deleting, return_exceptions=True)
+        if self._making_room is not None:
+            self._making_room.cancel()
+        ending = [each for each in (self._deleting, self._making_room) if each is not None]
+        await asyncio.gather(*ending, return_exceptions=True)
         for subscription in list(self._subscriptions):
             subscription.close()
         if self.scheduler is not None:
@@ -249,9 +262,35 @@ class Engine:
         await asyncio.gather(*self._recording.values(), return_exceptions=True)
         await self.settled()
         self.store.use_loop(None)
+        if isinstance(self.store, InMemory):
+            self.store.watch_memory(None)
         for destination in self._destinations.values():
             destination.close()
         self._loop.close()
+
+    def _stored_changed(self) -> None:
+        """In any thread."""
+        if threading.get_ident() == self._thread:
+            self._count_stored()
+        else:
+            self._loop.events.call_soon_threadsafe(self._count_stored)
+
+    def _count_stored(self) -> None:
+        stored = self._resources.stored
+        if stored is None or not isinstance(self.store, InMemory) or self.is_stopping:
+            return
+        stored.set(self.store.memory_size)
+        if stored.is_full and self._making_room is None:
+            self._making_room = self._loop.create_task(self._make_room(stored))
+
+    async def _make_room(self, stored: MemoryUsage) -> None:
+        """Remove what the durable subscribers have acknowledged, as long as the store is full."""
+        try:
+            while stored.is_full and not self.is_stopping:
+                await self._loop.run(self.store.cleanup)
+                await asyncio.sleep(_ROOM_PERIOD)
+        finally:
+            self._making_room = None
 
     async def settled(self) -> None:
         """Wait until no write to the store is pending."""

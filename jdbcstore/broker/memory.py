@@ -119,6 +119,13 @@ class MemoryUsage:
         if self.parent is not None:
             self.parent.decrease(size)
 
+    def set(self, size: int) -> None:
+        """Count so many bytes, instead of those counted so far."""
+        if size > self.used:
+            self.increase(size - self.used)
+        else:
+            self.decrease(self.used - size)
+
     def when_room(self, callback: Callable[[], None]) -> None:
         """Call back once, when bytes are released and this, or the parent, is not full."""
         self._waiting[callback] = None
@@ -134,6 +141,8 @@ class Resources:
     memory: MemoryUsage
     files: MemoryUsage
     """The bytes in temporary files."""
+    stored: MemoryUsage | None = None
+    """The bytes of stored messages, if the store has them in memory."""
     folder: Path | None = None
     """The folder of temporary files; None is the system's."""
     notices: Notices = field(default_factory=Notices)
@@ -143,6 +152,11 @@ class Resources:
     """Makes spans, if that is configured."""
     events: MessageEvents = field(default_factory=lambda: MessageEvents(lambda _: PolicyEntry()))
     """What happens to messages, for those who watch it."""
+
+    @property
+    def is_store_full(self) -> bool:
+        """Whether nothing more should be stored, because that takes memory."""
+        return self.stored is not None and self.stored.is_full
 
     def memory_of(self, policy: PolicyEntry) -> MemoryUsage:
         """The memory of a new destination, as part of the broker's."""
@@ -546,6 +560,8 @@ class FlowControl:
     def _when_room(self, callback: Callable[[], None]) -> None:
         self._memory.when_room(callback)
         self._files.when_room(callback)
+        if self._resources.stored is not None:
+            self._resources.stored.when_room(callback)
 
     def drop(self, connection_id: str) -> None:
         """Cancel the blocked sends of a closed connection."""
@@ -581,6 +597,9 @@ class FlowControl:
 
     @property
     def _reached(self) -> str:
+        stored = self._resources.stored
+        if stored is not None and stored.is_full and not self._memory.is_full:
+            return stored.reached
         return (self._files if self._files.is_full else self._memory).reached
 
     def _full(self) -> DestinationFull:

@@ -396,3 +396,47 @@ def test_a_journal_without_room_does_not_keep_the_loop_waiting(tmp_path: Path) -
 
     asyncio.run(main())
     journaled.close()
+
+
+@pytest.mark.parametrize("name", ["queue://Q", "topic://T"])
+def test_what_a_store_has_in_memory_is_bounded(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    body = "x" * 1000
+    names = {"client_id": "c", "subscription_name": "s"}
+    durable: dict[str, Any] = names if name.startswith("topic") else {}
+
+    async def main() -> None:
+        with MemoryStore() as store:
+            async with running(store, memory_limit=2 * LIMIT, bounds_stored=True) as engine:
+                if durable:
+                    (await consume(engine, name, **durable)).subscription.close()
+                sends = []
+                for _ in range(30):
+                    sends.append(engine.send(message(body, name), "test"))
+                    await quiet()
+                    assert store.memory_size < 2 * LIMIT + 3000
+                assert 5 < sum(future.done() for future in sends) < 20
+                assert "memory_limit of 40000 bytes is reached" in caplog.text
+                await send(engine, message("transient", "ELSEWHERE", persistent=False))
+                consumer = await consume(engine, name, **durable)
+                await consumer.drain(30)
+                await asyncio.gather(*sends)
+
+    asyncio.run(main())
+
+
+def test_what_is_removed_from_memory_by_a_thread_makes_room() -> None:
+    async def main() -> None:
+        with MemoryStore() as store:
+            async with running(store, memory_limit=LIMIT, bounds_stored=True) as engine:
+                sends = [engine.send(message("x" * 1000, f"Q{n % 3}"), "test") for n in range(6)]
+                await asyncio.gather(*sends)
+                await send(engine, *[message("x" * 1000, "Q0") for _ in range(2)])
+                blocked = engine.send(message("more", "Q1"), "test")
+                while not blocked.done():
+                    for n in range(3):
+                        await asyncio.to_thread(store.queue(f"Q{n}").remove_all_messages)
+                    await quiet()
+                assert engine.resources.stored is not None
+                await send(engine, message("again", "Q2"))
+
+    asyncio.run(main())

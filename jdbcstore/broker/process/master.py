@@ -161,6 +161,7 @@ class MasterBroker:
             virtual_topics=broker.virtual_topics,
             composite_destinations=broker.composite_destinations,
             counted=broker.health is not None,
+            bounds_stored=True,
             audited=self._configuration.store.enable_audit,
             concurrent_store_and_dispatch_queues=broker.concurrent_store_and_dispatch_queues,
         )

@@ -110,7 +110,9 @@ class Queue:
             Lanes(lanes),
             5 * policy.max_page_size,
         )
-        self._stored_flow, self._transient_flow = self._make_flow(stored), self._make_flow(transient)
+        resources = self._resources
+        self._stored_flow = self._make_flow(lambda: stored.is_full or resources.is_store_full)
+        self._transient_flow = self._make_flow(lambda: transient.is_full)
         self._concurrent: ConcurrentSends | None = None
         self._is_watched = policy.advisory_for_delivery or policy.send_advisory_if_no_consumers
         """Whether what arrives is reported."""
@@ -176,13 +178,13 @@ class Queue:
             may_read=lambda: not self._is_held_up(),
         )
 
-    def _make_flow(self, cursor: MessageCursor) -> FlowControl:
+    def _make_flow(self, is_full: Callable[[], bool]) -> FlowControl:
         return FlowControl(
             self._resources,
             self.destination,
             self.policy,
             self.memory,
-            lambda: cursor.is_full,
+            is_full,
             self._wake,
         )
 

@@ -173,9 +173,10 @@ class Topic(StoredTopic):
             self.write_ended()
 
     def _is_full(self) -> bool:
-        """Whether any subscriber has no room for waiting messages."""
+        """Whether any subscriber has no room for waiting messages, or the store none for durable ones."""
         return (
-            any(source.subscriber.is_full for source in self._sources)
+            (bool(self.durables) and self._resources.is_store_full)
+            or any(source.subscriber.is_full for source in self._sources)
             or any(feed.is_full for feed in self._feeds)
             or any(state.is_full for state in self.durables.values())
         )

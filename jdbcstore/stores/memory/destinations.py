@@ -119,7 +119,7 @@ class MemoryMessageStore:
         """Replace the blob of a message, if it is stored; the lock is held."""
         stored = self.shelf.stored.get(sequence)
         if stored is not None:
-            self.shelf.total_size += len(blob) - stored.size
+            self.shelf.grow(len(blob) - stored.size)
             stored.message = self._kept(blob, sequence)
             stored.size = len(blob)
 

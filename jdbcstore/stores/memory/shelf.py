@@ -13,6 +13,9 @@ from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import MessageId
 from jdbcstore.message.message import Message
 
+_OVERHEAD = 1536
+"""Approximate bytes of a message in memory beside its blob."""
+
 
 class Sequences:
     """Sequences in ascending order: appended at the end, removed anywhere, read in pages."""
@@ -111,11 +114,20 @@ class Subscription:
 
 
 @dataclass(slots=True)
+class Total:
+    """What the messages of all destinations of a store take."""
+
+    size: int = 0
+    """Approximate bytes, the objects included."""
+
+
+@dataclass(slots=True)
 class Shelf:
     """The messages and durable subscriptions of one destination."""
 
     destination: Destination
     prioritized: bool
+    total: Total = field(default_factory=Total)
     stored: dict[int, Stored] = field(default_factory=dict)
     subscriptions: dict[tuple[str, str], Subscription] = field(default_factory=dict)
     lanes: list[Sequences] = field(init=False)
@@ -135,13 +147,18 @@ class Shelf:
         """Whether it is recorded, or has a message, even in doubt, or a durable subscription."""
         return bool(self.recorded or self.stored or self.subscriptions or +self.in_doubt)
 
+    def grow(self, size: int, overhead: int = 0) -> None:
+        """Count more bytes of messages, or fewer, and those of their objects."""
+        self.total_size += size
+        self.total.size += size + overhead
+
     def new_lanes(self) -> list[Sequences]:
         """One for each priority, or one for all."""
         return [Sequences() for _ in range(10 if self.prioritized else 1)]
 
     def add(self, sequence: int, stored: Stored) -> None:
         self.stored[sequence] = stored
-        self.total_size += stored.size
+        self.grow(stored.size, _OVERHEAD)
         self.lanes[stored.lane].append(sequence)
         self.named.setdefault(stored.name, []).append(sequence)
         if stored.expiration_ms > 0:
@@ -156,7 +173,7 @@ class Shelf:
         stored = self.stored.pop(sequence, None)
         if stored is None:
             return False
-        self.total_size -= stored.size
+        self.grow(-stored.size, -_OVERHEAD)
         self.lanes[stored.lane].discard(sequence)
         self.expiring.discard(sequence)
         same_name = self.named[stored.name]
@@ -170,7 +187,7 @@ class Shelf:
     def restore(self, sequence: int, stored: Stored) -> None:
         """Put a removed message back in its place; subscriptions do not get it."""
         self.stored[sequence] = stored
-        self.total_size += stored.size
+        self.grow(stored.size, _OVERHEAD)
         self.lanes[stored.lane].restore(sequence)
         self.named.setdefault(stored.name, []).append(sequence)
         if stored.expiration_ms > 0:

@@ -16,7 +16,7 @@ from jdbcstore.config.store import NameLengths
 from jdbcstore.errors import StoreClosed, TransactionError
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import XATransactionId
-from jdbcstore.stores.memory.shelf import Shelf, Subscription
+from jdbcstore.stores.memory.shelf import Shelf, Subscription, Total
 from jdbcstore.stores.shared.audit import DuplicateAudit
 from jdbcstore.stores.shared.checkpoint import FindBody, JournalMark
 from jdbcstore.stores.shared.encoding import MessageEncoder
@@ -74,6 +74,9 @@ class State:
     left: dict[int, int] = field(default_factory=dict)
     """The last record applied of each journal that was detached."""
     find_body: FindBody | None = None
+    total: Total = field(default_factory=Total)
+    changed: Callable[[], None] | None = None
+    """Called without the lock after the total has changed."""
     prepared: dict[XATransactionId, list[Held]] = field(default_factory=dict)
     closed: bool = False
 
@@ -83,7 +86,10 @@ class State:
         with self.lock:
             if self.closed:
                 raise StoreClosed()
+            before = self.total.size
             yield
+        if self.changed is not None and self.total.size != before:
+            self.changed()
 
     def execute(self, writes: Sequence[Write]) -> list[MessageReference]:
         """Apply all or none; the references of the messages added."""

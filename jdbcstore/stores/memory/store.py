@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from jdbcstore.abc import Outcome, Progress
@@ -54,7 +54,7 @@ class MemoryStore(DestinationsStore[MemoryMessageStore, MemoryTopicMessageStore]
     def _new_place(self, destination: Destination, prioritized: bool | None) -> MemoryMessageStore:
         kind = MemoryTopicMessageStore if destination.is_topic else MemoryMessageStore
         with self._state.entered():  # or it is closed
-            return kind(self._state, Shelf(destination, bool(prioritized)))
+            return kind(self._state, Shelf(destination, bool(prioritized), self._state.total))
 
     def transaction(self) -> BufferedTransaction[list[Write]]:
         return BufferedTransaction(self, [], self._state)
@@ -69,6 +69,16 @@ class MemoryStore(DestinationsStore[MemoryMessageStore, MemoryTopicMessageStore]
     @property
     def xa(self) -> MemoryXAResource:
         return MemoryXAResource(self, self._state)
+
+    @property
+    def memory_size(self) -> int:
+        """The approximate bytes of all stored messages, their objects included."""
+        return self._state.total.size
+
+    def watch_memory(self, changed: Callable[[], None] | None) -> None:
+        """Call back after each change of :attr:`memory_size`, in the thread that made it; None ends that."""
+        with self._state.lock:
+            self._state.changed = changed
 
     def journal_mark(self) -> JournalMark | None:
         with self._state.entered():
