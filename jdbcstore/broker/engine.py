@@ -77,6 +77,8 @@ _IDLE_PERIOD = 30.0
 """Seconds after which a destination is forgotten that was idle all the time."""
 _ROOM_PERIOD = 0.5
 """Seconds between two searches for acknowledged messages in a store in memory that is full."""
+_MOST_MEMBERS = 1000
+"""Of a composite destination, each of which stores a copy of the message with the composite's whole name."""
 _ROUNDS = 10
 """How often a deletion removes what has arrived since it began."""
 _PATIENCE = 60.0
@@ -351,10 +353,7 @@ class Engine:
         """
         found = self._destinations.get(destination)
         if found is None:
-            if destination == JOBS:
-                raise InvalidDestination(f"{JOBS} has the scheduled messages; use another queue")
-            if is_wildcard(destination):
-                raise InvalidDestination(f"{destination} has wildcards; send to a name without them")
+            self._check_name(destination)
             found = self._destinations[destination] = self._make_destination(destination, is_empty=True)
             if not destination.is_temporary:
                 self._directory.add(destination)
@@ -362,6 +361,19 @@ class Engine:
                 if any(pattern.matches(destination) for pattern in patterns):
                     found.add(subscription)
         return found
+
+    def _check_name(self, destination: Destination) -> None:
+        """Check that a destination can be sent to, without creating it.
+
+        :raises InvalidDestination: it has wildcards, or the store cannot hold its name
+        """
+        if destination == JOBS:
+            raise InvalidDestination(f"{JOBS} has the scheduled messages; use another queue")
+        if is_wildcard(destination):
+            raise InvalidDestination(f"{destination} has wildcards; send to a name without them")
+        if not destination.is_temporary:
+            find = self.store.topic if destination.is_topic else self.store.queue
+            find(destination, prioritized=self.policies.of(destination).prioritized_messages)
 
     def knows(self, destination: Destination) -> bool:
         return destination in self._destinations
@@ -633,8 +645,10 @@ class Engine:
             raise InvalidDestination(f"{message.destination} acts at once; send to it without a transaction")
         if scheduler is None or message.destination is None or not scheduler.takes(message):
             return self._route_due(connection_id, message)
-        members = message.destination.members
+        members = _members_of(message.destination)
         self._temporary.use(members, connection_id)
+        for member in members:
+            self._check_name(member)
         return [(scheduler, scheduler.job(_addressed(message, one), n)) for n, one in enumerate(members)]
 
     def _send_due(self, message: Message) -> None:
@@ -646,7 +660,7 @@ class Engine:
         """As :meth:`_route`, for a message that is sent now."""
         if message.destination is None:
             raise InvalidDestination("a message needs a destination to be sent to")
-        members = message.destination.members
+        members = _members_of(message.destination)
         self._temporary.use(members, connection_id)
         messages = [_addressed(message, member) for member in members]
         if any(map(self._virtual.apply_to, members)):
@@ -658,8 +672,8 @@ class Engine:
     # Subscribing
 
     def subscribe(self, request: SubscriptionRequest, consumer: Consumer) -> Future[Subscription]:
-        members = request.destination.members
         try:
+            members = _members_of(request.destination)
             if len({member.is_topic for member in members}) > 1:
                 raise InvalidDestination(f"{request.destination} has queues and topics; subscribe to each")
             if request.subscription_name is not None and self._options.reject_durables:
@@ -856,6 +870,19 @@ class _Branch(EngineTransaction):
     def _keep(self, done: Future[bool]) -> None:
         if not done.cancelled() and done.exception() is None and done.result():
             self._prepared.add(self._xid, self)
+
+
+def _members_of(destination: Destination) -> tuple[Destination, ...]:
+    """The members of a composite destination, or the destination itself.
+
+    :raises InvalidDestination: there are too many
+    """
+    members = destination.members
+    if len(members) > _MOST_MEMBERS:
+        raise InvalidDestination(
+            f"a composite of {len(members)} destinations is too long: use several of at most {_MOST_MEMBERS}"
+        )
+    return members
 
 
 def _addressed(message: Message, member: Destination) -> Message:

@@ -375,7 +375,10 @@ class TransientSource:
     def reject(self, entries: Sequence[Entry], cause: str | None) -> Future[None]:  # noqa: ARG002
         return self.acknowledge(entries)
 
-    expire = acknowledge
+    def expire(self, entries: Sequence[Entry]) -> Future[None]:
+        self.counters.expired += len(entries)
+        return self.acknowledge(entries)
+
     retain = give_back
 
 

@@ -11,6 +11,7 @@ from jdbcstore.abc import Cursor, Page
 from jdbcstore.broker.cursors.store import StoreCursor
 from jdbcstore.broker.queues.queue import Queue
 from jdbcstore.config.policy import PolicyEntry
+from jdbcstore.errors import InvalidDestination
 from tests.conftest import OpenStore
 from tests.support.broker.consuming import consume, message, quiet, running, send
 
@@ -250,5 +251,18 @@ def test_destinations_that_nobody_uses_are_forgotten(store: Store) -> None:
             await kept.drain(1)
             engine.disconnected("test")
             assert store.queue("7").message_count() == 0
+
+    asyncio.run(main())
+
+
+def test_a_composite_has_a_bound(store: Store) -> None:
+    async def main() -> None:
+        async with running(store) as engine:
+            name = ",".join(f"Q{n}" for n in range(1001))
+            with pytest.raises(InvalidDestination, match="at most 1000"):
+                await send(engine, message("x", name))
+            with pytest.raises(InvalidDestination, match="at most 1000"):
+                await consume(engine, name)
+            assert not engine.destinations
 
     asyncio.run(main())

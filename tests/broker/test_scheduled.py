@@ -423,3 +423,15 @@ def test_browse_and_remove(store: Store, clock: FakeClock) -> None:
                     await send(engine, bad)
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("name", ["q" * 300, "A," + "q" * 300, "topic://" + "t" * 300, "A.*"], ids="abcd")
+def test_a_message_that_could_not_be_sent_later_is_refused_now(store: Store, name: str) -> None:
+    async def main() -> None:
+        async with running(store, scheduler_support=True) as engine:
+            with pytest.raises(InvalidDestination):
+                await send(engine, later("x", name, delay=5000))
+            assert stored(store, JOBS) == []
+            assert not engine.destinations
+
+    asyncio.run(main())

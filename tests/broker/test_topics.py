@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jdbcstore import MessageId, Store
+from jdbcstore import Destination, MessageId, Store
 from jdbcstore.broker.cursors.file import FileCursor
 from jdbcstore.broker.topics.subscriber import TopicSubscriber
 from jdbcstore.config.policy import (
@@ -18,7 +18,7 @@ from jdbcstore.config.policy import (
 )
 from jdbcstore.errors import InvalidDestination, InvalidSelector, SpillFailed
 from tests.conftest import OpenStore
-from tests.support.broker.consuming import Recorder, consume, message, quiet, running, send
+from tests.support.broker.consuming import PATIENCE, Recorder, consume, message, quiet, running, send
 from tests.support.broker.files import files
 from tests.support.clock import FakeClock
 
@@ -344,3 +344,22 @@ def test_what_waits_in_files_is_told_of_and_bounded(
     assert all("topic://T" in text and "ID:slow" in text for text in texts)
     assert any("temp_limit of 1000000 bytes is reached" in text for text in texts)
     assert len([text for text in texts if "wait in files" in text]) == 3  # 200, 400 and 800 KB
+
+
+def test_expired_messages_of_a_topic_are_counted(store: Store, clock: FakeClock) -> None:
+    async def main() -> None:
+        async with running(store, clock=clock) as engine:
+            consumer = await consume(engine, "topic://T", prefetch=1)
+            counters = engine.destinations[Destination.topic("T")].counters
+            soon = clock.now_ms() + 1000
+            await send(engine, message("late", "topic://T", expiration_ms=clock.now_ms() - 1))
+            assert counters.expired == 1
+            await send(engine, *[message(n, "topic://T", expiration_ms=soon) for n in "abc"])
+            await consumer.got(1)
+            clock.advance(2)
+            async with asyncio.timeout(PATIENCE):
+                await consumer.subscription.expire(consumer.deliveries)  # as JMS clients report it
+            await quiet()
+            assert (counters.expired, counters.enqueued) == (4, 4)
+
+    asyncio.run(main())

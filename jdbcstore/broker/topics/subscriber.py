@@ -141,6 +141,7 @@ class TopicSubscriber(BaseSubscription):
         if expired:
             self.memory.release(expired)
             for entry in expired:
+                entry.source.counters.expired += 1
                 self._resources.events.happened(MessageEventKind.EXPIRED, entry.destination, [entry.message])
         if self.pending and self.room > 0 and not self._may_deliver:
             self.memory.when_room(self.on_room)

@@ -240,6 +240,7 @@ class Topic(StoredTopic):
         if sequence is None and len(self._feeds) < len(self.durables):
             self._keep(shared)
         if 0 < message.expiration_ms < self._loop.clock.now_ms():
+            self.counters.expired += 1
             self._resources.events.happened(MessageEventKind.EXPIRED, self.destination, [message])
             return
         for source in self._sources:
