@@ -75,7 +75,7 @@ _OF_JAVA = frozenset(
     }
 )
 """Properties of JDBC URLs, in lower case, without an effect on what is read."""
-_OFF = ("false", "disable", "disabled")
+_OFF = ("false", "disable", "disabled", "prefer", "preferred", "allow")
 
 
 def check_jdbc(text: str) -> None:
