@@ -401,6 +401,11 @@ def repair(settings: Settings, folder: Path | None, cut: bool) -> int:
         lines.append(f"the original files were copied to {copies}")
     verdict = "nothing to repair" if not done.damages else "repaired"
     lines.append(f"{directory}: {verdict}; {counted(done.records, 'record')}")
+    if place.configuration is None:
+        note(
+            "no database was asked what it has of this journal: if it ends before that now, it does not open,"
+            " and only journal repair with the configuration that names both (--config) mends that"
+        )
     if refusal is not None:
         lines.append(f"the journal still does not open, which cannot be repaired: {refusal}")
     settings.print(facts, "\n".join(map(printable, lines)))

@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -277,6 +277,19 @@ class Session(Database):
         """
         if not isinstance(sql, Sql):
             return sql(self.fetch, **values)
+        rows = self._read(sql, values)
+        if not (self.adapter.cuts_pages and sql.is_by_id and "after" in values):
+            return rows
+        # A page that is not full may have been cut: what follows it is asked for, until that is nothing.
+        while len(rows) < values["limit"]:
+            after = rows[-1][0] if rows else values["after"]
+            more = self._read(sql, {**values, "after": after, "limit": values["limit"] - len(rows)})
+            if not more:
+                break
+            rows += more
+        return rows
+
+    def _read(self, sql: Sql, values: Mapping[str, Any]) -> list[Row]:
         with self._reading():
             limit = values["limit"] if sql.cut else None
             # Each further connection may hang as long as the first.
@@ -328,7 +341,7 @@ class Session(Database):
         try:
             cursor = self.adapter.cursor(connection.dbapi_connection)
             cursor.execute(sql.text, row)
-            rows: list[Row] = cursor.fetchall() if limit is None else cursor.fetchmany(limit)
+            rows: list[Row] = [*(cursor.fetchall() if limit is None else cursor.fetchmany(limit))]
             cursor.close()
         except BaseException:
             connection.invalidate()

@@ -227,6 +227,26 @@ def test_what_keeps_it_from_opening_is_reported_and_mended(
         assert content(store.queue("Q"))[-1] == "later"
 
 
+def test_a_repair_that_knows_no_database_says_so(
+    of_a_killed_process: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, invoke: Invoke
+) -> None:
+    """The journal then ends before what the database has."""
+    enter(monkeypatch, of_a_killed_process, tmp_path)
+    ends_too_early()
+
+    done = invoke("journal", "repair", "journal", "--cut", "--config", os.devnull)
+    assert done.code == ExitCode.DONE
+    assert "no database was asked" in done.err
+    assert "--config" in done.err
+
+    with pytest.raises(CorruptJournal, match="only with the configuration"):
+        opened()
+    done = invoke("journal", "repair")
+    assert (done.code, done.err) == (ExitCode.DONE, "")
+    with opened() as store:
+        store.queue("Q").add_message(Message("later"))
+
+
 @pytest.mark.parametrize("what", NOT_MENDED)
 def test_or_it_is_said_why_it_cannot_be_mended(
     of_a_killed_process: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, invoke: Invoke, what: str

@@ -95,6 +95,53 @@ class _Limited:
         return getattr(self._cursor, name)
 
 
+class _Cut:
+    """A cursor whose next page lacks its last rows: so MariaDB answers one that KILL QUERY has ended."""
+
+    kept: int | None = None
+
+    def __init__(self, cursor: Any) -> None:
+        self._cursor = cursor
+        self._is_page = False
+
+    def execute(self, text: str, *row: Any) -> Any:
+        self._is_page = "LIMIT" in text
+        return self._cursor.execute(text, *row)
+
+    def fetchall(self) -> list[Any]:
+        rows = [*self._cursor.fetchall()]
+        if self._is_page and _Cut.kept is not None:
+            rows, _Cut.kept = rows[: _Cut.kept], None
+        return rows
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cursor, name)
+
+
+@pytest.mark.backends("mariadb", "mariadb-pyodbc")
+@pytest.mark.parametrize("kept", [0, 1, 2])
+def test_a_page_that_was_cut_is_not_taken_for_the_last(
+    url: str, monkeypatch: pytest.MonkeyPatch, kept: int
+) -> None:
+    make = MysqlAdapter.cursor
+    monkeypatch.setattr(MysqlAdapter, "cursor", lambda self, raw: _Cut(make(self, raw)))
+    with jdbcstore.open(url, cleanup_period=0) as store:
+        queue, topic = store.queue("Q"), store.topic("T")
+        reader = topic.subscribe("client", "reader")
+        for one in (queue, topic):
+            one.add_messages([Message(name) for name in "abcde"])
+        for source in (queue, topic, reader):
+            _Cut.kept = kept
+            page = source.recover(limit=3)
+            assert ([message.body for message in page], page.at_end) == (["a", "b", "c"], False)
+            _Cut.kept = kept
+            page = source.recover(limit=3, after=page.cursor)
+            assert ([message.body for message in page], page.at_end) == (["d", "e"], True)
+            assert _Cut.kept is None
+        _Cut.kept = kept
+        assert queue.remove_all_messages() == 5
+
+
 @contextlib.contextmanager
 def _killing(database: Database) -> Iterator[None]:
     """KILL QUERY, again and again, for every connection that reads messages."""

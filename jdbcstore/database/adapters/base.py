@@ -134,6 +134,8 @@ class Adapter:
     """Whether one ALTER TABLE takes several clauses, separated by commas."""
     transactional_ddl: ClassVar[bool] = False
     """Whether changes of the schema are part of the transaction."""
+    cuts_pages: ClassVar[bool] = False
+    """Whether the server may end a query and report its first rows as all."""
     drops_if_exists: ClassVar[bool] = False
     """Whether DROP TABLE has IF EXISTS."""
     lock_migrations: ClassVar[str] = ""

@@ -260,6 +260,8 @@ class MariadbAdapter(MysqlAdapter):
         "mariadb+pyodbc": ("pyodbc", "odbc"),
     }
     jdbc_subprotocols = ("mariadb",)
+    # Of a SELECT that KILL QUERY has ended at the wrong moment.
+    cuts_pages = True
     shares_queues = True
     # A query that sleeps is what others can end. Each further one is a question to the server.
     notifies = True

@@ -40,6 +40,8 @@ class Sql:
     def __init__(self, write: Callable[[], Written], *, cut: bool = False) -> None:
         self._write = write
         self.cut = cut
+        self.is_by_id = False
+        """Whether it reads a page in the order of IDs."""
 
     @cached_property
     def _written(self) -> Written:

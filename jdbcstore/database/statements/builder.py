@@ -156,7 +156,9 @@ class StatementBuilder:
         return query.with_hint(self._tables.messages, hint)
 
     def _page(self, query: Callable[[], Select[Any]]) -> Sql:
-        return self._page_of(lambda: query().order_by(self._tables.messages.c.id))
+        page = self._page_of(lambda: query().order_by(self._tables.messages.c.id))
+        page.is_by_id = True
+        return page
 
     def _priority(self) -> ColumnElement[int]:
         """A message's priority: 0, the lowest, for rows of an ActiveMQ before 5.4, which wrote none."""

@@ -152,7 +152,8 @@ class Binding:
             end = found.segments[-1]
             raise CorruptJournal(
                 f"it ends with record {found.last_number}, and {self._store.place} has applied it up to"
-                f" record {applied}: the end is lost, or the files are an older copy",
+                f" record {applied}: the end is lost, or the files are an older copy, which a repair"
+                " notices only with the configuration that names both",
                 segment=end.header.number,
                 offset=end.end,
             )
