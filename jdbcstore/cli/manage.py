@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from jdbcstore.cli.options import DESTINATION, SELECTOR, TARGET, all_of
-from jdbcstore.cli.output import counted, print_table, printable
+from jdbcstore.cli.output import counted, note, print_table, printable
 from jdbcstore.cli.remote import NO_BROKER, RemoteBroker
 from jdbcstore.cli.settings import Command, Settings
 from jdbcstore.errors import NotMaster
@@ -81,10 +81,11 @@ def resume(settings: Settings, queue: Destination) -> None:
 @click.pass_obj
 def move(settings: Settings, /, queue: Destination, to: Destination, **given: Any) -> None:
     """Move messages that no consumer has to another destination, in one transaction each."""
-    count = _broker(settings).act("move", queue, to=str(to), **_chosen(**given)).count
-    settings.print(
-        {"moved": count}, f"moved {counted(count)} from {printable(str(queue))} to {printable(str(to))}"
-    )
+    acted = _broker(settings).act("move", queue, to=str(to), **_chosen(**given))
+    text = f"moved {counted(acted.count)} from {printable(str(queue))} to {printable(str(to))}"
+    settings.print({"moved": acted.count, "left": acted.left}, text)
+    if acted.left:
+        note(f"{counted(acted.left)} left: consumers or transactions have them")
 
 
 @manage.command(cls=Command)
