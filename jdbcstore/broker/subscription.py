@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import threading
 from asyncio import Future
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast
@@ -17,6 +19,8 @@ from jdbcstore.message.selector import Selector
 
 log = logging.getLogger(__name__)
 
+_MOST_DECODED = 1 << 20
+"""Stored bytes of the messages whose properties are kept decoded for other selectors."""
 _MANY = 1000
 """Unacknowledged entries beyond which a consumer gets no more while memory is full."""
 
@@ -268,10 +272,36 @@ class BaseSubscription:
         self._loop.call_soon(self.end, error)  # not in the middle of a dispatch
 
 
+class _Decoded(threading.local):
+    """The messages whose properties were decoded last, for selectors: all others are encoded in memory.
+
+    Decoded properties take many times the bytes that ``memory_limit`` counts for their message.
+    """
+
+    def __init__(self) -> None:
+        self._messages: deque[Message] = deque()
+        self._size = 0
+
+    def add(self, message: Message) -> None:
+        self._messages.append(message)
+        self._size += message.stored_size
+        while self._size > _MOST_DECODED:
+            oldest = self._messages.popleft()
+            self._size -= oldest.stored_size
+            oldest.forget_properties()
+
+
+_decoded = _Decoded()
+
+
 def matches(selector: Selector, message: Message) -> bool:
     """Whether a selector matches; none matches a message whose properties are damaged."""
     try:
-        return selector.matches(message)
+        was_unread = message.has_unread_properties
+        matched = selector.matches(message)
+        if was_unread and not message.has_unread_properties:
+            _decoded.add(message)
+        return matched
     except CorruptMessage as error:
         log.warning("no selector matches a message whose properties are damaged: %s", error)
         return False

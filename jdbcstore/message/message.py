@@ -232,6 +232,21 @@ class Message(MessageFields):
         return properties
 
     @property
+    def stored_size(self) -> int:
+        """Bytes of the stored form that it keeps, 0 if it has none."""
+        return 0 if self._source is None else len(self._source.blob)
+
+    @property
+    def has_unread_properties(self) -> bool:
+        """Whether the properties are still to be decoded."""
+        return self._properties is UNREAD
+
+    def forget_properties(self) -> None:
+        """Decode the properties again when they are next asked for, if the stored form has them."""
+        if self._source is not None and self._source.has_properties:
+            _set(self, "_properties", UNREAD)
+
+    @property
     def body_size(self) -> int:
         """Bytes of a stored body, which is not decoded for it; else its characters, bytes or elements."""
         if self._body is UNREAD:

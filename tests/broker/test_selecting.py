@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import tracemalloc
 
 import pytest
 
-from jdbcstore import Message, Store
+from jdbcstore import Message, MessageId, ProducerId, Store
 from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.errors import InvalidSelector
+from jdbcstore.message.openwire import decode, encode
+from jdbcstore.message.selector import Selector
 from tests.support.broker.consuming import consume, message, quiet, running, send
 
 pytestmark = pytest.mark.backends("memory", "sqlite")
+
+PRODUCER = ProducerId("ID:c", 1, 1)
 
 
 def coloured(*colours: str, persistent: bool = True) -> list[Message]:
@@ -141,5 +146,73 @@ def test_a_prioritised_queue_delivers_by_priority(store: Store) -> None:
             assert sorted(consumer.bodies) == sorted(f"{n % 10}:{n:02}" for n in range(60))
             rest = consumer.bodies
             assert rest == sorted(rest, key=lambda body: (-int(body[0]), body[2:]))
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_a_consumer_that_comes_costs_few_evaluations(
+    store: Store, persistent: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluated = 0
+    matches = Selector.matches
+
+    def count(selector: Selector, message: Message) -> bool:
+        nonlocal evaluated
+        evaluated += 1
+        return matches(selector, message)
+
+    monkeypatch.setattr(Selector, "matches", count)
+    messages, consumers = 100, 20
+
+    async def main() -> None:
+        nonlocal evaluated
+        async with running(store) as engine:
+            await send(engine, *coloured(*["blue"] * messages, persistent=persistent))
+            others = [await consume(engine, "Q", selector=f"colour = '{n}'") for n in range(consumers)]
+            await send(engine, *coloured("0", persistent=persistent))
+            await others[0].got(1)
+            await quiet()
+            evaluated = 0
+            red = await consume(engine, "Q", selector="colour = 'red'")
+            await send(engine, *coloured("red", persistent=persistent))
+            await red.got(1)
+            await quiet()
+            # What is only in the store is read again, and asked of everyone once.
+            most = messages * (consumers + 1) if persistent else messages
+            assert evaluated <= most + 2 * consumers + 3
+            evaluated = 0
+            others[0].subscription.close()
+            await quiet()
+            assert evaluated <= 2 * consumers
+            blue = await consume(engine, "Q", selector="colour = 'blue'", prefetch=2 * messages)
+            await blue.got(messages)
+
+    asyncio.run(main())
+
+
+def test_what_selectors_have_decoded_does_not_stay_in_memory(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jdbcstore.broker.subscription._MOST_DECODED", 20_000, raising=False)
+    properties = {f"property{n}": n * 1000 for n in range(100)}
+    numbered = [message("x", persistent=False, message_id=MessageId(PRODUCER, n)) for n in range(500)]
+    blobs = [encode(each.replace(properties=properties)) for each in numbered]
+
+    async def main() -> None:
+        async with running(store) as engine:
+            none = await consume(engine, "Q", selector="property1 = 5")
+            tracemalloc.start()
+            try:
+                await send(engine, *map(decode, blobs))
+                await quiet()
+                taken, _ = tracemalloc.get_traced_memory()
+            finally:
+                tracemalloc.stop()
+            assert none.bodies == []
+            assert taken < 3 * sum(map(len, blobs))
+            rest = await consume(engine, "Q", selector="property1 = 1000", prefetch=1000)
+            await rest.got(500)
+            assert all(each.message.properties == properties for each in rest.deliveries)
 
     asyncio.run(main())

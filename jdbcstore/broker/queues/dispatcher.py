@@ -190,14 +190,16 @@ class Consumers:
         return None
 
     def is_wanted(self, entry: Entry) -> bool:
-        """Whether any consumer wants an entry, with room now or not."""
+        """Whether any consumer wants an entry that none of those with room does."""
         if self._exclusive is not None:
             return self._exclusive.wants(entry.message)
         if entry.message.group_id is not None:
             owner = self._owner(entry.message, entry.message.group_id)
             if owner is not None:
                 return owner.wants(entry.message)
-        return any(subscription.wants(entry.message) for subscription in self._members)
+        # Those in turn have refused it just now: a selector is evaluated once.
+        others = (one for one in self._members if one not in self._in_turn)
+        return any(subscription.wants(entry.message) for subscription in others)
 
     def is_kept_for_owner(self, entry: Entry) -> bool:
         """Whether only the owner of its group, which does not want it, may get an entry that others want."""
@@ -379,9 +381,17 @@ class Dispatcher:
         self.stored.give_back([entry for entry in entries if entry.stored])
         self.transient.give_back([entry for entry in entries if not entry.stored])
 
-    def reconsider(self) -> None:
-        """Offer the messages that no consumer wanted to the present consumers."""
+    def reconsider(self, newcomer: BaseSubscription | None = None) -> None:
+        """Offer the messages that no consumer wanted to the present consumers.
+
+        :param newcomer: the only consumer that has not been asked about those in memory
+        """
         unwanted, self._unwanted = self._unwanted, deque()
+        if newcomer is not None:
+            wanted: list[Entry] = []
+            for entry in unwanted:
+                (wanted if newcomer.wants(entry.message) else self._unwanted).append(entry)
+            unwanted = deque(wanted)
         self.give_back(unwanted)
         if self._store_cursor is not None:
             self._store_cursor.rewind()

@@ -345,7 +345,7 @@ class Queue:
             return
         subscription.queues.append(self)
         self.consumers.add(subscription)
-        self._dispatcher.reconsider()
+        self._dispatcher.reconsider(subscription)
         self._assemble()
         self._wake()
 

@@ -42,6 +42,11 @@ class StoredBytes:
     container: str | None
 
     @property
+    def has_properties(self) -> bool:
+        """Whether the properties are those of the blob, and not new ones."""
+        return self.properties_at != NOWHERE and self.properties_size >= 0
+
+    @property
     def body_size(self) -> int:
         return max(self.content_size, 0)
 
