@@ -40,6 +40,8 @@ log = logging.getLogger(__name__)
 
 _PIECE = 1 << 20
 _ZEROS = bytes(_PIECE)
+_BEGUN = 8
+"""The next file is prepared once this part of a file is written: a journal of little use never needs it."""
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -232,6 +234,8 @@ class Segments:
                 current.end += len(batch.data)
                 current.last_number = last
             self.last_number, self.last_sequence = last, batch.last_sequence
+        if current.end >= current.size // _BEGUN:
+            self._preallocated.prepare()
 
     def _undo(self, error: OSError, current: Segment) -> StoreError:
         """Remove what was written after the end, durably; the error of the write."""
@@ -367,7 +371,7 @@ def _in_doubt(error: StoreError) -> OutcomeUnknown:
 
 
 class _Preallocated:
-    """Files ready to become segments: created ahead by a thread of their own, or reused. Thread-safe."""
+    """Files ready to become segments: created ahead by another thread, or reused. Thread-safe."""
 
     def __init__(self, directory: Path, config: JournalConfig, files: Files) -> None:
         self._directory = directory
@@ -383,11 +387,13 @@ class _Preallocated:
         self._ready: list[Path] = []
         self._last = 0
         self._closed = False
-        self._wanted = threading.Event()
+        self._is_taken = True
+        """A file was taken since the missing ones were last created, or none were."""
         self._thread: threading.Thread | None = None
+        """Creates files, and ends when there are enough."""
 
     def start(self) -> None:
-        """Take over the files that an earlier process left, and begin to create the missing ones."""
+        """Take over the files that an earlier process left."""
         for path in names.unfinished(self._directory):
             self._files.remove(path)
         for number, path in names.preallocated(self._directory).items():
@@ -396,20 +402,30 @@ class _Preallocated:
                 self._ready.append(path)
             else:
                 self._files.remove(path)
-        if self._ahead and self._count:
-            self._thread = threading.Thread(target=self._run, name="jdbcstore-journal-files", daemon=True)
-            self._wanted.set()
-            self._thread.start()
+
+    def prepare(self) -> None:
+        """Begin to create the missing files, if that has not begun; one is needed soon."""
+        if not self._is_taken or self._closed or (self._thread is not None and self._thread.is_alive()):
+            return
+        self._is_taken = False
+        if self._ahead and len(self._ready) < self._count:
+            thread = threading.Thread(target=self._run, name="jdbcstore-journal-files", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:  # there can be no more threads; what was written is written
+                log.warning("no file could be preallocated for the journal: %s", error)
+            else:
+                self._thread = thread
 
     def take(self, size: int) -> Path:
         """A file of at least this size, durable except for its name; created now if none is ready.
 
         :raises OSError: such as a full disk
         """
+        self._is_taken = True
         if size <= self._size:
             with self._lock:
                 ready = self._ready.pop() if self._ready else None
-            self._wanted.set()
             if ready is not None:
                 return ready
         return self._create(max(size, self._size))
@@ -434,7 +450,6 @@ class _Preallocated:
 
     def close(self) -> None:
         self._closed = True
-        self._wanted.set()
         if self._thread is not None:
             self._thread.join()
 
@@ -463,19 +478,14 @@ class _Preallocated:
         return path
 
     def _run(self) -> None:
-        while True:
-            self._wanted.wait()
-            self._wanted.clear()
-            while not self._closed and len(self._ready) < self._count:
-                try:
-                    path = self._create(self._size)
-                except OSError as error:
-                    log.warning("no file could be preallocated for the journal: %s", error)
-                    break
-                with self._lock:
-                    self._ready.append(path)
-            if self._closed:
+        while not self._closed and len(self._ready) < self._count:
+            try:
+                path = self._create(self._size)
+            except OSError as error:
+                log.warning("no file could be preallocated for the journal: %s", error)
                 return
+            with self._lock:
+                self._ready.append(path)
 
 
 class _Retention:

@@ -297,10 +297,18 @@ def test_lazy_writes_are_durable_after_a_sync_and_with_each_new_file(tmp_path: P
 
 
 def test_files_are_made_ahead_with_their_whole_size(tmp_path: Path) -> None:
-    options = {"preallocation_scope": "entire_journal", "journal_log_files": 3}
-    journal = opened(configured(tmp_path, **options), Told())
+    """Once the first is used: a journal with a few records has one file, and no thread for others."""
+    size, told = 1 << 16, Told()
+    options = {"preallocation_scope": "entire_journal", "journal_log_files": 3, "journal_log_file_size": size}
+    journal = opened(configured(tmp_path, **options), told)
+    journal.append(Item(b"few"), waits=True)
+    told.wait(1)
+    assert not preallocated(tmp_path)
+    assert "jdbcstore-journal-files" not in [thread.name for thread in threading.enumerate()]
+    journal.append(Item(b"x" * (size // 8)), waits=True)
+    told.wait(2)
     wait_until(lambda: len(preallocated(tmp_path)) == 2)
-    assert {path.stat().st_size for path in tmp_path.glob("*.log")} == {4096}
+    assert {path.stat().st_size for path in tmp_path.glob("*.log")} == {size}
     journal.close()
 
 
