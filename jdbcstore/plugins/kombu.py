@@ -10,6 +10,8 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import datetime
 from queue import Empty
 from typing import Any
@@ -49,6 +51,30 @@ _ROOM = ""
 """What connections are woken by whose prefetch count may be exhausted."""
 _SETTLED = "-"
 """The beginning of delivery tags of messages that were removed before they were delivered."""
+
+
+_joined: ContextVar[Any] = ContextVar("joined", default=None)
+"""The application's connection in whose transaction messages are sent; None for one of their own."""
+
+
+@contextmanager
+def joined(connection: Any) -> Iterator[None]:
+    """Send what is published in this context in the transaction that is open on the application's connection.
+
+    Tasks and messages exist if and only if that transaction commits: an outbox without another table.
+    Workers see them within a second or two after the commit. The queues must have been declared before, by a
+    worker or an earlier send; declaring one is not part of the transaction. It holds for this thread or
+    asyncio task.
+
+    :param connection: a connection or ORM session of SQLAlchemy, or a connection of the driver, in Django
+        ``connection.connection``; of the database that the transport uses
+    :raises ConfigurationError: when something is published, if the connection cannot be joined
+    """
+    token = _joined.set(connection)
+    try:
+        yield
+    finally:
+        _joined.reset(token)
 
 
 class QoS(virtual.QoS):  # type: ignore[misc]
@@ -314,10 +340,21 @@ class Channel(virtual.Channel):  # type: ignore[misc]
             given = [one for one in (own_ms, ttl_ms) if one is not None]
             return made.replace(expiration_ms=now_ms + min(given)) if given else made
 
-        self.routing.send(
-            lambda: {queue: limited(ttl_ms) for queue, ttl_ms in route().items()},
-            durable=properties.get("delivery_mode") != TRANSIENT_DELIVERY_MODE,
-        )
+        def routed() -> dict[str, Message]:
+            return {queue: limited(ttl_ms) for queue, ttl_ms in route().items()}
+
+        connection = _joined.get()
+        if connection is not None:
+            self.routing.send_joined(routed, self._shared.claims.join(connection))
+            return
+        try:
+            self.routing.send(routed, durable=properties.get("delivery_mode") != TRANSIENT_DELIVERY_MODE)
+        except StoreUnavailable as error:
+            if self._shared.claims.is_locked_out(error):
+                # No error of the connection: kombu would try again as often as its policy says.
+                text = f"{error}; inside a transaction that has written, send with joined()"
+                raise _error(text, 405, "basic_publish") from error
+            raise
 
     # Receiving
 
@@ -572,6 +609,10 @@ class Transport(virtual.Transport):  # type: ignore[misc]
     """The errors after which a caller connects again."""
     channel_errors = (*virtual.Transport.channel_errors, InvalidMessage, InvalidDestination)
     """The errors of a call, after which the connection is as before."""
+    recoverable_connection_errors = connection_errors
+    """The errors after which kombu tries again."""
+    recoverable_channel_errors = ()
+    """None of these: the same call fails again."""
     implements = virtual.Transport.implements.extend(
         asynchronous=True, exchange_type=frozenset(["direct", "topic", "fanout"]), heartbeats=False
     )

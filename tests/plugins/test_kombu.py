@@ -312,6 +312,37 @@ def test_messages_of_other_clients(channel: Any, database: Database) -> None:
     assert (mapping.payload, mapping.properties["correlation_id"]) == ({"a": 1}, "c")
 
 
+@pytest.mark.backends("postgresql", "mariadb")
+def test_an_idle_worker_has_two_connections(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, database: Database
+) -> None:
+    """One that listens, and one for all the rest."""
+    monkeypatch.setattr("jdbcstore.stores.claims.claims._UNUSED", 0.2, raising=False)
+    monkeypatch.setattr("jdbcstore.stores.claims.wakeups._IDLE", 0.2, raising=False)
+    channel = request.getfixturevalue("connect")().channel()
+    declare(channel, "q")
+    for number in range(5):
+        publish(channel, f"{number}", routing_key="q")
+    found: list[Any] = []
+    with kombu.Consumer(channel, [kombu.Queue("q")], auto_declare=False) as consumer:
+
+        def take(_body: Any, message: Any) -> None:
+            found.append(message)
+            message.ack()
+
+        consumer.register_callback(take)
+
+        def looks(times: int) -> set[int]:
+            seen = set()
+            for _ in range(times):
+                with contextlib.suppress(TimeoutError):
+                    channel.connection.client.drain_events(timeout=0.05)
+                seen.add(database.connections())
+            return seen
+
+        wait_until(lambda: max(looks(10)) <= 2 and len(found) == 5, what="that two are left")
+
+
 ENVELOPE = '{"body": "", "properties": {"delivery_info": {}}}'
 
 

@@ -56,6 +56,10 @@ _CONFLICTS = 10.0
 _SUSPENSION = 30.0
 _IDLE = 4
 """Idle connections that are kept."""
+_UNUSED = 5.0
+"""Seconds after which all idle connections but one are closed."""
+_READS = 4
+"""Attempts to read: a restart of the server ends all idle connections."""
 _TRUSTED = 1.0
 """Seconds for which an idle connection is used again without asking whether it is still there."""
 
@@ -123,7 +127,9 @@ class Claims:
             )
             self._sql = self.session.claim_statements
             name = name or f"{socket.gethostname()}-{os.getpid()}"
-            self.lease = Lease(self.session, self._gate, self.clock, name[: self._lengths.string_id], lease)
+            self.lease = Lease(
+                self.session, self._gate, self.clock, name[: self._lengths.string_id], lease, self.borrowed
+            )
             """The lease of this process."""
             self.wakeups = Wakeups(self.session)
             """The wake-ups of processes that wait."""
@@ -206,13 +212,27 @@ class Claims:
                 if backoff.is_over():
                     raise StoreUnavailable("others take the lock again and again; try again") from error
 
+    def is_locked_out(self, error: StoreError) -> bool:
+        """Whether an error is that a lock of the whole database, as SQLite has, was waited for in vain.
+
+        It may be one that this very thread holds, in a transaction of the application's.
+        """
+        cause = error.__cause__
+        is_conflict = isinstance(cause, Exception) and self.session.classify(cause) is Failure.TRANSIENT
+        return is_conflict and self.session.adapter.in_files
+
     def fetch(self, sql: Statement, **values: Any) -> list[Row]:
         """The rows of a statement, read in a transaction of its own.
 
         :raises StoreUnavailable: the database does not answer
         """
-        with self._gate.inside():
-            return self.session.fetch(sql, **values)
+        for left in reversed(range(_READS)):
+            try:
+                return self.run(lambda connection: connection.fetch(sql, **values))
+            except OutcomeUnknown as error:
+                if not left:
+                    raise StoreUnavailable("the connection was lost at each attempt to read") from error
+        raise AssertionError
 
     def _run(self, work: Callable[[Connection], T], backoff: Backoff, guard: EpochGuard | None = None) -> T:
         while True:
@@ -257,7 +277,21 @@ class Claims:
         with self.session.translated():
             connection.read_in_order()
             connection.identify()
+            # This very thread may hold the lock, in a transaction of the application's.
+            connection.limit_lock_wait(_CONFLICTS)
         return connection
+
+    @contextlib.contextmanager
+    def borrowed(self) -> Iterator[Connection]:
+        """A connection for a while, one that is idle if there is one; driver errors are translated."""
+        connection = self._checkout()
+        try:
+            with self.session.translated():
+                yield connection
+        except BaseException:
+            connection.close()
+            raise
+        self._give_back(connection)
 
     def _answers(self, connection: Connection) -> bool:
         try:
@@ -275,11 +309,16 @@ class Claims:
             connection.close()
 
     def _give_back(self, connection: Connection) -> None:
+        now, unused = time.monotonic(), [connection]
         with self._lock:
             if not self._closed and len(self._idle) < _IDLE:
-                self._idle.append((connection, time.monotonic()))
-                return
-        connection.close()
+                unused.clear()
+                self._idle.append((connection, now))
+                # The last is used first: those before it were not needed since.
+                while len(self._idle) > 1 and self._idle[0][1] + _UNUSED < now:
+                    unused.append(self._idle.popleft()[0])
+        for one in unused:
+            one.close()
 
     def add_rows(
         self, connection: Connection, encoded: Sequence[EncodedMessage], delay: float = 0.0

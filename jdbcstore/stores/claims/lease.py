@@ -11,6 +11,8 @@ import logging
 import secrets
 import threading
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 from jdbcstore.database.adapters.sql import EpochGuard
 from jdbcstore.database.connection import Connection
@@ -30,6 +32,7 @@ _BELIEVED = 0.9
 _RENEWALS = 3
 """Renewals in the time of one lease."""
 _LOCK_WAIT = 1.0
+_CLOSE_WAIT = 5.0
 
 
 class Lease:
@@ -38,8 +41,18 @@ class Lease:
     :raises NotMaster: a broker or a store with a locker serves the same tables
     """
 
-    def __init__(self, session: Session, gate: Gate, clock: Clock, name: str, seconds: float) -> None:
+    def __init__(
+        self,
+        session: Session,
+        gate: Gate,
+        clock: Clock,
+        name: str,
+        seconds: float,
+        borrowed: Callable[[], AbstractContextManager[Connection]],
+    ) -> None:
+        """``borrowed`` gives a connection for a while."""
         self._session = session
+        self._borrowed = borrowed
         self._gate = gate
         self._sql = session.claim_statements
         self._clock = clock
@@ -80,7 +93,7 @@ class Lease:
         self._keep()
         with self._gate.inside(), self._lock:
             self._refuse_exclusive()
-            with contextlib.closing(self._session.connect()) as connection, self._session.translated():
+            with self._borrowed() as connection:
                 self._follow(last_epoch(self._session, connection))
 
     def renew(self) -> None:
@@ -101,6 +114,7 @@ class Lease:
             contextlib.closing(self._session.connect()) as connection,
             self._session.translated(),
         ):
+            connection.limit_lock_wait(_CLOSE_WAIT)
             connection.execute(self._sql.return_all, session=self.number)
             connection.execute(self._sql.remove_session, session=self.number)
 
@@ -115,7 +129,7 @@ class Lease:
         """Renew the lease, or begin a new one if it has expired."""
         with self._gate.inside(), self._lock:
             asked = time.monotonic()
-            with contextlib.closing(self._session.connect()) as connection, self._session.translated():
+            with self._borrowed() as connection:
                 renewed = connection.change(self._sql.renew_session, session=self.number, **self._lease())
                 # Some drivers count only rows that have changed, not one renewed twice in a millisecond.
                 if renewed or self.number in (row[0] for row in connection.fetch(self._sql.find_sessions)):
@@ -129,7 +143,7 @@ class Lease:
 
     def _begin(self) -> None:
         asked, number = time.monotonic(), secrets.randbits(62)
-        with contextlib.closing(self._session.connect()) as connection, self._session.translated():
+        with self._borrowed() as connection:
             # The lease first, then a look for a lock: a master does it the other way round, and so at least
             # one of the two sees the other.
             connection.execute(self._sql.add_session, session=number, name_=self._name, **self._lease())
@@ -141,6 +155,7 @@ class Lease:
                 connection.rollback()
                 connection.execute(self._sql.remove_session, session=number)
                 raise
+        self._session.drop_idle()  # what has looked at tables and locks
         self._follow(epoch)
         self.number, self._believed_until = number, asked + _BELIEVED * self._seconds
 

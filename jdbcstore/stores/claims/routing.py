@@ -16,6 +16,7 @@ from jdbcstore.database.connection import Connection
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
 from jdbcstore.stores.claims.claims import Claims
+from jdbcstore.stores.claims.joined import JoinedTransaction
 from jdbcstore.util.clock import Clock
 
 _MOST_KNOWN = 1000
@@ -114,6 +115,7 @@ class Routing:
         """When a use of queues that expire was last written down."""
         self._known: Known | None = None
         claims.session.prepare_routing()
+        claims.session.drop_idle()
         self._sql = claims.session.routing_statements
 
     def _fetch(self, sql: Sql, **values: Any) -> list[Row]:
@@ -358,6 +360,24 @@ class Routing:
                 known.checked(begun)
                 return
             self._declare_assumed(known)
+
+    def send_joined(self, route: Callable[[], Mapping[str, Message]], joined: JoinedTransaction) -> None:
+        """Add messages, one to each of these queues, in the application's own transaction.
+
+        ``route`` is as in :meth:`send`. What was assumed to be declared is declared outside of it.
+
+        :raises NotMaster: a broker or store serves the tables now
+        """
+        while True:
+            known, begun = self._current(), self._clock.monotonic()
+            messages = route()
+            [(version,)] = self._fetch(self._sql.find_version)
+            if version == known.version:
+                known.checked(begun)
+                break
+            self._declare_assumed(known)
+        for name, message in messages.items():
+            joined.add(Destination.queue(name), message)
 
     def _send(self, messages: Mapping[str, Message], version: int, durable: bool) -> bool:
         queues = [self._claims.queue(Destination.queue(name)) for name in messages]

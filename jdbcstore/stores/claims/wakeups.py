@@ -27,6 +27,8 @@ INTERVAL = 0.05
 """Seconds between two notifications about one queue."""
 _BEARABLE = 0.5
 """Seconds for which closing waits for the listener; one that waits for longer is woken."""
+_IDLE = 5.0
+"""Seconds without a notification after which its connection is closed."""
 _RETURNED, _ADDED = "<", "+"
 _LONGEST = 7000
 """Bytes of a payload; PostgreSQL takes 8000."""
@@ -183,15 +185,21 @@ class Wakeups:
 
     def _run(self, work: Callable[[Line], None]) -> None:
         backoff = Backoff(5.0)
-        while not self._closed:
+        listens = work == self._listen
+        while True:
+            with self._changed:
+                # Only the listener needs its connection while there is nothing to do.
+                self._changed.wait_for(lambda: listens or self._closed or self._pending)
+                if self._closed and (listens or not self._pending):
+                    return
             try:
                 with open_line(self._session) as line:
                     work(line)
-                    return
             except StoreError as error:
                 log.info("no wake-ups until the database answers again: %s", error)
                 with self._changed:
-                    self._changed.wait_for(lambda: self._closed, backoff.pause())
+                    if self._changed.wait_for(lambda: self._closed, backoff.pause()):
+                        return
 
     def _listen(self, line: Line) -> None:
         line.listen(self._channel)
@@ -208,7 +216,8 @@ class Wakeups:
         sent: dict[str, float] = {}
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._closed or self._pending)
+                if not self._changed.wait_for(lambda: self._closed or self._pending, _IDLE):
+                    return  # without a connection, until there is something again
                 if self._closed and not self._pending:
                     return
                 now = time.monotonic()
