@@ -317,7 +317,8 @@ class PostgresqlAdapter(Adapter):
 
 
 _IN_ORDER = """SELECT set_config(name, 'off', false) FROM pg_settings WHERE name IN
-('enable_sort', 'enable_incremental_sort', 'enable_bitmapscan', 'enable_seqscan')"""
+('enable_sort', 'enable_incremental_sort', 'enable_bitmapscan', 'enable_seqscan',
+ 'jit')"""
 _READ_ONLY = "25006"
 _LOST = (
     # Closed by an administrator, a crash, during start-up, with its database, by the idle timeout, the idle

@@ -437,6 +437,10 @@ class Claims:
                 self._taking -= 1
                 self._turn.notify_all()
 
+    def return_unknown(self) -> None:
+        """Have the claims that no caller holds returned before the next query that claims messages."""
+        self._answer_lost = True
+
     def _return_unknown(self, connection: Connection) -> None:
         session = self.lease.number
         for lost in [*self._lost]:

@@ -96,6 +96,9 @@ class Owner(Protocol):
     def taking(self) -> AbstractContextManager[None]:
         """Around a query that claims messages, and the note of those that it has claimed."""
 
+    def return_unknown(self) -> None:
+        """Have the claims that no caller holds returned before the next query that claims messages."""
+
     def encode(self, destination: Destination, message: Message) -> EncodedMessage:
         """The row of a message."""
 
@@ -192,9 +195,17 @@ class ClaimQueue:
             rows.sort(key=lambda row: (-row[0], row[1]))
             with self._lock:
                 self._marks.found([(lane, id_) for lane, id_, _, _ in rows], from_start=from_start)
-            claims, dead = self._sorted_out(rows, session)
-            if dead:
-                self._bury(dead, "delivered too often", self._owner.limits.dead_letters)
+            try:
+                claims, dead = self._sorted_out(rows, session)
+                if dead:
+                    self._bury(dead, "delivered too often", self._owner.limits.dead_letters)
+            except StoreError:
+                # The good ones among them are delivered to nobody: they are returned before the next claim.
+                self._forget(row[1] for row in rows)
+                self._owner.return_unknown()
+                with self._lock:
+                    self._marks.look_again()
+                raise
             if claims or not rows:
                 return claims
 

@@ -21,6 +21,7 @@ from jdbcstore.errors import (
     MessageTooLarge,
     OutcomeUnknown,
     StoreClosed,
+    StoreError,
     StoreUnavailable,
 )
 from jdbcstore.stores.claims import Claim, ClaimQueue, Claims
@@ -273,6 +274,26 @@ def test_claims_of_dead_processes_with_a_damaged_one_among_them(
     assert database.rows("SELECT ID FROM ACTIVEMQ_MSGS WHERE CONTAINER = 'queue://DEAD'") == [
         (claim.sequence,)
     ]
+
+
+@pytest.mark.backends("sqlite")
+def test_a_dead_letter_that_the_database_refuses_keeps_no_other(
+    open_claims: OpenClaims, database: Database
+) -> None:
+    queue = open_claims(max_redeliveries=0, dead_letters="DEAD").queue("ORDERS")
+    queue.add(Message("poison"), *numbered(3))
+    queue.claim()
+    database.execute("UPDATE JDBCSTORE_CLAIMS SET SESSION = 7")
+    database.execute(
+        "CREATE TRIGGER refused BEFORE INSERT ON ACTIVEMQ_MSGS WHEN NEW.CONTAINER = 'queue://DEAD'"
+        " BEGIN SELECT RAISE(ABORT, 'refused'); END"
+    )
+    other = open_claims(max_redeliveries=0, dead_letters="DEAD").queue("ORDERS")
+    with pytest.raises(StoreError):
+        other.claim(10)
+    database.execute("DROP TRIGGER refused")
+
+    assert bodies(other.claim(10)) == ["0", "1", "2"]
 
 
 def test_a_rejection_with_a_delay(queue: ClaimQueue, database: Database) -> None:
