@@ -572,6 +572,8 @@ def _checked(sent: Any) -> dict[str, Any]:
         virtual.Base64().decode(sent.get("body") or "")
     elif encoding != "utf-8":
         raise ValueError(f"the encoding {encoding!r} of its body is unknown")
+    properties["body_encoding"] = encoding  # kombu takes neither null nor upper case
+    properties["delivery_info"] = properties.get("delivery_info") or {}
     return sent
 
 
