@@ -69,7 +69,7 @@ class Application:
 
     def stop_when(self, condition: Callable[[], object], tries: int | None = None) -> bool:
         """Stop its Java at a moment at which this is so; whether it was in one of so many tries."""
-        [java] = {one.id for one in self._processes() if one.arguments[0].endswith("java")}
+        java = self._java()
         while tries != 0:
             wait_until(condition, LONG, "the moment")
             os.kill(java, signal.SIGSTOP)
@@ -79,6 +79,18 @@ class Application:
             os.kill(java, signal.SIGCONT)
             tries = None if tries is None else tries - 1
         return False
+
+    def _java(self) -> int:
+        """The Java that answers it; one that only finds out a version, or starts another, ends at once."""
+        javas: set[int] = set()
+
+        def is_alone() -> bool:
+            nonlocal javas
+            javas = {one.id for one in self._processes() if one.arguments[0].endswith("java")}
+            return len(javas) == 1
+
+        wait_until(is_alone, LONG, "whether it has one Java")
+        return javas.pop()
 
     def kill(self) -> int:
         """Kill it, its Java and the Pythons of that; how many processes they were."""
