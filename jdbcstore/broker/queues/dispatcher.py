@@ -15,6 +15,9 @@ from jdbcstore.config.policy import GroupMap
 from jdbcstore.message.message import Message
 from jdbcstore.util.clock import Clock
 
+_MOST_REFUSED = 100_000
+"""So many messages that nobody wants are known by number; beyond, all consumers are asked again."""
+
 
 class Consumers:
     """The consumers of a queue: round robin by priority among those with room; an exclusive one gets all.
@@ -27,6 +30,9 @@ class Consumers:
         self._all_exclusive = all_exclusive
         self._members: dict[BaseSubscription, int] = {}
         """Each with its priority, in the order of subscription."""
+        self._numbers: dict[BaseSubscription, int] = {}
+        self.newest = 0
+        """The number of the consumer that came last; each has a higher one than those before it."""
         self._turns: dict[int, deque[BaseSubscription]] = {}
         """By priority, highest first: consumers that may have room, the next one first."""
         self._in_turn: set[BaseSubscription] = set()
@@ -46,6 +52,8 @@ class Consumers:
     def add(self, subscription: BaseSubscription) -> None:
         priority = subscription.request.priority if self._use_priority else 0
         self._members[subscription] = priority
+        self.newest += 1
+        self._numbers[subscription] = self.newest
         if priority not in self._turns:
             self._turns[priority] = deque()
             self._turns = dict(sorted(self._turns.items(), reverse=True))
@@ -57,6 +65,7 @@ class Consumers:
         priority = self._members.pop(subscription, None)
         if priority is None:
             return False
+        del self._numbers[subscription]
         was_exclusive = subscription is self._exclusive
         if subscription in self._in_turn:
             self._in_turn.remove(subscription)
@@ -87,8 +96,11 @@ class Consumers:
             return self._next_of_group(entry, entry.message.group_id)
         return self.next_for_ungrouped(entry)
 
-    def next_for_ungrouped(self, entry: Entry) -> BaseSubscription | None:
-        """As :meth:`next_for`, for a message without a group."""
+    def next_for_ungrouped(self, entry: Entry, refused_by: int = 0) -> BaseSubscription | None:
+        """As :meth:`next_for`, for a message without a group.
+
+        :param refused_by: consumers up to this number do not want it
+        """
         if self._exclusive is not None:
             return self._next_exclusive(self._exclusive, entry)
         for turns in self._turns.values():
@@ -99,7 +111,7 @@ class Consumers:
                     self._in_turn.remove(subscription)
                     continue
                 turns.rotate(-1)
-                if subscription.wants(entry.message):
+                if self._numbers[subscription] > refused_by and subscription.wants(entry.message):
                     return subscription
         return None
 
@@ -189,8 +201,11 @@ class Consumers:
                 return subscription
         return None
 
-    def is_wanted(self, entry: Entry) -> bool:
-        """Whether any consumer wants an entry that none of those with room does."""
+    def is_wanted(self, entry: Entry, refused_by: int = 0) -> bool:
+        """Whether any consumer wants an entry that none of those with room does.
+
+        :param refused_by: as for :meth:`next_for_ungrouped`
+        """
         if self._exclusive is not None:
             return self._exclusive.wants(entry.message)
         if entry.message.group_id is not None:
@@ -198,8 +213,14 @@ class Consumers:
             if owner is not None:
                 return owner.wants(entry.message)
         # Those in turn have refused it just now: a selector is evaluated once.
-        others = (one for one in self._members if one not in self._in_turn)
+        others = (
+            one for one, number in self._numbers.items() if number > refused_by and one not in self._in_turn
+        )
         return any(subscription.wants(entry.message) for subscription in others)
+
+    def all_were_asked(self, entry: Entry) -> bool:
+        """Whether an entry that is not wanted was offered to every consumer."""
+        return self._exclusive is None and entry.message.group_id is None
 
     def is_kept_for_owner(self, entry: Entry) -> bool:
         """Whether only the owner of its group, which does not want it, may get an entry that others want."""
@@ -239,6 +260,8 @@ class Dispatcher:
         stored = self.stored.cursor
         self._store_cursor = stored if isinstance(stored, StoreCursor) else None
         self._unwanted: deque[Entry] = deque()
+        self._refused: dict[int, int] = {}
+        """By sequence of messages left to the store: the number up to which consumers do not want it."""
         self._aside: Counter[str] = Counter()
         """The number of messages set aside of each group that has any."""
         self._left_group = False
@@ -272,8 +295,10 @@ class Dispatcher:
                 expired.append(entry)
                 continue
             group_id = entry.message.group_id
+            # Not kept: it may come back with another number of redeliveries, which a selector may ask for.
+            refused_by = self._refused.pop(entry.sequence, 0) if entry.stored else 0
             if group_id is None:
-                subscription = consumers.next_for_ungrouped(entry)
+                subscription = consumers.next_for_ungrouped(entry, refused_by)
             elif group_id in self._aside:
                 self._take(backlog, entry)
                 self._set_aside(entry)
@@ -285,7 +310,7 @@ class Dispatcher:
                 self._deliver(subscription, entry)
             elif consumers.any_room:
                 self._take(backlog, entry)
-                self._pass_over(entry)
+                self._pass_over(entry, refused_by)
         if expired:
             self._on_expired(expired)
 
@@ -361,12 +386,16 @@ class Dispatcher:
                 if not self._aside[group_id]:
                     del self._aside[group_id]
 
-    def _pass_over(self, entry: Entry) -> None:
-        if self._consumers.is_wanted(entry):
+    def _pass_over(self, entry: Entry, refused_by: int) -> None:
+        if self._consumers.is_wanted(entry, refused_by):
             self._set_aside(entry)
             return
         self._left_group |= self._consumers.is_kept_for_owner(entry)
         if entry.stored and self._store_cursor is not None and not entry.returned:
+            if self._consumers.all_were_asked(entry):
+                if len(self._refused) >= _MOST_REFUSED:
+                    self._refused.clear()
+                self._refused[entry.sequence] = self._consumers.newest
             self._store_cursor.leave(entry)
             self._in_flight.release([entry])
         else:
