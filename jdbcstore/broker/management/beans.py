@@ -6,9 +6,10 @@ Attributes of features that this broker does not have are absent, rather than in
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fnmatch
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -33,6 +34,8 @@ DOMAIN = "org.apache.activemq"
 _ESCAPED = re.compile(r'[:\\*?,="]')
 _LONGEST = 4_000
 """Characters of a name or a pattern."""
+_LONGEST_PATTERN = 300
+"""Characters of one value with wildcards: what is compiled takes many times its size, and is cached."""
 _AT_ONCE = 100
 """MBeans that are read before the broker goes on with other work."""
 _PREVIEW = 255
@@ -84,16 +87,20 @@ class BeanName:
         """Whether it may match several names."""
         return self.more or any(set(text) & set("*?") for text in (self.domain, *self.keys.values()))
 
-    def matches(self, other: BeanName) -> bool:
-        """Whether this pattern matches a name."""
-        if not self.more and self.keys.keys() != other.keys.keys():
-            return False
-        pairs = [(self.domain, other.domain)]
-        for key, pattern in self.keys.items():
-            if key not in other.keys:
-                return False
-            pairs.append((pattern, other.keys[key]))
-        return all(fnmatch.fnmatchcase(text, pattern.replace("[", "[[]")) for pattern, text in pairs)
+    def matching(self, names: Iterable[BeanName]) -> list[BeanName]:
+        """The names that this pattern matches.
+
+        :raises NotABeanName: a value with wildcards is too long
+        """
+        of_domain = _matcher(self.domain)
+        matchers = [(key, _matcher(pattern)) for key, pattern in self.keys.items()]
+        return [
+            name
+            for name in names
+            if (self.more or name.keys.keys() == self.keys.keys())
+            and of_domain(name.domain)
+            and all(key in name.keys and matches(name.keys[key]) for key, matches in matchers)
+        ]
 
     @property
     def canonical_keys(self) -> str:
@@ -108,6 +115,14 @@ class BeanName:
 
     def __str__(self) -> str:
         return f"{self.domain}:{self.canonical_keys}"
+
+
+def _matcher(pattern: str) -> Callable[[str], object]:
+    if not set(pattern) & set("*?"):
+        return pattern.__eq__
+    if len(pattern) > _LONGEST_PATTERN:
+        raise NotABeanName(f"A value with wildcards is longer than {_LONGEST_PATTERN} characters")
+    return re.compile(fnmatch.translate(pattern.replace("[", "[[]"))).match
 
 
 def _escaped(text: str) -> str:
@@ -144,7 +159,7 @@ def _keys(name: BeanName) -> Keys:
 
 @dataclass(eq=False, repr=False)
 class Beans:
-    """The MBeans of one broker, as they are now.
+    """The MBeans of one broker, as they were when each was read first.
 
     :param new_ids: makes the ids of messages that are sent
     """
@@ -155,13 +170,19 @@ class Beans:
     _new_id: Callable[[], Any]
     _subscriptions: list[SubscriptionView] | None = field(default=None, init=False)
     _views: dict[str, DestinationView] | None = field(default=None, init=False)
-    """All queues and topics by the names of their MBeans, once all were asked for."""
+    """All queues and topics by the names of their MBeans and by their own, once all were asked for."""
     _pending: dict[tuple[str | None, str | None], int] | None = field(default=None, init=False)
     """The pending messages of durable subscriptions, once one was asked for."""
     _named: dict[Keys, SubscriptionView] | None = field(default=None, init=False)
     """All subscriptions by the keys of their MBeans, once one was asked for."""
     _consumers: dict[str, list[dict[str, str]]] | None = field(default=None, init=False)
     """The names of consumers by destination."""
+    _names: list[BeanName] | None = field(default=None, init=False)
+    """Every MBean, once all were asked for."""
+    _read: dict[Keys, Attributes] = field(default_factory=dict, init=False)
+    _described: dict[Keys, dict[str, Any]] = field(default_factory=dict, init=False)
+    _has_looked: bool = field(default=False, init=False)
+    """Whether one destination was asked for: with the next one, all are read."""
 
     # Names
 
@@ -190,7 +211,13 @@ class Beans:
         keys = {"connectionViewType": "clientId", "connectionName": _escaped(one.client_id or one.id)}
         return BeanName(DOMAIN, {**self._of_connector(one.connector).keys, **keys})
 
-    # What follows is read once for a request: each of thousands of MBeans needs it, and reads everything.
+    @property
+    def version(self) -> str:
+        """The version of the broker."""
+        return self._view_of_broker.version
+
+    # What follows is read once for all requests of a list: each of thousands of MBeans needs it, and reads
+    # everything.
 
     @cached_property
     def _view_of_broker(self) -> BrokerView:
@@ -229,6 +256,11 @@ class Beans:
 
     async def names(self) -> list[BeanName]:
         """Every MBean."""
+        if self._names is None:
+            self._names = await self._all_names()
+        return self._names
+
+    async def _all_names(self) -> list[BeanName]:
         found = [self._name(), self._name(service="Health")]
         if not self._serves:
             return found
@@ -236,7 +268,7 @@ class Beans:
             (self._of_destination(_bare(view.name), is_topic=view.is_topic), view)
             for view in await self._management.destinations()
         ]
-        self._views = {str(name): view for name, view in names}
+        self._views = {str(name): view for name, view in names} | {view.name: view for _, view in names}
         found += [name for name, _ in names]
         found += [self._of_subscription(one) for one in await self._known_subscriptions()]
         found += [self._of_connector(address) for address in self._view_of_broker.addresses]
@@ -274,6 +306,27 @@ class Beans:
         :raises NoSuchBean: it does not exist
         :raises StoreError: the store cannot be read
         """
+        known = _keys(name)
+        if name.domain == DOMAIN and known in self._read:
+            return self._read[known]
+        found = await self._read_now(name)
+        self._read[known] = found
+        return found
+
+    async def describe_all(self, names: Sequence[BeanName]) -> dict[BeanName, dict[str, Any]]:
+        """Several MBeans as ``list`` shows them, without those that have ended meanwhile.
+
+        :raises StoreError: the store cannot be read
+        """
+        found = {}
+        for name, attributes in (await self.read_all(names)).items():
+            known = _keys(name)
+            if known not in self._described:
+                self._described[known] = described(attributes, self.operations(name))
+            found[name] = self._described[known]
+        return found
+
+    async def _read_now(self, name: BeanName) -> Attributes:
         keys = name.keys
         if name.domain == DOMAIN and keys.get("type") == "Broker" and keys.get("brokerName") == self._broker:
             if len(keys) == 2:
@@ -283,7 +336,7 @@ class Beans:
             if "endpoint" in keys:
                 return await self._read_subscription(name)
             if "destinationName" in keys and len(keys) == 4:
-                return await self._read_destination(await self._view(name))
+                return await self._read_destination(await self.view(name))
             if "connector" in keys:
                 return self._read_connector(name)
         raise _no_bean(name)
@@ -292,23 +345,21 @@ class Beans:
         obstacle = self._view_of_broker.obstacle
         return "Good" if obstacle is None else f"Getting Worried {{{obstacle}}}"
 
-    async def _view(self, name: BeanName) -> DestinationView:
-        if self._views is not None:
-            if str(name) in self._views:
-                return self._views[str(name)]
+    async def view(self, name: BeanName) -> DestinationView:
+        """The queue or topic of an MBean.
+
+        :raises NoSuchBean: it does not exist
+        """
+        if not self._has_looked and self._views is None:
+            self._has_looked = True
+            with contextlib.suppress(IndexError, StoreError):
+                return (await self._management.destinations([self._destination(name)]))[0]
+        await self.names()
+        own = f"{name.keys.get('destinationType', '').lower()}://{name.keys.get('destinationName')}"
+        found = (self._views or {}).get(own) or (self._views or {}).get(str(name))
+        if found is None:
             raise _no_bean(name)
-        try:
-            return (await self._management.destinations([self._destination(name)]))[0]
-        except (IndexError, StoreError):
-            pass
-        if self._serves:  # a name whose escaped form was given
-            for view in await self._management.destinations():
-                if (
-                    self._of_destination(view.name.partition("://")[2], is_topic=view.is_topic).keys
-                    == name.keys
-                ):
-                    return view
-        raise _no_bean(name)
+        return found
 
     def _destination(self, name: BeanName) -> Destination:
         kind = {"Queue": DestinationKind.QUEUE, "Topic": DestinationKind.TOPIC}.get(
@@ -319,11 +370,11 @@ class Beans:
         return Destination(kind, name.keys.get("destinationName", ""))
 
     async def destination(self, name: BeanName) -> Destination:
-        """The queue or topic of an MBean.
+        """The name of the queue or topic of an MBean.
 
         :raises NoSuchBean: it does not exist
         """
-        return Destination.parse((await self._view(name)).name)
+        return Destination.parse((await self.view(name)).name)
 
     async def _read_broker(self) -> Attributes:
         broker = self._view_of_broker
@@ -696,7 +747,7 @@ async def _reset_all(beans: Beans, _name: BeanName, actor: Actor, _given: Sequen
 
 
 async def _cursor_size(beans: Beans, name: BeanName, _actor: Actor, _given: Sequence[Any]) -> Any:
-    view = await beans.management.destination(await beans.destination(name))
+    view = await beans.view(name)
     return (view.size or 0) - view.in_flight
 
 

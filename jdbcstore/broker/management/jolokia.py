@@ -27,7 +27,6 @@ from jdbcstore.broker.management.beans import (
     NoSuchBean,
     NotABeanName,
     Operation,
-    described,
 )
 from jdbcstore.broker.management.http import CHANGE_HEADER, MAX_BODY, Guard, body_of, check_origin
 from jdbcstore.broker.management.management import Management
@@ -49,12 +48,14 @@ _JSON = ("application/json", "text/json")
 _JAVA = "java.lang."
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Asker:
     actor: Actor
     role: str
     may_change: bool
     """Whether no page of another origin could have sent this."""
+    beans: Beans
+    """What all requests of a list read, until one of them changes something."""
 
 
 class _Refused(Exception):
@@ -131,7 +132,10 @@ class Jolokia:
         # Without the header, aiohttp takes the type of a Blob without one for application/octet-stream.
         is_json = "Content-Type" in request.headers and request.content_type in _JSON
         may_change = CHANGE_HEADER in request.headers or (request.method == "POST" and is_json)
-        return _Asker(actor, role, may_change)
+        return _Asker(actor, role, may_change, self._beans())
+
+    def _beans(self) -> Beans:
+        return Beans(self._management, self._broker, self._new_id)
 
     async def _answer(self, given: Any, asker: _Asker) -> dict[str, Any]:
         shown: dict[str, Any] = {}
@@ -168,8 +172,7 @@ class Jolokia:
             raise _wrong(f"No type with name '{kind[:80]}' exists")
         shown["type"] = kind.lower()
         wanted = {name: value for name, value in given.items() if not name.startswith("?")}
-        beans = Beans(self._management, self._broker, self._new_id)
-        value = await answer(self, beans, wanted, shown, asker, options)
+        value = await answer(self, asker, wanted, shown, options)
         return {
             "request": shown,
             "value": _inside(value, wanted.get("path"), kind.lower(), shown),
@@ -177,21 +180,19 @@ class Jolokia:
             "status": 200,
         }
 
-    async def _version(
-        self, _beans: Beans, _wanted: Any, _shown: Any, _asker: _Asker, _options: Any
-    ) -> dict[str, Any]:
-        info = {"product": "jdbcstore", "vendor": "jdbcstore", "version": self._management.broker().version}
+    async def _version(self, asker: _Asker, _wanted: Any, _shown: Any, _options: Any) -> dict[str, Any]:
+        info = {"product": "jdbcstore", "vendor": "jdbcstore", "version": asker.beans.version}
         return {"agent": AGENT, "protocol": PROTOCOL, "config": {}, "info": info}
 
     async def _search(
-        self, beans: Beans, wanted: Mapping[str, Any], shown: dict[str, Any], _asker: _Asker, options: Any
+        self, asker: _Asker, wanted: Mapping[str, Any], shown: dict[str, Any], options: Any
     ) -> list[str]:
         pattern = _name_of(wanted, shown)
-        found = [name for name in await beans.names() if pattern.matches(name)]
+        found = pattern.matching(await asker.beans.names())
         return [f"{name.domain}:{_keys_of(name, options)}" for name in found]
 
     async def _read(
-        self, beans: Beans, wanted: Mapping[str, Any], shown: dict[str, Any], _asker: _Asker, options: Any
+        self, asker: _Asker, wanted: Mapping[str, Any], shown: dict[str, Any], options: Any
     ) -> Any:
         name = _name_of(wanted, shown)
         attribute = wanted.get("attribute")
@@ -201,16 +202,16 @@ class Jolokia:
                 raise _wrong("attribute must be a name, or a list of names")
             shown["attribute"] = attribute
         if not name.is_pattern:
-            found = await beans.read(name)
+            found = await asker.beans.read(name)
             if isinstance(attribute, str):
                 return _attribute(found, attribute, options)
             return found if names is None else {one: _attribute(found, one, options) for one in names}
-        matching = [one for one in await beans.names() if name.matches(one)]
+        matching = name.matching(await asker.beans.names())
         if not matching:
             raise NoSuchBean(f"No MBean with pattern {name} found")
         every = {
             f"{one.domain}:{_keys_of(one, options)}": found
-            for one, found in (await beans.read_all(matching)).items()
+            for one, found in (await asker.beans.read_all(matching)).items()
         }
         if names is None:
             return every
@@ -218,15 +219,14 @@ class Jolokia:
         return {one: found for one, found in chosen.items() if found}
 
     async def _list(
-        self, beans: Beans, wanted: Mapping[str, Any], shown: dict[str, Any], _asker: _Asker, options: Any
+        self, asker: _Asker, wanted: Mapping[str, Any], shown: dict[str, Any], options: Any
     ) -> Any:
         parts = _parts_of(wanted.get("path"))
         domain = BeanName.parse(f"{parts[0]}:*") if parts else BeanName.parse("*:*")
         keys = None if len(parts) < 2 else BeanName.parse(f"{parts[0]}:{parts[1]}").keys
         found: dict[str, Any] = {}
-        names = [one for one in await beans.names() if domain.matches(one) and keys in (None, one.keys)]
-        for name, attributes in (await beans.read_all(names)).items():
-            one = described(attributes, beans.operations(name))
+        names = [one for one in domain.matching(await asker.beans.names()) if keys in (None, one.keys)]
+        for name, one in (await asker.beans.describe_all(names)).items():
             found.setdefault(name.domain, {})[_keys_of(name, options)] = one
         if parts:
             shown["path"] = "/".join(parts)
@@ -240,7 +240,7 @@ class Jolokia:
         return _cut(found, depth) if depth > 0 else found
 
     async def _exec(
-        self, beans: Beans, wanted: Mapping[str, Any], shown: dict[str, Any], asker: _Asker, _options: Any
+        self, asker: _Asker, wanted: Mapping[str, Any], shown: dict[str, Any], _options: Any
     ) -> Any:
         name = _name_of(wanted, shown)
         given, arguments = wanted.get("operation"), wanted.get("arguments")
@@ -253,6 +253,7 @@ class Jolokia:
         shown["operation"] = given
         if arguments:
             shown["arguments"] = arguments
+        beans = asker.beans
         operation = _operation(beans.operations(name), name, given, arguments)
         if ROLES.index(asker.role) < ROLES.index(operation.role):
             raise _Refused(403, f"{_JAVA}SecurityException", f"{given} needs the role {operation.role}")
@@ -261,6 +262,8 @@ class Jolokia:
                 f"{given} changes something: POST it as application/json, or with the header {CHANGE_HEADER}"
             )
             raise _Refused(403, f"{_JAVA}SecurityException", text)
+        if operation.role == MANAGE:  # neither it nor what follows is to see what was read before
+            beans, asker.beans = self._beans(), self._beans()
         await beans.read(name)  # it exists
         return await operation.call(beans, name, asker.actor, arguments)
 

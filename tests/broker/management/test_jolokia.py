@@ -336,6 +336,21 @@ def test_what_is_read_does_not_grow_with_the_square_of_what_there_is(
             calls.clear()
             assert ask(api, request)["status"] == 200
             assert max(calls.values()) <= 4, (request, calls)
+        some, missing = [f"{BROKER},destinationType=Queue,destinationName={one}" for one in ("Q7", "NONE")]
+        small = {"type": "list", "config": {"maxDepth": 1}}
+        for each in (
+            *({"type": "read", "mbean": BROKER, "attribute": "Uptime"}, {"type": "version"}, small),
+            *({"type": "read", "mbean": one, "attribute": "QueueSize"} for one in (some, missing)),
+            {"type": "read", "mbean": "*:*", "attribute": "None"},
+            *(exec_(some, "cursorSize"), exec_(f"{BROKER},service=Health", "healthStatus")),
+        ):
+            calls.clear()
+            assert len(ask(api, [each] * 50)) == 50
+            assert max(calls.values(), default=0) <= 4, (each, calls)
+        size = {"type": "read", "mbean": some, "attribute": "QueueSize"}
+        sent = exec_(some, "sendTextMessage(java.lang.String)", "x")
+        found = ask(api, [size, size, sent, size, exec_(some, "purge"), size])
+        assert [one["value"] for one in found[:2] + found[3::2]] == [1, 1, 2, 0]
         monkeypatch.setattr("jdbcstore.broker.management.jolokia.MOST_BYTES", 100_000)
         answers = api.ask("POST", "/api/jolokia", [{"type": "list"}] * 20)[1]
         states = [one["status"] for one in answers]
@@ -385,7 +400,15 @@ def test_facts_about_connectors_dead_letters_and_memory(tmp_path: Path) -> None:
 
 PATHS = (
     *("x", "read", "read/" + "a" * 5000, f"exec/{ORDERS}", "read/:/", "read/a:b/c", "list/a/b/c", "read/*:*"),
-    *("search/*:*,x", "version/../x", "list?maxDepth=x", "read/%00:a=b", "read/a:b=c,d=e/f/g/h/i", "!!/!/"),
+    *(
+        "search/*:*,x",
+        "search/*:type=*" + "a*" * 300,
+        "version/../x",
+        "list?maxDepth=x",
+        "read/%00:a=b",
+        "read/a:b=c,d=e/f/g/h/i",
+        "!!/!/",
+    ),
 )
 BODIES: tuple[Any, ...] = (
     *("x", 1, None, [[]], [None], {"type": []}, {"type": "read", "mbean": []}, {"type": "read"}),
