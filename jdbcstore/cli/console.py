@@ -34,7 +34,7 @@ def console(settings: Settings, listen: str, users: str | None) -> None:
 
     try:
         from jdbcstore.broker.console.pages import Console
-        from jdbcstore.broker.management.http import Guard
+        from jdbcstore.broker.management.guard import Guard
         from jdbcstore.broker.security import make_security
         from jdbcstore.tools.looking import DatabaseSource
     except ImportError as error:

@@ -23,7 +23,8 @@ from jdbcstore.broker.console.rendering import HEADERS, ROOT, Renderer, Static, 
 from jdbcstore.broker.console.source import Schema, SchemaView, Source
 from jdbcstore.broker.console.visits import MAX_FORM, Door, Notices, Visit
 from jdbcstore.broker.counters import Counters
-from jdbcstore.broker.management.http import Guard, status_of
+from jdbcstore.broker.management.guard import Guard
+from jdbcstore.broker.management.http import status_of
 from jdbcstore.broker.management.management import Management
 from jdbcstore.broker.management.messages import Choice
 from jdbcstore.broker.management.requests import Fields, NotARequest, position

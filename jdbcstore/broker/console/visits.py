@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 from aiohttp import web
 
 from jdbcstore.broker.management.audit import Actor
-from jdbcstore.broker.management.http import Guard
+from jdbcstore.broker.management.guard import Guard
 from jdbcstore.broker.management.requests import NotARequest
 from jdbcstore.config.users import BROWSE, MANAGE, ROLES
 from jdbcstore.message.destination import Destination, DestinationKind
@@ -96,33 +96,31 @@ class Door:
         site, mode = request.headers.get("Sec-Fetch-Site"), request.headers.get("Sec-Fetch-Mode")
         is_read = request.method in ("GET", "HEAD")
         if site in ("cross-site", "same-site") and not (is_read and mode == "navigate"):
-            raise web.HTTPForbidden(text="a page of another site may not ask")
+            raise self._guard.refused(request, "a page of another site may not ask", header="Sec-Fetch-Site")
         actor, own = await self._guard.identify(request, role)
-        text = request.rel_url.raw_query_string if is_read else await _body(request)
+        text = request.rel_url.raw_query_string if is_read else await self._body(request)
         try:
             form = parse_qs(text, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
         except ValueError:
             raise NotARequest("the form has too many fields; choose fewer messages") from None
         found = Visit(request, actor, own, form)
         if not is_read and not hmac.compare_digest(found.text("token").encode(), self.token(actor).encode()):
-            raise web.HTTPForbidden(
-                text="the form is of an earlier start of the broker: reload its page, and send it again"
-            )
+            text = "the form is of an earlier start of the broker: reload its page, and send it again"
+            raise self._guard.refused(request, text)
         return found
+
+    async def _body(self, request: web.Request) -> str:
+        if request.content_type != _FORM:
+            raise self._guard.refused(request, f"a form needs the content type {_FORM}", status=415)
+        try:
+            async with asyncio.timeout(_BODY_TIMEOUT):
+                return (await request.read()).decode(errors="replace")
+        except TimeoutError:
+            raise NotARequest("the form did not arrive in time; send it at once") from None
 
     def token(self, actor: Actor) -> str:
         """What each form of a user has in it; it is of this process."""
         return hmac.digest(self._key, actor.user.encode(errors="surrogatepass"), "sha256").hex()
-
-
-async def _body(request: web.Request) -> str:
-    if request.content_type != _FORM:
-        raise web.HTTPUnsupportedMediaType(text=f"a form needs the content type {_FORM}")
-    try:
-        async with asyncio.timeout(_BODY_TIMEOUT):
-            return (await request.read()).decode(errors="replace")
-    except TimeoutError:
-        raise NotARequest("the form did not arrive in time; send it at once") from None
 
 
 class Notices:

@@ -6,7 +6,8 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 
 from aiohttp import web
 
-from jdbcstore.broker.management.http import Guard, as_json
+from jdbcstore.broker.management.guard import Guard
+from jdbcstore.broker.management.http import as_json
 from jdbcstore.broker.management.management import Management
 from jdbcstore.config.users import VIEW
 

@@ -1,33 +1,24 @@
-"""The management over HTTP, as JSON under ``/api``.
-
-Without users only this machine is answered, under a name of this machine: a page whose host name was made to
-point here is not. With users, each request has a login and needs its role. A change needs a content type, or
-a header, that a form of another site cannot send.
-"""
+"""The management over HTTP, as JSON under ``/api``."""
 
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import json
 import logging
 import re
-import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, is_dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
-from aiohttp import BasicAuth, web
+from aiohttp import web
 
 from jdbcstore.broker.management.audit import Actor
+from jdbcstore.broker.management.guard import Guard
 from jdbcstore.broker.management.management import MAX_BROWSED, Management
 from jdbcstore.broker.management.messages import Choice, Consumed, defect_of
 from jdbcstore.broker.management.requests import Fields, NotARequest, message_of, position
-from jdbcstore.broker.notices import BoundedLog
-from jdbcstore.broker.security import AllowAll, Security
-from jdbcstore.config.users import BROWSE, MANAGE, ROLES, VIEW
+from jdbcstore.config.users import BROWSE, MANAGE, VIEW
 from jdbcstore.errors import (
     CorruptMessage,
     DestinationFull,
@@ -36,7 +27,6 @@ from jdbcstore.errors import (
     InvalidMessage,
     InvalidSelector,
     MessageNotFound,
-    NotAuthorized,
     NotMaster,
     StoreClosed,
     StoreError,
@@ -53,19 +43,11 @@ log = logging.getLogger(__name__)
 
 MAX_BODY = 1024 * 1024
 """Bytes of a request's body at most."""
-CHANGE_HEADER = "X-Requested-By"
-"""The header that a change without a JSON body needs, with any value."""
 _BODY_TIMEOUT = 30.0
-_LONGEST_USER = 100
 _NAME = re.compile(r"\{(\w+)\}")
 """A name in a path."""
 _PAGE = 100
 _LARGEST_PAGE = 1000
-_FORWARDED = (
-    *("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port"),
-    *("X-Forwarded-Server", "X-Real-IP", "X-Original-Host", "Via"),
-)
-"""Headers that reverse proxies add."""
 _STATUS: tuple[tuple[type[Exception], int], ...] = (
     (NotARequest, 400),
     (DestinationNotFound, 404),
@@ -103,99 +85,6 @@ class _Call:
 
     def destination(self, kind: DestinationKind = DestinationKind.QUEUE) -> Destination:
         return Destination(kind, self.request.match_info["name"])
-
-
-class Guard:
-    """Decides who may ask, and for what.
-
-    :param name: the configured host of the server
-    """
-
-    def __init__(self, security: Security, name: str) -> None:
-        self._security = security
-        self._names = {"localhost", name.lower(), socket.gethostname().lower()}
-        self._refusals = BoundedLog("requests over HTTP that are refused")
-        self._has_users = not isinstance(security, AllowAll)
-
-    async def admit(self, request: web.Request, role: str) -> Actor:
-        """The origin of a request that may do what a role may.
-
-        :raises web.HTTPException: it may not
-        """
-        check_origin(request)
-        if request.method not in ("GET", "HEAD"):
-            is_json = request.content_type == "application/json"
-            if not is_json and CHANGE_HEADER not in request.headers:
-                raise _refusal(415, f"a change needs the content type application/json, or {CHANGE_HEADER}")
-        return (await self.identify(request, role))[0]
-
-    async def identify(self, request: web.Request, role: str) -> tuple[Actor, str]:
-        """The origin of a request, and its role, which includes ``role``; whether it comes from a page of
-        another site is not checked.
-
-        :raises web.HTTPException: it may not ask
-        """
-        peer = request.remote or ""
-        if not self._has_users:
-            self._check_local(request, peer)
-            return Actor("", peer), MANAGE
-        name, own = await self._login(request, role)
-        return Actor(name, peer), own
-
-    def _check_local(self, request: web.Request, peer: str) -> None:
-        own = _own_address(request)
-        is_here = _is_loopback(peer) or peer == own
-        if not is_here or any(name in request.headers for name in _FORWARDED):
-            raise _refusal(403, "without a users_file only this machine is answered; configure one")
-        try:
-            host = urlsplit(f"//{request.headers.get('Host', '')}").hostname or ""
-        except ValueError:
-            host = ""
-        if host not in self._names and host != own and not _is_loopback(host):
-            raise _refusal(403, "the Host header does not name this machine; ask 127.0.0.1 or localhost")
-
-    def _log(self, request: web.Request, user: str, text: str) -> None:
-        fields = {"user": user[:_LONGEST_USER], "peer": request.remote or ""}
-        line = "user %r of %s %s"
-        self._refusals.log(log, logging.WARNING, fields, line, fields["user"], fields["peer"], text)
-
-    async def _login(self, request: web.Request, role: str) -> tuple[str, str]:
-        try:
-            given = BasicAuth.decode(request.headers.get("Authorization", ""), encoding="utf-8")
-        except ValueError:
-            raise _unauthorized("log in with a user of the users file") from None
-        try:
-            user = await self._security.login(given.login, given.password)
-        except NotAuthorized as error:
-            self._log(request, given.login, f"is refused the login: {error}")
-            raise _unauthorized(str(error)) from None
-        if user.role is None or ROLES.index(user.role) < ROLES.index(role):
-            self._log(request, given.login, f"may not {request.method} {request.path[:200]}: it needs {role}")
-            raise _refusal(403, f"this user needs the role {role}; set it with jdbcstore passwd --role")
-        return user.name, user.role
-
-
-def _own_address(request: web.Request) -> str:
-    """The address of this machine at which the request has arrived: its own clients have it, too."""
-    transport = request.transport
-    name = None if transport is None else transport.get_extra_info("sockname")
-    return str(name[0]) if name else ""
-
-
-def check_origin(request: web.Request) -> None:
-    """Refuse what a page of another site, host or port asks for with the user's browser and login.
-
-    Browsers send ``Sec-Fetch-Site`` only to addresses that they trust, and ``Origin`` with each request that
-    is not a GET.
-
-    :raises web.HTTPForbidden: a page of another origin asks
-    """
-    headers = request.headers
-    origin = headers.get("Origin")
-    own = {headers.get("Host", "").lower(), headers.get("X-Forwarded-Host", "").lower()}
-    is_foreign = origin is not None and origin.lower().partition("://")[2] not in own - {""}
-    if is_foreign or headers.get("Sec-Fetch-Site") in ("cross-site", "same-site"):
-        raise _refusal(403, "a page of another site may not ask")
 
 
 class Api:
@@ -535,16 +424,6 @@ def _error(status: int, text: str, headers: Mapping[str, str] | None = None) -> 
     return web.json_response({"error": text}, status=status, headers=kept)
 
 
-def _refusal(status: int, text: str) -> web.HTTPException:
-    kinds = {403: web.HTTPForbidden, 415: web.HTTPUnsupportedMediaType}
-    return kinds[status](text=text)
-
-
-def _unauthorized(text: str) -> web.HTTPException:
-    headers = {"WWW-Authenticate": 'Basic realm="jdbcstore", charset="UTF-8"'}
-    return web.HTTPUnauthorized(text=text, headers=headers)
-
-
 async def body_of(request: web.Request) -> Any:
     """The JSON object in a request; an empty body is an empty one.
 
@@ -585,12 +464,3 @@ def _plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
     return str(value)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        address = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return False
-    mapped = getattr(address, "ipv4_mapped", None)
-    return (mapped or address).is_loopback

@@ -28,7 +28,8 @@ from jdbcstore.broker.management.beans import (
     NotABeanName,
     Operation,
 )
-from jdbcstore.broker.management.http import CHANGE_HEADER, MAX_BODY, Guard, body_of, check_origin
+from jdbcstore.broker.management.guard import CHANGE_HEADER, Guard
+from jdbcstore.broker.management.http import MAX_BODY, body_of
 from jdbcstore.broker.management.management import Management
 from jdbcstore.broker.management.requests import NotARequest
 from jdbcstore.config.users import MANAGE, ROLES, VIEW
@@ -127,7 +128,7 @@ class Jolokia:
         return await _page(answers, request)
 
     async def _asker(self, request: web.Request) -> _Asker:
-        check_origin(request)
+        self._guard.check_origin(request)
         actor, role = await self._guard.identify(request, VIEW)
         # Without the header, aiohttp takes the type of a Blob without one for application/octet-stream.
         is_json = "Content-Type" in request.headers and request.content_type in _JSON
@@ -256,16 +257,21 @@ class Jolokia:
         beans = asker.beans
         operation = _operation(beans.operations(name), name, given, arguments)
         if ROLES.index(asker.role) < ROLES.index(operation.role):
-            raise _Refused(403, f"{_JAVA}SecurityException", f"{given} needs the role {operation.role}")
+            raise self._forbidden(asker, name, f"{operation.signature} needs the role {operation.role}")
         if operation.role == MANAGE and not asker.may_change:
             text = (
-                f"{given} changes something: POST it as application/json, or with the header {CHANGE_HEADER}"
+                f"{operation.signature} changes something: POST it as application/json, or with the header"
+                f" {CHANGE_HEADER}"
             )
-            raise _Refused(403, f"{_JAVA}SecurityException", text)
+            raise self._forbidden(asker, name, text)
         if operation.role == MANAGE:  # neither it nor what follows is to see what was read before
             beans, asker.beans = self._beans(), self._beans()
         await beans.read(name)  # it exists
         return await operation.call(beans, name, asker.actor, arguments)
+
+    def _forbidden(self, asker: _Asker, name: BeanName, text: str) -> _Refused:
+        self._guard.log_refusal(asker.actor, f"exec {name}", text)
+        return _Refused(403, f"{_JAVA}SecurityException", text)
 
 
 _KINDS: dict[str, Callable[..., Any]] = {

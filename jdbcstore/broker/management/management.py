@@ -472,9 +472,9 @@ class Management:
 
         :raises StoreError: some of them were not sent
         """
-        _, engine = self._master()
         places = sorted({str(one.destination) for one in messages})
         with self._audit.operation(actor, "send", destination=",".join(places)) as line:
+            _, engine = self._master()
             async with asyncio.timeout(_PATIENCE):
                 await asyncio.gather(*[engine.send(each, _CONNECTION) for each in messages])
             line["count"] = len(messages)
@@ -492,14 +492,14 @@ class Management:
         """
         if not destination.is_topic:
             return await self.remove(actor, destination, Choice(expired=expired), name="purge")
-        _, engine = self._master()
-        _existing(engine, destination)
-        if expired:
-            raise InvalidDestination(
-                f"{destination} is a topic; only queues are searched for expired messages"
-            )
         count = left = 0
         with self._audit.operation(actor, "purge", destination=str(destination)) as line:
+            _, engine = self._master()
+            _existing(engine, destination)
+            if expired:
+                raise InvalidDestination(
+                    f"{destination} is a topic; only queues are searched for expired messages"
+                )
             for durable in [one for one in engine.durables if destination in one.topics]:
                 try:
                     count += await engine.purge_subscription(*durable.key, destination)
@@ -517,10 +517,10 @@ class Management:
         :raises SubscriptionNotFound: it does not exist
         :raises StoreError: some of it could not be removed
         """
-        _, engine = self._master()
         with self._audit.operation(
             actor, "purge_subscription", client_id=client_id, subscription=name
         ) as line:
+            _, engine = self._master()
             line["count"] = count = await engine.purge_subscription(client_id, name)
         return Outcome(count=count)
 
@@ -534,9 +534,9 @@ class Management:
         :raises InvalidSelector: the selector is invalid
         :raises StoreError: some of them could not be removed, which stay
         """
-        _, engine = self._master()
-        source = _queue(engine, queue)
         with self._operation(actor, name, queue, choice) as line:
+            _, engine = self._master()
+            source = _queue(engine, queue)
             count = await self._take(engine, source, choice, source.acknowledge)
             line["count"] = count
         return Outcome(count=count, left=_in_flight(engine)[queue])
@@ -555,13 +555,13 @@ class Management:
         :raises InvalidSelector: the selector is invalid
         :raises StoreError: some of them could not be moved, which stay
         """
-        _, engine = self._master()
-        source = _queue(engine, queue)
-        if to is not None:
-            _check_target(queue, to)
         lost: list[MessageId | None] = []
         with self._operation(actor, "retry" if to is None else "move", queue, choice) as line:
             line["to"] = None if to is None else str(to)
+            _, engine = self._master()
+            source = _queue(engine, queue)
+            if to is not None:
+                _check_target(queue, to)
             act = partial(move, engine, source, to)
             line["count"] = count = await self._take(
                 engine, source, choice, act, unknown=lost if to is None else None
@@ -580,12 +580,12 @@ class Management:
         :raises InvalidSelector: the selector is invalid
         :raises StoreError: some of them could not be copied
         """
-        _, engine = self._master()
-        source = _queue(engine, queue)
-        _check_target(queue, to)
         count, batch = 0, []
         with self._operation(actor, "copy", queue, choice) as line:
             line["to"] = str(to)
+            _, engine = self._master()
+            source = _queue(engine, queue)
+            _check_target(queue, to)
             async for each in browse(engine, source, choice, choice.limit):
                 batch.append(addressed(engine, each, to))
                 if len(batch) == _BATCH:
@@ -615,14 +615,14 @@ class Management:
         :raises InvalidSelector: the selector is invalid
         :raises StoreError: some of them could not be replaced, which stay
         """
-        _, engine = self._master()
-        source = _queue(engine, queue)
-        if priority is None and expiration_ms is None:
-            raise InvalidMessage("nothing is to be changed; give a priority or an expiration")
-        if priority is not None and not 0 <= priority <= 9:
-            raise InvalidMessage(f"{priority} is not a priority; use one from 0 to 9")
         with self._operation(actor, "change", queue, choice) as line:
             line |= {"priority": priority, "expiration_ms": expiration_ms}
+            _, engine = self._master()
+            source = _queue(engine, queue)
+            if priority is None and expiration_ms is None:
+                raise InvalidMessage("nothing is to be changed; give a priority or an expiration")
+            if priority is not None and not 0 <= priority <= 9:
+                raise InvalidMessage(f"{priority} is not a priority; use one from 0 to 9")
             act = partial(change, engine, source, priority=priority, expiration_ms=expiration_ms)
             line["count"] = count = await self._take(engine, source, choice, act)
         return Outcome(count=count, left=_in_flight(engine)[queue])
@@ -638,9 +638,6 @@ class Management:
         :raises InvalidSelector: the selector is invalid
         :raises StoreError: the store cannot be read
         """
-        _, engine = self._master()
-        source = _queue(engine, queue)
-        self._holds.check_room()
         wanted, now_ms, taken = choice.wanted(), self._clock.now_ms(), list[Entry]()
         damaged: list[CorruptMessage] = []
 
@@ -658,6 +655,9 @@ class Management:
             return done
 
         with self._operation(actor, "consume", queue, choice) as line:
+            _, engine = self._master()
+            source = _queue(engine, queue)
+            self._holds.check_room()
             ids = None if choice.ids is None else [MessageId.parse(one) for one in choice.ids]
             most = min(choice.limit or MAX_BROWSED, MAX_BROWSED)
             line["count"] = await source.take(chosen, keep, most=most, ids=ids)
@@ -677,10 +677,10 @@ class Management:
         :raises SubscriptionNotFound: it does not exist
         :raises StoreError: the store cannot be read
         """
-        _, engine = self._master()
-        self._holds.check_room()
         most = min(limit, MAX_BROWSED)
         with self._audit.operation(actor, "consume", client_id=client_id, subscription=name) as line:
+            _, engine = self._master()
+            self._holds.check_room()
             durable = engine.unused_durable(client_id, name)
             subscription, deliveries = await first_of_subscription(engine, durable, _CONNECTION, most)
             damaged = [found for one in deliveries if (found := defect_of(one.message)) is not None]
@@ -698,8 +698,8 @@ class Management:
         :raises MessageNotFound: they were given back meanwhile
         :raises StoreError: they could not be removed
         """
-        self._master()
         with self._audit.operation(actor, "acknowledge") as line:
+            self._master()
             held, done = self._holds.acknowledge(token)
             await done
             line |= {"destination": held.place, "count": held.count}
@@ -771,9 +771,9 @@ class Management:
         self._set_paused(actor, queue, False)
 
     def _set_paused(self, actor: Actor, queue: Destination, paused: bool) -> None:
-        _, engine = self._master()
-        found = _queue(engine, queue)
         with self._audit.operation(actor, "pause" if paused else "resume", destination=str(queue)):
+            _, engine = self._master()
+            found = _queue(engine, queue)
             if paused:
                 engine.paused.add(queue)
                 found.pause()
@@ -786,10 +786,10 @@ class Management:
 
         :raises InvalidDestination: it cannot be a name of one destination
         """
-        _, engine = self._master()
-        if destination.is_composite:
-            raise InvalidDestination(f"{destination} names several destinations; create each")
         with self._audit.operation(actor, "create", destination=str(destination)):
+            _, engine = self._master()
+            if destination.is_composite:
+                raise InvalidDestination(f"{destination} names several destinations; create each")
             engine.destination(destination)
 
     async def delete(
@@ -809,9 +809,9 @@ class Management:
         :raises StoreError: some of it could not be deleted, which stays
         :raises SubscriptionInUse: a durable subscription of the topic is in use
         """
-        _, engine = self._master()
-        found = _existing(engine, destination)
         with self._audit.operation(actor, "delete", destination=str(destination)) as line:
+            _, engine = self._master()
+            found = _existing(engine, destination)
             if found.has_consumers:
                 raise InvalidDestination(f"{destination} has consumers; close them before it is deleted")
             count, left = await engine.delete(found, keep_subscriptions=keep_subscriptions)
@@ -827,8 +827,8 @@ class Management:
         :raises TransactionNotFound: it is not prepared
         :raises StoreError: it could not be ended, and stays in doubt
         """
-        _, engine = self._master()
         with self._audit.operation(actor, "commit" if commit else "roll_back", xid=xid):
+            _, engine = self._master()
             branch = XATransactionId.parse(xid)
             await (engine.commit_prepared(branch) if commit else engine.rollback_prepared(branch))
 
@@ -839,9 +839,9 @@ class Management:
 
         :raises DestinationNotFound: it does not exist
         """
-        _, engine = self._master()
         name = None if destination is None else str(destination)
         with self._audit.operation(actor, "reset_counters", destination=name):
+            _, engine = self._master()
             if destination is not None:
                 found = _existing(engine, destination)
                 self._before[found] = found.counters.since(Counters())
@@ -855,8 +855,8 @@ class Management:
 
         :raises MessageNotFound: there is none of this id
         """
-        master, _ = self._master()
         with self._audit.operation(actor, "drop_connection", connection=connection_id):
+            master, _ = self._master()
             found = [one for one in _clients(master) if one.connection_id == connection_id]
             if not found:
                 raise MessageNotFound(f"there is no connection {connection_id!r}; list them, and take an id")
@@ -870,8 +870,8 @@ class Management:
         :raises SubscriptionInUse: it has a consumer
         :raises SubscriptionNotFound: it does not exist
         """
-        _, engine = self._master()
         with self._audit.operation(actor, "destroy_subscription", client_id=client_id, subscription=name):
+            _, engine = self._master()
             await engine.unsubscribe(client_id, name)
 
     async def checkpoint(self, actor: Actor) -> None:
@@ -879,8 +879,8 @@ class Management:
 
         :raises StoreError: the backing store failed
         """
-        _, engine = self._master()
         with self._audit.operation(actor, "checkpoint"):
+            _, engine = self._master()
             if isinstance(engine.store, Checkpointed):
                 await engine.run(engine.store.checkpoint)
 
@@ -889,8 +889,8 @@ class Management:
 
         If none takes the lock in time, it is the master again.
         """
-        self._master()
         with self._audit.operation(actor, "hand_over"):
+            self._master()
             self._managed.hand_over()
 
 

@@ -18,7 +18,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from jdbcstore.broker.management.http import Guard
+from jdbcstore.broker.management.guard import Guard
 from jdbcstore.broker.management.management import Management
 from jdbcstore.broker.management.views import BrokerView, DestinationView, LockView
 from jdbcstore.config.users import VIEW

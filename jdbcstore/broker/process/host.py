@@ -150,7 +150,8 @@ class BrokerHost:
             try:
                 from jdbcstore.broker.console.pages import Console
                 from jdbcstore.broker.management.admin import AdminPages
-                from jdbcstore.broker.management.http import Api, Guard
+                from jdbcstore.broker.management.guard import Guard
+                from jdbcstore.broker.management.http import Api
                 from jdbcstore.broker.management.jolokia import Jolokia
                 from jdbcstore.broker.management.metrics import Metrics
                 from jdbcstore.broker.process.health import HealthServer

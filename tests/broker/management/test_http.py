@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import jdbcstore
+from jdbcstore.broker.management.beans import DOMAIN
 from jdbcstore.broker.management.http import MAX_BODY
 from jdbcstore.broker.process.host import BrokerHost
 from jdbcstore.broker.security import hash_password
@@ -22,6 +24,7 @@ from jdbcstore.config.users import ROLES, write_user
 from tests.support.broker.api import ApiClient, queue
 from tests.support.broker.frames import Stomp
 from tests.support.broker.hostile import attack
+from tests.support.broker.jolokia import ORDERS, exec_
 from tests.support.broker.programs import BrokerProcess, Client
 from tests.support.polling import wait_until
 from tests.support.ports import free_port
@@ -282,6 +285,89 @@ def test_what_each_role_may_do(tmp_path: Path) -> None:
                     assert api.ask("GET", "/api/broker", headers={"Authorization": text})[0] == 401
 
             await asyncio.to_thread(ask)
+
+    asyncio.run(main())
+
+
+def test_what_is_refused_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    users = tmp_path / "users.toml"
+    for role in ("view", "manage"):
+        write_user(users, role, hash_password("secret"), role=role)
+    purge = exec_(ORDERS, "purge()")
+    foreign = {"Origin": "http://wiki.example\u0085x", "X-Requested-By": "me"}
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    forged = "x\n2026-01-01 WARNING forged"
+
+    def ask(address: Address) -> None:
+        view, manage = (ApiClient(address, (name, "secret")) for name in ("view", "manage"))
+        manage.post(queue("ORDERS", "messages"), body="x")
+        other = queue("Q", "purge")
+        text, cross = {"Content-Type": "text/plain"}, {"Sec-Fetch-Site": "cross-site"}
+        for api, method, path, body, headers, line in (
+            (view, "POST", other, {}, {}, "'POST /api/queues/Q/purge': this user needs the role"),
+            (view, "DELETE", queue(forged), None, {}, "queues/x%0A2026-01-01%20WARNING%20forged'"),
+            (view, "GET", "/console/message?name=Q&id=secret", None, {}, "'GET /console/message': this user"),
+            (manage, "POST", other, {}, foreign, "another site may not ask (Origin: 'http://wiki."),
+            (manage, "POST", other, {}, text, "needs the content type"),
+            (manage, "POST", "/api/jolokia", purge, {"Origin": "null"}, "may not ask (Origin: 'null')"),
+            (manage, "POST", "/console/do/purge", b"name=Q&token=secret", form, "of an earlier start"),
+            (manage, "POST", "/console/do/purge", {}, {}, "needs the content type application/x-www"),
+            (manage, "GET", "/console", None, cross, "(Sec-Fetch-Site: 'cross-site')"),
+        ):
+            assert api.ask(method, path, body, headers)[0] in (403, 415)
+            user = "view" if api is view else "manage"
+            assert caplog.messages[-1].startswith(f"user '{user}' of 127.0.0.1 is refused '{method} /"), line
+            assert line in caplog.messages[-1]
+        for api, user, headers, line in (
+            (view, "view", {}, "needs the role manage"),
+            (manage, "manage", text, "X-Requested-By"),
+        ):
+            assert api.ask("POST", "/api/jolokia", purge, headers)[1]["status"] == 403
+            assert caplog.messages[-1].startswith(f"user '{user}' of 127.0.0.1 is refused 'exec {DOMAIN}:")
+            assert line in caplog.messages[-1]
+        for _ in range(250):
+            assert view.ask("POST", queue("Q", "purge"), {})[0] == 403
+        refusals = [one for one in caplog.messages if " is refused '" in one]
+        assert len(refusals) == 200
+        # Those of anybody do not hide that passwords are guessed.
+        assert ApiClient(address, (forged, "wrong")).ask("GET", "/api/broker")[0] == 401
+        assert caplog.messages[-1].startswith(f"user {forged!r} of 127.0.0.1 is refused the login")
+        assert manage.ask("POST", queue("NONE", "purge"), {})[0] == 404
+
+    with caplog.at_level(logging.INFO, "jdbcstore.audit"):
+        served(tmp_path, ask, users_file=str(users))
+    lines = [json.loads(one.getMessage()) for one in caplog.records if one.name == "jdbcstore.audit"]
+    assert [one.get("error") for one in lines] == [None, "DestinationNotFound"]
+    assert (lines[1]["operation"], lines[1]["user"], lines[1]["destination"]) == (
+        *("purge", "manage", "queue://NONE"),
+    )
+    assert not any("\n" in one or "\u0085" in one or "secret" in one for one in caplog.messages)
+
+
+def test_names_that_point_here_are_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def ask(address: Address) -> None:
+        for headers, line in (
+            ({"Host": "evil.example.com"}, "(Host: 'evil.example.com')"),
+            ({"X-Forwarded-For": "10.0.0.1"}, "without a users_file only this machine is answered"),
+        ):
+            assert ApiClient(address).ask("GET", "/metrics", headers=headers)[0] == 403
+            assert caplog.messages[-1].startswith("user '' of 127.0.0.1 is refused 'GET /metrics': ")
+            assert line in caplog.messages[-1]
+
+    served(tmp_path, ask)
+
+
+def served(folder: Path, ask: Callable[[Address], None], **broker: Any) -> None:
+    connector = ConnectorConfig(uri="stomp://127.0.0.1:0")
+    configuration = Configuration(
+        data_source=DataSourceConfig(url=f"sqlite:///{folder}/mq.db"),
+        broker=BrokerConfig(connectors=(connector,), health="127.0.0.1:0", **broker),
+    )
+
+    async def main() -> None:
+        async with asyncio.timeout(120), BrokerHost(configuration) as host:
+            assert host.health_address is not None
+            await asyncio.to_thread(ask, host.health_address)
 
     asyncio.run(main())
 

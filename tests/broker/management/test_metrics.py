@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from jdbcstore import MemoryStore
 from jdbcstore.broker.engine import Engine
-from jdbcstore.broker.management.http import Guard
+from jdbcstore.broker.management.guard import Guard
 from jdbcstore.broker.management.management import Management
 from jdbcstore.broker.management.metrics import Metrics
 from jdbcstore.broker.process.host import BrokerHost

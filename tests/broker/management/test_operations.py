@@ -625,7 +625,9 @@ def test_every_operation_is_in_the_audit_log_and_no_body(
     with caplog.at_level(logging.INFO, "jdbcstore.audit"):
         run(main)
     lines = [json.loads(one.getMessage()) for one in caplog.records if one.name == "jdbcstore.audit"]
-    assert [line["operation"] for line in lines] == ["send", "pause", "resume", "move", "checkpoint"]
+    operations = ["send", "pause", "resume", "move", "delete", "checkpoint"]
+    assert [line["operation"] for line in lines] == operations
+    assert [line.get("error") for line in lines] == [None] * 4 + ["DestinationNotFound", None]
     assert {(line["user"], line["peer"]) for line in lines} == {("alice", "127.0.0.1:5000")}
     assert lines[3]["to"] == "queue://R"
     assert lines[3]["count"] == 1

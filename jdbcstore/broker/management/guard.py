@@ -1,0 +1,171 @@
+"""The guard of everything that is answered over HTTP: who may ask, and for what.
+
+Without users only this machine is answered, under a name of this machine: a page whose host name was made to
+point here is not. With users, each request has a login and needs its role. A change needs a content type, or
+a header, that a form of another site cannot send. What is refused is logged.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import socket
+from urllib.parse import urlsplit
+
+from aiohttp import BasicAuth, web
+
+from jdbcstore.broker.management.audit import Actor
+from jdbcstore.broker.notices import BoundedLog
+from jdbcstore.broker.security import AllowAll, Security
+from jdbcstore.config.users import MANAGE, ROLES
+from jdbcstore.errors import NotAuthorized
+
+log = logging.getLogger(__name__)
+
+CHANGE_HEADER = "X-Requested-By"
+"""The header that a change without a JSON body needs, with any value."""
+_LONGEST_USER = 100
+_LONGEST = 200
+"""Characters of a path, or of a header, in the log."""
+_FORWARDED = (
+    *("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port"),
+    *("X-Forwarded-Server", "X-Real-IP", "X-Original-Host", "Via"),
+)
+"""Headers that reverse proxies add."""
+_KINDS = {403: web.HTTPForbidden, 415: web.HTTPUnsupportedMediaType}
+
+
+class Guard:
+    """Decides who may ask, and for what; logs what it refuses, at most 200 lines of each kind a minute.
+
+    :param name: the configured host of the server
+    """
+
+    def __init__(self, security: Security, name: str) -> None:
+        self._security = security
+        self._names = {"localhost", name.lower(), socket.gethostname().lower()}
+        # Anybody can have requests refused; these do not hide wrong logins.
+        self._refusals = BoundedLog("requests over HTTP that are refused")
+        self._logins = BoundedLog("logins over HTTP that are refused")
+        self._has_users = not isinstance(security, AllowAll)
+
+    async def admit(self, request: web.Request, role: str) -> Actor:
+        """The origin of a request that may do what a role may.
+
+        :raises web.HTTPException: it may not
+        """
+        self.check_origin(request)
+        if request.method not in ("GET", "HEAD"):
+            is_json = request.content_type == "application/json"
+            if not is_json and CHANGE_HEADER not in request.headers:
+                text = f"a change needs the content type application/json, or {CHANGE_HEADER}"
+                raise self.refused(request, text, status=415)
+        return (await self.identify(request, role))[0]
+
+    async def identify(self, request: web.Request, role: str) -> tuple[Actor, str]:
+        """The origin of a request, and its role, which includes ``role``; whether it comes from a page of
+        another site is not checked.
+
+        :raises web.HTTPException: it may not ask
+        """
+        peer = request.remote or ""
+        if not self._has_users:
+            self._check_local(request, peer)
+            return Actor("", peer), MANAGE
+        name, own = await self._login(request, peer, role)
+        return Actor(name, peer), own
+
+    def check_origin(self, request: web.Request) -> None:
+        """Refuse what a page of another site, host or port asks for with the user's browser and login.
+
+        Browsers send ``Sec-Fetch-Site`` only to addresses that they trust, and ``Origin`` with each request
+        that is not a GET.
+
+        :raises web.HTTPForbidden: a page of another origin asks
+        """
+        headers = request.headers
+        origin = headers.get("Origin")
+        own = {headers.get("Host", "").lower(), headers.get("X-Forwarded-Host", "").lower()}
+        is_foreign = origin is not None and origin.lower().partition("://")[2] not in own - {""}
+        if is_foreign or headers.get("Sec-Fetch-Site") in ("cross-site", "same-site"):
+            raise self.refused(request, "a page of another site may not ask", header="Origin")
+
+    def refused(
+        self, request: web.Request, text: str, *, status: int = 403, header: str | None = None
+    ) -> web.HTTPException:
+        """Log that a request is refused; returns the error to be raised.
+
+        :param text: why, and what to do
+        :param header: the header that was wrong, whose value is logged
+        """
+        try:
+            user = BasicAuth.decode(request.headers.get("Authorization", ""), encoding="utf-8").login
+        except ValueError:
+            user = ""
+        actor = Actor(user, request.remote or "")
+        why = text if header is None else f"{text} ({header}: {request.headers.get(header, '')[:_LONGEST]!r})"
+        self.log_refusal(actor, _shown(request), why)
+        return _KINDS[status](text=text)
+
+    def log_refusal(self, actor: Actor, what: str, why: str) -> None:
+        """Log that an actor may not do something."""
+        self._log(self._refusals, actor, f"is refused {what[:_LONGEST]!r}: {why}")
+
+    def _log(self, lines: BoundedLog, actor: Actor, text: str) -> None:
+        fields = {"user": actor.user[:_LONGEST_USER], "peer": actor.peer}
+        lines.log(log, logging.WARNING, fields, "user %r of %s %s", *fields.values(), text)
+
+    def _check_local(self, request: web.Request, peer: str) -> None:
+        own = _own_address(request)
+        is_here = _is_loopback(peer) or peer == own
+        if not is_here or any(name in request.headers for name in _FORWARDED):
+            text = "without a users_file only this machine is answered; configure one"
+            raise self.refused(request, text)
+        try:
+            host = urlsplit(f"//{request.headers.get('Host', '')}").hostname or ""
+        except ValueError:
+            host = ""
+        if host not in self._names and host != own and not _is_loopback(host):
+            text = "the Host header does not name this machine; ask 127.0.0.1 or localhost"
+            raise self.refused(request, text, header="Host")
+
+    async def _login(self, request: web.Request, peer: str, role: str) -> tuple[str, str]:
+        try:
+            given = BasicAuth.decode(request.headers.get("Authorization", ""), encoding="utf-8")
+        except ValueError:
+            raise _unauthorized("log in with a user of the users file") from None
+        try:
+            user = await self._security.login(given.login, given.password)
+        except NotAuthorized as error:
+            self._log(self._logins, Actor(given.login, peer), f"is refused the login: {error}")
+            raise _unauthorized(str(error)) from None
+        if user.role is None or ROLES.index(user.role) < ROLES.index(role):
+            text = f"this user needs the role {role}; set it with jdbcstore passwd --role"
+            raise self.refused(request, text)
+        return user.name, user.role
+
+
+def _shown(request: web.Request) -> str:
+    """A request in the log: without its query, which may have selectors."""
+    return f"{request.method} {request.rel_url.raw_path}"
+
+
+def _own_address(request: web.Request) -> str:
+    """The address of this machine at which the request has arrived: its own clients have it, too."""
+    transport = request.transport
+    name = None if transport is None else transport.get_extra_info("sockname")
+    return str(name[0]) if name else ""
+
+
+def _unauthorized(text: str) -> web.HTTPException:
+    headers = {"WWW-Authenticate": 'Basic realm="jdbcstore", charset="UTF-8"'}
+    return web.HTTPUnauthorized(text=text, headers=headers)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback
