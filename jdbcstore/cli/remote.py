@@ -7,20 +7,26 @@ import os
 from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode
 from urllib.request import ProxyHandler, Request, build_opener
 
 from jdbcstore.errors import (
+    DestinationFull,
+    DestinationNotFound,
     InvalidDestination,
+    InvalidMessage,
     MessageNotFound,
     NotAuthorized,
     NotMaster,
+    StoreClosed,
     StoreError,
     StoreUnavailable,
     SubscriptionInUse,
     SubscriptionNotFound,
+    TransactionError,
     TransactionNotFound,
 )
 from jdbcstore.message.destination import Destination
@@ -40,6 +46,17 @@ _TIMEOUT = 600.0
 _LOOK = 5.0
 _READ = 30.0
 """Seconds for a reading: a broker under load may be slow, and its watcher wants to leave."""
+_KINDS: dict[str, type[StoreError]] = {
+    kind.__name__: kind
+    for kind in (
+        *(DestinationFull, DestinationNotFound, InvalidDestination, InvalidMessage, MessageNotFound),
+        *(NotMaster, StoreClosed, StoreUnavailable, SubscriptionInUse, SubscriptionNotFound),
+        *(TransactionError, TransactionNotFound),
+    )
+}
+"""Errors of a broker, by what it calls them."""
+_BY_STATUS: dict[int, type[StoreError]] = {400: InvalidDestination, 503: NotMaster}
+"""Those of requests that are refused before they are an operation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +87,7 @@ class RemoteBroker:
         """
         try:
             found = self._ask("GET", "/api/broker", timeout=_LOOK)
-        except (MessageNotFound, StoreUnavailable):
+        except StoreUnavailable:
             return False
         return bool(found["name"] == name and found["obstacle"] is None)
 
@@ -83,7 +100,7 @@ class RemoteBroker:
         chosen = {name: value for name, value in choice.items() if value is not None}
         try:
             found = self._ask("POST", _path(queue, operation), chosen)
-        except MessageNotFound:  # the broker does not know the queue: it is empty
+        except DestinationNotFound:  # the broker does not know the queue: it is empty
             return Acted(0, 0)
         return Acted(int(found["count"]), int(found["left"]))
 
@@ -91,7 +108,7 @@ class RemoteBroker:
         """Have the first messages of a queue held; returns them, and the ``token`` that removes them."""
         try:
             found: dict[str, Any] = self._ask("POST", _path(queue, "consume"), {"limit": count})
-        except MessageNotFound:
+        except DestinationNotFound:
             return {"token": None, "messages": [], "damaged": []}
         return found
 
@@ -112,7 +129,7 @@ class RemoteBroker:
                     f"{subscription} of {client_id} subscribes to {one['destination']}; name that"
                 )
         path = f"{_subscription_path(client_id, subscription)}/consume"
-        found: dict[str, Any] = self._ask("POST", path, {"limit": count}, error_of_404=SubscriptionNotFound)
+        found: dict[str, Any] = self._ask("POST", path, {"limit": count})
         return found
 
     def acknowledge(self, token: str) -> None:
@@ -124,7 +141,7 @@ class RemoteBroker:
 
     def unsubscribe(self, client_id: str, subscription: str) -> None:
         """As :meth:`jdbcstore.broker.management.Management.destroy_subscription`."""
-        self._ask("DELETE", _subscription_path(client_id, subscription), error_of_404=SubscriptionNotFound)
+        self._ask("DELETE", _subscription_path(client_id, subscription))
 
     def look(self, view: str) -> Any:
         """A view of ``/api``, such as ``broker``."""
@@ -134,7 +151,7 @@ class RemoteBroker:
         """The first messages of a queue, which stay where they are; none if the broker does not know it."""
         try:
             found: list[dict[str, Any]] = self._ask("GET", f"{_path(queue, 'messages')}?limit={count}")
-        except MessageNotFound:
+        except DestinationNotFound:
             return []
         return found
 
@@ -151,7 +168,7 @@ class RemoteBroker:
         while True:
             try:
                 page = self._ask("GET", f"{_path(queue, 'pages')}?{urlencode(asked)}")
-            except MessageNotFound:  # the broker does not know the queue: it is empty
+            except DestinationNotFound:  # the broker does not know the queue: it is empty
                 return
             yield page
             if page["next"] is None:
@@ -189,7 +206,7 @@ class RemoteBroker:
         :raises TransactionNotFound: it is not prepared
         """
         path = f"/api/transactions/{quote(xid, safe='')}/{'commit' if commit else 'roll-back'}"
-        self._ask("POST", path, {}, error_of_404=TransactionNotFound)
+        self._ask("POST", path, {})
 
     def do(self, operation: str) -> None:
         """Have an operation done that is for no destination: ``checkpoint`` or ``hand-over``."""
@@ -214,7 +231,6 @@ class RemoteBroker:
         path: str,
         body: Any = None,
         *,
-        error_of_404: type[StoreError] = MessageNotFound,
         timeout: float = _TIMEOUT,
     ) -> Any:
         data = None if body is None else json.dumps(body).encode()
@@ -223,11 +239,25 @@ class RemoteBroker:
             with self._opener.open(request, timeout=timeout) as answer:
                 return json.load(answer)
         except HTTPError as error:
-            raise _error(error, error_of_404) from error
+            raise self._error(error) from error
         except (URLError, OSError, ValueError) as error:
             raise StoreUnavailable(
                 f"no answer from the broker at {self.url}; look if it has done it, and try again: {error}"
             ) from error
+
+    def _error(self, error: HTTPError) -> StoreError:
+        try:
+            answer = json.load(error)
+            text, kind = str(answer["error"]), _KINDS.get(answer.get("type"))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            text, kind = f"it answers {error.code}", None
+        if error.code in (401, 403):
+            return NotAuthorized(f"{text}; {LOGIN_VARIABLE} is USER:PASSWORD of the user that asks")
+        if kind is None and error.code == HTTPStatus.NOT_FOUND:
+            return StoreUnavailable(
+                f"{self.url} is not the management of a broker of this version: {text}; see jdbcstore status"
+            )
+        return (kind or _BY_STATUS.get(error.code, StoreError))(text)
 
 
 def _path(destination: Destination, what: str) -> str:
@@ -237,19 +267,3 @@ def _path(destination: Destination, what: str) -> str:
 
 def _subscription_path(client_id: str, subscription: str) -> str:
     return "/api/subscriptions/" + "/".join(quote(name, safe="") for name in (client_id, subscription))
-
-
-def _error(error: HTTPError, error_of_404: type[StoreError]) -> StoreError:
-    try:
-        text = str(json.load(error)["error"])
-    except (ValueError, KeyError, TypeError):
-        text = f"the broker answers {error.code}"
-    if error.code in (401, 403):
-        return NotAuthorized(f"{text}; {LOGIN_VARIABLE} is USER:PASSWORD of the user that asks")
-    kinds: dict[int, type[StoreError]] = {
-        400: InvalidDestination,
-        404: error_of_404,
-        409: SubscriptionInUse,
-        503: NotMaster,
-    }
-    return kinds.get(error.code, StoreError)(text)

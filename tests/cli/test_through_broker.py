@@ -10,10 +10,12 @@ import pytest
 import jdbcstore
 from jdbcstore import Configuration, Destination, Message
 from jdbcstore.broker.security import hash_password
+from jdbcstore.cli.remote import RemoteBroker
 from jdbcstore.config import DataSourceConfig
 from jdbcstore.config.broker import Address
 from jdbcstore.config.locker import SharedFileLockerConfig
 from jdbcstore.config.users import write_user
+from jdbcstore.errors import StoreUnavailable
 from jdbcstore.message.ids import XATransactionId
 from tests.support.broker.api import ApiClient, queue
 from tests.support.broker.programs import BrokerProcess, Client
@@ -243,6 +245,27 @@ def test_a_broker_at_the_address_of_another_is_not_asked(place: Place, tmp_path:
         refused = cli.run("purge", "Q")
         assert (refused.code, "stop that process first" in refused.err) == (8, True)
         assert store.queue("Q").message_count() == 1
+
+
+@pytest.mark.parametrize("where", ["/x", "/api/nothing"])
+def test_an_address_that_is_not_the_management_has_no_empty_queues(
+    place: Place, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, _, api = place
+    monkeypatch.setenv("JDBCSTORE_BROKER_LOGIN", ":".join(LOGIN))
+    there, elsewhere = (RemoteBroker(f"http://{api.address}{one}") for one in ("", where))
+    none = Destination.queue("NONE")
+    assert (there.act("purge", none).count, there.consume(none, 1)["token"]) == (0, None)
+    assert (there.messages(none, 1), list(there.pages(none, 1))) == ([], [])
+    for ask in (
+        lambda: elsewhere.act("purge", none),
+        lambda: elsewhere.consume(none, 1),
+        lambda: elsewhere.messages(none, 1),
+        lambda: [*elsewhere.pages(none, 1)],
+    ):
+        with pytest.raises(StoreUnavailable, match=f"{where} is not the management"):
+            ask()
+    assert not elsewhere.is_master("anything")
 
 
 def test_a_login(place: Place) -> None:

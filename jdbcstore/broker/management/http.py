@@ -400,7 +400,7 @@ async def as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
     except web.HTTPException as error:
         return _error(error.status, error.text or error.reason, error.headers)
     except StoreError as error:
-        return _error(status_of(error), str(error))
+        return _error(status_of(error), str(error), kind=_kind_of(error))
     except TimeoutError:
         return _error(503, "it took too long; try again later")
     except ValueError as error:  # of a name that no text can have, such as a lone surrogate
@@ -419,9 +419,17 @@ def status_of(error: StoreError) -> int:
     return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
 
 
-def _error(status: int, text: str, headers: Mapping[str, str] | None = None) -> web.Response:
+def _kind_of(error: StoreError) -> str:
+    """What clients tell errors of the same status apart by: a class of :mod:`jdbcstore.errors`."""
+    return next((kind.__name__ for kind, _ in _STATUS if isinstance(error, kind)), StoreError.__name__)
+
+
+def _error(
+    status: int, text: str, headers: Mapping[str, str] | None = None, kind: str | None = None
+) -> web.Response:
     kept = {name: value for name, value in (headers or {}).items() if name in ("WWW-Authenticate", "Allow")}
-    return web.json_response({"error": text}, status=status, headers=kept)
+    answer = {"error": text} if kind is None else {"error": text, "type": kind}
+    return web.json_response(answer, status=status, headers=kept)
 
 
 async def body_of(request: web.Request) -> Any:

@@ -193,8 +193,23 @@ def test_what_is_wrong_is_refused(
     one_broker.post(queue("Q", "messages"), body="stays")
     found, answer = one_broker.ask(method, path, body)
     assert found == status, answer
-    assert set(answer) == {"error"}
+    assert set(answer) <= {"error", "type"}
     assert one_broker.get(queue("Q"))["size"] >= 1
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/api/nothing", None),
+        ("/api/queues/NONE", "DestinationNotFound"),
+        ("/api/queues/NONE/messages/none", "DestinationNotFound"),
+        ("/api/queues/Q/messages/none", "MessageNotFound"),
+    ],
+)
+def test_what_is_missing_is_named(one_broker: ApiClient, path: str, kind: str | None) -> None:
+    one_broker.post(queue("Q", "messages"), body="stays")
+    status, answer = one_broker.ask("GET", path)
+    assert (status, answer.get("type")) == (404, kind)
 
 
 def test_only_this_machine_under_its_own_name_is_answered_without_users(one_broker: ApiClient) -> None:
