@@ -14,7 +14,7 @@ from jdbcstore.broker.console.rendering import bare, url
 from jdbcstore.broker.console.visits import Visit
 from jdbcstore.broker.management.management import Management
 from jdbcstore.broker.management.messages import Choice
-from jdbcstore.broker.management.requests import Fields, NotARequest, message_of
+from jdbcstore.broker.management.requests import Fields, NotARequest, destination_of, message_of
 from jdbcstore.broker.management.views import Outcome
 from jdbcstore.message.destination import Destination, DestinationKind
 
@@ -78,11 +78,11 @@ def choice_of(visit: Visit) -> Choice:
     )
 
 
-def _counted(outcome: Outcome, done: str) -> str:
+def _counted(outcome: Outcome, done: str, why: str = "because consumers or transactions have them") -> str:
     count = outcome.count
     text = f"{count:,} {'message was' if count == 1 else 'messages were'} {done}"
     if outcome.left:
-        text += f"; {outcome.left:,} stayed, because consumers or transactions have them"
+        text += f"; {outcome.left:,} stayed, {why}"
     return text + "."
 
 
@@ -116,7 +116,8 @@ async def _retry(management: Management, visit: Visit) -> Done:
     choice = choice_of(visit)
     outcome = await management.retry(visit.actor, visit.destination(), choice)
     where = url("dead-letters") if visit.text("group") else place_of(visit)
-    return _counted(outcome, "sent again to where they came from"), where
+    why = "because consumers have them, or where they came from is unknown"
+    return _counted(outcome, "sent again to where they came from", why), where
 
 
 async def _pause(management: Management, visit: Visit) -> Done:
@@ -139,7 +140,7 @@ async def _delete(management: Management, visit: Visit) -> Done:
 
 async def _send(management: Management, visit: Visit) -> Done:
     kind = kind_of(visit)
-    name = Destination.named(visit.destination(kind).name, kind)
+    name = destination_of(visit.destination(kind).name, kind)
     fields: dict[str, Any] = {
         "body": visit.text("body").replace("\r\n", "\n"),
         "properties": _properties(visit.text("properties")),

@@ -17,7 +17,7 @@ from jdbcstore.broker.management.audit import Actor
 from jdbcstore.broker.management.guard import Guard
 from jdbcstore.broker.management.management import MAX_BROWSED, Management
 from jdbcstore.broker.management.messages import Choice, Consumed, defect_of
-from jdbcstore.broker.management.requests import Fields, NotARequest, message_of, position
+from jdbcstore.broker.management.requests import Fields, NotARequest, destination_of, message_of, position
 from jdbcstore.config.users import BROWSE, MANAGE, VIEW
 from jdbcstore.errors import (
     CorruptMessage,
@@ -265,7 +265,7 @@ class Api:
         return await self._send(call, DestinationKind.TOPIC)
 
     async def _send(self, call: _Call, kind: DestinationKind) -> Any:
-        destination = Destination.named(call.request.match_info["name"], kind)
+        destination = destination_of(call.request.match_info["name"], kind)
         return await self._management.send(call.actor, [message_of(call.fields, destination)])
 
     async def _purge(self, call: _Call) -> Any:

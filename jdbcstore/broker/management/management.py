@@ -539,7 +539,7 @@ class Management:
             source = _queue(engine, queue)
             count = await self._take(engine, source, choice, source.acknowledge)
             line["count"] = count
-        return Outcome(count=count, left=_in_flight(engine)[queue])
+        return Outcome(count=count, left=_left(engine, queue, choice, count))
 
     async def move(
         self, actor: Actor, queue: Destination, choice: Choice, to: Destination | None = None
@@ -566,7 +566,7 @@ class Management:
             line["count"] = count = await self._take(
                 engine, source, choice, act, unknown=lost if to is None else None
             )
-        return Outcome(count=count, left=_in_flight(engine)[queue] + len(lost))
+        return Outcome(count=count, left=_left(engine, queue, choice, count) + len(lost))
 
     async def retry(self, actor: Actor, queue: Destination, choice: Choice) -> Outcome:
         """Send dead letters again to where each came from, as :meth:`move` without ``to``."""
@@ -625,7 +625,7 @@ class Management:
                 raise InvalidMessage(f"{priority} is not a priority; use one from 0 to 9")
             act = partial(change, engine, source, priority=priority, expiration_ms=expiration_ms)
             line["count"] = count = await self._take(engine, source, choice, act)
-        return Outcome(count=count, left=_in_flight(engine)[queue])
+        return Outcome(count=count, left=_left(engine, queue, choice, count))
 
     async def consume(self, actor: Actor, queue: Destination, choice: Choice) -> Consumed:
         """Take the first messages of a queue that no consumer has, without those that have expired.
@@ -947,6 +947,18 @@ def _in_flight(engine: Engine) -> Counter[Destination]:
         if not isinstance(one, Browser)
         for entry in one.held
     )
+
+
+def _left(engine: Engine, queue: Destination, choice: Choice, count: int) -> int:
+    """The chosen messages that consumers have, after an operation on so many others."""
+    wanted = choice.wanted()
+    left = sum(
+        entry.destination == queue and wanted(entry.message)
+        for one in engine.subscriptions
+        if not isinstance(one, Browser)
+        for entry in one.held
+    )
+    return left if choice.limit is None else min(left, choice.limit - count)
 
 
 def _pending(store: Store, durable: Durable, topics: Sequence[Destination] | None = None) -> int:

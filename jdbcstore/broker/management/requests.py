@@ -9,7 +9,7 @@ from typing import Any
 from jdbcstore.abc import Cursor
 from jdbcstore.broker.management.messages import Choice
 from jdbcstore.errors import StoreError
-from jdbcstore.message.destination import Destination
+from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.message import Message
 
 _MOST_IDS = 1000
@@ -147,6 +147,19 @@ class Fields:
 def position(cursor: Cursor | None) -> str | None:
     """A position between two messages, as it is in an address; None at the end."""
     return None if cursor is None else ",".join(map(str, cursor.positions))
+
+
+def destination_of(name: str, kind: DestinationKind) -> Destination:
+    """The queue or topic that a message is sent to, by a name whose kind the address has.
+
+    :raises NotARequest: the name is one of the other kind
+    :raises InvalidDestination: it is not a name
+    """
+    found = Destination.named(name, kind)
+    if found.is_topic != (kind is DestinationKind.TOPIC):
+        kinds = ("queue", "topic") if found.is_topic else ("topic", "queue")
+        raise NotARequest(f"the address is one of a {kinds[0]}, and {found} is a {kinds[1]}; use its address")
+    return found
 
 
 def message_of(fields: Fields, destination: Destination) -> Message:

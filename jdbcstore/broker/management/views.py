@@ -213,8 +213,8 @@ class Outcome:
     count: int
     """Messages that were removed, moved, copied or sent."""
     left: int = 0
-    """Messages of a queue that were left: a consumer or a transaction has them, or a dead letter's original
-    destination is unknown."""
+    """Chosen messages of a queue that were left: a consumer or a transaction has them, or a dead letter's
+    original destination is unknown."""
 
 
 _SHOWN = ("enqueued", "dequeued", "dispatched", "expired", "dead")

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -195,6 +196,17 @@ def test_what_is_wrong_is_refused(
     assert found == status, answer
     assert set(answer) <= {"error", "type"}
     assert one_broker.get(queue("Q"))["size"] >= 1
+
+
+def test_a_message_goes_to_what_the_address_names(one_broker: ApiClient) -> None:
+    for kind, other in (("queues", "topic://MINE"), ("topics", "queue://MINE"), ("queues", "/topic/MINE")):
+        status, answer = one_broker.ask("POST", f"/api/{kind}/{quote(other, safe='')}/messages", SEND)
+        assert (status, "the address is one of a" in answer["error"]) == (400, True)
+    assert one_broker.get("/api/destinations?search=MINE")["total"] == 0
+    for kind, name in (("queues", "queue://MINE"), ("topics", "topic://MINE"), ("queues", "MINE,topic://B")):
+        one_broker.post(f"/api/{kind}/{quote(name, safe='')}/messages", **SEND)
+    found = one_broker.get("/api/destinations?search=MINE")["destinations"]
+    assert [(one["name"], one["enqueued"]) for one in found] == [("queue://MINE", 2), ("topic://MINE", 1)]
 
 
 @pytest.mark.parametrize(

@@ -395,6 +395,27 @@ def test_expired_messages_are_purged_alone(store: Store) -> None:
     run(main)
 
 
+def test_what_is_left_is_of_what_was_chosen(store: Store) -> None:
+    async def main() -> None:
+        async with administered(store) as (engine, management):
+            await send(engine, *[message(str(n), properties={"n": n}) for n in range(9)])
+            consumer = await consume(engine, "Q", prefetch=3)
+            await consumer.got(3)
+            ids = [str(one.message_id) for one in await management.browse(Q)]
+            for choice, count, left in (
+                (Choice(ids=tuple(ids[3:5])), 2, 0),
+                (Choice(ids=(ids[1], ids[5])), 1, 1),
+                (Choice(selector="n < 2 OR n = 6"), 1, 2),
+                (Choice(limit=1), 1, 0),
+                (Choice(limit=2), 1, 1),
+                (Choice(), 0, 3),
+            ):
+                outcome = await management.move(ALICE, Q, choice, R)
+                assert (outcome.count, outcome.left) == (count, left), choice
+
+    run(main)
+
+
 def test_what_is_pending_for_a_subscription_is_purged(store: Store) -> None:
     async def main() -> None:
         async with administered(store) as (engine, management):
