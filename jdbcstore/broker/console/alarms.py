@@ -52,7 +52,8 @@ def alarms(
     if lock.lost is not None:
         yield Alarm(BAD, f"The lock is lost: {lock.lost}")
     if broker.obstacle is not None:
-        yield Alarm(BAD, f"The broker does not serve: {broker.obstacle}")
+        if not broker.is_slave:
+            yield Alarm(BAD, f"The broker does not serve: {broker.obstacle}")
         return
     yield from _of_space(broker, folders)
     if in_doubt:

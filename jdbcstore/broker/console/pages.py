@@ -20,7 +20,7 @@ from jdbcstore.broker.console.charts import Chart, chart
 from jdbcstore.broker.console.dead import grouped
 from jdbcstore.broker.console.history import DEAD, DEQUEUED, ENQUEUED, INTERVAL, History
 from jdbcstore.broker.console.rendering import HEADERS, ROOT, Renderer, Static, bare, url
-from jdbcstore.broker.console.source import Schema, SchemaView, Source
+from jdbcstore.broker.console.source import Master, Schema, SchemaView, Source
 from jdbcstore.broker.console.visits import MAX_FORM, Door, Notices, Visit
 from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.management.guard import Guard
@@ -43,6 +43,8 @@ _MOST_COUNTED = 100
 """Durable subscriptions whose pending messages are counted for a page."""
 _MESSAGES = 50
 _SCHEMA_PERIOD = 60.0
+_MASTER_PERIOD = 10.0
+_MASTER_TIMEOUT = 3.0
 _BEHIND = 0.1
 _LARGEST = 10
 """Queues on the overview, and dead letter queues on their page."""
@@ -69,6 +71,7 @@ class Console:
 
     :param management: what operations go through; None for a source that is only looked at
     :param schema: looks at the schema of the database
+    :param master: finds the master while this broker does not serve
     :param folders: the folders whose disks are watched
     """
 
@@ -79,6 +82,7 @@ class Console:
         *,
         management: Management | None = None,
         schema: Schema | None = None,
+        master: Master | None = None,
         folders: Iterable[Path] = (),
         clock: Clock | None = None,
     ) -> None:
@@ -90,6 +94,9 @@ class Console:
         self._schema = schema
         self._seen: tuple[float, SchemaView] | None = None
         """The schema, and when it was looked at."""
+        self._master = master
+        self._found: tuple[float, str | None] | None = None
+        """The address of the master, and when it was looked for."""
         self._notices = Notices()
         self._static = Static()
         self._renderer = Renderer(self._static)
@@ -221,7 +228,7 @@ class Console:
         broker = source.broker()
         if broker.obstacle is not None:
             found = [*alarms(broker, source.lock(), (), (), history, self._folders)]
-            return self._render(visit, "waiting.html", alarms=found)
+            return self._render(visit, "waiting.html", alarms=found, master=await self._master_now())
         views = await source.destinations()
         queues = [view for view in views if not view.is_topic]
         largest = await source.with_ages(
@@ -440,6 +447,20 @@ class Console:
         if self._schema is not None and (self._seen is None or now - self._seen[0] > _SCHEMA_PERIOD):
             self._seen = now, await asyncio.to_thread(self._schema)
         return None if self._seen is None else self._seen[1]
+
+    async def _master_now(self) -> str | None:
+        """The address of the master; it is not looked for in each of a page's renewals."""
+        now = self._clock.monotonic()
+        url = None if self._found is None else self._found[1]
+        if self._master is not None and (self._found is None or now - self._found[0] > _MASTER_PERIOD):
+            self._found = now, url  # others do not wait for a database that does not answer
+            try:
+                async with asyncio.timeout(_MASTER_TIMEOUT):
+                    url = await asyncio.to_thread(self._master)
+                self._found = now, url
+            except (StoreError, TimeoutError) as error:
+                log.debug("the address of the master cannot be read", exc_info=error)
+        return url if url is not None and url.startswith("http://") else None
 
     # Operations
 

@@ -38,6 +38,8 @@ class SchemaView:
 
 Schema = Callable[[], SchemaView]
 """Looks at the schema; called in a thread."""
+Master = Callable[[], str | None]
+"""Finds the address of the master's management, if it has one; called in a thread."""
 
 
 class Source(Protocol):

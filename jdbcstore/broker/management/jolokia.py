@@ -170,6 +170,11 @@ class Jolokia:
             raise _wrong("No type given")
         answer = _KINDS.get(kind.lower())
         if answer is None:
+            if kind.lower() in _NOT_HERE:
+                unsupported = f"{_JAVA}UnsupportedOperationException"
+                raise _Refused(
+                    501, unsupported, f"{kind.lower()} is not supported: {_NOT_HERE[kind.lower()]}"
+                )
             raise _wrong(f"No type with name '{kind[:80]}' exists")
         shown["type"] = kind.lower()
         wanted = {name: value for name, value in given.items() if not name.startswith("?")}
@@ -281,6 +286,11 @@ _KINDS: dict[str, Callable[..., Any]] = {
     "list": Jolokia._list,
     "exec": Jolokia._exec,
 }
+_NOT_HERE = {
+    "write": "attributes are read-only here; change the configuration, or exec an operation",
+    "notification": "read the attributes instead",
+}
+"""Types of Jolokia that are not answered, and what to do."""
 
 
 def _name_of(wanted: Mapping[str, Any], shown: dict[str, Any]) -> BeanName:

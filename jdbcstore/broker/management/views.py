@@ -12,6 +12,9 @@ from jdbcstore.broker.topics.durable import Durable, DurableSubscriber
 from jdbcstore.broker.topics.topic import Topic
 from jdbcstore.util.timings import Timings
 
+WAITING = "waiting for the lock"
+"""Why a slave is not serving."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerView:
@@ -47,6 +50,11 @@ class BrokerView:
     temp_used: int
     """Bytes of messages in temporary files."""
     temp_limit: int
+
+    @property
+    def is_slave(self) -> bool:
+        """Whether all is well, and another broker serves."""
+        return self.obstacle == WAITING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

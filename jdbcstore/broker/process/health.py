@@ -66,6 +66,7 @@ class HealthServer:
         :raises OSError: the address cannot be listened at
         """
         application = web.Application(middlewares=[self._tracked])
+        application.on_response_prepare.append(_name_no_versions)
         application.router.add_get("/live", _live)
         application.router.add_get("/ready", self._ready)
         if _CONSOLE in self._parts:
@@ -127,6 +128,10 @@ class HealthServer:
 
 async def _to_console(_request: web.Request) -> web.Response:
     raise web.HTTPFound(_CONSOLE)
+
+
+async def _name_no_versions(_request: web.Request, response: web.StreamResponse) -> None:
+    response.headers["Server"] = "jdbcstore"
 
 
 async def _live(_request: web.Request) -> web.Response:

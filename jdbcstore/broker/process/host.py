@@ -14,9 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+import jdbcstore
 from jdbcstore.abc import Announcing, Store
 from jdbcstore.broker.management.management import Management
-from jdbcstore.broker.management.views import LockEvent
+from jdbcstore.broker.management.views import WAITING, LockEvent
 from jdbcstore.broker.process.master import MasterBroker
 from jdbcstore.broker.process.slave import Opening, Recovering, SlaveConnectors
 from jdbcstore.broker.security import Security, make_security
@@ -135,7 +136,7 @@ class BrokerHost:
         if self._master is not None:
             return self._master.obstacle
         is_running = self._task is not None and not self._task.done()
-        return "waiting for the lock" if is_running else "the broker is not running"
+        return WAITING if is_running else "the broker is not running"
 
     async def start(self) -> None:
         """Begin to wait for the lock, and to serve once it is acquired; returns at once.
@@ -169,6 +170,7 @@ class BrokerHost:
                 guard,
                 management=management,
                 schema=self._schema,
+                master=self._find_master,
                 folders=folders,
                 clock=self._clock,
             )
@@ -337,6 +339,15 @@ class BrokerHost:
             await asyncio.to_thread(store.announce, addresses)
         except StoreError as error:
             log.debug("the addresses of the master could not be written: %s", error)
+
+    def _find_master(self) -> str | None:
+        """The address of the master's management, which it has announced; in a thread."""
+        configuration = self._configuration
+        if configuration.locker is None or configuration.stores:
+            return None
+        is_journaled = configuration.journal is not None
+        with jdbcstore.JdbcStore.configured(configuration, read_only=True, journaled=is_journaled) as store:
+            return next((one.url for one in store.announced() if one.kind == _MANAGEMENT), None)
 
     async def _close(self, store: Store) -> None:
         try:

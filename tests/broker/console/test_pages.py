@@ -18,12 +18,14 @@ import jdbcstore
 from jdbcstore import BodyType, Destination, Message
 from jdbcstore.broker.management.audit import AUDIT_LOG
 from jdbcstore.broker.security import hash_password
+from jdbcstore.config.broker import Address
 from jdbcstore.config.users import ROLES, write_user
 from jdbcstore.message.values import Byte, Char
 from tests.support.broker.api import queue
 from tests.support.broker.console import FORM, ConsoleClient, console_of
-from tests.support.broker.programs import Client
+from tests.support.broker.programs import BrokerProcess, Client
 from tests.support.polling import wait_until
+from tests.support.ports import free_port
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}"
 PAGES = (
@@ -364,6 +366,25 @@ def test_a_broker_that_waits_says_so(tmp_path: Path) -> None:
         connection.request("HEAD", "/console")
         assert connection.getresponse().status == 200
         connection.close()
+
+
+def test_a_slave_is_no_alarm_and_names_the_master(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/mq.db"
+    addresses = [Address("127.0.0.1", free_port()) for _ in range(2)]
+    first, second = (("--url", url, "--health", str(one)) for one in addresses)
+    with BrokerProcess(tmp_path, *first) as master:
+        master.ready()
+        master_console = f"http://{addresses[0]}/console"
+        with jdbcstore.JdbcStore(url, read_only=True) as store:
+            wait_until(store.announced)
+        with BrokerProcess(tmp_path, *second) as slave:
+            assert slave.line().startswith("waiting for lock")
+            page = ConsoleClient(addresses[1]).get()
+    assert not any("alarms" in given.get("class", "") for _, given in page.elements)
+    assert "This broker is a slave" in page.text
+    assert master_console in page.links
+    assert not any("bad" in given.get("class", "").split() for _, given in page.elements)
+    assert page.headers["Server"] == "jdbcstore"
 
 
 def test_text_of_stomp_clients_is_read_as_text(served: tuple[ConsoleClient, int]) -> None:

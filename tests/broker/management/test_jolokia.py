@@ -435,6 +435,9 @@ def test_wrong_requests_and_names_with_anything(tmp_path: Path) -> None:
             status, found = api.ask("POST", "/api/jolokia", json.dumps(body).encode())
             assert status == 200, body
         assert api.ask("POST", "/api/jolokia", b"{")[1]["status"] == 400
+        for what in ("write/a:b=c/d/1", {"type": "Notification"}):
+            unsupported = ask(api, what)
+            assert (unsupported["status"], "is not supported: " in unsupported["error"]) == (501, True)
         assert ask(api, [{"type": "version"}] * 1001)["status"] == 400
         odd = 'a/b:c="d"*é <&>'
         api.post(queue(odd, "messages"), body="x")
