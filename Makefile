@@ -14,11 +14,11 @@ WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$(( n < 4 ? n + 2 : 6 
 # If it is set, each Python that a test starts compiles the package again: a quarter of a second.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test quick lint bench docs dist sql packages clean
+.PHONY: help demo test quick lint bench docs dist sql packages mysql clean
 
 help:
 	@echo "make demo    watch messages survive a killed broker, on SQLite; then Spark SQL"
-	@echo "make test    lint, then all tests, on SQLite, PostgreSQL and MariaDB, and beside ActiveMQ"
+	@echo "make test    lint, then all tests, on SQLite, PostgreSQL, MariaDB and MySQL, and beside ActiveMQ"
 	@echo "make quick   lint, unit tests, and the contract in memory and on SQLite: under a minute"
 	@echo "make lint    only ruff and mypy"
 	@echo "make bench   measure the figures of docs/benchmarks.md on this machine"
@@ -33,9 +33,9 @@ demo: .venv/demo .venv/compiled
 	@.ci/packages $(SPARK) || echo "Java and SQLite's JDBC driver cannot be installed here, see above" >&2
 	$(BIN)/jdbcstore demo --ask --recording tests/fixtures/activemq-5.17.2/postgres.jsonl
 
-# The databases that must be tested, not skipped.
-test: export JDBCSTORE_REQUIRE ?= sqlite,postgresql,mariadb,mariadb-pyodbc,spark
-test: packages lint
+# The databases that must be tested, not skipped; MySQL where .ci/mysql could unpack it.
+test: export JDBCSTORE_REQUIRE ?= sqlite,postgresql,mariadb,mariadb-pyodbc,spark$(shell test ! -d .build/mysql/data || echo ,mysql)
+test: packages mysql lint
 	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup
 
 # Quick feedback before make test; no server is started.
@@ -68,6 +68,9 @@ sql: .venv/core
 
 packages:
 	.ci/packages $(foreach name,$(SERVERS) $(DRIVERS) $(JDBC) $(ACTIVEMQ) $(SPARK) $(FAULTS),'$(name)')
+
+mysql:
+	.ci/mysql
 
 .venv/core: .venv/created pyproject.toml
 	$(BIN)/pip install --quiet --editable '.[compile]'

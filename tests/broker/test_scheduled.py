@@ -40,7 +40,7 @@ async def pass_time(engine: Engine, clock: FakeClock, seconds: float) -> None:
     engine.scheduler.look()
 
 
-@pytest.mark.backends("memory", "sqlite", "postgresql", "mariadb")
+@pytest.mark.backends("memory", "sqlite", "postgresql", "mariadb", "mysql")
 def test_a_delay(store: Store, clock: FakeClock) -> None:
     message_id = MessageId(ProducerId("ID:c", 1, 1), 7)
 
@@ -86,7 +86,7 @@ def test_without_support_they_are_properties_like_others(store: Store) -> None:
     asyncio.run(main())
 
 
-@pytest.mark.backends("memory", "sqlite", "postgresql", "mariadb")
+@pytest.mark.backends("memory", "sqlite", "postgresql", "mariadb", "mysql")
 def test_repetitions(store: Store, clock: FakeClock) -> None:
     async def main() -> None:
         async with running(store, clock=clock, scheduler_support=True) as engine:
@@ -271,7 +271,7 @@ def test_the_time_to_live_begins_when_it_is_sent(store: Store, clock: FakeClock,
     asyncio.run(main())
 
 
-@pytest.mark.backends("sqlite", "postgresql", "mariadb")
+@pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
 def test_jobs_outlive_the_broker(open_store: OpenStore, clock: FakeClock) -> None:
     async def main() -> None:
         with open_store() as store:
@@ -291,7 +291,7 @@ def test_jobs_outlive_the_broker(open_store: OpenStore, clock: FakeClock) -> Non
     asyncio.run(main())
 
 
-@pytest.mark.backends("sqlite", "postgresql", "mariadb")
+@pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
 def test_rows_of_a_job_and_of_its_message(store: Store, database: Database, clock: FakeClock) -> None:
     async def main() -> None:
         async with running(store, clock=clock, scheduler_support=True) as engine:

@@ -26,7 +26,7 @@ def pages(store: Store, *queues: str) -> list[list[Any]]:
     return [[one.body for one in store.queue(queue).recover()] for queue in queues]
 
 
-@pytest.mark.backends("memory", "sqlite", "postgresql", "mariadb")
+@pytest.mark.backends("memory", "sqlite", "postgresql", "mariadb", "mysql")
 def test_each_known_queue_gets_a_copy(store: Store) -> None:
     async def main() -> None:
         async with running(store) as engine:
@@ -88,7 +88,7 @@ def test_a_wildcard_consumer_shares_the_queues_of_virtual_topics_that_are_there(
     asyncio.run(main())
 
 
-@pytest.mark.backends("memory", "sqlite", "postgresql", "mariadb")
+@pytest.mark.backends("memory", "sqlite", "postgresql", "mariadb", "mysql")
 def test_a_queue_gets_copies_after_a_restart_though_nobody_is_connected(store: Store) -> None:
     async def main() -> None:
         async with running(store) as engine:
@@ -106,7 +106,7 @@ def test_a_queue_gets_copies_after_a_restart_though_nobody_is_connected(store: S
     asyncio.run(main())
 
 
-@pytest.mark.backends("sqlite", "postgresql", "mariadb")
+@pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
 def test_copies_and_the_topic_s_own_row_are_one_commit(store: Store, database: Database) -> None:
     async def main() -> None:
         async with running(store) as engine:

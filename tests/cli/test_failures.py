@@ -70,7 +70,7 @@ def test_an_unreachable_server(invoke: Invoke, closed_port: int) -> None:
         assert "cannot reach" in complaint(result)
 
 
-@pytest.mark.backends("postgresql", "mariadb", "mariadb-pyodbc")
+@pytest.mark.backends("postgresql", "mariadb", "mariadb-pyodbc", "mysql")
 def test_a_wrong_password(cli: CommandLine, database: Database) -> None:
     url = make_url(database.url).set(password=SECRET)
 
@@ -128,7 +128,7 @@ def test_missing_tables_that_are_not_to_be_made(cli: CommandLine, tmp_path: Path
     assert database.password is None or database.password not in result.err
 
 
-@pytest.mark.backends("mariadb", "mariadb-pyodbc")
+@pytest.mark.backends("mariadb", "mariadb-pyodbc", "mysql")
 def test_a_message_beyond_the_packet_limit(cli: CommandLine, database: Database) -> None:
     [(limit,)] = database.rows("SELECT @@max_allowed_packet")
 

@@ -138,7 +138,7 @@ def test_a_command_changes_nothing_beside_whoever_serves(
         assert invoke(*command).code == 0
 
 
-@pytest.mark.backends("postgresql", "mariadb")
+@pytest.mark.backends("postgresql", "mariadb", "mysql")
 @pytest.mark.parametrize("kind", ["its row", "a file of its own"])
 def test_whoever_holds_another_lock_on_a_server_is_seen(
     invoke: Invoke, database: Database, tmp_path: Path, kind: str
@@ -165,7 +165,7 @@ def test_two_kinds_of_locks_are_not_held_at_once(database: Database, tmp_path: P
                     JdbcStore(database.url, locker=locker, lock_timeout=0.0)
 
 
-@pytest.mark.backends("postgresql", "mariadb")
+@pytest.mark.backends("postgresql", "mariadb", "mysql")
 def test_waiting_for_a_master_with_a_wrong_password_ends(invoke: Invoke, database: Database) -> None:
     url = database.engine.url.set(username="nobody", password="wrong")
     waited = invoke("wait-master", "--url", url.render_as_string(hide_password=False))

@@ -196,7 +196,7 @@ def exactly(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-@pytest.mark.backends("sqlite", "postgresql", "mariadb")
+@pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
 @pytest.mark.parametrize("outcome", ["commit", "rollback"])
 def test_recorded_transactions_in_doubt_are_listed_and_decided(
     activemqs: CommandLine, database: Database, outcome: str

@@ -57,7 +57,7 @@ def test_any_order(topic: TopicMessageStore, order: str) -> None:
 
 @IN_THE_JOURNAL
 @TOPICS_ELSEWHERE
-@pytest.mark.backends("sqlite", "postgresql", "mariadb")
+@pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
 @pytest.mark.parametrize("prioritized", [False, True])
 def test_a_gap_that_closes_while_a_page_is_read(
     open_store: OpenStore, database: Database, monkeypatch: pytest.MonkeyPatch, prioritized: bool

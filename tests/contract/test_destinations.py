@@ -115,7 +115,7 @@ def test_producers_whose_ids_differ_by_case(store: Store) -> None:
 
 
 @pytest.mark.new_database
-@pytest.mark.backends("mariadb", "mariadb-pyodbc")
+@pytest.mark.backends("mariadb", "mariadb-pyodbc", "mysql")
 @pytest.mark.parametrize("place", [("PRICES", "client", "ticker"), ("Prices", "CLIENT", "Ticker")])
 def test_subscriptions_that_the_key_takes_for_one(
     store: Store, database: Database, place: tuple[str, str, str]
@@ -144,7 +144,7 @@ def test_subscriptions_that_the_key_takes_for_one(
 
 
 @pytest.mark.new_database
-@pytest.mark.backends("mariadb", "mariadb-pyodbc")
+@pytest.mark.backends("mariadb", "mariadb-pyodbc", "mysql")
 def test_subscriptions_that_differ_by_case_under_a_key_that_knows_it(
     open_store: OpenStore, database: Database
 ) -> None:

@@ -14,7 +14,7 @@ pytestmark = [
     pytest.mark.new_database,
     pytest.mark.variants(),
     pytest.mark.usefixtures("database"),
-    pytest.mark.backends("sqlite", "postgresql", "mariadb"),
+    pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql"),
     IN_THE_JOURNAL,
     TOPICS_ELSEWHERE,
 ]

@@ -59,7 +59,7 @@ def begin(store: CheckpointedStore) -> Changes:
     )
 
 
-@pytest.mark.backends("sqlite", "postgresql", "mariadb")
+@pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
 def test_a_line_that_breaks_once_is_not_noticed(line: Line) -> None:
     config = jdbcstore.StoreConfig(cleanup_period=0, reconnect_timeout=180.0)
     with JdbcStore(line.url, config, journaled=True) as store:

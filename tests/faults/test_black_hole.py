@@ -28,7 +28,7 @@ SLOW_COUNT = {
     "mariadb": "SELECT SUM(SLEEP(300)) FROM ACTIVEMQ_LOCK WHERE :container <> ''",
 }
 
-pytestmark = pytest.mark.backends("postgresql", "mariadb", "mariadb-pyodbc")
+pytestmark = pytest.mark.backends("postgresql", "mariadb", "mariadb-pyodbc", "mysql")
 
 
 @pytest.fixture

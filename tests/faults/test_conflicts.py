@@ -34,7 +34,7 @@ def impatient_url(database: Database) -> str:
     return make_url(database.url).update_query_dict(query).render_as_string(hide_password=False)
 
 
-@pytest.mark.backends("sqlite", "postgresql", "mariadb")
+@pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
 def test_a_lock_held_too_long_is_an_error(impatient_url: str, database: Database) -> None:
     with jdbcstore.open(impatient_url, cleanup_period=0, reconnect_timeout=0.1) as store:
         queue = store.queue("Q")
@@ -47,7 +47,7 @@ def test_a_lock_held_too_long_is_an_error(impatient_url: str, database: Database
         assert [message.body for message in queue.recover()] == ["before", "after"]
 
 
-@pytest.mark.backends("sqlite", "postgresql", "mariadb")
+@pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
 def test_a_lock_let_go_in_time_is_not_noticed(
     impatient_url: str, database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -61,7 +61,7 @@ def test_a_lock_let_go_in_time_is_not_noticed(
         assert queue.message_count() == 1
 
 
-@pytest.mark.backends("postgresql", "mariadb", "mariadb-pyodbc")
+@pytest.mark.backends("postgresql", "mariadb", "mariadb-pyodbc", "mysql")
 def test_the_victim_of_a_deadlock_tries_again(url: str, database: Database) -> None:
     with jdbcstore.open(url, cleanup_period=0) as store, database.engine.connect() as other:
         queue = store.queue("Q")

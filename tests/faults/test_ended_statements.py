@@ -49,7 +49,7 @@ class _Ended:
         return getattr(self._cursor, name)
 
 
-@pytest.mark.backends("mariadb", "mariadb-pyodbc")
+@pytest.mark.backends("mariadb", "mariadb-pyodbc", "mysql")
 def test_a_delete_that_was_ended_is_not_taken_for_done(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     make = MysqlAdapter.cursor
     monkeypatch.setattr(MysqlAdapter, "cursor", lambda self, raw: _Ended(make(self, raw)))
@@ -118,7 +118,7 @@ class _Cut:
         return getattr(self._cursor, name)
 
 
-@pytest.mark.backends("mariadb", "mariadb-pyodbc")
+@pytest.mark.backends("mariadb", "mariadb-pyodbc", "mysql")
 @pytest.mark.parametrize("kept", [0, 1, 2])
 def test_a_page_that_was_cut_is_not_taken_for_the_last(
     url: str, monkeypatch: pytest.MonkeyPatch, kept: int
@@ -174,7 +174,7 @@ _ENDED = re.compile(r"\b(1317|1969|2006|2013)\b")
 
 
 @pytest.mark.slow
-@pytest.mark.backends("mariadb", "mariadb-pyodbc")
+@pytest.mark.backends("mariadb", "mariadb-pyodbc", "mysql")
 @pytest.mark.parametrize("how", ["killed", "too long"])
 def test_pages_that_are_ended_are_whole_or_refused(
     backend: Backend, database: Database, monkeypatch: pytest.MonkeyPatch, how: str

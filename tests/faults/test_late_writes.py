@@ -90,7 +90,7 @@ def options(request: pytest.FixtureRequest) -> dict[str, Any]:
     return {"locker": locker, "network_timeout": SHORT}
 
 
-@pytest.mark.backends("postgresql", "mariadb", "mariadb-pyodbc")
+@pytest.mark.backends("postgresql", "mariadb", "mariadb-pyodbc", "mysql")
 def test_what_was_consumed_or_prepared_does_not_come_again(
     late: LateLine, open_locked: OpenLocked, database: Database, options: dict[str, Any]
 ) -> None:
@@ -109,7 +109,7 @@ def test_what_was_consumed_or_prepared_does_not_come_again(
     assert [writes.added for writes in found.writes] == [1]
 
 
-@pytest.mark.backends("postgresql", "mariadb")
+@pytest.mark.backends("postgresql", "mariadb", "mysql")
 def test_what_was_written_over_does_not_come_back(
     late: LateLine, open_locked: OpenLocked, options: dict[str, Any]
 ) -> None:

@@ -261,7 +261,7 @@ def test_no_call_of_the_contract_is_left_out(kind: type) -> None:
     assert contract - WITHOUT_STATEMENT[kind] <= {name for each, name in CALLS if each is kind}
 
 
-@pytest.mark.backends("postgresql", "mariadb", "sqlite")
+@pytest.mark.backends("postgresql", "mariadb", "mysql", "sqlite")
 @pytest.mark.parametrize(("kind", "name"), CALLS, ids=[f"{kind.__name__}.{name}" for kind, name in CALLS])
 def test_an_outage_at_any_point_of_a_call(
     kind: Callable[[JdbcStore], object], name: str, line: Line, backend: Backend
@@ -285,7 +285,7 @@ def test_an_outage_at_any_point_of_a_call(
         assert (refused == 0) is (without or inspected)
 
 
-@pytest.mark.backends("postgresql", "mariadb", "sqlite")
+@pytest.mark.backends("postgresql", "mariadb", "mysql", "sqlite")
 def test_an_outage_while_opening(line: Line) -> None:
     for how in (Break.STATEMENT, Break.ANSWER):
         refused = 0

@@ -93,7 +93,7 @@ def ready(store: Store, before: str) -> None:
         prepare(store)
 
 
-@pytest.mark.backends("sqlite", "postgresql", "mariadb")
+@pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
 @PHASES
 def test_a_line_that_breaks_once_is_not_noticed(line: Line, phase: Phase, before: str, after: str) -> None:
     with jdbcstore.open(line.url, cleanup_period=0, reconnect_timeout=180.0) as store:

@@ -12,7 +12,7 @@ from tests.lockers.conftest import OpenLocked
 from tests.support.clock import FakeClock
 
 
-@pytest.mark.backends("sqlite", "postgresql", "mariadb")
+@pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
 def test_they_are_those_of_the_last_master(open_store: OpenStore, clock: FakeClock) -> None:
     store = open_store(clock=clock)
     assert isinstance(store, JdbcStore)

@@ -142,7 +142,7 @@ def test_an_epoch_begins_when_what_was_being_written_has_ended(
     follower[0].queue("Q").add_message(Message("from the new master"))
 
 
-@pytest.mark.backends("postgresql", "mariadb")
+@pytest.mark.backends("postgresql", "mariadb", "mysql")
 @pytest.mark.parametrize("locker", [LEASE, DatabaseLockerConfig()], ids=lambda locker: locker.type)
 @pytest.mark.parametrize("how", [Break.ANSWER, Break.STATEMENT])
 def test_a_commit_in_doubt_is_settled_when_another_has_begun(

@@ -96,7 +96,7 @@ def test_every_interleaving(stepped: SteppedDatabase, skews: tuple[float, float]
     run_all(stepped, LENGTH, skews)
 
 
-@pytest.mark.backends("postgresql", "mariadb")
+@pytest.mark.backends("postgresql", "mariadb", "mysql")
 def test_every_shorter_interleaving_on_a_server(stepped: SteppedDatabase) -> None:
     run_all(stepped, SERVER_LENGTH, (HOUR, -HOUR))
 

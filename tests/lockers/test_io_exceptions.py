@@ -193,7 +193,7 @@ def outage(line: Line, open_locked: OpenLocked) -> Any:
     return outage
 
 
-@pytest.mark.backends("sqlite", "postgresql", "mariadb")
+@pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
 def test_connectors_come_back_with_the_database(outage: Any, line: Line, database: Database) -> None:
     lease = LeaseDatabaseLockerConfig(lock_acquire_sleep_interval=120.0, lock_keep_alive_period=30.0)
     store, host, handler, heard = outage(lease)
@@ -208,7 +208,7 @@ def test_connectors_come_back_with_the_database(outage: Any, line: Line, databas
     assert host.told == RESTARTS
 
 
-@pytest.mark.backends("sqlite", "postgresql", "mariadb")
+@pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
 def test_a_lease_that_ends_meanwhile_stops_the_broker(outage: Any, line: Line, database: Database) -> None:
     lease = LeaseDatabaseLockerConfig(lock_acquire_sleep_interval=12.0, lock_keep_alive_period=0.5)
     store, host, handler, heard = outage(lease)

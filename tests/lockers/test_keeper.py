@@ -36,7 +36,7 @@ SHORT = LeaseDatabaseLockerConfig(lock_acquire_sleep_interval=10.0, lock_keep_al
 LONG = LeaseDatabaseLockerConfig(lock_acquire_sleep_interval=300.0, lock_keep_alive_period=0.3)
 
 
-@pytest.mark.backends("sqlite", "postgresql", "mariadb", "mariadb-pyodbc")
+@pytest.mark.backends("sqlite", "postgresql", "mariadb", "mariadb-pyodbc", "mysql")
 def test_a_lease_is_renewed(open_locked: OpenLocked, database: Database) -> None:
     store = open_locked(LONG)
     [(_, first)] = database.rows("SELECT BROKER_NAME, TIME FROM ACTIVEMQ_LOCK")
@@ -48,7 +48,7 @@ def test_a_lease_is_renewed(open_locked: OpenLocked, database: Database) -> None
     store.queue("Q").add_message(Message("still the master"))
 
 
-@pytest.mark.backends("postgresql", "mariadb")
+@pytest.mark.backends("postgresql", "mariadb", "mysql")
 def test_a_master_that_is_cut_off_stops_before_its_lease_ends(
     open_locked: OpenLocked, line: Line, database: Database
 ) -> None:
@@ -81,7 +81,7 @@ def test_a_master_that_is_cut_off_stops_before_its_lease_ends(
     line.mend()
 
 
-@pytest.mark.backends("postgresql", "mariadb")
+@pytest.mark.backends("postgresql", "mariadb", "mysql")
 def test_a_lock_outlives_a_restart_that_is_shorter_than_the_lease(
     open_locked: OpenLocked, server: Server
 ) -> None:
@@ -93,7 +93,7 @@ def test_a_lock_outlives_a_restart_that_is_shorter_than_the_lease(
     assert store.fence.epoch == 1
 
 
-@pytest.mark.backends("postgresql", "mariadb")
+@pytest.mark.backends("postgresql", "mariadb", "mysql")
 def test_a_row_lock_ends_with_its_connection(open_locked: OpenLocked, line: Line) -> None:
     store = open_locked(DatabaseLockerConfig(lock_keep_alive_period=1.0), url=line.url)
     assert store.fence is not None
@@ -205,7 +205,7 @@ def test_what_cannot_work(open_locked: OpenLocked, locker: LockerConfig, says: s
         open_locked(locker)
 
 
-@pytest.mark.backends("postgresql", "mariadb", "mariadb-pyodbc")
+@pytest.mark.backends("postgresql", "mariadb", "mariadb-pyodbc", "mysql")
 @pytest.mark.parametrize("what", ["a transaction", "a large message"])
 def test_a_lease_is_renewed_during_a_long_write(
     open_locked: OpenLocked, monkeypatch: pytest.MonkeyPatch, what: str

@@ -88,7 +88,7 @@ def test_master_or_slave_or_stopped(
 
 @pytest.mark.parametrize("lasting", [False, True], ids=["once", "for good"])
 @pytest.mark.parametrize("kind", [LeaseDatabaseLocker, DatabaseLocker], ids=["lease", "database"])
-@pytest.mark.backends("sqlite", "postgresql", "mariadb")
+@pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
 def test_any_call_of_the_driver_may_fail(
     kind: type[AbstractLocker], lasting: bool, backend: Backend, database: Database
 ) -> None:
@@ -123,7 +123,7 @@ def test_any_call_of_the_driver_may_fail(
 
 
 @pytest.mark.parametrize("lasting", [False, True], ids=["once", "for good"])
-@pytest.mark.backends("sqlite", "postgresql", "mariadb")
+@pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
 def test_a_mastership_begins_whole_or_not_at_all(lasting: bool, database: Database) -> None:
     """With its epoch and its keeper."""
     clock = FakeClock()

@@ -14,7 +14,7 @@ from tests.lockers.conftest import LEASE, OpenLocked
 from tests.support.databases import Database
 from tests.support.polling import wait_until
 
-pytestmark = pytest.mark.backends("sqlite", "postgresql", "mariadb")
+pytestmark = pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
 
 HOUR_MS = 3_600_000
 ALWAYS = "UPDATE ACTIVEMQ_LOCK SET BROKER_NAME = :broker_name, TIME = :time WHERE ID = 1 AND {}"
@@ -88,7 +88,7 @@ def test_a_lease_that_anybody_gets_makes_no_two_masters(open_locked: OpenLocked,
     assert stored(database) == [(1,)]
 
 
-@pytest.mark.backends("postgresql", "mariadb")
+@pytest.mark.backends("postgresql", "mariadb", "mysql")
 def test_a_row_lock_that_locks_nothing_makes_no_two_masters(
     open_locked: OpenLocked, database: Database
 ) -> None:

@@ -95,7 +95,7 @@ class Model:
         return None
 
 
-@pytest.mark.backends("postgresql", "mariadb")
+@pytest.mark.backends("postgresql", "mariadb", "mysql")
 def test_every_interleaving(backend: Backend, database: Database) -> None:
     session = Session(database.url, StoreConfig(cleanup_period=0.0))
     holders = {who: Holder(who, session, database, backend.id) for who in "AB"}
@@ -113,7 +113,7 @@ def test_every_interleaving(backend: Backend, database: Database) -> None:
     session.close()
 
 
-@pytest.mark.backends("postgresql", "mariadb", "mariadb-pyodbc")
+@pytest.mark.backends("postgresql", "mariadb", "mariadb-pyodbc", "mysql")
 def test_nobody_is_master_of_a_row_that_is_not_there(database: Database, backend: Backend) -> None:
     session = Session(database.url, StoreConfig())
     database.execute("DELETE FROM ACTIVEMQ_LOCK")
@@ -124,7 +124,7 @@ def test_nobody_is_master_of_a_row_that_is_not_there(database: Database, backend
     session.close()
 
 
-@pytest.mark.backends("postgresql", "mariadb", "mariadb-pyodbc")
+@pytest.mark.backends("postgresql", "mariadb", "mariadb-pyodbc", "mysql")
 def test_a_check_looks_whether_its_row_is_there(database: Database) -> None:
     session = Session(database.url, StoreConfig())
     locker = DatabaseLocker(name="A", lock_keep_alive_period=PERIOD)

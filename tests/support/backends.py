@@ -27,7 +27,15 @@ from tests.support.databases import (
     PostgresqlDatabase,
 )
 from tests.support.docker import SERVICE_PASSWORD
-from tests.support.servers import DerbyServer, H2Server, HsqldbServer, MariadbServer, PostgresqlServer, Server
+from tests.support.servers import (
+    DerbyServer,
+    H2Server,
+    HsqldbServer,
+    MariadbServer,
+    MysqlServer,
+    PostgresqlServer,
+    Server,
+)
 from tests.support.variants import PLAIN, Variant, variants_of
 
 ODBC_DRIVER = "MariaDB Unicode"
@@ -184,6 +192,7 @@ BACKENDS = (
         scheme="mysql+pymysql",
         driver="pymysql",
         database=MysqlDatabase,
+        private=MysqlServer,
         capabilities=Capabilities(packets=True),
         service="mysql",
         port=3306,

@@ -104,6 +104,7 @@ VARIANTS = {
     "postgresql": (STATEMENTS, JOURNALED_SERVER),
     "mariadb": (TYPES, JOURNALED_SERVER),
     "mariadb-pyodbc": (JOURNALED_SERVER,),
+    "mysql": (JOURNALED_SERVER,),
 }
 """By backend. Names, types and statements are made into SQL in one place for all, so one database is
 enough for each; two for the statements, because PostgreSQL has a bulk path that they bypass."""

@@ -160,7 +160,7 @@ def test_one_destination_of_a_file(tmp_path: Path) -> None:
         Archive(tmp_path).check(file)
 
 
-@pytest.mark.backends("sqlite", "postgresql", "mariadb")
+@pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
 def test_restored_in_several_transactions(database: Database, tmp_path: Path) -> None:
     """On several connections where the database writes with more than one; then all of it is present."""
     names = [f"queue://{number // 4_000}" for number in range(12_000)]

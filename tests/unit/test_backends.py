@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from sqlalchemy import create_engine
 
@@ -53,7 +55,8 @@ def test_server_keeps_committed_rows(server: Server, database: Database, end: st
     assert database.rows("SELECT a FROM t") == [(7,)]
 
 
-MYSQL = next(backend for backend in BACKENDS if backend.id == "mysql")
+MYSQL = replace(next(backend for backend in BACKENDS if backend.id == "mysql"), private=None)
+"""Where MySQL is not unpacked, and has no other server either."""
 
 
 def no_docker() -> None:

@@ -96,7 +96,7 @@ def test_what_is_no_recording(local: CommandLine) -> None:
     assert "rubbish is not a recording" in result.err
 
 
-@pytest.mark.backends("postgresql", "mariadb")
+@pytest.mark.backends("postgresql", "mariadb", "mysql")
 def test_on_another_database(tmp_path: Path, database: Database) -> None:
     cli = CommandLine(tmp_path)
 

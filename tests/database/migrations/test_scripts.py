@@ -32,7 +32,7 @@ from tests.support.migrations.schemas import differences, migrate, report, schem
 from tests.support.servers import Server
 
 SQL = ROOT / "sql"
-clients = pytest.mark.backends("sqlite", "postgresql", "mariadb")
+clients = pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
 upgrades = pytest.mark.parametrize(
     ("revision", "generation"),
     [
@@ -125,7 +125,7 @@ def test_the_wide_key(database: Database) -> None:
     assert report(database).fits
 
 
-@pytest.mark.backends("postgresql", "mariadb")
+@pytest.mark.backends("postgresql", "mariadb", "mysql")
 def test_the_grants_are_enough(server: Server, database: Database, tmp_path: Path) -> None:
     """Two users who have nothing but what the script gives: one makes the tables, the other works on them."""
     folder = folders(database)[0]

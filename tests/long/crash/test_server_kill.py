@@ -98,7 +98,7 @@ def _check(workers: Workers, database: Database) -> None:
         workers.check(set(Tables(connection, {}).ids["queue://Q"]))
 
 
-@pytest.mark.backends("postgresql", "mariadb")
+@pytest.mark.backends("postgresql", "mariadb", "mysql")
 def test_a_restart_is_waited_for(server: Server, database: Database) -> None:
     with jdbcstore.open(database.url, cleanup_period=0, reconnect_timeout=WAIT) as store:
         with ThreadPoolExecutor(8) as readers:
@@ -117,7 +117,7 @@ def test_a_restart_is_waited_for(server: Server, database: Database) -> None:
     _check(workers, database)
 
 
-@pytest.mark.backends("postgresql", "mariadb", "mariadb-pyodbc")
+@pytest.mark.backends("postgresql", "mariadb", "mariadb-pyodbc", "mysql")
 def test_an_outage_is_told_and_survived(server: Server, database: Database) -> None:
     with jdbcstore.open(database.url, cleanup_period=0, reconnect_timeout=0.05) as store:
         workers = Workers(store)

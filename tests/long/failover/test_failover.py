@@ -26,7 +26,7 @@ def test_lease(database: Database, server: Server) -> None:
     _break(Harness(database, server, Arrangement("lease", one_name=True), seed=5), ("cut", "pause"))
 
 
-@pytest.mark.backends("postgresql", "mariadb")
+@pytest.mark.backends("postgresql", "mariadb", "mysql")
 def test_database(database: Database, server: Server) -> None:
     _break(Harness(database, server, Arrangement("database"), seed=5), ("terminate", "kill"))
 

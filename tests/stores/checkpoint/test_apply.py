@@ -138,7 +138,7 @@ def test_subscriptions_get_on(base: CheckpointedStore, prioritized: bool) -> Non
     assert content(topic) == []
 
 
-@pytest.mark.backends("sqlite", "postgresql", "mariadb")
+@pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
 def test_the_mark_of_a_subscription_moves(base: CheckpointedStore, database: Database) -> None:
     topic = base.topic(NEWS)
     topic.subscribe("client", "one")

@@ -19,7 +19,7 @@ from tests.support.clock import FakeClock
 from tests.support.contract.messages import fill, message_id
 from tests.support.databases import Database
 
-pytestmark = pytest.mark.backends("sqlite", "postgresql", "mariadb")
+pytestmark = pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
 
 CAUSE = "dlqDeliveryFailureCause"
 XID = XATransactionId(86, b"\x01", b"\x02")

@@ -68,7 +68,7 @@ def test_the_state_of_a_journal(open_journaled: Open) -> None:
     assert (state.last_record, state.pending_bytes, state.failure) == (state.applied, 0, None)
 
 
-@pytest.mark.backends("postgresql", "mariadb")
+@pytest.mark.backends("postgresql", "mariadb", "mysql")
 def test_what_is_gone_before_a_checkpoint_never_reaches_the_database(
     database: Database, tmp_path: Path
 ) -> None:

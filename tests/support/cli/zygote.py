@@ -31,7 +31,7 @@ from tests.support import ROOT
 
 WAIT = 280.0
 _SIZE = 1 << 17
-_SCHEMES = ("sqlite", "postgresql+psycopg", "mariadb+pymysql", "mariadb+pyodbc")
+_SCHEMES = ("sqlite", "postgresql+psycopg", "mariadb+pymysql", "mariadb+pyodbc", "mysql+pymysql")
 _LATER = (
     "concurrent.futures.thread",
     "encodings.idna",

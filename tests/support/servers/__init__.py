@@ -2,6 +2,7 @@
 
 from tests.support.servers.java import DerbyServer, H2Server, HsqldbServer
 from tests.support.servers.mariadb import MariadbServer
+from tests.support.servers.mysql import MysqlServer
 from tests.support.servers.postgresql import PostgresqlServer
 from tests.support.servers.process import Server, ServerMissing
 
@@ -10,6 +11,7 @@ __all__ = [
     "H2Server",
     "HsqldbServer",
     "MariadbServer",
+    "MysqlServer",
     "PostgresqlServer",
     "Server",
     "ServerMissing",
