@@ -20,11 +20,15 @@ _IMPATIENT = {
     "sqlite": {"timeout": "0.05"},
     "postgresql": {"options": "-c lock_timeout=50"},
     "mariadb": {"init_command": "SET SESSION lock_wait_timeout = 1"},
+    "mysql": {"init_command": "SET SESSION lock_wait_timeout = 1"},
 }
+_ROW_LOCKS = (
+    "SELECT CAST(VARIABLE_VALUE AS SIGNED) FROM {} WHERE VARIABLE_NAME = 'INNODB_ROW_LOCK_CURRENT_WAITS'"
+)
 _WAITING = {
     "postgresql": "SELECT COUNT(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'",
-    "mariadb": "SELECT CAST(VARIABLE_VALUE AS SIGNED) FROM information_schema.GLOBAL_STATUS"
-    " WHERE VARIABLE_NAME = 'INNODB_ROW_LOCK_CURRENT_WAITS'",
+    "mariadb": _ROW_LOCKS.format("information_schema.GLOBAL_STATUS"),
+    "mysql": _ROW_LOCKS.format("performance_schema.global_status"),
 }
 
 

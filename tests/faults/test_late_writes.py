@@ -30,10 +30,12 @@ __all__ = ["open_locked"]
 GUARD = 60.0
 SHORT = 2.0
 XID = XATransactionId(86, b"transaction", b"branch")
+_PROCESSLIST = (
+    "SELECT SUBSTRING_INDEX(HOST, ':', -1) FROM information_schema.PROCESSLIST WHERE HOST LIKE '%:%'"
+)
 PORTS = {
     "postgresql": "SELECT client_port FROM pg_stat_activity WHERE client_port IS NOT NULL",
-    "mariadb": "SELECT SUBSTRING_INDEX(HOST, ':', -1) FROM information_schema.PROCESSLIST"
-    " WHERE HOST LIKE '%:%'",
+    **dict.fromkeys(("mariadb", "mysql"), _PROCESSLIST),
 }
 STORED = "SELECT ID FROM ACTIVEMQ_MSGS ORDER BY ID"
 

@@ -20,11 +20,14 @@ LENGTH = 3
 PERIOD = 60.0
 """Longer than any test: only what the test does ends a lock."""
 STEPS = [f"{who} {what}" for who in "AB" for what in ("obtains", "renews", "releases", "expires")]
-OWN_ID = {"postgresql": "SELECT pg_backend_pid()", "mariadb": "SELECT CONNECTION_ID()"}
-END = {"postgresql": "SELECT pg_terminate_backend({})", "mariadb": "KILL {}"}
+OWN_ID = {
+    "postgresql": "SELECT pg_backend_pid()",
+    **dict.fromkeys(("mariadb", "mysql"), "SELECT CONNECTION_ID()"),
+}
+END = {"postgresql": "SELECT pg_terminate_backend({})", **dict.fromkeys(("mariadb", "mysql"), "KILL {}")}
 IS_THERE = {
     "postgresql": "SELECT pid FROM pg_stat_activity WHERE pid = {}",
-    "mariadb": "SELECT ID FROM information_schema.PROCESSLIST WHERE ID = {}",
+    **dict.fromkeys(("mariadb", "mysql"), "SELECT ID FROM information_schema.PROCESSLIST WHERE ID = {}"),
 }
 
 

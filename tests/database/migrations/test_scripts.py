@@ -17,7 +17,7 @@ from jdbcstore.database.schema import HEAD
 from jdbcstore.errors import StoreError
 from jdbcstore.stores.claims.routing import Routing
 from tests.support import ROOT
-from tests.support.databases import Database, PostgresqlDatabase, SqliteDatabase
+from tests.support.databases import Database, MariadbDatabase, PostgresqlDatabase, SqliteDatabase
 from tests.support.migrations.clients import run_script
 from tests.support.migrations.generations import (
     BEFORE_5_15,
@@ -51,7 +51,7 @@ def folders(database: Database) -> list[Path]:
         return [SQL / "sqlite"]
     if isinstance(database, PostgresqlDatabase):
         return [SQL / "postgresql"]
-    return [SQL / "mariadb", SQL / "mysql"]
+    return [SQL / "mariadb", SQL / "mysql"] if isinstance(database, MariadbDatabase) else [SQL / "mysql"]
 
 
 @pytest.mark.parametrize("vendor", VENDORS)

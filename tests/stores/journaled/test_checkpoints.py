@@ -98,6 +98,8 @@ INSERTS = {
     "postgresql": "SELECT n_tup_ins FROM pg_stat_user_tables WHERE relname = 'activemq_msgs'",
     "mariadb": "SELECT ROWS_CHANGED FROM information_schema.TABLE_STATISTICS"
     " WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'ACTIVEMQ_MSGS'",
+    "mysql": "SELECT COUNT_INSERT FROM performance_schema.table_io_waits_summary_by_table"
+    " WHERE OBJECT_SCHEMA = DATABASE() AND OBJECT_NAME = 'ACTIVEMQ_MSGS'",
 }
 """Rows that were ever written there, as the database counts them."""
 

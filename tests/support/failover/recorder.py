@@ -14,9 +14,9 @@ _TABLES = (
     "CREATE TABLE epochs ({serial}, epoch BIGINT, at DOUBLE PRECISION)",
 )
 _EPOCH = "(SELECT number FROM jdbcstore_state WHERE name = 'epoch')"
-_MARIADB_EPOCH = "(SELECT NUMBER FROM JDBCSTORE_STATE WHERE NAME = 'epoch')"
+_MYSQL_EPOCH = "(SELECT NUMBER FROM JDBCSTORE_STATE WHERE NAME = 'epoch')"
 _NOW = "extract(epoch FROM clock_timestamp())"
-_MARIADB_NOW = "UNIX_TIMESTAMP(SYSDATE(6))"
+_MYSQL_NOW = "UNIX_TIMESTAMP(SYSDATE(6))"
 
 
 def _postgresql() -> list[str]:
@@ -49,25 +49,25 @@ def _postgresql() -> list[str]:
     ]
 
 
-def _mariadb() -> list[str]:
+def _mysql() -> list[str]:
     def remember(row: str) -> str:
-        values = f"'{row}', {row}.MSGID_PROD, {row}.MSGID_SEQ, {_MARIADB_EPOCH}, {_MARIADB_NOW}"
+        values = f"'{row}', {row}.MSGID_PROD, {row}.MSGID_SEQ, {_MYSQL_EPOCH}, {_MYSQL_NOW}"
         return f"INSERT INTO history (what, producer, number, epoch, at) VALUES ({values})"
 
     return [
         *(table.format(serial="serial BIGINT AUTO_INCREMENT PRIMARY KEY") for table in _TABLES),
-        f"CREATE TRIGGER stored AFTER INSERT ON ACTIVEMQ_MSGS FOR EACH ROW {remember('new')}",
-        f"CREATE TRIGGER removed AFTER DELETE ON ACTIVEMQ_MSGS FOR EACH ROW {remember('old')}",
+        f"CREATE TRIGGER on_store AFTER INSERT ON ACTIVEMQ_MSGS FOR EACH ROW {remember('new')}",
+        f"CREATE TRIGGER on_removal AFTER DELETE ON ACTIVEMQ_MSGS FOR EACH ROW {remember('old')}",
         "CREATE TRIGGER leased AFTER UPDATE ON ACTIVEMQ_LOCK FOR EACH ROW"
         " INSERT INTO leases (holder, expires, at)"
-        f" VALUES (NEW.BROKER_NAME, NEW.TIME, {_MARIADB_NOW})",
+        f" VALUES (NEW.BROKER_NAME, NEW.TIME, {_MYSQL_NOW})",
         "CREATE TRIGGER begun AFTER UPDATE ON JDBCSTORE_STATE FOR EACH ROW"
         " INSERT INTO epochs (epoch, at)"
-        f" SELECT NEW.NUMBER, {_MARIADB_NOW} FROM DUAL WHERE NEW.NAME = 'epoch'",
+        f" SELECT NEW.NUMBER, {_MYSQL_NOW} FROM DUAL WHERE NEW.NAME = 'epoch'",
     ]
 
 
-_TRIGGERS = {"postgresql": _postgresql, "mariadb": _mariadb}
+_TRIGGERS = {"postgresql": _postgresql, "mariadb": _mysql, "mysql": _mysql}
 
 
 class Change(NamedTuple):

@@ -10,7 +10,7 @@ from tests.support.databases import Database
 _HOLD = {
     "sqlite": ("BEGIN IMMEDIATE", "ROLLBACK"),
     "postgresql": ("BEGIN; LOCK TABLE ACTIVEMQ_MSGS IN EXCLUSIVE MODE", "ROLLBACK"),
-    "mariadb": ("LOCK TABLES ACTIVEMQ_MSGS READ", "UNLOCK TABLES"),
+    **dict.fromkeys(("mariadb", "mysql"), ("LOCK TABLES ACTIVEMQ_MSGS READ", "UNLOCK TABLES")),
 }
 
 

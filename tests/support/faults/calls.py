@@ -46,6 +46,7 @@ _ERRORS: dict[str, Callable[[Fault], Exception]] = {
     "sqlite": _sqlite,
     "postgresql": _postgresql,
     "mariadb": _mysql,
+    "mysql": _mysql,
 }
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from tests.support.databases import Database
 
 # The store checks messages before they reach the database. These rules are the database's own.
+_CHECK = ("ALTER TABLE ACTIVEMQ_MSGS ADD CONSTRAINT refuse CHECK (CONTAINER <> 'queue://BAD')",)
 _REFUSE_BAD = {
     "sqlite": (
         "CREATE TRIGGER refuse BEFORE INSERT ON ACTIVEMQ_MSGS WHEN NEW.CONTAINER = 'queue://BAD'"
         " BEGIN SELECT RAISE(ABORT, 'refused'); END",
     ),
-    "postgresql": ("ALTER TABLE ACTIVEMQ_MSGS ADD CONSTRAINT refuse CHECK (CONTAINER <> 'queue://BAD')",),
-    "mariadb": ("ALTER TABLE ACTIVEMQ_MSGS ADD CONSTRAINT refuse CHECK (CONTAINER <> 'queue://BAD')",),
+    **dict.fromkeys(("postgresql", "mariadb", "mysql"), _CHECK),
 }
 
 

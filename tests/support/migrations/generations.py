@@ -14,7 +14,7 @@ from tests.support.recordings import postgres
 Rows = dict[str, list[tuple[Any, ...]]]
 
 NAMES = ("ACTIVEMQ_MSGS", "ACTIVEMQ_ACKS", "ACTIVEMQ_LOCK")
-_BINARY = {"postgresql": "BYTEA", "mariadb": "LONGBLOB", "sqlite": "BLOB"}
+_BINARY = {"postgresql": "BYTEA", "mariadb": "LONGBLOB", "mysql": "LONGBLOB", "sqlite": "BLOB"}
 
 
 @dataclass(frozen=True)
