@@ -18,12 +18,14 @@ from jdbcstore.errors import (
     DestinationNotFound,
     InvalidDestination,
     InvalidMessage,
+    InvalidSubscription,
     MessageNotFound,
     NotAuthorized,
     NotMaster,
     StoreClosed,
     StoreError,
     StoreUnavailable,
+    SubscriptionExists,
     SubscriptionInUse,
     SubscriptionNotFound,
     TransactionError,
@@ -50,8 +52,8 @@ _KINDS: dict[str, type[StoreError]] = {
     kind.__name__: kind
     for kind in (
         *(DestinationFull, DestinationNotFound, InvalidDestination, InvalidMessage, MessageNotFound),
-        *(NotMaster, StoreClosed, StoreUnavailable, SubscriptionInUse, SubscriptionNotFound),
-        *(TransactionError, TransactionNotFound),
+        *(NotMaster, StoreClosed, StoreUnavailable, SubscriptionExists, SubscriptionInUse),
+        *(InvalidSubscription, SubscriptionNotFound, TransactionError, TransactionNotFound),
     )
 }
 """Errors of a broker, by what it calls them."""
@@ -139,6 +141,11 @@ class RemoteBroker:
         """
         self._ask("POST", f"/api/consumed/{token}/acknowledge", {})
 
+    def subscribe(self, topic: Destination, client_id: str, subscription: str, **how: Any) -> int:
+        """As :meth:`jdbcstore.broker.management.Management.subscribe`."""
+        fields = {"topic": str(topic), **how}
+        return int(self._ask("POST", _subscription_path(client_id, subscription), fields)["pending"])
+
     def unsubscribe(self, client_id: str, subscription: str) -> None:
         """As :meth:`jdbcstore.broker.management.Management.destroy_subscription`."""
         self._ask("DELETE", _subscription_path(client_id, subscription))
@@ -175,6 +182,11 @@ class RemoteBroker:
                 return
             asked["after"] = page["next"]
 
+    def transactions(self) -> list[dict[str, Any]]:
+        """The XA transactions in doubt."""
+        found: list[dict[str, Any]] = self.look("transactions")
+        return found
+
     def subscriptions(self) -> list[dict[str, Any]]:
         """The consumers, and the durable subscriptions without one."""
         found: list[dict[str, Any]] = self.look("subscriptions")
@@ -208,9 +220,10 @@ class RemoteBroker:
         path = f"/api/transactions/{quote(xid, safe='')}/{'commit' if commit else 'roll-back'}"
         self._ask("POST", path, {})
 
-    def do(self, operation: str) -> None:
-        """Have an operation done that is for no destination: ``checkpoint`` or ``hand-over``."""
-        self._ask("POST", f"/api/{operation}", {})
+    def do(self, operation: str) -> dict[str, Any]:
+        """Have an operation done that is for no destination: ``checkpoint``, ``cleanup`` or ``hand-over``."""
+        found: dict[str, Any] = self._ask("POST", f"/api/{operation}", {})
+        return found
 
     def queues(self) -> list[Destination]:
         """The queues that it knows."""

@@ -202,8 +202,14 @@ def _purge(store: Store, destination: Destination, expired: bool) -> int:
 @click.command(cls=Command)
 @click.pass_obj
 def cleanup(settings: Settings) -> None:
-    """Remove topic messages that every durable subscription has acknowledged."""
-    with settings.open(must_exist=True) as store, progress("cleaning up") as done:
-        removed = store.cleanup(done)
+    """Remove topic messages that every durable subscription has acknowledged.
+
+    While a broker with --health serves, it removes them.
+    """
+    with settings.store_or_broker(must_exist=True) as place, progress("cleaning up") as done:
+        if isinstance(place, RemoteBroker):
+            removed = int(place.do("cleanup")["count"])
+        else:
+            removed = place.cleanup(done)
     text = f"removed {counted(removed)} that every subscription has acknowledged"
     settings.print({"removed": removed}, text)

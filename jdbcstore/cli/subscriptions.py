@@ -91,12 +91,17 @@ def subscribe(
     selector: Selector | None,
     retroactive: bool,
 ) -> None:
-    """Create a durable subscription to a topic, unless it exists."""
-    text = None if selector is None else selector.text
-    with settings.open() as store:
-        topic = store.topic(_topic(destination))
-        made = topic.subscribe(client_id, subscription, selector=text, retroactive=retroactive)
-        pending = made.message_count()
+    """Create a durable subscription to a topic, unless it exists.
+
+    While a broker with --health serves, it creates the subscription.
+    """
+    text, topic = None if selector is None else selector.text, _topic(destination)
+    with settings.store_or_broker() as place:
+        how: dict[str, Any] = {"selector": text, "retroactive": retroactive}
+        if isinstance(place, RemoteBroker):
+            pending = place.subscribe(topic, client_id, subscription, **how)
+        else:
+            pending = place.topic(topic).subscribe(client_id, subscription, **how).message_count()
     _report(settings, "subscribed", destination, client_id, subscription, pending=pending)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from jdbcstore.abc import PreparedTransaction, XAResource
+from jdbcstore.abc import PreparedWrites, XAResource
 from jdbcstore.cli.options import Parsed
 from jdbcstore.cli.output import print_table
 from jdbcstore.cli.remote import RemoteBroker
@@ -32,37 +32,47 @@ def xa() -> None:
 @xa.command("list", cls=Command)
 @click.pass_obj
 def list_(settings: Settings) -> None:
-    """List prepared transactions and what each adds and acknowledges."""
-    with settings.open(read_only=True) as store:
-        found = store.xa.recover()
+    """List prepared transactions and what each adds and acknowledges.
+
+    While a broker with --health serves, it lists them, with those that are only in its journal.
+    """
+    broker = settings.broker_to_read()
+    if broker is not None:
+        found = [_facts(XATransactionId.parse(one["xid"]), one["writes"]) for one in broker.transactions()]
+    else:
+        with settings.open(read_only=True) as store:
+            found = [_facts(one.xid, [*map(_writes, one.writes)]) for one in store.xa.recover()]
     columns = ("xid", "destination", "adds", "acknowledges", "for")
     rows = [row for one in found for row in _rows(one)]
     settings.print_each(
-        map(_facts, found), lambda: print_table("Prepared XA transactions", columns, rows, right=columns[2:4])
+        found, lambda: print_table("Prepared XA transactions", columns, rows, right=columns[2:4])
     )
 
 
-def _facts(transaction: PreparedTransaction) -> dict[str, Any]:
+def _facts(xid: XATransactionId, writes: list[dict[str, Any]]) -> dict[str, Any]:
     return {
-        "xid": str(transaction.xid),
-        "format_id": transaction.xid.format_id,
-        "global_transaction_id": transaction.xid.global_transaction_id.hex(),
-        "branch_qualifier": transaction.xid.branch_qualifier.hex(),
-        "writes": [{**asdict(one), "destination": str(one.destination)} for one in transaction.writes],
+        "xid": str(xid),
+        "format_id": xid.format_id,
+        "global_transaction_id": xid.global_transaction_id.hex(),
+        "branch_qualifier": xid.branch_qualifier.hex(),
+        "writes": writes,
     }
 
 
-def _rows(transaction: PreparedTransaction) -> list[tuple[str, ...]]:
-    xid = str(transaction.xid)
+def _writes(one: PreparedWrites) -> dict[str, Any]:
+    return {**asdict(one), "destination": str(one.destination)}
+
+
+def _rows(facts: dict[str, Any]) -> list[tuple[str, ...]]:
     return [
         (
-            xid,
-            str(one.destination),
-            str(one.added),
-            str(one.acknowledged),
-            "" if one.client_id is None else f"{one.subscription_name} of client {one.client_id}",
+            facts["xid"],
+            one["destination"],
+            str(one["added"]),
+            str(one["acknowledged"]),
+            "" if one["client_id"] is None else f"{one['subscription_name']} of client {one['client_id']}",
         )
-        for one in transaction.writes
+        for one in facts["writes"]
     ]
 
 

@@ -22,6 +22,7 @@ from jdbcstore.broker.management.views import (
     StoreView,
     SubscriptionView,
     TransactionView,
+    WritesView,
 )
 from jdbcstore.errors import DestinationNotFound, InvalidDestination, SubscriptionNotFound
 from jdbcstore.message.destination import Destination
@@ -177,7 +178,7 @@ class DatabaseSource:
         return [
             TransactionView(
                 xid=str(one.xid),
-                writes=tuple((str(each.destination), each.added, each.acknowledged) for each in one.writes),
+                writes=tuple(map(WritesView.of, one.writes)),
             )
             for one in await self._run(self._store.xa.recover)
         ]

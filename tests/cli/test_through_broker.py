@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,12 +22,20 @@ from tests.support.broker.api import ApiClient, queue
 from tests.support.broker.programs import BrokerProcess, Client
 from tests.support.cli.command_line import CommandLine
 from tests.support.cli.damage import damage
+from tests.support.polling import wait_until
 from tests.support.ports import free_port
 
 Place = tuple[BrokerProcess, CommandLine, ApiClient]
 LOGIN = ("me", "secret")
 ORIGINS = ("OTHER", "OTHER", "BACK", "BACK", "BACK")
 """Where dead letters come from."""
+
+
+def _is_resolved() -> bool:
+    try:
+        return bool(socket.getaddrinfo(socket.gethostname(), None))
+    except OSError:
+        return False
 
 
 @pytest.fixture(scope="module")
@@ -121,6 +130,11 @@ def test_readings(place: Place) -> None:
 def test_transactions_in_doubt(place: Place) -> None:
     _, cli, api = place
     first, second = (one["xid"] for one in api.get("/api/transactions"))
+    listed = cli("xa", "list", "--json")
+    assert "asking the broker at" in listed.err
+    without = CommandLine(cli.folder, cli.environment["JDBCSTORE_URL"])
+    assert listed.lines == without("xa", "list", "--json").lines
+    assert [(one["format_id"], one["writes"][0]["added"]) for one in listed.lines] == [(1, 1)] * 2
     assert cli("xa", "commit", first, "--json").json == {"xid": first, "outcome": "committed"}
     assert cli("xa", "rollback", second, "--json").json == {"xid": second, "outcome": "rolled back"}
     assert api.get("/api/transactions") == []
@@ -168,6 +182,43 @@ def test_what_is_damaged_stays(place: Place) -> None:
     assert api.get(queue("DAMAGED"))["size"] == 1
     shown = cli.run("browse", "DAMAGED", "--json")
     assert (shown.code, shown.lines) == (7, [])
+
+
+def test_subscriptions_are_created_and_cleaned_up(place: Place) -> None:
+    _, cli, _ = place
+    one = ("topic://MADE", "--client-id", "a/b", "--subscription", "made")
+    cli("send", "topic://MADE", "before")
+    made = cli("subscribe", *one, "--selector", "n IS NULL", "--json")
+    assert "asking the broker at" in made.err
+    assert (made.json["subscription_name"], made.json["pending"]) == ("made", 0)
+    cli("send", "topic://MADE", "wanted")
+    assert cli("subscribe", *one, "--selector", "n IS NULL", "--json").json["pending"] == 1
+    other = cli.run("subscribe", *one, "--selector", "n = 1")
+    assert (other.code, "made of a/b subscribes to topic://MADE with 'n IS NULL'" in other.err) == (1, True)
+    assert cli.run("subscribe", "topic://MADE", "--client-id", "c" * 300, "--subscription", "x").code != 0
+    cli("subscribe", "topic://MADE", "--client-id", "c", "--subscription", "late", "--retroactive")
+    [row] = [one for one in cli("subscriptions", "--json").lines if one["subscription_name"] == "late"]
+    assert row["pending"] == 1
+    assert [one["body"] for one in cli("consume", *one, "--json").lines] == ["wanted"]
+    assert "asking the broker at" in cli("cleanup").err  # of other topics
+    assert cli("cleanup", "--json").json["removed"] == 0
+    cli("unsubscribe", "topic://MADE", "--client-id", "c", "--subscription", "late")
+    assert cli("cleanup", "--json").json["removed"] == 1
+
+
+@pytest.mark.skipif(not _is_resolved(), reason="this machine's own name has no address")
+def test_a_broker_at_every_address_is_asked_by_its_hosts_name(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/mq.db"
+    with BrokerProcess(tmp_path, "--url", url, "--health", f"0.0.0.0:{free_port()}") as process:
+        process.ready()
+        with jdbcstore.JdbcStore(url, read_only=True) as store:
+            wait_until(store.announced)
+        cli = CommandLine(tmp_path, url)
+        sent = cli("send", "Q", "x")
+        assert f"asking the broker at http://{socket.gethostname()}:" in sent.err
+        assert cli("purge", "Q", "--json").json["removed"] == 1
+        assert cli("status", "--json").json["broker"] is not None
+        assert cli("dlq", "list").code == 0
 
 
 def test_topics(place: Place) -> None:

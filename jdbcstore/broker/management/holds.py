@@ -101,7 +101,7 @@ class HeldOfSubscription:
 
 
 @dataclass(eq=False, repr=False)
-class _Collector:
+class Collector:
     """A :class:`jdbcstore.broker.api.Consumer` of the first messages, at most so many."""
 
     most: int
@@ -146,7 +146,7 @@ async def first_of_subscription(
         client_id=client_id,
         subscription_name=name,
     )
-    collector = _Collector(most)
+    collector = Collector(most)
     subscription = await engine.subscribe(request, collector)
     assert isinstance(subscription, BaseSubscription)  # noqa: S101 - an engine makes no others
     try:

@@ -26,11 +26,13 @@ from jdbcstore.errors import (
     InvalidDestination,
     InvalidMessage,
     InvalidSelector,
+    InvalidSubscription,
     MessageNotFound,
     NotMaster,
     StoreClosed,
     StoreError,
     StoreUnavailable,
+    SubscriptionExists,
     SubscriptionInUse,
     SubscriptionNotFound,
     TransactionError,
@@ -55,10 +57,12 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
     (SubscriptionNotFound, 404),
     (TransactionNotFound, 404),
     (TransactionError, 400),
+    (SubscriptionExists, 409),
     (SubscriptionInUse, 409),
     (InvalidDestination, 400),
     (InvalidMessage, 400),
     (InvalidSelector, 400),
+    (InvalidSubscription, 400),
     (DestinationFull, 503),
     (NotMaster, 503),
     (StoreClosed, 503),
@@ -138,6 +142,7 @@ class Api:
             ("DELETE", queue, MANAGE, self._delete_queue),
             ("DELETE", topic, MANAGE, self._delete_topic),
             ("DELETE", "/connections/{id}", MANAGE, self._drop),
+            ("POST", "/subscriptions/{client}/{name}", MANAGE, self._subscribe),
             ("DELETE", "/subscriptions/{client}/{name}", MANAGE, self._unsubscribe),
             ("POST", "/subscriptions/{client}/{name}/purge", MANAGE, self._purge_subscription),
             (
@@ -148,6 +153,7 @@ class Api:
             ),
             ("POST", "/transactions/{xid}/commit", MANAGE, self._commit),
             ("POST", "/transactions/{xid}/roll-back", MANAGE, self._roll_back),
+            ("POST", "/cleanup", MANAGE, self._cleanup),
             ("POST", "/checkpoint", MANAGE, self._checkpoint),
             ("POST", "/hand-over", MANAGE, self._hand_over),
         ]
@@ -360,6 +366,16 @@ class Api:
         self._management.drop_connection(call.actor, call.request.match_info["id"])
         return {}
 
+    async def _subscribe(self, call: _Call) -> Any:
+        topic, selector = call.fields.destination("topic"), call.fields.text("selector")
+        retroactive = call.fields.flag("retroactive") or False
+        call.fields.end()
+        names = call.request.match_info["client"], call.request.match_info["name"]
+        pending = await self._management.subscribe(
+            call.actor, topic, *names, selector=selector, retroactive=retroactive
+        )
+        return {"pending": pending}
+
     async def _unsubscribe(self, call: _Call) -> Any:
         client, name = call.request.match_info["client"], call.request.match_info["name"]
         await self._management.destroy_subscription(call.actor, client, name)
@@ -380,6 +396,10 @@ class Api:
         call.fields.end()
         await self._management.end_transaction(call.actor, call.request.match_info["xid"], commit=commit)
         return {}
+
+    async def _cleanup(self, call: _Call) -> Any:
+        call.fields.end()
+        return await self._management.cleanup(call.actor)
 
     async def _checkpoint(self, call: _Call) -> Any:
         call.fields.end()

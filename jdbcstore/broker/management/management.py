@@ -22,10 +22,12 @@ from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 from jdbcstore.abc import Checkpointed, Cursor, JournalState, Measured, Store
+from jdbcstore.broker.api import SubscriptionRequest
 from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.engine import Engine
 from jdbcstore.broker.management.audit import Actor, Audit
 from jdbcstore.broker.management.holds import (
+    Collector,
     HeldOfQueue,
     HeldOfSubscription,
     Holds,
@@ -52,6 +54,7 @@ from jdbcstore.broker.management.views import (
     StoreView,
     SubscriptionView,
     TransactionView,
+    WritesView,
     destination_view,
     durable_of,
     offline_view,
@@ -77,6 +80,7 @@ from jdbcstore.errors import (
     MessageNotFound,
     NotMaster,
     StoreClosed,
+    SubscriptionExists,
     SubscriptionInUse,
     SubscriptionNotFound,
 )
@@ -317,7 +321,7 @@ class Management:
         """
         _, engine = self._master()
         found = {
-            one.xid: tuple((str(each.destination), each.added, each.acknowledged) for each in one.writes)
+            one.xid: tuple(map(WritesView.of, one.writes))
             for one in await engine.run(engine.store.xa.recover)
         }
         xids = await engine.prepared()
@@ -873,6 +877,61 @@ class Management:
         with self._audit.operation(actor, "destroy_subscription", client_id=client_id, subscription=name):
             _, engine = self._master()
             await engine.unsubscribe(client_id, name)
+
+    async def subscribe(
+        self,
+        actor: Actor,
+        topic: Destination,
+        client_id: str,
+        name: str,
+        *,
+        selector: str | None = None,
+        retroactive: bool = False,
+    ) -> int:
+        """Create a durable subscription, unless it exists; returns the number of its pending messages.
+
+        :param retroactive: whether a new one begins at the first message still stored
+        :raises InvalidDestination: it is not one topic, or the store cannot hold its name
+        :raises InvalidSelector: the selector is invalid
+        :raises InvalidSubscription: the store cannot hold its names, or durable subscriptions are rejected
+        :raises SubscriptionExists: it exists with another selector or topic
+        """
+        details = {"client_id": client_id, "subscription": name, "selector": selector}
+        with self._audit.operation(actor, "subscribe", destination=str(topic), **details):
+            _, engine = self._master()
+            if not topic.is_topic or topic.is_composite or topic.is_temporary:
+                raise InvalidDestination(f"{topic} is not one topic that stays; name a topic")
+            key, wanted = (client_id, name), (topic, selector or None)
+            found = next((one for one in engine.durables if one.key == key), None)
+            if found is None:
+                request = SubscriptionRequest(
+                    destination=topic,
+                    connection_id=_CONNECTION,
+                    prefetch=0,
+                    selector=selector,
+                    client_id=client_id,
+                    subscription_name=name,
+                    retroactive=retroactive,
+                )
+                (await engine.subscribe(request, Collector(0))).close()
+                found = engine.unused_durable(*key)
+            elif (found.destination, found.selector) != wanted:
+                raise SubscriptionExists(
+                    f"{name} of {client_id} subscribes to {found.destination}"
+                    f" {'without a selector' if found.selector is None else f'with {found.selector!r}'};"
+                    " delete it first"
+                )
+            return await engine.run(partial(_pending, engine.store, found))
+
+    async def cleanup(self, actor: Actor) -> Outcome:
+        """Remove topic messages that every durable subscription has acknowledged.
+
+        :raises StoreError: some of them could not be removed
+        """
+        with self._audit.operation(actor, "cleanup") as line:
+            _, engine = self._master()
+            line["count"] = count = await engine.run(engine.store.cleanup)
+        return Outcome(count=count)
 
     async def checkpoint(self, actor: Actor) -> None:
         """Write what is in the journal to the backing store; does nothing without a journal.

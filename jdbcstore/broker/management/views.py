@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from jdbcstore.abc import PreparedWrites
 from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.queues.queue import Queue
 from jdbcstore.broker.subscription import BaseSubscription
@@ -148,12 +149,37 @@ class SubscriptionView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WritesView:
+    """The numbers of messages that the commit of an XA transaction adds to a destination, and acknowledges.
+
+    ``client_id`` and ``subscription_name`` are those of a durable subscription that it acknowledges for.
+    """
+
+    destination: str
+    added: int
+    acknowledged: int
+    client_id: str | None
+    subscription_name: str | None
+
+    @classmethod
+    def of(cls, one: PreparedWrites) -> WritesView:
+        """The view of what a store has."""
+        return cls(
+            destination=str(one.destination),
+            added=one.added,
+            acknowledged=one.acknowledged,
+            client_id=one.client_id,
+            subscription_name=one.subscription_name,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionView:
     """An XA transaction in doubt: ``xid`` is prepared, and neither committed nor rolled back."""
 
     xid: str
-    writes: tuple[tuple[str, int, int], ...]
-    """By destination: the numbers of messages that its commit adds, and acknowledges."""
+    writes: tuple[WritesView, ...]
+    """One for each destination and durable subscription."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

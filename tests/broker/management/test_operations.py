@@ -577,7 +577,8 @@ def test_transactions_in_doubt_are_ended(store: Store) -> None:
                 assert await transaction.prepare()
             found = await management.transactions()
             assert [one.xid for one in found] == [str(xid) for xid in xids[:2]]
-            assert found[0].writes == (("queue://Q", 1, 0),)
+            [writes] = found[0].writes
+            assert (writes.destination, writes.added, writes.acknowledged) == ("queue://Q", 1, 0)
             await management.end_transaction(ALICE, str(xids[0]), commit=True)
             await management.end_transaction(ALICE, str(xids[1]), commit=False)
             assert stored(store, "Q") == ["Q0", "of 0"]
