@@ -101,6 +101,13 @@ class AuthenticationFailed(StoreUnavailable):
     """The database refused the user name or password."""
 
 
+class DatabaseLocked(StoreUnavailable):
+    """The lock of the whole database, as SQLite has one, was waited for in vain. Nothing was written.
+
+    It may be one that this very thread holds, in a transaction of the application's.
+    """
+
+
 class OutcomeUnknown(StoreUnavailable):
     """The connection was lost during a commit, and the database could not be asked for the outcome.
 

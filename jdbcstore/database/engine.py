@@ -18,6 +18,7 @@ from jdbcstore.database.tables import define_tables
 from jdbcstore.errors import (
     AuthenticationFailed,
     ConfigurationError,
+    DatabaseLocked,
     InvalidMessage,
     SchemaError,
     StoreError,
@@ -153,6 +154,11 @@ class Database:
                 )
             case Failure.FULL:
                 return StoreUnavailable(f"{self.place} has no space left: {reason}; free some and try again")
+            case Failure.TRANSIENT if self.adapter.in_files:
+                return DatabaseLocked(
+                    f"other writers are in the way, or a transaction of this thread's own: {reason} at"
+                    f" {self.place}; end that one first, or try again"
+                )
             case Failure.TRANSIENT:
                 return StoreUnavailable(f"other writers are in the way: {reason}; try again")
             case Failure.BAD_VALUE | Failure.TOO_LARGE:

@@ -29,6 +29,7 @@ from jdbcstore import Destination, Message
 from jdbcstore.errors import (
     ClaimLost,
     CorruptMessage,
+    DatabaseLocked,
     InvalidDestination,
     InvalidMessage,
     NotMaster,
@@ -75,6 +76,22 @@ def joined(connection: Any) -> Iterator[None]:
         yield
     finally:
         _joined.reset(token)
+
+
+class LockedOut(ChannelError):  # type: ignore[misc]
+    """The lock of an SQLite file was waited for in vain; this thread's own transaction may hold it.
+
+    Kombu does not try again, which would take as long each time; a worker of Celery's does.
+    """
+
+
+@contextmanager
+def _trying_once(method: str) -> Iterator[None]:
+    try:
+        yield
+    except DatabaseLocked as error:
+        advice = "inside a transaction that has written, connect and declare before, and send with joined()"
+        raise LockedOut(f"{error}; {advice}", (50, 10), f"Channel.{method}", "405") from error
 
 
 class QoS(virtual.QoS):  # type: ignore[misc]
@@ -158,7 +175,8 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         if type not in self.exchange_types:
             raise _error(f"NOT_IMPLEMENTED - no exchanges of the type {type!r}", 540, "exchange_declare")
         _check_length(exchange)
-        kind = self.routing.declare_exchange(exchange, type)
+        with _trying_once("exchange_declare"):
+            kind = self.routing.declare_exchange(exchange, type)
         if kind != type:
             raise _error(
                 f"PRECONDITION_FAILED - the exchange {exchange!r} is of the type {kind!r}, not {type!r}",
@@ -206,7 +224,9 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         if exchange.startswith("amq.") and exchange[4:] in self.exchange_types:
             self.exchange_declare(exchange, exchange[4:])
         _check_length(routing_key or "")
-        if not self.routing.bind(exchange, queue, routing_key or ""):
+        with _trying_once("queue_bind"):
+            is_bound = self.routing.bind(exchange, queue, routing_key or "")
+        if not is_bound:
             raise _missing_exchange(exchange, "queue_bind")
 
     def queue_unbind(
@@ -253,7 +273,8 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         if expires is None and auto_delete:
             expires = _AUTO_DELETE_MS
         self._shared.queue(queue)  # which checks the name
-        self.routing.declare_queue(queue, given.get("x-message-ttl"), expires)
+        with _trying_once("queue_declare"):
+            self.routing.declare_queue(queue, given.get("x-message-ttl"), expires)
 
     def _has_queue(self, queue: str, **_: Any) -> bool:
         return self.routing.find_queue(queue) is not None
@@ -344,17 +365,12 @@ class Channel(virtual.Channel):  # type: ignore[misc]
             return {queue: limited(ttl_ms) for queue, ttl_ms in route().items()}
 
         connection = _joined.get()
-        if connection is not None:
-            self.routing.send_joined(routed, self._shared.claims.join(connection))
-            return
-        try:
-            self.routing.send(routed, durable=properties.get("delivery_mode") != TRANSIENT_DELIVERY_MODE)
-        except StoreUnavailable as error:
-            if self._shared.claims.is_locked_out(error):
-                # No error of the connection: kombu would try again as often as its policy says.
-                text = f"{error}; inside a transaction that has written, send with joined()"
-                raise _error(text, 405, "basic_publish") from error
-            raise
+        with _trying_once("basic_publish"):
+            if connection is not None:
+                self.routing.send_joined(routed, self._shared.claims.join(connection))
+            else:
+                durable = properties.get("delivery_mode") != TRANSIENT_DELIVERY_MODE
+                self.routing.send(routed, durable=durable)
 
     # Receiving
 
@@ -607,11 +623,12 @@ class Transport(virtual.Transport):  # type: ignore[misc]
         StoreClosed,
         NotMaster,
         ClaimLost,  # so that Celery logs it, and goes on
+        LockedOut,
     )
     """The errors after which a caller connects again."""
     channel_errors = (*virtual.Transport.channel_errors, InvalidMessage, InvalidDestination)
     """The errors of a call, after which the connection is as before."""
-    recoverable_connection_errors = connection_errors
+    recoverable_connection_errors = tuple(error for error in connection_errors if error is not LockedOut)
     """The errors after which kombu tries again."""
     recoverable_channel_errors = ()
     """None of these: the same call fails again."""
@@ -641,17 +658,20 @@ class Transport(virtual.Transport):  # type: ignore[misc]
     def establish_connection(self) -> Transport:
         """Connect to the database, and create the tables if they are missing.
 
+        An SQLite file that stays locked, perhaps by a transaction of this thread, is a ChannelError.
+
         :raises StoreUnavailable: the database does not answer
         :raises NotMaster: a broker or a store with a locker serves the same tables
         """
         options = self.client.transport_options
-        self.shared = open_claims.acquire(
-            self.client.hostname,
-            float(options.get("lease", 30.0)),
-            int(options.get("max_redeliveries", -1)),
-            options.get("dead_letters"),
-            options.get("table_prefix", ""),
-        )
+        with _trying_once("open"):
+            self.shared = open_claims.acquire(
+                self.client.hostname,
+                float(options.get("lease", 30.0)),
+                int(options.get("max_redeliveries", -1)),
+                options.get("dead_letters"),
+                options.get("table_prefix", ""),
+            )
         self._process = os.getpid()
         connected: Transport = super().establish_connection()
         return connected

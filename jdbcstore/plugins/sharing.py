@@ -230,7 +230,7 @@ class OpenClaims:
             if shared is None:
                 shared = self._shared[key] = SharedClaims(*key)
             else:
-                shared.claims.lease.renew()  # else a lost database would be noticed late
+                shared.claims.check()  # else a lost database would be noticed late
             shared.users += 1
             return shared
 

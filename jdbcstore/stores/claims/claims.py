@@ -184,14 +184,21 @@ class Claims:
         """
         return self._encoder.encode(message, destination, prioritized=True)
 
-    def checked(self, name: str | Destination, message: Message) -> EncodedMessage:
-        """The row of a message in this queue, if the lease is running.
+    def row(self, name: str | Destination, message: Message) -> EncodedMessage:
+        """The row of a message in this queue, all but its ID.
 
         :raises InvalidMessage: it does not fit the columns
+        """
+        return self.encode(self._destination(name), message)
+
+    def check(self) -> None:
+        """Check that the database answers and the lease is running; only reads while it is believed to be.
+
         :raises NotMaster: the lease has expired, and a broker or store serves the tables now
+        :raises StoreUnavailable: the database does not answer
         """
         self.lease.check()
-        return self.encode(self._destination(name), message)
+        self.fetch(self.session.lock_statements.find_epoch, epoch_row=EPOCH_ROW)
 
     def run(self, work: Callable[[Connection], T], *, adds: bool = False) -> T:
         """Do the work on a connection; from the start again while another process is in the way.
@@ -211,15 +218,6 @@ class Claims:
                 self.lease.rejoin()
                 if backoff.is_over():
                     raise StoreUnavailable("others take the lock again and again; try again") from error
-
-    def is_locked_out(self, error: StoreError) -> bool:
-        """Whether an error is that a lock of the whole database, as SQLite has, was waited for in vain.
-
-        It may be one that this very thread holds, in a transaction of the application's.
-        """
-        cause = error.__cause__
-        is_conflict = isinstance(cause, Exception) and self.session.classify(cause) is Failure.TRANSIENT
-        return is_conflict and self.session.adapter.in_files
 
     def fetch(self, sql: Statement, **values: Any) -> list[Row]:
         """The rows of a statement, read in a transaction of its own.
@@ -383,15 +381,20 @@ class Claims:
 
         :raises NotMaster: a broker or store serves the tables now
         """
-        if not self._is_guarded(execute):
-            self.lease.rejoin()
-            if not self._is_guarded(execute):
-                raise NotMaster("another process has become the master in this transaction: roll it back")
 
         def fetch(sql: Sql, **values: Any) -> list[Row]:
             return [*execute(sql, sql.row(**values))]
 
+        locks_all = self.session.adapter.in_files
+        self.lease.check(renews=not locks_all)
+        # SQLite's driver begins a transaction at its first write: a guard before that would be one alone.
         ids = self._numbers(fetch, len(encoded))
+        if not self._is_guarded(execute):
+            # No lease can be renewed behind the lock that this transaction has, and no master begin.
+            self.lease.rejoin(renews=not locks_all)
+            ids = self._numbers(fetch, len(encoded))
+            if not self._is_guarded(execute):
+                raise NotMaster("another process has become the master in this transaction: roll it back")
         add = self.session.statements.add_message
         for one, id_ in zip(encoded, ids, strict=True):
             execute(add, one.row(id_))

@@ -18,8 +18,8 @@ Execute = Callable[[Sql, Row], Sequence[Any]]
 class Adds(Protocol):
     """What a joined transaction needs of the claims."""
 
-    def checked(self, name: str | Destination, message: Message) -> EncodedMessage:
-        """The row of a message in this queue, if the lease is running."""
+    def row(self, name: str | Destination, message: Message) -> EncodedMessage:
+        """The row of a message in this queue, all but its ID."""
 
     def add_by(self, execute: Execute, encoded: Sequence[EncodedMessage], delay: float) -> list[int]:
         """Add messages with statements that ``execute`` runs; their IDs."""
@@ -44,7 +44,7 @@ class JoinedTransaction:
 
         Errors of the driver are not translated: they belong to the application's transaction.
         """
-        encoded = [self._adds.checked(queue, message) for message in messages]
+        encoded = [self._adds.row(queue, message) for message in messages]
         return self._adds.add_by(self._execute, encoded, delay) if encoded else []
 
 

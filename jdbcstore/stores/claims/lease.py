@@ -72,25 +72,29 @@ class Lease:
         self._thread = threading.Thread(target=self._renew, name="jdbcstore-claims", daemon=True)
         self._thread.start()
 
-    def check(self) -> int:
+    def check(self, *, renews: bool = True) -> int:
         """The number of the session, if its lease is believed to be running; begins a new one if need be.
 
+        :param renews: without, it may have expired
         :raises NotMaster: the lease has expired, and a broker or store has taken over
         :raises StoreUnavailable: the database does not answer
         """
         if self._stop.is_set():
             raise StoreClosed("the claims are closed; open them again")
-        if time.monotonic() >= self._believed_until:
+        if renews and time.monotonic() >= self._believed_until:
             self._keep()
         return self.number
 
-    def rejoin(self) -> None:
+    def rejoin(self, *, renews: bool = True) -> None:
         """Follow a later epoch, if its master serves no longer, or never did because of this lease.
 
+        :param renews: no master can begin meanwhile, because the lease is renewed first; without, because the
+            caller holds a lock of the whole database
         :raises NotMaster: it serves
         :raises StoreUnavailable: the database does not answer
         """
-        self._keep()
+        if renews:
+            self._keep()
         with self._gate.inside(), self._lock:
             self._refuse_exclusive()
             with self._borrowed() as connection:

@@ -381,8 +381,9 @@ class Routing:
 
     def _send(self, messages: Mapping[str, Message], version: int, durable: bool) -> bool:
         queues = [self._claims.queue(Destination.queue(name)) for name in messages]
+        self._claims.lease.check()
         rows = [
-            self._claims.checked(queue.destination, one)
+            self._claims.encode(queue.destination, one)
             for queue, one in zip(queues, messages.values(), strict=True)
         ]
         added = self._claims.run(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import sqlite3
 import threading
+from typing import Any, Self
 
 import pytest
-from sqlalchemy import create_engine
+from sqlalchemy import create_engine, make_url
 
 import jdbcstore
 from jdbcstore import Message
@@ -164,3 +166,42 @@ def test_ids_are_never_given_twice(url: str) -> None:
             queue.acknowledge(*queue.claim(2))
 
     assert ids == sorted(set(ids))
+
+
+@pytest.mark.backends("sqlite")
+def test_a_master_that_begins_before_a_joined_transaction_writes(database: Database) -> None:
+    """SQLite's driver begins a transaction at its first write: a guard before that guards nothing."""
+    claims, masters = Claims(database.url), list[JdbcStore]()
+
+    class Late(sqlite3.Cursor):
+        def execute(self, sql: str, parameters: Any = (), /) -> Self:
+            if not masters and not sql.startswith("SELECT"):
+                number = claims.lease.number
+                database.execute("UPDATE JDBCSTORE_CLAIM_SESSIONS SET ID = -1, EXPIRES = 1")
+                masters.append(master(database.url))
+                database.execute(
+                    f"UPDATE JDBCSTORE_CLAIM_SESSIONS SET ID = {number}, EXPIRES = {2**52} WHERE ID = -1"
+                )
+            return super().execute(sql, parameters)
+
+    class Application(sqlite3.Connection):
+        def cursor(self, factory: Any = Late) -> Any:
+            return super().cursor(factory)
+
+    connection = sqlite3.connect(str(make_url(database.url).database), factory=Application)
+    try:
+        with pytest.raises(NotMaster, match="broker"):
+            claims.join(connection).add("ORDERS", Message("x"))
+        connection.rollback()
+        [store] = masters
+        assert not store.queue("ORDERS").message_count()
+        store.close()
+        # It serves no longer: what the application adds is in the new epoch.
+        assert claims.join(connection).add("ORDERS", Message("x"))
+        connection.commit()
+        assert [claim.message.body for claim in claims.queue("ORDERS").claim()] == ["x"]
+    finally:
+        connection.close()
+        for store in masters:
+            store.close()
+        claims.close()
