@@ -577,7 +577,8 @@ class Management:
         return await self.move(actor, queue, choice)
 
     async def copy(self, actor: Actor, queue: Destination, choice: Choice, to: Destination) -> Outcome:
-        """Send copies of messages of a queue, those with consumers included, to another destination.
+        """Send copies of messages of a queue that had arrived before this call, those with consumers
+        included, to another destination.
 
         :raises DestinationNotFound: the queue does not exist
         :raises InvalidDestination: it is a topic, or the same as ``to``
@@ -590,7 +591,7 @@ class Management:
             _, engine = self._master()
             source = _queue(engine, queue)
             _check_target(queue, to)
-            async for each in browse(engine, source, choice, choice.limit):
+            async for each in browse(engine, source, choice, choice.limit, last=source.arrived):
                 batch.append(addressed(engine, each, to))
                 if len(batch) == _BATCH:
                     await asyncio.gather(*[engine.send(one, _CONNECTION) for one in batch])

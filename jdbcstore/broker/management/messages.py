@@ -119,9 +119,12 @@ def defect_of(message: Message) -> CorruptMessage | None:
     return None
 
 
-async def browse(engine: Engine, queue: Queue, choice: Choice, most: int | None) -> AsyncIterator[Message]:
+async def browse(
+    engine: Engine, queue: Queue, choice: Choice, most: int | None, *, last: int | None = None
+) -> AsyncIterator[Message]:
     """The chosen messages of a queue, those with consumers included, in order: the transient ones last.
 
+    :param last: the sequence after which stored messages are left out
     :raises InvalidSelector: the selector is invalid
     :raises StoreError: the store cannot be read
     """
@@ -138,7 +141,7 @@ async def browse(engine: Engine, queue: Queue, choice: Choice, most: int | None)
         for message in page:
             if count == most:
                 return
-            if wanted(message):
+            if wanted(message) and (last is None or (message.sequence or 0) <= last):
                 count += 1
                 yield message
 

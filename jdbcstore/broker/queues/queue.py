@@ -487,6 +487,11 @@ class Queue:
         """The messages in memory that are not stored, in order."""
         return self._transient_messages()
 
+    @property
+    def arrived(self) -> int:
+        """The sequence up to which all stored messages have arrived."""
+        return self._arrived
+
     async def take(
         self,
         wanted: Callable[[Message], bool],

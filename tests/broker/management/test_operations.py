@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from jdbcstore import Destination, Store
+from jdbcstore.broker.api import Delivery
 from jdbcstore.broker.engine import Engine
 from jdbcstore.broker.management import holds
 from jdbcstore.broker.management.management import Management
@@ -392,6 +393,30 @@ def test_expired_messages_are_purged_alone(store: Store) -> None:
             with pytest.raises(InvalidDestination, match="only queues"):
                 await management.purge(ALICE, Destination.topic("T"), expired=True)
 
+    run(main)
+
+
+def test_what_arrives_meanwhile_is_not_copied(store: Store) -> None:
+    class Echo(Recorder):
+        """Has another message sent for each that is copied, which would go on for ever."""
+
+        def deliver(self, delivery: Delivery) -> None:
+            super().deliver(delivery)
+            if len(self.deliveries) < 1000:
+                sent.append(engines[0].send(message("meanwhile"), "test"))
+
+    async def main() -> None:
+        async with administered(store, PolicyEntry(max_page_size=20)) as (engine, management):
+            engines.append(engine)
+            bodies = await fill(engine, 450)
+            echo = await consume(engine, "R", recorder=Echo(), prefetch=2000)
+            assert (await management.copy(ALICE, Q, Choice(), R)).count == len(bodies)
+            await echo.got(len(bodies))
+            await asyncio.gather(*sent)
+            assert echo.given == bodies
+
+    sent: list[Any] = []
+    engines: list[Engine] = []
     run(main)
 
 
