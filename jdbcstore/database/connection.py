@@ -63,6 +63,9 @@ class Connection:
         self.cursor = adapter.cursor(raw)
         self.tenure: EpochGuard | None = None
         """The guards of every transaction of this connection."""
+        self.unclaimed = UNGUARDED
+        """The guard of a store without a locker: nobody has begun to claim messages. A block of sequences, if
+        there is one, says so as well."""
         self.session: Row | None = None
         """The server's identifier of this connection, after :meth:`identify`."""
         self.recorder: Recorder | None = None
@@ -179,6 +182,8 @@ class Connection:
         guards = UNGUARDED
         if self.tenure is not None:
             guards = self.tenure.long if long else self.tenure.short
+        elif block is None:
+            guards = self.unclaimed
         return guards if block is None else Guards((*guards.first, block), guards.last)
 
     @contextlib.contextmanager

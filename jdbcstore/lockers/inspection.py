@@ -111,10 +111,15 @@ class OtherLocks:
 
 def last_epoch(session: Session, connection: Connection) -> int:
     """The number of the last epoch that a master has begun; 0 if none has. Its row is there then."""
+    return number_in(EPOCH_ROW, session, connection)
+
+
+def number_in(row: str, session: Session, connection: Connection) -> int:
+    """The number in a row of JDBCSTORE_STATE, which is added with 0 if it is missing; in no transaction."""
     sql = session.lock_statements
-    while not (found := connection.fetch(sql.find_epoch, epoch_row=EPOCH_ROW)):
+    while not (found := connection.fetch(sql.find_epoch, epoch_row=row)):
         try:
-            connection.execute(sql.add_epoch, epoch_row=EPOCH_ROW)
+            connection.execute(sql.add_epoch, epoch_row=row)
         except session.failures as error:
             if session.classify(error) is not Failure.DUPLICATE:
                 raise

@@ -463,7 +463,9 @@ class Adapter:
 
         :raises StoreError: a guard does not hold; a transaction may be open
         """
-        if not any(guards) and self._is_one_statement(batch):
+        if self._is_one_statement(batch) and not any(guard.locks for some in guards for guard in some):
+            for guard in guards.first:
+                self.check(cursor, guard)
             self.apply(cursor, statements, batch)
             return
         if self.guards_insert and self._is_one_guarded_row(batch, guards):

@@ -98,13 +98,14 @@ class Guard(NamedTuple):
     """A condition that, once checked, holds until the end of the transaction.
 
     ``sql`` selects and locks one row, or with ``touches`` updates one without changing it. If the condition
-    does not hold, ``refusal`` returns the error.
+    does not hold, ``refusal`` returns the error. One that does not lock may end before the transaction does.
     """
 
     sql: Sql
     values: Row
     touches: bool
     refusal: Callable[[], StoreError] = deposed
+    locks: bool = True
 
 
 class Guards(NamedTuple):

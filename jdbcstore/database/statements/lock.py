@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -28,7 +29,7 @@ from jdbcstore.database.schema import LOCK_ROW
 from jdbcstore.database.statements.builder import StatementBuilder
 from jdbcstore.database.statements.given import GivenStatements
 from jdbcstore.database.tables import Tables
-from jdbcstore.errors import ConfigurationError
+from jdbcstore.errors import ConfigurationError, StoreError
 
 EPOCH_ROW = "epoch"
 FILE_ROW = "lock_file:"
@@ -114,6 +115,13 @@ class LockStatements(StatementBuilder):
         both = select(state.c.number).select_from(lock, state).where(in_epoch, held)
         of_both = self._guard(self._adapter.shared(both), values)
         return EpochGuard(Guards((of_both,)), Guards((of_epoch,), (of_holder,)))
+
+    def unchanged(self, row: str, number: int, refusal: Callable[[], StoreError]) -> Guard:
+        """The guard that a row of JDBCSTORE_STATE has this number, which it looks at without a lock."""
+        state = self._tables.state
+        in_epoch = and_(self._epoch, state.c.number == bindparam("epoch", type_=BigInteger()))
+        sql = self._compile(lambda: select(state.c.number).where(in_epoch))
+        return Guard(sql, sql.row(epoch_row=row, epoch=number), False, refusal, locks=False)
 
     def _guard(self, statement: ClauseElement, values: dict[str, Any]) -> Guard:
         sql = self._compile(lambda: statement)

@@ -16,10 +16,10 @@ from contextlib import AbstractContextManager
 
 from jdbcstore.database.adapters.sql import EpochGuard
 from jdbcstore.database.connection import Connection
-from jdbcstore.database.schema import SEQUENCE_ROW
+from jdbcstore.database.schema import BEGUN_ROW, SEQUENCE_ROW
 from jdbcstore.database.session import Session
 from jdbcstore.errors import NotMaster, StoreClosed, StoreError
-from jdbcstore.lockers.inspection import OtherLocks, last_epoch
+from jdbcstore.lockers.inspection import OtherLocks, last_epoch, number_in
 from jdbcstore.stores.jdbc.checkpoint import refuse_pending
 from jdbcstore.stores.jdbc.sequence import fetch_reserved
 from jdbcstore.util.clock import Clock
@@ -181,16 +181,21 @@ class Lease:
     def _prepare(self, connection: Connection, number: int) -> None:
         """Begin above every ID that was given, and let a store without a locker give none any more."""
         sql, own = self._session.statements, self._sql
+        begun = number_in(BEGUN_ROW, self._session, connection)
         with connection.transaction():
+            begin = self._session.lock_statements.begin_epoch
+            while not connection.change(begin, epoch_row=BEGUN_ROW, old=begun, new=begun + 1):
+                begun += 1
             reserved = fetch_reserved(connection, sql)
             highest = max(
                 reserved,
                 connection.fetch(sql.find_last_sequence_id_in_msgs)[0][0] or 0,
                 connection.fetch(sql.find_last_sequence_id_in_acks)[0][0] or 0,
             )
+            # Also beside others: of two that begin at once, each sees the other.
+            connection.execute(sql.update_number, name_=SEQUENCE_ROW, new=highest + 1)
             others = [row for row in connection.fetch(own.find_sessions) if row[0] != number]
             if not others:
-                connection.execute(sql.update_number, name_=SEQUENCE_ROW, new=highest + 1)
                 connection.execute(own.remove_old_sessions)
                 connection.execute(own.remove_stale)
                 connection.execute(own.fill_priorities)

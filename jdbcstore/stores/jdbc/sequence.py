@@ -12,13 +12,13 @@ JDBCSTORE_STATE, and no sequence is given twice, even after a kill.
 
 from __future__ import annotations
 
-from jdbcstore.database.adapters.sql import Guard, Row
+from jdbcstore.database.adapters.sql import UNGUARDED, Guard, Guards, Row
 from jdbcstore.database.connection import Connection
-from jdbcstore.database.schema import CLAIMS_ROW, JOURNAL_ROWS, SEQUENCE_ROW
+from jdbcstore.database.schema import BEGUN_ROW, CLAIMS_ROW, JOURNAL_ROWS, SEQUENCE_ROW
 from jdbcstore.database.session import Session
 from jdbcstore.database.statements.store import Statements
 from jdbcstore.errors import JournalPending, NotMaster, SchemaError, StoreUnavailable
-from jdbcstore.lockers.inspection import claimed_by
+from jdbcstore.lockers.inspection import claimed_by, number_in
 from jdbcstore.stores.shared.checks import MAX_SEQUENCE, sequences_used_up
 
 BLOCK = 10_000
@@ -72,6 +72,26 @@ def refuse_claims(session: Session, connection: Connection) -> None:
             " claims first, or open the store with read_only",
             holder=holder,
         )
+
+
+class ClaimsBegun(StoreUnavailable):
+    """A process has begun to claim messages since the store has looked; this was not written."""
+
+    def __init__(self) -> None:
+        super().__init__("processes begin to claim messages again and again; try again")
+
+
+def guard_unclaimed(session: Session, connection: Connection) -> Guards:
+    """The guard that no process begins to claim messages, for a store without a locker.
+
+    :raises NotMaster: one is claiming them
+    """
+    if not (session.adapter.shares_queues and session.has_own_tables):
+        return UNGUARDED
+    # Before the look: one that begins adds its session first, and then changes the number.
+    begun = number_in(BEGUN_ROW, session, connection)
+    refuse_claims(session, connection)
+    return Guards((session.lock_statements.unchanged(BEGUN_ROW, begun, ClaimsBegun),))
 
 
 class SequencesTaken(StoreUnavailable):

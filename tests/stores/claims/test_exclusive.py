@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import threading
+from collections.abc import Callable
 from typing import Any, Self
 
 import pytest
@@ -19,6 +20,7 @@ from jdbcstore.stores.claims import Claims
 from jdbcstore.stores.claims.routing import Routing
 from jdbcstore.stores.jdbc.store import JdbcStore
 from tests.stores.claims.conftest import OpenClaims
+from tests.support.claims.worker import Worker
 from tests.support.databases import Database
 
 pytestmark = pytest.mark.backends("sqlite", "postgresql", "mariadb")
@@ -140,6 +142,57 @@ def test_a_store_without_a_locker_adds_nothing_once_messages_are_claimed(url: st
                 orders.add_message(Message("2"))
         orders.add_message(Message("3"))
         assert [message.body for message in orders.recover(limit=9)] == ["0", "1", "3"]
+
+
+def in_transaction(store: JdbcStore, one: Message) -> None:
+    with store.transaction() as transaction:
+        transaction.queue("ORDERS").acknowledge(one)
+
+
+WRITES: dict[str, Callable[[JdbcStore, Message], object]] = {
+    "acknowledgement": lambda store, one: store.queue("ORDERS").acknowledge(one),
+    "update": lambda store, one: store.queue("ORDERS").update_message(one.replace(body="changed")),
+    "purge": lambda store, _: store.queue("ORDERS").remove_all_messages(),
+    "transaction": in_transaction,
+    "subscription": lambda store, _: store.topic("PRICES").subscribe("client", "subscription"),
+    "message": lambda store, _: store.queue("ORDERS").add_message(Message("more")),
+}
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_a_store_without_a_locker_writes_nothing_while_another_process_claims(
+    write: str, database: Database
+) -> None:
+    """It was opened before, and would acknowledge what the other one delivers."""
+    tables = {"ACTIVEMQ_MSGS": "ID, CONTAINER, MSG", "ACTIVEMQ_ACKS": "CONTAINER, CLIENT_ID, LAST_ACKED_ID"}
+
+    def rows() -> list[list[Any]]:
+        return [database.rows(f"SELECT {columns} FROM {table}") for table, columns in tables.items()]
+
+    with JdbcStore(database.url) as store:
+        orders = store.queue("ORDERS")
+        orders.add_messages([Message("0"), Message("1")])
+        one = orders.recover()[0]
+        orders.acknowledge(orders.recover()[1])
+        for _ in range(2):
+            with Worker(database.url, name="worker-7") as worker:
+                assert worker.ask("claim 1") == ["0"]
+                before = rows()
+                with pytest.raises(NotMaster, match="worker-7"):
+                    WRITES[write](store, one)
+                assert rows() == before
+        # It is closed: the message is the store's again.
+        WRITES[write](store, one)
+        assert rows() != before
+
+
+def test_a_store_without_a_locker_closes_while_messages_are_claimed(
+    open_claims: OpenClaims, url: str
+) -> None:
+    with jdbcstore.open(url) as store:
+        store.queue("ORDERS").add_message(Message("0"))
+        claims = open_claims()
+    assert [claim.message.body for claim in claims.queue("ORDERS").claim()] == ["0"]
 
 
 def test_a_claimer_that_died_is_refused_for_as_long_as_its_lease(database: Database) -> None:

@@ -17,14 +17,19 @@ from typing import Any, TypeVar
 
 from jdbcstore.abc import MessageReference
 from jdbcstore.database.adapters.base import Failure
-from jdbcstore.database.adapters.sql import Batch, Row, Sent
+from jdbcstore.database.adapters.sql import UNGUARDED, Batch, Guards, Row, Sent
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.session import Session
 from jdbcstore.database.statements.builder import Statement
-from jdbcstore.errors import LockLost, OutcomeUnknown, StoreClosed, StoreError, StoreUnavailable
+from jdbcstore.errors import LockLost, NotMaster, OutcomeUnknown, StoreClosed, StoreError, StoreUnavailable
 from jdbcstore.lockers import Fence
 from jdbcstore.stores.jdbc.acknowledgements import plan_all
-from jdbcstore.stores.jdbc.sequence import SequenceAllocator, SequencesTaken
+from jdbcstore.stores.jdbc.sequence import (
+    ClaimsBegun,
+    SequenceAllocator,
+    SequencesTaken,
+    guard_unclaimed,
+)
 from jdbcstore.stores.jdbc.writer.units import Call, Unit
 from jdbcstore.stores.shared.audit import DuplicateAudit, with_duplicates
 from jdbcstore.stores.shared.encoding import EncodedMessage, Name
@@ -63,6 +68,8 @@ class Committer:
             fence.on_cut(self._abort)
         self.sequence = SequenceAllocator(session)
         self._connection: Connection | None = None
+        self._unclaimed: Guards | None = None if fence is None else UNGUARDED
+        """None: to be looked for."""
         self._lost: list[Row] = []
         """Lost connections, which the server still has to end."""
         self._cancelled = threading.Event()
@@ -145,6 +152,9 @@ class Committer:
                 self._connection = self._connect()
             if self._lost:
                 self._end_lost(self._connection)
+            if self._unclaimed is None:
+                self._unclaimed = self._look_for_claims(self._connection)
+            self._connection.unclaimed = self._unclaimed
         except (StoreClosed, StoreUnavailable):
             raise
         except StoreError as error:
@@ -164,6 +174,21 @@ class Committer:
             connection.close()
             raise
         return connection
+
+    def _look_for_claims(self, connection: Connection) -> Guards:
+        try:
+            with self.session.translated():
+                return guard_unclaimed(self.session, connection)
+        except NotMaster:
+            raise
+        except BaseException:
+            connection.close()
+            self._connection = None
+            raise
+
+    def look_again(self) -> None:
+        """Look for processes that claim messages before anything else is written."""
+        self._unclaimed = None
 
     def _end_lost(self, connection: Connection) -> None:
         try:
@@ -204,8 +229,8 @@ class Committer:
             return
         try:
             self.sequence.give_back(self._connection)
-        except LockLost:
-            log.info("unused sequences are not returned: another process is the master")
+        except (LockLost, ClaimsBegun):
+            log.info("unused sequences are not returned: another process is the master, or claims messages")
         except self.session.failures as error:
             # This only leaves a gap in the sequence.
             log.info("unused sequences were not returned: %s", error)
@@ -311,11 +336,15 @@ class _Attempts:
             self._fence.lose("another master has begun")
 
     def _again_later(self, error: StoreUnavailable) -> None:
-        if not isinstance(error, SequencesTaken):
+        if isinstance(error, ClaimsBegun):
+            self._sent = False
+            self._committer.look_again()
+        elif not isinstance(error, SequencesTaken):
             self._reconnect_later(error)
             return
-        # Another writer has reserved sequences. Without a pause, for it will do so again.
-        self._sent, self._taken = False, True
+        else:
+            # Another writer has reserved sequences. Without a pause, for it will do so again.
+            self._sent, self._taken = False, True
         if self._backoff.is_over():
             raise error
 
