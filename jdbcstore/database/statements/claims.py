@@ -34,6 +34,7 @@ from sqlalchemy import (
     select,
     text,
     true,
+    union_all,
     update,
 )
 from sqlalchemy.dialects.postgresql import insert as insert_or_update
@@ -281,9 +282,12 @@ class ClaimStatements(StatementBuilder):
             lambda these: update(t).where(these).values(container=bindparam("target"), expiration=ZERO),
             locks=True,
         )
+        highest, lowest = LANES[0], LANES[-1]
+        can_be_claimed = (t.c.priority.between(lowest, highest), self._is_current(), self._is_free())
         self.count = self._compile(
             lambda: select(
-                func.count(), func.coalesce(func.sum(case((self._is_free(), ONE), else_=ZERO)), ZERO)
+                func.count(),
+                func.coalesce(func.sum(case((and_(*can_be_claimed), ONE), else_=ZERO)), ZERO),
             ).where(self._committed_here())
         )
         overdue = and_(t.c.expiration > ZERO, t.c.expiration < self._now)
@@ -295,9 +299,22 @@ class ClaimStatements(StatementBuilder):
                 .limit(bindparam("limit", type_=Integer()))
             )
         )
-        # Claims have ten lanes; a broker reads NULL, of rows from before the column, as 0.
-        self.fill_priorities = self._compile(
-            lambda: update(t).where(t.c.priority.is_(None)).values(priority=ZERO)
+        # A range of the index each, as lanes are: rows of others, or from before the column.
+        outside = (t.c.priority.is_(None), t.c.priority < lowest, t.c.priority > highest)
+
+        def strays(these: ColumnElement[bool]) -> Select[Any]:
+            query = select(t.c.id).where(self._committed_here(), these).order_by(t.c.priority, t.c.id)
+            if self._adapter.index_hint:
+                hint = self._adapter.index_hint.format(index=self._tables.claim_index.name)
+                query = query.with_hint(t, hint)
+            found = query.limit(bindparam("limit", type_=Integer())).subquery()
+            return select(found.c.id)
+
+        self.find_strays = self._compile(lambda: union_all(*map(strays, outside)))
+        """Messages whose priority is in no lane."""
+        nearest = case((t.c.priority > highest, literal_column(str(highest))), else_=ZERO)
+        self.bring_in = self._of_ids(
+            t, lambda these: update(t).where(these, or_(*outside)).values(priority=nearest), locks=True
         )
         self.remove_stale = self._compile(
             lambda: delete(c).where(not_(exists(select(ONE).select_from(t).where(t.c.id == c.c.id))))

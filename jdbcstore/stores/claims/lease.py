@@ -198,6 +198,5 @@ class Lease:
             if not others:
                 connection.execute(own.remove_old_sessions)
                 connection.execute(own.remove_stale)
-                connection.execute(own.fill_priorities)
             if self._session.adapter.series:
                 connection.raise_sequence(own.ids_name, highest + 1)

@@ -36,7 +36,9 @@ CAUSE = "dlqDeliveryFailureCause"
 _SHORTEST_PAUSE = 0.05
 _LONGEST_PAUSE = 1.0
 _EXPIRY = 10.0
-"""Seconds between two removals of what has expired, which nobody claims anyway."""
+"""Seconds between two removals of what has expired, which nobody claims anyway, and looks for strays."""
+_PATIENCE = 100
+"""How many times as long as such a look, which reads the whole queue, is the time until the next."""
 _PAGE = 256
 
 
@@ -186,8 +188,10 @@ class ClaimQueue:
                     self._marks.look_again()
                 marks, from_start = self._marks.begin()
             if from_start and (now := self._owner.clock.monotonic()) >= self._expire_at:
-                self._expire_at = now + _EXPIRY
                 self._remove_expired()
+                self._bring_in()
+                ended = self._owner.clock.monotonic()
+                self._expire_at = ended + max(_EXPIRY, (ended - now) * _PATIENCE)
             with self._owner.taking():
                 rows = self._owner.run(partial(self._take, session=session, marks=marks, limit=limit))
                 with self._lock:
@@ -464,6 +468,11 @@ class ClaimQueue:
     def _remove_expired(self) -> int:
         # By the database's clock: a process whose own is ahead must not remove what others may still get.
         return self._remove_unclaimed(self._sql.find_expired, Outcome.EXPIRED)
+
+    def _bring_in(self) -> None:
+        """Give messages without a priority, or with one outside of 0 to 9, the nearest."""
+        while rows := self._owner.fetch(self._sql.find_strays, container=self._container, limit=_PAGE):
+            self._owner.run(partial(execute, of_ids=self._sql.bring_in, ids=[row[0] for row in rows]))
 
     def _remove_unclaimed(self, find: Any, outcome: Outcome, **values: Any) -> int:
         removed, after = 0, 0

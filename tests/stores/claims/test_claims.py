@@ -436,12 +436,48 @@ def test_a_clock_that_is_ahead_removes_nothing(open_claims: OpenClaims, database
     assert len(database.rows("SELECT ID FROM ACTIVEMQ_MSGS")) == 1
 
 
-def test_rows_without_a_priority_are_claimed(open_claims: OpenClaims, database: Database) -> None:
-    with open_claims() as claims:
-        claims.queue("ORDERS").add(*numbered(3))
-    database.execute("UPDATE ACTIVEMQ_MSGS SET PRIORITY = NULL")
+def test_rows_without_a_priority_of_0_to_9_are_claimed(
+    open_claims: OpenClaims, database: Database, clock: FakeClock
+) -> None:
+    """Also if others add them while messages are claimed."""
+    queue, other = (open_claims(clock=clock).queue("ORDERS") for _ in range(2))
+    assert queue.claim() == other.claim() == []
+    ids = queue.add(*numbered(4), Message("4", priority=9))
+    for id_, priority in zip(ids, ("NULL", "-1", "10", "2000000000"), strict=False):
+        database.execute(f"UPDATE ACTIVEMQ_MSGS SET PRIORITY = {priority} WHERE ID = {id_}")
+    assert queue.count() == (5, 1)
+    clock.advance(2.0)
+    assert bodies(queue.claim(5)) == ["4"]
 
-    assert bodies(open_claims().queue("ORDERS").claim(5)) == ["0", "1", "2"]
+    clock.advance(10.0)
+
+    assert bodies(queue.claim(3)) == ["2", "3", "0"]
+    assert queue.count() == (5, 1)
+    assert bodies(other.claim(3)) == ["1"]
+
+
+def test_a_look_that_takes_long_is_taken_seldom(
+    open_claims: OpenClaims, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It reads the whole queue, for what nobody claims anyway."""
+    looks: list[str] = []
+
+    def look(queue: ClaimQueue) -> int:
+        looks.append(str(queue.destination))
+        clock.advance(1.0)
+        return 0
+
+    monkeypatch.setattr(ClaimQueue, "_remove_expired", look)
+    queue = open_claims(clock=clock).queue("ORDERS")
+    for seconds, number in ((0.0, 1), (90.0, 1), (11.0, 2)):
+        clock.advance(seconds)
+        queue.claim()
+        assert len(looks) == number
+
+
+def test_what_has_expired_is_not_free(queue: ClaimQueue) -> None:
+    queue.add(Message("current"), Message("expired", expiration_ms=1))
+    assert queue.count() == (2, 1)
 
 
 @pytest.mark.backends("postgresql")

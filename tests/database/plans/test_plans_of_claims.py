@@ -1,0 +1,97 @@
+"""The statements of processes that claim messages find them through an index, in a table of many queues."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from jdbcstore.database.adapters.sql import Sql
+from jdbcstore.database.statements.claims import LANES, ClaimStatements, OfIds
+from tests.database.plans.conftest import BIG, BY_PRIORITY, RARE, Large
+from tests.support.plans.readers import PlanReader
+
+WHOLE = {"remove_stale": "looks for the message of each claim that is left; once, before the first process"}
+IN_ONE = {"claim", "acknowledge"}
+"""Statements of PostgreSQL's."""
+EMPTY = "queue://EMPTY"
+IDS = [500, 501]
+
+VALUES: dict[str, Any] = {
+    "container": RARE,
+    "after": -1,
+    "limit": 256,
+    "session": 1,
+    "lease_ms": 1000,
+    "lane": 4,
+    "mark": 0,
+    "lanes": [*LANES],
+    "marks": [0] * len(LANES),
+    **{f"mark_{lane}": 0 for lane in LANES},
+    "id_": 500,
+    "ids": IDS,
+    "count": len(IDS),
+    "taken": 1,
+    "failed": 0,
+    "delay_ms": 0,
+    "failures": 0,
+    "target": "queue://DEAD",
+    "name_": "sequence",
+    "epoch": 0,
+    "version": 0,
+}
+
+
+@pytest.fixture(scope="module")
+def claims(large: Large) -> Iterator[tuple[ClaimStatements, PlanReader]]:
+    """On a connection as claims have it; the index of claims is there for this module."""
+    session = large.session
+    session.prepare_claims()
+    with closing(session.connect()) as connection:
+        connection.read_in_order()
+        plans = type(large.plans)(connection.cursor)  # type: ignore[call-arg]
+        plans.analyze([str(session.tables.messages.name)])
+        yield session.claim_statements, plans
+    session.on_engine(session.tables.claim_index.drop)
+
+
+def test_no_statement_reads_all_messages(claims: tuple[ClaimStatements, PlanReader], large: Large) -> None:
+    statements, plans = claims
+    seen, scans = 0, set()
+    chains = large.session.adapter.chains_writes
+    for name, value in vars(statements).items():
+        if name in IN_ONE and not chains:
+            continue
+        parts = value.parts(IDS) if isinstance(value, OfIds) else [(value, {})]
+        for sql, some in parts:
+            if not isinstance(sql, Sql) or (sql.text.startswith("INSERT") and " SELECT " not in sql.text):
+                continue
+            seen += 1
+            if "ACTIVEMQ_MSGS" in plans.full_scans(sql, sql.row(**{**VALUES, **some})):
+                scans.add(name)
+
+    assert seen > 15
+    assert scans <= set(WHOLE)
+
+
+@pytest.mark.parametrize(
+    ("name", "container"),
+    [
+        *itertools.product(["find_strays", "find_lanes"], [BIG, BY_PRIORITY, RARE, EMPTY]),
+        # It reads all of its queue: how often that is done depends on how long it takes.
+        *itertools.product(["find_expired"], [RARE, EMPTY]),
+    ],
+)
+def test_a_look_costs_what_it_finds(
+    claims: tuple[ClaimStatements, PlanReader], large: Large, name: str, container: str
+) -> None:
+    """An idle process asks every few seconds; there are 45,000 messages, of which 450 have expired."""
+    statements, plans = claims
+    sql = getattr(statements, name)
+    for after in (-1, large.last // 2, large.last):
+        row = sql.row(**{**VALUES, "container": container, "after": after})
+        found, examined = plans.examined(sql, row)
+        assert examined <= 4 * found + 500, (after, found, examined)
