@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import weakref
 
 import aiohttp
 import pytest
+from aiohttp import web
 
 from jdbcstore.broker.process.health import HealthServer
 from jdbcstore.config.broker import Address
+from tests.support.polling import wait_until
 
 
 async def answers(address: Address, *paths: str) -> list[tuple[int, str]]:
@@ -49,6 +53,42 @@ def test_who_does_not_end_his_request_is_left() -> None:
                     writer.write(begun)
                     assert await reader.read() == b""
                     writer.close()
+            assert await answers(address, "/live") == [(200, "live")]
+        finally:
+            await server.stop()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("limit", ["of time", "of memory"])
+def test_who_does_not_read_his_answer_is_dropped(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its answer would stay in memory for as long as the client likes."""
+    body = b"x" * 50_000_000
+
+    kept: weakref.WeakSet[web.Response] = weakref.WeakSet()
+
+    class Answer(web.Response):
+        """One that can be watched."""
+
+    async def large(_request: web.Request) -> web.Response:
+        answer = Answer(body=body)
+        kept.add(answer)
+        return answer
+
+    async def main() -> None:
+        part = web.Application()
+        part.router.add_get("/answer", large)
+        timeout = 0.05
+        if limit == "of memory":
+            monkeypatch.setattr("jdbcstore.broker.process.health._MOST_UNSENT", 10_000_000)
+            timeout = 3.0
+        server = HealthServer(Address("127.0.0.1", 0), lambda: None, {"/large": part}, idle_timeout=timeout)
+        address = await server.start()
+        try:
+            with socket.create_connection(address) as client:
+                client.sendall(b"GET /large/answer HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                await asyncio.to_thread(client.recv, 1)
+                await asyncio.to_thread(wait_until, lambda: not kept, 60.0, "that the answer is dropped")
             assert await answers(address, "/live") == [(200, "live")]
         finally:
             await server.stop()

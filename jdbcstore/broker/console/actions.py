@@ -314,7 +314,8 @@ ACTIONS = {
     "hand-over": Action(
         "Hand over",
         "All connections are closed and the lock is released, so that another broker becomes the master."
-        " Without a slave that waits for it there is no service for 15 seconds; then this one serves again.",
+        " Without a slave that waits for it there is no service for 15 seconds and until the store is open;"
+        " then this one serves again.",
         _hand_over,
         back="broker",
     ),

@@ -11,7 +11,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -44,6 +44,8 @@ MOST = 1000
 """Requests in one list."""
 MOST_BYTES = 32 * 1024 * 1024
 """Size of the answers to one list after which no more of its requests are carried out."""
+_SPLIT = 3
+"""The levels of an answer that are encoded part by part: value, domain or MBean, MBean or attribute."""
 _JSON = ("application/json", "text/json")
 """Content types that no page can send to another origin without a preflight, which is not answered."""
 _JAVA = "java.lang."
@@ -116,16 +118,17 @@ class Jolokia:
         if len(given) > MOST:
             error = _wrong(f"More than {MOST} requests at once; send several lists")
             return await _page(_error({}, error), request)
-        answers: list[dict[str, Any]] = []
+        answers: list[bytes] = []
         size = 0
         for one in given:
             if size > MOST_BYTES:
-                answers.append(_error({}, _wrong("the answers before are too large; send shorter lists")))
-                continue
-            answers.append(await self._answer(_with(options, one), asker))
-            size += len(await _text_of(answers[-1]))
-            await asyncio.sleep(0)
-        return await _page(answers, request)
+                answer = _error({}, _wrong("the answers before are too large; send shorter lists"))
+            else:
+                answer = await self._answer(_with(options, one), asker)
+                await asyncio.sleep(0)
+            answers.append(await _encoded(answer))
+            size += len(answers[-1])
+        return _page_of(b"[" + b", ".join(answers) + b"]", request)
 
     async def _asker(self, request: web.Request) -> _Asker:
         self._guard.check_origin(request)
@@ -221,7 +224,11 @@ class Jolokia:
         }
         if names is None:
             return every
-        chosen = {one: {key: found[key] for key in names if key in found} for one, found in every.items()}
+        wanted_names = frozenset(names)  # there may be a hundred thousand, for each of thousands of MBeans
+        chosen = {
+            one: {key: value for key, value in found.items() if key in wanted_names}
+            for one, found in every.items()
+        }
         return {one: found for one, found in chosen.items() if found}
 
     async def _list(
@@ -423,13 +430,29 @@ def _with(options: Mapping[str, str], given: Any) -> Any:
     return {**options, **given} if isinstance(given, dict) else given
 
 
-async def _text_of(found: Any) -> str:
-    # With thousands of MBeans this takes a while.
-    return await asyncio.to_thread(json.dumps, found, default=str)
+async def _encoded(found: Any) -> bytes:
+    # With thousands of MBeans this takes a while. Between the parts, the loop gets Python's lock.
+    return await asyncio.to_thread(lambda: "".join(_parts_of_text(found, _SPLIT)).encode())
+
+
+def _parts_of_text(found: Any, depth: int) -> Iterator[str]:
+    if depth and isinstance(found, dict) and found:
+        start = "{"
+        for name, value in found.items():
+            yield f"{start}{json.dumps(name)}: "
+            yield from _parts_of_text(value, depth - 1)
+            start = ", "
+        yield "}"
+    else:
+        yield json.dumps(found, default=str)
 
 
 async def _page(found: Any, request: web.Request) -> web.Response:
+    return _page_of(await _encoded(found), request)
+
+
+def _page_of(body: bytes, request: web.Request) -> web.Response:
     """An answer of the type that is asked for by ``mimeType``, as in Jolokia: text unless it is JSON."""
     kind = _JSON[0] if request.query.get("mimeType") == _JSON[0] else "text/plain"
     headers = {"Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}
-    return web.Response(text=await _text_of(found), content_type=kind, charset="utf-8", headers=headers)
+    return web.Response(body=body, content_type=kind, charset="utf-8", headers=headers)

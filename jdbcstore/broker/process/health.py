@@ -30,6 +30,9 @@ Obstacle = Callable[[], str | None]
 MAX_CONNECTIONS = 500
 """Connections of clients; those beyond it that are idle for the longest time are closed."""
 _IDLE_TIMEOUT = 30.0
+_MOST_UNSENT = 128 * 1024 * 1024
+"""Bytes of answers that clients do not read; beyond it, those that have read nothing for the longest time are
+dropped."""
 
 
 class HealthServer:
@@ -38,7 +41,8 @@ class HealthServer:
     A slave is alive and not ready: a load balancer finds the master, and no supervisor restarts the slave.
 
     :param parts: further applications, by the paths that they are mounted under
-    :param idle_timeout: the seconds in which a request has to arrive on a connection, up to its body
+    :param idle_timeout: the seconds in which a request has to arrive on a connection, up to its body, and in
+        which something of its answer has to be read
     """
 
     def __init__(
@@ -54,6 +58,8 @@ class HealthServer:
         """The connections, as of the last look at all of them."""
         self._busy: set[object] = set()
         """The connections whose request is being answered."""
+        self._unsent: dict[object, int] = {}
+        """The bytes that clients had not read at the last look."""
         self._sweeping: Task[None] | None = None
         self._address = address
         self._obstacle = obstacle
@@ -95,19 +101,29 @@ class HealthServer:
             self._idle_since[request.protocol] = asyncio.get_running_loop().time()
 
     async def _sweep(self) -> None:
-        """Close the connections of clients that begin a request and do not end it, or send nothing."""
+        """Close the connections of clients that begin a request and do not end it, send nothing, or do not
+        read an answer."""
         while True:
             await asyncio.sleep(self._idle_timeout / 3)
             server = None if self._runner is None else self._runner.server
             if not isinstance(server, web.Server):
                 continue
             now = asyncio.get_running_loop().time()
-            self._idle_since = {one: self._idle_since.get(one, now) for one in server.connections}
+            unsent = {one: _unsent(one.transport) for one in server.connections}
+            self._idle_since = {
+                one: now if 0 < count != self._unsent.get(one) else self._idle_since.get(one, now)
+                for one, count in unsent.items()
+            }
+            self._unsent = {one: count for one, count in unsent.items() if count}
             idle = [one for one in server.connections if one not in self._busy]
             idle.sort(key=self._idle_since.__getitem__)
-            excess = len(server.connections) - MAX_CONNECTIONS
+            excess, total = len(server.connections) - MAX_CONNECTIONS, sum(unsent.values())
             for number, one in enumerate(idle):
-                if number < excess or now - self._idle_since[one] > self._idle_timeout:
+                is_idle = number < excess or now - self._idle_since[one] > self._idle_timeout
+                if one.transport is not None and unsent[one] and (is_idle or total > _MOST_UNSENT):
+                    one.transport.abort()  # it would wait for its client before it closed
+                    total -= unsent[one]
+                elif is_idle:
                     one.force_close()
 
     async def stop(self) -> None:
@@ -128,6 +144,10 @@ class HealthServer:
 
 async def _to_console(_request: web.Request) -> web.Response:
     raise web.HTTPFound(_CONSOLE)
+
+
+def _unsent(transport: asyncio.Transport | None) -> int:
+    return 0 if transport is None else transport.get_write_buffer_size()
 
 
 async def _name_no_versions(_request: web.Request, response: web.StreamResponse) -> None:
