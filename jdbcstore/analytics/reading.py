@@ -162,7 +162,7 @@ class Stored:
         query = stored(session.tables, session.adapter, ours=session.has_own_tables, done=acknowledged)
         id_ = session.engine.dialect.identifier_preparer.quote(session.tables.messages.c.id.name)
         frame = self.reading.partitions(
-            f"({self.reading.text(query)}) stored",
+            f"({self.reading.text(query)}) stored_rows",
             [f"{id_} > {after} AND {id_} <= {up_to}" for after, up_to in ranges],
         )
         return frame.select(*RAW)

@@ -134,7 +134,7 @@ def test_a_table_that_is_found_behind_an_empty_schema(spark: SparkSession, datab
         assert counts(spark) == [("queue://OURS", 3)] * 4
 
 
-@pytest.mark.backends("postgresql", "mariadb")
+@pytest.mark.backends("postgresql", "mariadb", "mysql")
 @pytest.mark.parametrize("name", ["{}a?b", "{}a+b", "{}a%2Bb", '{}a"`b', "{}a b#c"])
 def test_databases_of_odd_names(
     spark: SparkSession, database: Database, beside: Callable[[str], str], name: str
@@ -184,7 +184,7 @@ def test_what_the_environment_names(
     check(spark, given, ("queue://OURS", 3))
 
 
-@pytest.mark.backends("postgresql", "mariadb", "sqlite")
+@pytest.mark.backends("postgresql", "mariadb", "mysql", "sqlite")
 def test_another_database_through_jdbc_is_noticed(
     spark: SparkSession,
     database: Database,
@@ -205,13 +205,13 @@ def test_another_database_through_jdbc_is_noticed(
         mine, theirs = make_url(database.url).database, make_url(other).database
         return replace(address, url=address.url.replace(str(mine), str(theirs)))
 
-    if name == "mariadb":
+    if name in ("mariadb", "mysql"):
         # Every name of a table has that of its database.
         monkeypatch.setitem(VENDORS, name, replace(vendor, schema=lambda *_: f"{database.name}other"))
-    with analytics.connect(spark, other if name == "mariadb" else database.url) as views:
+    with analytics.connect(spark, other if name in ("mariadb", "mysql") else database.url) as views:
         reading = views._reading  # type: ignore[attr-defined]
     monkeypatch.setitem(VENDORS, name, replace(vendor, address=wrong))
-    if name != "mariadb":
+    if name not in ("mariadb", "mysql"):
         with pytest.raises(ConfigurationError, match="reaches another database than the Python driver"):
             analytics.connect(spark, database.url)
     properties = dict(parse_qsl(reading.properties[PROPERTIES])) | {IDENTITY: "another"}

@@ -50,7 +50,7 @@ def test_a_reference_into_a_journal_is_not_archived(
     assert archive.write(spark, place(database), tmp_path / "archive", Window()).messages == whole - 1
 
 
-@pytest.mark.backends("sqlite", "postgresql", "mariadb")
+@pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
 def test_there_and_back(
     spark: SparkSession,
     connect: Callable[[], Analytics],
@@ -150,7 +150,7 @@ def test_only_what_the_archive_proves_is_removed(
     assert stored(database) == before
 
 
-@pytest.mark.backends("sqlite", "postgresql", "mariadb")
+@pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
 def test_what_every_subscription_has_acknowledged(
     spark: SparkSession, connect: Callable[[], Analytics], database: Database, tmp_path: Path
 ) -> None:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from jdbcstore.analytics import Analytics
 
-every_vendor = pytest.mark.backends("sqlite", "postgresql", "mariadb")
+every_vendor = pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
 MOVING = {"oldest_seconds", "oldest_age", "dwell"}
 """Columns that depend on the time of the query."""
 

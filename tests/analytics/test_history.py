@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from jdbcstore.analytics import Analytics
 
 pytest.importorskip("pyspark")
-every_vendor = pytest.mark.backends("sqlite", "postgresql", "mariadb")
+every_vendor = pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
 file = pytest.mark.backends("sqlite")
 """Spark answers: that the rows are right on each vendor is one test, and that DuckDB agrees another."""
 

@@ -112,14 +112,14 @@ def test_the_database_is_let_go_behind_the_block(
     assert database.rows(held) == [(0,)]
 
 
-@pytest.mark.backends("sqlite", "mariadb")
+@pytest.mark.backends("sqlite", "mariadb", "mysql")
 def test_others_read_a_picture_in_one_statement(connect: Callable[[], Analytics]) -> None:
     analytics = connect()
     with analytics.picture(partitions=4):
         assert analytics.spark.table("messages_decoded").rdd.getNumPartitions() == 1
 
 
-@pytest.mark.backends("sqlite", "mariadb")
+@pytest.mark.backends("sqlite", "mariadb", "mysql")
 def test_many_partitions_without_one_moment(
     database: Database, connect: Callable[[], Analytics], ask: Callable[[str], list[Row]]
 ) -> None:

@@ -24,7 +24,7 @@ from jdbcstore.message.openwire import set_broker_sequence
 from jdbcstore.message.openwire.reference import SEQUENCE_AT, refer
 from tests.support.databases import Database
 
-every_vendor = pytest.mark.backends("sqlite", "postgresql", "mariadb")
+every_vendor = pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
 QUEUE = Destination.queue("ORDERS")
 XID = XATransactionId(86, b"\x01\x02", b"\x03")
 INTEGERS = frozenset({"id", "msgid_seq", "expiration"})
@@ -103,7 +103,7 @@ def test_an_id_is_settled_after_every_transaction_that_had_begun() -> None:
     assert horizon.settled == 9, "whether it is still there or not"
 
 
-@pytest.mark.backends("postgresql", "mariadb")
+@pytest.mark.backends("postgresql", "mariadb", "mysql")
 def test_an_id_that_commits_late_is_read_when_it_is_there(database: Database, reader: Reader) -> None:
     """Also by a stream that is continued from its checkpoint; and what was rolled back is forgotten."""
     engine = database.engine.execution_options(isolation_level="READ COMMITTED")

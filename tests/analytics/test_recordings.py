@@ -18,7 +18,7 @@ from tests.support.recordings import Sent, check_headers, sent_body, typed
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
 
-pytestmark = pytest.mark.backends("sqlite", "postgresql", "mariadb")
+pytestmark = pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
 
 
 @pytest.mark.usefixtures("recorded")

@@ -30,7 +30,7 @@ Connect = Callable[[], "Analytics"]
 Ask = Callable[[str], "list[Row]"]
 Plan = Callable[[str], str]
 
-every_vendor = pytest.mark.backends("sqlite", "postgresql", "mariadb")
+every_vendor = pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
 
 
 @every_vendor
@@ -221,7 +221,7 @@ def test_values_looked_up_come_back_without_their_map(
     assert "CalendarInterval" not in str(ask(f"SELECT id, text FROM ({joined}) WHERE span IS NOT NULL"))
 
 
-@pytest.mark.backends("postgresql", "mariadb")
+@pytest.mark.backends("postgresql", "mariadb", "mysql")
 @pytest.mark.usefixtures("recorded")
 def test_no_password_is_shown(database: Database, ask: Ask, spark: SparkSession, event_log: Path) -> None:
     password = str(database.password)

@@ -29,7 +29,7 @@ from tests.support.polling import wait_until  # noqa: E402
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-every_vendor = pytest.mark.backends("sqlite", "postgresql", "mariadb")
+every_vendor = pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
 
 
 @pytest.fixture
