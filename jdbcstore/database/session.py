@@ -21,6 +21,7 @@ from jdbcstore.database.connection import Connection, Recorder
 from jdbcstore.database.engine import Database
 from jdbcstore.database.schema import (
     CLAIMS_ROW,
+    Present,
     check_table,
     check_transactions,
     create_claim_tables,
@@ -40,7 +41,7 @@ from jdbcstore.database.statements.lock import LockStatements
 from jdbcstore.database.statements.routing import RoutingStatements
 from jdbcstore.database.statements.store import Statements
 from jdbcstore.database.statements.xa import XaStatements
-from jdbcstore.database.tables import container_index
+from jdbcstore.database.tables import PAGE_INDEXES, message_index
 from jdbcstore.errors import SchemaError, StoreClosed, StoreError, StoreUnavailable
 from jdbcstore.util.backoff import Backoff
 
@@ -87,8 +88,9 @@ class Session(Database):
         self._closed = False
         try:
             with self.translated():
-                self.has_own_tables, has_index = self._prepare_tables()
-            hinted = bool(self.adapter.index_hint) and has_index
+                self.has_own_tables, has_indexes = self._prepare_tables()
+            self.hinted = bool(self.adapter.index_hint) and has_indexes
+            """Whether statements have the vendor's hint for the indexes of a page."""
             self.given = GivenStatements(self.adapter, self.engine.dialect, config.statements)
             """The user's own statements."""
             self.statements = Statements(
@@ -97,7 +99,7 @@ class Session(Database):
                 self.engine.dialect,
                 self.given,
                 ours=self.has_own_tables,
-                hinted=hinted,
+                hinted=self.hinted,
             )
             for name, reason in unused_statements(config.statements):
                 log.info("the statement %s is configured but not used: %s", name, reason)
@@ -156,7 +158,7 @@ class Session(Database):
         check_replacements(asked, self.adapter, connection.cursor, self.driver_errors)
 
     def _prepare_tables(self) -> tuple[bool, bool]:
-        """Create or check the tables; whether jdbcstore's own and the index on CONTAINER exist."""
+        """Create or check the tables; whether jdbcstore's own and the indexes of pages exist."""
         present = look(self.engine, self.adapter, self.tables.all)
         creates = self.config.create_tables_on_startup and not self.read_only
         if creates:
@@ -170,8 +172,8 @@ class Session(Database):
         if creates:
             theirs = given_tables(self.tables, self.config.statements)
             create_tables(self.engine, self.adapter, self.tables, present, theirs)
-            index = container_index(self.tables)
-            return True, index.table not in theirs or present.has_index(index)
+            made = self.tables.messages not in theirs
+            return True, made or self._has_page_indexes(present)
         missing = present.missing(self.tables.all)
         wanted = [table for table in missing if not self.read_only or table not in self.tables.ours]
         if wanted:
@@ -181,7 +183,10 @@ class Session(Database):
                 found="nothing",
                 expected=", ".join(table.name for table in wanted),
             )
-        return not missing, present.has_index(container_index(self.tables))
+        return not missing, self._has_page_indexes(present)
+
+    def _has_page_indexes(self, present: Present) -> bool:
+        return all(present.has_index(message_index(self.tables, column)) for column in PAGE_INDEXES)
 
     @cached_property
     def has_history(self) -> bool:

@@ -324,7 +324,11 @@ def _bindings(define: _Definer, name: str) -> Table:
     )
 
 
-def container_index(tables: Tables) -> Index:
-    """The index on CONTAINER, by which a destination's messages are found."""
-    [index] = [i for i in tables.messages.indexes if [c.key for c in i.columns] == ["container"]]
+PAGE_INDEXES = ("container", "expiration", "priority")
+"""The columns whose indexes find the messages of a page; see :func:`message_index`."""
+
+
+def message_index(tables: Tables, column: str) -> Index:
+    """The index of the messages on this column alone."""
+    [index] = [i for i in tables.messages.indexes if [c.key for c in i.columns] == [column]]
     return index

@@ -100,7 +100,11 @@ class StoreTables:
             session.close()
             raise
         self.rows = RowStatements(
-            session.tables, session.adapter, session.engine.dialect, ours=session.has_own_tables
+            session.tables,
+            session.adapter,
+            session.engine.dialect,
+            ours=session.has_own_tables,
+            hinted=session.hinted,
         )
 
     def __enter__(self) -> Self:

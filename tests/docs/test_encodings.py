@@ -14,6 +14,7 @@ CREATE = {
     "postgresql": "CREATE DATABASE latin OWNER {user} ENCODING LATIN1 LOCALE 'C' TEMPLATE template0",
     "mariadb": "CREATE DATABASE latin CHARACTER SET latin1",
     "mariadb-pyodbc": "CREATE DATABASE latin CHARACTER SET latin1",
+    "mysql": "CREATE DATABASE latin CHARACTER SET latin1",
 }
 
 

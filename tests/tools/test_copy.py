@@ -17,11 +17,12 @@ from tests.support.cli.zygote import run_program
 from tests.tools.conftest import NewDatabase, fill_as_activemq, fill_as_jdbcstore, place, rows
 
 
-def test_from_mariadb_to_postgresql_to_sqlite_and_back(
-    new: NewDatabase, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("vendor", ["mariadb", "mysql"])
+def test_to_postgresql_to_sqlite_and_back(
+    vendor: str, new: NewDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transfer, "PAGE", 40)
-    first = new("mariadb")
+    first = new(vendor)
     fill_as_activemq(first)
     fill_as_jdbcstore(first)
     expected = rows(first)
@@ -29,8 +30,8 @@ def test_from_mariadb_to_postgresql_to_sqlite_and_back(
     assert {row[-1] is None for row in expected["JDBCSTORE_ACKS"]} == {True, False}
 
     here = first
-    for vendor in ("postgresql", "sqlite", "postgresql", "mariadb"):
-        there = new(vendor)
+    for other in ("postgresql", "sqlite", "postgresql", vendor):
+        there = new(other)
         copied = transfer.copy(place(here), place(there))
 
         assert copied.messages == len(expected["ACTIVEMQ_MSGS"])

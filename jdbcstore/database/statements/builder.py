@@ -23,7 +23,7 @@ from sqlalchemy.sql import ClauseElement, ColumnElement
 
 from jdbcstore.database.adapters.base import Adapter
 from jdbcstore.database.adapters.sql import Row, Sql, Written, with_marks
-from jdbcstore.database.tables import Tables, container_index
+from jdbcstore.database.tables import Tables, message_index
 
 ONE: ColumnElement[int] = literal_column("1")
 ZERO: ColumnElement[int] = literal_column("0")
@@ -72,8 +72,8 @@ class StatementBuilder:
     """Conditions on one set of tables, and their compilation for one vendor.
 
     ``ours`` says whether jdbcstore's own tables exist; without them, queries read only what ActiveMQ
-    wrote, and statements that write must not be used. ``hinted`` says whether the vendor's hint for the index
-    on CONTAINER is used, which requires the index.
+    wrote, and statements that write must not be used. ``hinted`` says whether the vendor's hint for
+    the indexes of a page is used, which requires these indexes.
     """
 
     def __init__(
@@ -148,12 +148,12 @@ class StatementBuilder:
         source = select(*columns.values()).where(*where)
         return insert(self._tables.acknowledged).from_select([*columns], source)
 
-    def _by_container(self, query: Select[Any]) -> Select[Any]:
-        """The query with the vendor's hint for the index on CONTAINER, where needed."""
+    def _by_index(self, query: Select[Any], *others: str) -> Select[Any]:
+        """The query with the vendor's hint for the index on CONTAINER, or on one of others, where needed."""
         if not self._hinted:
             return query
-        hint = self._adapter.index_hint.format(index=container_index(self._tables).name)
-        return query.with_hint(self._tables.messages, hint)
+        names = [str(message_index(self._tables, column).name) for column in ("container", *others)]
+        return query.with_hint(self._tables.messages, self._adapter.index_hint.format(index=", ".join(names)))
 
     def _page(self, query: Callable[[], Select[Any]]) -> Sql:
         page = self._page_of(lambda: query().order_by(self._tables.messages.c.id))
@@ -167,8 +167,8 @@ class StatementBuilder:
     def _lanes(self, query: Callable[[], Select[Any]]) -> Lanes:
         priority = self._tables.messages.c.priority
         return Lanes(
-            self._page(lambda: query().where(self._priority() < ONE)),
-            self._page(lambda: query().where(priority == bindparam("priority"))),
+            self._page(lambda: self._by_index(query().where(self._priority() < ONE))),
+            self._page(lambda: self._by_index(query().where(priority == bindparam("priority")), "priority")),
         )
 
     def _page_of(self, query: Callable[[], Select[Any]]) -> Sql:

@@ -25,8 +25,10 @@ class RowStatements(StatementBuilder):
     Those about ``acknowledged`` require jdbcstore's own tables, whose existence is ``ours``.
     """
 
-    def __init__(self, tables: Tables, adapter: Adapter, dialect: Dialect, *, ours: bool) -> None:
-        super().__init__(tables, adapter, dialect, ours=ours, hinted=False)
+    def __init__(
+        self, tables: Tables, adapter: Adapter, dialect: Dialect, *, ours: bool, hinted: bool
+    ) -> None:
+        super().__init__(tables, adapter, dialect, ours=ours, hinted=hinted)
         self._define_messages()
         self._define_subscriptions()
 
@@ -46,7 +48,7 @@ class RowStatements(StatementBuilder):
         self.find_names = self._page(
             lambda: select(t.c.id, t.c.container, t.c.msgid_prod, t.c.msgid_seq).where(between(t))
         )
-        self.find_here = self._page(lambda: select(*t.columns).where(here()))
+        self.find_here = self._page(lambda: self._by_index(select(*t.columns).where(here())))
         self.find_acknowledged_here = self._page(
             lambda: select(t.c.id).where(here(), acknowledged(self._tables, self._adapter, ours=self._ours))
         )

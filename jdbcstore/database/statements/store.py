@@ -165,15 +165,19 @@ class Statements(StatementBuilder):
             return and_(t.c.expiration > ZERO, t.c.expiration < bindparam("now_ms"))
 
         self.find_next_messages = self._given.take("findNextMessagesStatement", last_id="after") or (
-            self._page(lambda: self._by_container(behind(t.c.id, t.c.msg)))
+            self._page(lambda: self._by_index(behind(t.c.id, t.c.msg)))
         )
         self.find_next_messages_by_priority = self._lanes(lambda: behind(t.c.id, t.c.msg))
         if page := self._given.take("findNextMessagesByPriorityStatement"):
             self.find_next_messages_by_priority = Lanes(one_lane(page), one_lane(page))
-        self.find_expired_messages = self._page(lambda: behind(t.c.id, t.c.msg).where(overdue()))
+        self.find_expired_messages = self._page(
+            lambda: self._by_index(behind(t.c.id, t.c.msg).where(overdue()), "expiration")
+        )
         self.find_in_doubt_messages = self._page(lambda: behind(t.c.id, t.c.msg, in_doubt=True))
-        self.find_expired_ids = self._page(lambda: behind(t.c.id).where(overdue()))
-        self.find_ids = self._page(lambda: self._by_container(behind(t.c.id)))
+        self.find_expired_ids = self._page(
+            lambda: self._by_index(behind(t.c.id).where(overdue()), "expiration")
+        )
+        self.find_ids = self._page(lambda: self._by_index(behind(t.c.id)))
         self.find_ids_by_priority = self._lanes(lambda: behind(t.c.id))
 
     def _define_totals(self) -> None:
@@ -190,9 +194,7 @@ class Statements(StatementBuilder):
         self.destination_statistics = self._compile(
             lambda: select(func.count(), bytes_).where(self._committed_here())
         )
-        self.find_priorities = self._page(
-            lambda: self._by_container(select(t.c.priority).where(self._here(t)))
-        )
+        self.find_priorities = self._page(lambda: self._by_index(select(t.c.priority).where(self._here(t))))
         self.find_all_destinations = take("findAllDestinationsStatement") or self._compile(
             lambda: union(select(self._adapter.exact(t.c.container)), subscribed())
         )
@@ -271,14 +273,14 @@ class Statements(StatementBuilder):
         def window() -> Select[Any]:
             return select(t.c.id, self._ahead_id(signed=True)).where(behind())
 
-        self.find_durable_sub_messages: Statement = self._page(lambda: self._by_container(pending()))
+        self.find_durable_sub_messages: Statement = self._page(lambda: self._by_index(pending()))
         self.find_durable_sub_messages_by_priority = self._lanes(pending)
         self.durable_subscriber_message_count: Statement = self._compile(
             lambda: select(func.count()).select_from(t).where(behind(), self._not_ahead())
         )
         self.durable_subscriber_message_count_with_priority: Statement = self._compile(count_in_lanes)
         self._replace_pending()
-        self.find_window = self._page(lambda: self._by_container(window()))
+        self.find_window = self._page(lambda: self._by_index(window()))
         self.find_window_by_priority = self._lanes(window)
         self.add_acknowledged = self._compile(
             lambda: self._add_ahead(t.c.id == bindparam("id_"), self._committed_here(), self._not_ahead())

@@ -11,6 +11,7 @@ from jdbcstore.database.statements.builder import Lanes
 from jdbcstore.database.statements.rows import RowStatements
 from jdbcstore.database.statements.store import LISTED
 from tests.database.plans.conftest import BIG, BY_PRIORITY, OTHER_TOPIC, PREPARED, RARE, TOPIC, Large
+from tests.support.plans.readers import SqlitePlans
 
 LIMIT = 100
 EMPTY = "queue://EMPTY"
@@ -52,7 +53,9 @@ VALUES: dict[str, Any] = {
 
 def statements_of(large: Large) -> dict[str, Any]:
     session = large.session
-    rows = RowStatements(session.tables, session.adapter, session.engine.dialect, ours=True)
+    rows = RowStatements(
+        session.tables, session.adapter, session.engine.dialect, ours=True, hinted=session.hinted
+    )
     of_rows = {f"{name} of rows": value for name, value in vars(rows).items()}
     return {**vars(session.statements), **vars(session.xa_statements), **of_rows}
 
@@ -100,9 +103,10 @@ PAGES: dict[str, list[dict[str, Any]]] = {
     "find_acknowledged": [{"container": TOPIC, "sub_name": name} for name in ("half", "early", "many")],
     "find_next_messages_by_priority": [
         {"container": BY_PRIORITY, "priority": 4},
-        {"container": RARE, "priority": 0},
+        *({"container": RARE, "priority": priority} for priority in (0, 4)),
     ],
     "find_ids_by_priority": [{"container": BY_PRIORITY, "priority": 4}],
+    "find_expired_ids": [{"container": name} for name in (RARE, EMPTY)],
     "find_window_by_priority": [{"container": TOPIC, "sub_name": "early"}],
     "find_durable_sub_messages_by_priority": [{"container": TOPIC, "sub_name": "early"}],
     "find_all_message_ids": [{}],
@@ -142,3 +146,14 @@ def test_a_page_costs_what_it_holds(large: Large, name: str) -> None:
             assert isinstance(query, Sql)
             found, examined = large.plans.examined(query, row(query, after=after, **values))
             assert examined <= COST.get(name, 3) * found + 50, (after, values, found, examined)
+
+
+def test_a_priority_that_no_message_has_costs_nothing(large: Large) -> None:
+    """However many messages of another the queue has."""
+    if isinstance(large.plans, SqlitePlans):
+        pytest.skip("SQLite knows the values of an index only by their average number")
+    lanes = statements_of(large)["find_ids_by_priority"]
+    query = lanes.of(9)
+    found, examined = large.plans.examined(query, row(query, container=BY_PRIORITY, priority=9))
+    assert found == 0
+    assert examined <= 50

@@ -16,6 +16,7 @@ _SIZES = {
     "sqlite": (MILLION // 5, MILLION // 5),
     "postgresql": (MILLION, MILLION // 5),
     "mariadb": (MILLION // 5, 64_000),
+    "mysql": (MILLION // 5, 64_000),
 }
 _EACH = os.environ.get("JDBCSTORE_SCALE")
 """So many of each instead, on every one."""

@@ -13,7 +13,7 @@ from tests.support.contract.messages import bodies, content, fill, message_id, s
 from tests.support.databases import Database
 from tests.support.statements import ACTIVEMQ_STATEMENTS
 
-STORES = ("memory", "sqlite", "postgresql", "mariadb", "mariadb-pyodbc")
+STORES = ("memory", "sqlite", "postgresql", "mariadb", "mariadb-pyodbc", "mysql")
 pytestmark = pytest.mark.backends(*STORES)
 JOURNAL = 86
 NEWS = Destination.topic("NEWS")

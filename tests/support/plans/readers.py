@@ -139,8 +139,32 @@ class MariadbPlans:
                 yield from self._tables(value)
 
 
+class MysqlPlans(MariadbPlans):
+    _LAST = (
+        "SELECT ROWS_EXAMINED FROM performance_schema.events_statements_history"
+        " WHERE THREAD_ID = PS_CURRENT_THREAD_ID() ORDER BY EVENT_ID DESC LIMIT 1"
+    )
+
+    def full_scans(self, sql: Sql, row: Row) -> set[str]:
+        # The second version has other names, and an older server only the first.
+        self._cursor.execute("SET SESSION explain_json_format_version = 1")
+        return super().full_scans(sql, row)
+
+    def _tables(self, plan: Any) -> Iterator[dict[str, Any]]:
+        # The table that an INSERT fills is among them, with the name of a scan.
+        return (table for table in super()._tables(plan) if not table.get("insert"))
+
+    def examined(self, sql: Sql, row: Row) -> tuple[int, float]:
+        self._cursor.execute(sql.text, row)
+        found = len(self._cursor.fetchall())
+        self._cursor.execute(self._LAST)
+        [[examined]] = self._cursor.fetchall()
+        return found, float(examined)
+
+
 READERS: dict[str, type[Any]] = {
     "sqlite": SqlitePlans,
     "postgresql": PostgresqlPlans,
     "mariadb": MariadbPlans,
+    "mysql": MysqlPlans,
 }
