@@ -19,7 +19,7 @@ from tests.support.databases import Database
 from tests.support.kombu.app import make_app
 from tests.support.polling import wait_until
 
-pytestmark = pytest.mark.backends("sqlite", "postgresql", "mariadb")
+pytestmark = pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
 
 
 @pytest.fixture

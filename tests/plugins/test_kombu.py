@@ -28,7 +28,7 @@ from tests.support.kombu.neutral import run_common
 from tests.support.polling import wait_until
 from tests.support.servers import Server
 
-pytestmark = pytest.mark.backends("sqlite", "postgresql", "mariadb")
+pytestmark = pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
 
 ours = pytest.mark.backends("sqlite")
 """For what no database decides."""
@@ -312,7 +312,7 @@ def test_messages_of_other_clients(channel: Any, database: Database) -> None:
     assert (mapping.payload, mapping.properties["correlation_id"]) == ({"a": 1}, "c")
 
 
-@pytest.mark.backends("postgresql", "mariadb")
+@pytest.mark.backends("postgresql", "mariadb", "mysql")
 def test_an_idle_worker_has_two_connections(
     monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, database: Database
 ) -> None:
@@ -490,8 +490,8 @@ def test_the_password_is_not_shown() -> None:
 
 @ours
 def test_a_database_that_cannot_be_shared_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="PostgreSQL, MariaDB"):
-        kombu.Connection("jdbcstore+mysql+pymysql://user@localhost/mq").connect()
+    with pytest.raises(ConfigurationError, match="PostgreSQL, MySQL"):
+        kombu.Connection("jdbcstore+oracle+oracledb://user@localhost/?service_name=mq").connect()
 
 
 @pytest.mark.slow

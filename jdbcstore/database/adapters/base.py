@@ -185,6 +185,9 @@ class Adapter:
     """Whether :meth:`start_write` can do anything."""
     series: ClassVar[str] = ""
     """A table of at least 256 rows, for as many numbers of a sequence; empty if there are no sequences."""
+    takes_numbers_apart: ClassVar[bool] = False
+    """Whether numbers are taken in another transaction than the application's, where there are no sequences.
+    Else all that take one wait for its end; where one writes at a time, the other would wait for ever."""
     sequence_grant: ClassVar[str] = ""
     """The rights that ``{user}`` needs to use a ``{sequence}``."""
     last_number: ClassVar[str] = ""
@@ -203,6 +206,10 @@ class Adapter:
     def lock_directory(self, url: URL) -> str | None:  # noqa: ARG002
         """The directory of the lock file, for a database that is a file of this machine; else None."""
         return None
+
+    def is_of_another(self, dialect: Dialect) -> bool:  # noqa: ARG002
+        """Whether a dialect that has connected found a server of which another adapter knows more."""
+        return False
 
     def is_local(self, url: URL) -> bool:
         """Whether the database is a file of this machine, out of reach for brokers on other machines."""

@@ -9,7 +9,7 @@ from itertools import chain
 from operator import itemgetter
 from typing import Any, ClassVar
 
-from sqlalchemy import URL, Connection, Select, bindparam, collate, func, literal_column, text
+from sqlalchemy import URL, Connection, Dialect, Select, bindparam, collate, func, literal_column, text
 from sqlalchemy.dialects.mysql import LONGBLOB, VARCHAR
 from sqlalchemy.sql import ColumnElement
 from sqlalchemy.types import TypeEngine
@@ -68,6 +68,11 @@ class MysqlAdapter(Adapter):
     small_binary_types = frozenset({"TINYBLOB", "BLOB"})
     begin_statement = "START TRANSACTION"
     guards_insert = True
+    shares_queues = True
+    takes_numbers_apart = True
+    # A query that sleeps is what others can end. Each further one is a question to the server.
+    notifies = True
+    listens_for = 5.0
     now_ms = "CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)"
     binary_type: ClassVar[TypeEngine[Any]] = LONGBLOB()
     own_name_type: ClassVar = VARCHAR(250, charset="utf8mb4", collation="utf8mb4_bin")
@@ -79,6 +84,9 @@ class MysqlAdapter(Adapter):
 
     def __init__(self) -> None:
         self._packet = 1024 * 1024
+
+    def is_of_another(self, dialect: Dialect) -> bool:
+        return self.name == "mysql" and bool(getattr(dialect, "is_mariadb", False))
 
     def normalise(self, url: URL) -> URL:
         # pyodbc takes the port only as a keyword of its own: "host,port" is SQL Server's form.
@@ -243,51 +251,6 @@ class MysqlAdapter(Adapter):
             cursor.execute(sql.text, row)
             self.check_done(cursor, sql.text, row)
 
-    def _chunks(self, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
-        limit = self._packet // 2 - _OVERHEAD
-        start, size = 0, 0
-        for index, row in enumerate(rows):
-            needed = len(row[MSG]) + 2048
-            if index > start and (size + needed > limit or index - start == _ROWS):
-                yield rows[start:index]
-                start, size = index, 0
-            size += needed
-        yield rows[start:]
-
-
-class MariadbAdapter(MysqlAdapter):
-    """MariaDB 10.6 and later."""
-
-    name = "mariadb"
-    drivers: ClassVar = {
-        "mariadb+pymysql": ("pymysql", "mysql"),
-        "mariadb+pyodbc": ("pyodbc", "odbc"),
-    }
-    jdbc_subprotocols = ("mariadb",)
-    # Of a SELECT that KILL QUERY has ended at the wrong moment.
-    cuts_pages = True
-    shares_queues = True
-    # A query that sleeps is what others can end. Each further one is a question to the server.
-    notifies = True
-    listens_for = 5.0
-    series = "seq_1_to_256"
-    sequence_grant = "GRANT SELECT, INSERT ON {sequence} TO {user}"
-    last_number = "next_not_cached_value"
-    settings = _STRICT
-    odbc_driver = "MariaDB Unicode"
-    odbc_timeouts = ("READ_TIMEOUT", "WRITE_TIMEOUT")
-
-    def network_arguments(self, url: URL, seconds: float) -> dict[str, Any]:
-        arguments = super().network_arguments(url, seconds)
-        if url.drivername.endswith("+pyodbc"):
-            # ODBC's login timeout ends with the TCP connection: a stopped server's greeting would be waited
-            # for without a limit.
-            arguments["CONN_TIMEOUT"] = arguments["timeout"]
-        return arguments
-
-    def limit_query(self, connection: Any, seconds: float) -> None:
-        connection.cursor().execute(f"SET SESSION max_statement_time = {seconds:f}")
-
     def listen(self, connection: Any, channel: str) -> None:
         """Nothing to prepare."""
 
@@ -312,6 +275,48 @@ class MariadbAdapter(MysqlAdapter):
             except Exception as error:
                 if _code(error) not in (_NO_THREAD, _NOT_OWNER):
                     raise
+
+    def _chunks(self, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+        limit = self._packet // 2 - _OVERHEAD
+        start, size = 0, 0
+        for index, row in enumerate(rows):
+            needed = len(row[MSG]) + 2048
+            if index > start and (size + needed > limit or index - start == _ROWS):
+                yield rows[start:index]
+                start, size = index, 0
+            size += needed
+        yield rows[start:]
+
+
+class MariadbAdapter(MysqlAdapter):
+    """MariaDB 10.6 and later."""
+
+    name = "mariadb"
+    drivers: ClassVar = {
+        "mariadb+pymysql": ("pymysql", "mysql"),
+        "mariadb+pyodbc": ("pyodbc", "odbc"),
+    }
+    jdbc_subprotocols = ("mariadb",)
+    # Of a SELECT that KILL QUERY has ended at the wrong moment.
+    cuts_pages = True
+    takes_numbers_apart = False
+    series = "seq_1_to_256"
+    sequence_grant = "GRANT SELECT, INSERT ON {sequence} TO {user}"
+    last_number = "next_not_cached_value"
+    settings = _STRICT
+    odbc_driver = "MariaDB Unicode"
+    odbc_timeouts = ("READ_TIMEOUT", "WRITE_TIMEOUT")
+
+    def network_arguments(self, url: URL, seconds: float) -> dict[str, Any]:
+        arguments = super().network_arguments(url, seconds)
+        if url.drivername.endswith("+pyodbc"):
+            # ODBC's login timeout ends with the TCP connection: a stopped server's greeting would be waited
+            # for without a limit.
+            arguments["CONN_TIMEOUT"] = arguments["timeout"]
+        return arguments
+
+    def limit_query(self, connection: Any, seconds: float) -> None:
+        connection.cursor().execute(f"SET SESSION max_statement_time = {seconds:f}")
 
     def raise_sequence(self, cursor: Any, sequence: str, number: int) -> None:
         cursor.execute(f"SELECT SETVAL({sequence}, {int(number)})")

@@ -118,6 +118,8 @@ class Claims:
         self._closed = False
         self._gate = Gate()
         try:
+            if self.session.adapter.is_of_another(self.session.engine.dialect):
+                raise _unsupported(self.session.adapter)
             self.session.prepare_claims()
             history = History(self.session, self.clock) if self.config.history_retention else None
             self.session.recorder = history
@@ -143,11 +145,7 @@ class Claims:
 
     def _check_supported(self, adapter: Adapter) -> None:
         if not adapter.shares_queues:
-            raise ConfigurationError(
-                f"messages cannot be claimed on {adapter.name}: use PostgreSQL, MariaDB 10.6 or"
-                " later (with a URL that begins with mariadb) or SQLite; or a broker, on any database",
-                option="url",
-            )
+            raise _unsupported(adapter)
         if self.config.statements:
             raise ConfigurationError(
                 "claims run their own statements: leave out the option statements", option="statements"
@@ -224,9 +222,13 @@ class Claims:
 
         :raises StoreUnavailable: the database does not answer
         """
+        return self._run_again(lambda connection: connection.fetch(sql, **values))
+
+    def _run_again(self, work: Callable[[Connection], T]) -> T:
+        """Do work that may be done twice."""
         for left in reversed(range(_READS)):
             try:
-                return self.run(lambda connection: connection.fetch(sql, **values))
+                return self.run(work)
             except OutcomeUnknown as error:
                 if not left:
                     raise StoreUnavailable("the connection was lost at each attempt to read") from error
@@ -385,14 +387,23 @@ class Claims:
         def fetch(sql: Sql, **values: Any) -> list[Row]:
             return [*execute(sql, sql.row(**values))]
 
+        def take(connection: Connection) -> list[int]:
+            with connection.transaction():
+                return self._numbers(connection.fetch, len(encoded))
+
+        def numbers() -> list[int]:
+            if not self.session.adapter.takes_numbers_apart:
+                return self._numbers(fetch, len(encoded))
+            return self._run_again(take)
+
         locks_all = self.session.adapter.in_files
         self.lease.check(renews=not locks_all)
         # SQLite's driver begins a transaction at its first write: a guard before that would be one alone.
-        ids = self._numbers(fetch, len(encoded))
+        ids = numbers()
         if not self._is_guarded(execute):
             # No lease can be renewed behind the lock that this transaction has, and no master begin.
             self.lease.rejoin(renews=not locks_all)
-            ids = self._numbers(fetch, len(encoded))
+            ids = numbers()
             if not self._is_guarded(execute):
                 raise NotMaster("another process has become the master in this transaction: roll it back")
         add = self.session.statements.add_message
@@ -519,3 +530,11 @@ def values_of(encoded: EncodedMessage) -> dict[str, Any]:
         "tail": encoded.blob[encoded.slot + 8 :],
         "priority": encoded.priority,
     }
+
+
+def _unsupported(adapter: Adapter) -> ConfigurationError:
+    return ConfigurationError(
+        f"messages cannot be claimed here through {adapter.name}: use PostgreSQL, MySQL 8, MariaDB 10.6 or"
+        " later (with a URL that begins with mariadb) or SQLite; or a broker, on any database",
+        option="url",
+    )

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from sqlalchemy import make_url
 
 import jdbcstore
 from jdbcstore import Destination, Message, MessageId, StoreConfig
@@ -32,7 +33,7 @@ from tests.support.databases import Database
 from tests.support.polling import wait_until
 from tests.support.servers import Server
 
-pytestmark = pytest.mark.backends("sqlite", "postgresql", "mariadb")
+pytestmark = pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
 
 
 def bodies(claims: Iterable[Claim]) -> list[object]:
@@ -493,7 +494,7 @@ def test_many_are_added_all_or_none(queue: ClaimQueue, connection: Any) -> None:
     assert seen <= {0, 150_000}
 
 
-@pytest.mark.backends("postgresql", "mariadb")
+@pytest.mark.backends("postgresql", "mariadb", "mysql")
 def test_idle_connections_that_have_ended_leave_nothing_in_doubt(
     queue: ClaimQueue, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -583,11 +584,21 @@ def test_names_and_options_are_checked(claims: Claims, open_claims: OpenClaims) 
 
 
 def test_a_database_that_cannot_be_shared_says_so() -> None:
-    with pytest.raises(ConfigurationError, match="PostgreSQL, MariaDB"):
-        Claims("mysql://127.0.0.1:1/x")
+    with pytest.raises(ConfigurationError, match="PostgreSQL, MySQL"):
+        Claims("oracle+oracledb://127.0.0.1:1/?service_name=x")
 
 
-@pytest.mark.backends("postgresql", "mariadb")
+@pytest.mark.backends("mariadb")
+def test_mysql_s_url_of_a_mariadb_is_refused(database: Database) -> None:
+    """Those with its own URL take numbers from its sequence, and these would give them again."""
+    url = make_url(database.url).set(drivername="mysql+pymysql").render_as_string(hide_password=False)
+
+    with pytest.raises(ConfigurationError, match="begins with mariadb"):
+        Claims(url)
+    assert database.connections() == 0
+
+
+@pytest.mark.backends("postgresql", "mariadb", "mysql")
 def test_connections_take_turns(claims: Claims, queue: ClaimQueue) -> None:
     rows = [claims.encode(queue.destination, Message(str(number))) for number in range(4)]
 

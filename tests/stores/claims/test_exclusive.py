@@ -23,7 +23,7 @@ from tests.stores.claims.conftest import OpenClaims
 from tests.support.claims.worker import Worker
 from tests.support.databases import Database
 
-pytestmark = pytest.mark.backends("sqlite", "postgresql", "mariadb")
+pytestmark = pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
 
 
 def master(url: str) -> JdbcStore:
@@ -92,7 +92,7 @@ def test_one_whose_lease_a_master_has_ended_adds_nothing(database: Database) -> 
         claims.close()
 
 
-@pytest.mark.backends("postgresql", "mariadb")
+@pytest.mark.backends("postgresql", "mariadb", "mysql")
 def test_a_master_waits_for_what_a_joined_transaction_has_added(database: Database) -> None:
     claims, committed, found = Claims(database.url), threading.Event(), list[object]()
     engine = create_engine(database.url)
@@ -118,7 +118,7 @@ def test_a_master_waits_for_what_a_joined_transaction_has_added(database: Databa
     assert found == [True, "x"]
 
 
-@pytest.mark.backends("postgresql", "mariadb")
+@pytest.mark.backends("postgresql", "mariadb", "mysql")
 def test_a_process_that_stands_still_while_it_looks_for_a_master_is_none(database: Database) -> None:
     with JdbcStore(database.url) as store:
         session = Session(database.url, store.config)

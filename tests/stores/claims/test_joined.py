@@ -17,7 +17,7 @@ from tests.stores.claims.conftest import OpenClaims
 from tests.support.clock import FakeClock
 from tests.support.databases import Database
 
-pytestmark = pytest.mark.backends("sqlite", "postgresql", "mariadb")
+pytestmark = pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
 
 
 def bodies(queue: ClaimQueue, limit: int = 9) -> list[object]:
@@ -113,7 +113,7 @@ def test_a_delay_in_a_joined_transaction(claims: Claims, database: Database) -> 
     assert later.message.body == "later"
 
 
-@pytest.mark.backends("postgresql", "mariadb")
+@pytest.mark.backends("postgresql", "mariadb", "mysql")
 def test_a_commit_a_minute_late_is_seen(
     open_claims: OpenClaims, database: Database, clock: FakeClock
 ) -> None:

@@ -15,7 +15,7 @@ from tests.support.claims.worker import Worker
 from tests.support.databases import Database
 from tests.support.polling import wait_until
 
-pytestmark = [pytest.mark.backends("sqlite", "postgresql", "mariadb"), pytest.mark.slow]
+pytestmark = [pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql"), pytest.mark.slow]
 
 LEASE = 5.0
 """Seconds; a process of a busy machine may not run for as long as one."""

@@ -14,7 +14,7 @@ from tests.support.clock import FakeClock
 from tests.support.databases import Database
 from tests.support.servers import Server
 
-pytestmark = pytest.mark.backends("sqlite", "postgresql", "mariadb")
+pytestmark = pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
 
 BODY = "an order"
 
