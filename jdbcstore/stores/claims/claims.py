@@ -130,7 +130,13 @@ class Claims:
             self._sql = self.session.claim_statements
             name = name or f"{socket.gethostname()}-{os.getpid()}"
             self.lease = Lease(
-                self.session, self._gate, self.clock, name[: self._lengths.string_id], lease, self.borrowed
+                self.session,
+                self._gate,
+                self.clock,
+                name[: self._lengths.string_id],
+                lease,
+                self.borrowed,
+                self.tidy,
             )
             """The lease of this process."""
             self.wakeups = Wakeups(self.session)
@@ -274,11 +280,15 @@ class Claims:
             connection.close()
             self._forget_idle()
         connection = self.session.connect()
-        with self.session.translated():
-            connection.read_in_order()
-            connection.identify()
-            # This very thread may hold the lock, in a transaction of the application's.
-            connection.limit_lock_wait(_CONFLICTS)
+        try:
+            with self.session.translated():
+                connection.read_in_order()
+                connection.identify()
+                # This very thread may hold the lock, in a transaction of the application's.
+                connection.limit_lock_wait(_CONFLICTS)
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     @contextlib.contextmanager
@@ -437,9 +447,7 @@ class Claims:
         with self._turn:
             if self._answer_lost:
                 self._turn.wait_for(lambda: not self._taking)
-                if self._answer_lost:
-                    self.run(self._return_unknown)
-                    self._answer_lost = False
+                self._return_lost()
             self._taking += 1
         try:
             yield
@@ -454,6 +462,22 @@ class Claims:
     def return_unknown(self) -> None:
         """Have the claims that no caller holds returned before the next query that claims messages."""
         self._answer_lost = True
+
+    def _return_lost(self) -> None:
+        """Return the claims that no caller holds, if there may be any; with the turn, while nobody claims."""
+        if self._answer_lost:
+            self.run(self._return_unknown)
+            self._answer_lost = False
+        self._lost.clear()  # the others have claimed nothing
+
+    def tidy(self) -> None:
+        """Do what the next query that claims messages would do first: there may never be one.
+
+        :raises StoreUnavailable: the database does not answer
+        """
+        with self._turn:
+            if not self._taking:
+                self._return_lost()
 
     def _return_unknown(self, connection: Connection) -> None:
         session = self.lease.number

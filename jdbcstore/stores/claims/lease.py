@@ -49,10 +49,12 @@ class Lease:
         name: str,
         seconds: float,
         borrowed: Callable[[], AbstractContextManager[Connection]],
+        renewed: Callable[[], None],
     ) -> None:
-        """``borrowed`` gives a connection for a while."""
+        """``borrowed`` gives a connection for a while; ``renewed`` is called after each regular renewal."""
         self._session = session
         self._borrowed = borrowed
+        self._renewed = renewed
         self._gate = gate
         self._sql = session.claim_statements
         self._clock = clock
@@ -126,6 +128,7 @@ class Lease:
         while not self._stop.wait(self._seconds / _RENEWALS):
             try:
                 self._keep()
+                self._renewed()
             except StoreError as error:
                 log.warning("the lease of %s is not renewed: %s", self._name, error)
 

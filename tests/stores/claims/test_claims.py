@@ -552,6 +552,46 @@ def test_claims_whose_answer_was_lost_are_returned(claims: Claims, database: Dat
     queue.acknowledge(held)
 
 
+@pytest.mark.backends("postgresql")
+def test_claims_whose_answer_was_lost_are_returned_without_another_claim(
+    open_claims: OpenClaims, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a process that adds from then on would hold them for as long as it lives."""
+    monkeypatch.setattr("jdbcstore.stores.claims.lease._RENEWALS", 100)
+    claims = open_claims(lease=30.0)
+    queue = claims.queue("ORDERS")
+    [id_] = queue.add(Message("0"))
+    database.execute(
+        "INSERT INTO JDBCSTORE_CLAIMS (ID, SESSION, DUE, TAKEN, FAILED) VALUES (:id, :session, 0, 1, 0)",
+        id=id_,
+        session=claims.lease.number,
+    )
+    queue.claim()
+    database.end_connections()
+    with pytest.raises(OutcomeUnknown):
+        queue.claim()
+
+    wait_until(lambda: queue.count() == (1, 1), 30.0)
+    assert claims._lost == []
+
+
+def test_a_connection_that_cannot_be_prepared_is_closed(
+    claims: Claims, queue: ClaimQueue, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue.claim()
+    claims._forget_idle()
+    before = database.connections()
+
+    def fail(_: Connection) -> None:
+        raise StoreUnavailable("no answer")
+
+    monkeypatch.setattr(Connection, "identify", fail)
+    with pytest.raises(StoreUnavailable):
+        queue.claim()
+    wait_until(lambda: database.connections() <= before, 30.0)
+    monkeypatch.undo()
+
+
 def test_closing_returns_the_claims(open_claims: OpenClaims, queue: ClaimQueue) -> None:
     queue.add(*numbered(2))
     ended = open_claims()
