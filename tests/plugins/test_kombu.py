@@ -358,6 +358,9 @@ ENVELOPE = '{"body": "", "properties": {"delivery_info": {}}}'
         ENVELOPE.replace('""', '"x"').replace(
             '"delivery_info"', '"body_encoding": "base64", "delivery_info"'
         ),
+        ENVELOPE.replace('""', '"x"').replace(
+            '"delivery_info"', '"body_encoding": "BASE64", "delivery_info"'
+        ),
         pytest.param("[" * 5000, id="deep"),
     ],
 )
@@ -376,6 +379,36 @@ def test_what_is_not_kombus_does_not_stop_a_worker(channel: Any, database: Datab
         claims.queue("q").add(Message(body, jms_type="kombu", priority=9))
         publish(channel, "next", routing_key="q")
         assert channel.basic_get("q").payload == "next"
+
+
+@pytest.mark.parametrize(
+    ("body", "payload"),
+    [
+        (ENVELOPE.replace('{"delivery_info": {}}', '{"delivery_info": null}'), ""),
+        (ENVELOPE.replace('"delivery_info": {}', '"body_encoding": null'), ""),
+        (
+            ENVELOPE.replace('""', '"dHdv"').replace(
+                '"delivery_info"', '"body_encoding": "BASE64", "delivery_info"'
+            ),
+            "two",
+        ),
+    ],
+)
+@ours
+def test_what_is_almost_kombus_is_delivered(
+    channel: Any, database: Database, body: str, payload: str
+) -> None:
+    """kombu itself takes neither null nor upper case, and a worker would end by it."""
+    declare(channel, "q")
+    publish(channel, "task", routing_key="q")
+    with Claims(database.url) as claims:
+        claims.queue("q").add(Message(body, jms_type="kombu", priority=9))
+
+        found = drained(channel, "q")
+
+    assert found[0].body in (payload, payload.encode())
+    assert found[0].delivery_info["redelivered"] is False
+    assert found[1].payload == "task"
 
 
 def test_damaged_messages_do_not_stop_a_worker(channel: Any, database: Database) -> None:
