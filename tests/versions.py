@@ -101,6 +101,7 @@ ROWS = (
         "mariadb",
         {"JDBCSTORE_TEST_MARIADB_OPTIONS": "--innodb-snapshot-isolation=ON"},
     ),
+    Row("mysql", "MySQL 9.7, of Debian's sid", DATABASE, "mysql"),
     *(
         Row(
             f"spark-{version}",
@@ -242,6 +243,10 @@ def _version(row: Row, python: Path, environment: Mapping[str, str]) -> str:
             shutil.which("mariadbd", path=f"{os.environ['PATH']}:/usr/sbin") or "mariadbd",
             "--version",
         ]
+    elif row.name == "mysql":
+        from tests.support.servers.mysql import UNPACKED
+
+        command = [str(UNPACKED / "mysqld"), "--version"]
     elif row.name.startswith("spark"):
         [folder] = Path(environment["JDBCSTORE_TEST_SPARKS"]).iterdir()
         code = f"import sys; sys.path.insert(0, {str(folder)!r}); import pyspark; print(pyspark.__version__)"

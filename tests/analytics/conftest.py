@@ -21,7 +21,7 @@ from tests.support.analytics import home
 from tests.support.analytics.corpus import CDatabase, IcuDatabase, corpus, fill
 from tests.support.backends import BACKENDS
 from tests.support.cli.command_line import Result
-from tests.support.databases import Database, MariadbDatabase, SqliteDatabase
+from tests.support.databases import Database, MariadbDatabase, MysqlDatabase, SqliteDatabase
 from tests.support.jvm import QUICK
 from tests.support.pool import ServerPool, memory
 from tests.support.require import unavailable
@@ -99,7 +99,12 @@ def stores(
     request: pytest.FixtureRequest, server_pool: ServerPool, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, Database]]:
     """The same rows in databases whose texts compare each in its own way."""
-    kinds = {"postgresql_c": CDatabase, "postgresql_icu": IcuDatabase, "mariadb": MariadbDatabase}
+    kinds: dict[str, type[Database]] = {
+        "postgresql_c": CDatabase,
+        "postgresql_icu": IcuDatabase,
+        "mariadb": MariadbDatabase,
+        "mysql": MysqlDatabase,
+    }
     with ExitStack() as opened:
         sqlite = SqliteDatabase(tmp_path_factory.mktemp("stores"), memory())
         opened.callback(sqlite.close)

@@ -109,7 +109,9 @@ class Run:
 @click.command(help=__doc__)
 @click.option("--kills", default=10, show_default=True, help="On each database.")
 @click.option("--seed", type=int, help="That of an earlier run, to choose the same again.")
-@click.option("--database", "names", type=click.Choice(["postgresql", "sqlite", "mariadb"]), multiple=True)
+@click.option(
+    "--database", "names", type=click.Choice(["postgresql", "sqlite", "mariadb", "mysql"]), multiple=True
+)
 @click.option("--connect", is_flag=True, help="Over Spark Connect.")
 def main(kills: int, seed: int | None, names: tuple[str, ...], connect: bool) -> None:
     seed = random.randrange(10**6) if seed is None else seed

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from jdbcstore.message import openwire
 from tests.support.analytics.corpus import NAMES, CDatabase, IcuDatabase, Stored, corpus, fill
-from tests.support.databases import Database, MariadbDatabase, SqliteDatabase
+from tests.support.databases import Database, MariadbDatabase, MysqlDatabase, SqliteDatabase
 from tests.support.jvm import QUICK
 
 if TYPE_CHECKING:
@@ -256,10 +256,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--questions", type=int, default=500)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", help="sqlite, c, icu or mariadb")
+    parser.add_argument("--only", help="sqlite, c, icu, mariadb or mysql")
     options = parser.parse_args()
     from jdbcstore import analytics
-    from tests.support.servers import MariadbServer, PostgresqlServer
+    from tests.support.servers import MariadbServer, MysqlServer, PostgresqlServer
 
     spark = analytics.session(
         "local[2]",
@@ -280,6 +280,7 @@ def main() -> int:
             "c": lambda: CDatabase(server(PostgresqlServer)),
             "icu": lambda: IcuDatabase(server(PostgresqlServer)),
             "mariadb": lambda: MariadbDatabase(server(MariadbServer)),
+            "mysql": lambda: MysqlDatabase(server(MysqlServer)),
         }
         for name, make in makers.items():
             if options.only not in (None, name):

@@ -12,7 +12,7 @@ from jdbcstore.errors import ConfigurationError
 from tests.analytics.random_sql import Oracle, Question, Questions
 from tests.support.analytics.corpus import CDatabase, IcuDatabase, fill
 from tests.support.backends import BACKENDS
-from tests.support.databases import Database, MariadbDatabase, SqliteDatabase
+from tests.support.databases import Database, MariadbDatabase, MysqlDatabase, SqliteDatabase
 from tests.support.pool import ServerPool, memory
 from tests.support.require import unavailable
 
@@ -79,7 +79,7 @@ def oracle(spark: SparkSession) -> Iterator[Oracle]:
     spark.catalog.dropTempView("plain_messages")
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgresql-c", "postgresql-icu", "mariadb"])
+@pytest.fixture(scope="module", params=["sqlite", "postgresql-c", "postgresql-icu", "mariadb", "mysql"])
 def filled(
     request: pytest.FixtureRequest,
     spark: SparkSession,
@@ -90,7 +90,12 @@ def filled(
     """The rows in a database whose texts compare in its own way."""
     from jdbcstore import analytics
 
-    kinds = {"postgresql-c": CDatabase, "postgresql-icu": IcuDatabase, "mariadb": MariadbDatabase}
+    kinds: dict[str, type[Database]] = {
+        "postgresql-c": CDatabase,
+        "postgresql-icu": IcuDatabase,
+        "mariadb": MariadbDatabase,
+        "mysql": MysqlDatabase,
+    }
     if request.param == "sqlite":
         database: Database = SqliteDatabase(tmp_path_factory.mktemp("questions"), memory())
     else:

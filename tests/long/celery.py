@@ -23,7 +23,7 @@ import click
 
 from tests.support import ROOT
 from tests.support.kombu.sources import REGISTERED, environment, source
-from tests.support.servers import MariadbServer, PostgresqlServer
+from tests.support.servers import MariadbServer, MysqlServer, PostgresqlServer
 from tests.support.servers.redis import RedisServer
 
 _PACKAGES = (
@@ -35,7 +35,7 @@ _PACKAGES = (
     "pymemcache",
     "cryptography",
 )
-_SERVERS = {"postgresql": PostgresqlServer, "mariadb": MariadbServer}
+_SERVERS = {"postgresql": PostgresqlServer, "mariadb": MariadbServer, "mysql": MysqlServer}
 _ORDER = ("error", "failure", "skipped")
 
 

@@ -18,7 +18,7 @@ from tests.support.contract.machine import run
 from tests.support.filtered.machine import over
 from tests.support.places import a_database, a_folder
 
-NAMES = ("sqlite", "postgresql", "mariadb")
+NAMES = ("sqlite", "postgresql", "mariadb", "mysql")
 
 
 @click.command(help=__doc__)

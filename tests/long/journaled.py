@@ -21,7 +21,7 @@ from tests.support.journaled.killing import journal_in, kill
 from tests.support.journaled.machine import QUICK, over_database, over_memory
 from tests.support.places import a_database, a_folder
 
-NAMES = ("memory", "sqlite", "postgresql", "mariadb")
+NAMES = ("memory", "sqlite", "postgresql", "mariadb", "mysql")
 
 
 @click.command(help=__doc__)

@@ -28,7 +28,7 @@ from tests.support.crash.work import say
 from tests.support.databases import SqliteDatabase
 from tests.support.places import a_folder
 
-NAMES = ("sqlite", "postgresql", "mariadb")
+NAMES = ("sqlite", "postgresql", "mariadb", "mysql")
 QUEUES = ("ONE", "TWO")
 _FORMAT = 86
 

@@ -24,7 +24,9 @@ from tests.support.broker_kill.harness import Harness
 @click.command(help=__doc__)
 @click.option("--kills", default=50, show_default=True, help="On each database.")
 @click.option("--seed", type=int, help="That of an earlier run, to choose the same again.")
-@click.option("--database", "names", type=click.Choice(["postgresql", "sqlite", "mariadb"]), multiple=True)
+@click.option(
+    "--database", "names", type=click.Choice(["postgresql", "sqlite", "mariadb", "mysql"]), multiple=True
+)
 def main(kills: int, seed: int | None, names: tuple[str, ...]) -> None:
     seed = random.randrange(10**6) if seed is None else seed
     click.echo(f"seed {seed}")

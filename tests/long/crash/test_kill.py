@@ -26,7 +26,7 @@ AT_START = 10
 
 @pytest.fixture
 def processes(url: str) -> Iterator[StoringProcesses]:
-    if url.startswith("mariadb+pymysql"):
+    if url.startswith(("mariadb+pymysql", "mysql+pymysql")):
         # It reads the machine's certificates for each connection, and a fork for each of its own.
         url += "?ssl_disabled=true"
     processes = StoringProcesses(url)

@@ -30,14 +30,14 @@ BOUND = LEASE + 1.0
 @click.command(help=__doc__)
 @click.option("--minutes", default=15.0, show_default=True, help="On each database.")
 @click.option("--seed", type=int, help="That of an earlier run, to repeat it.")
-@click.option("--database", "names", type=click.Choice(["postgresql", "mariadb"]), multiple=True)
+@click.option("--database", "names", type=click.Choice(["postgresql", "mariadb", "mysql"]), multiple=True)
 @click.option("--locker", "lockers", type=click.Choice(["lease", "database", "file"]), multiple=True)
 def main(minutes: float, seed: int | None, names: tuple[str, ...], lockers: tuple[str, ...]) -> None:
     seed = random.randrange(10**6) if seed is None else seed
     click.echo(f"seed {seed}, lease {LEASE} s")
     wrong = []
     for backend in BACKENDS:
-        if backend.id not in (names or ("postgresql", "mariadb")):
+        if backend.id not in (names or ("postgresql", "mariadb", "mysql")):
             continue
         chosen = [one for one in ARRANGEMENTS if one.locker in (lockers or (one.locker,))]
         for number, arrangement in enumerate(chosen):

@@ -21,7 +21,7 @@ def test_clocks_that_jump(database: Database, server: Server) -> None:
     _break(harness, ("clock", "kill"))
 
 
-@pytest.mark.backends("mariadb")
+@pytest.mark.backends("mariadb", "mysql")
 def test_lease(database: Database, server: Server) -> None:
     _break(Harness(database, server, Arrangement("lease", one_name=True), seed=5), ("cut", "pause"))
 

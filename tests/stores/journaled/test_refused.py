@@ -70,7 +70,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
     database.close()
 
 
-@pytest.mark.backends("mariadb")
+@pytest.mark.backends("mariadb", "mysql")
 def test_a_column_of_the_database_is_too_narrow(database: Database, tmp_path: Path) -> None:
     place = Place(database, tmp_path / "journal")
     store = place.open()

@@ -661,7 +661,7 @@ def test_a_store_on_postgresql(name: str, database: Database, tmp_path: Path) ->
     works(at(database, name, tmp_path))
 
 
-@pytest.mark.backends("mariadb")
+@pytest.mark.backends("mariadb", "mysql")
 @pytest.mark.parametrize(
     "name",
     [
@@ -674,7 +674,7 @@ def test_a_store_on_postgresql(name: str, database: Database, tmp_path: Path) ->
         "shared-file-locker",
     ],
 )
-def test_a_store_on_mariadb_through_mysql_s_url(name: str, database: Database, tmp_path: Path) -> None:
+def test_a_store_through_mysql_s_url(name: str, database: Database, tmp_path: Path) -> None:
     works(at(database, name, tmp_path))
 
 
