@@ -9,10 +9,10 @@ import asyncio
 import contextlib
 import fnmatch
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from jdbcstore.broker.management.audit import Actor
@@ -501,7 +501,7 @@ class Beans:
 
     # Operations
 
-    def operations(self, name: BeanName) -> Sequence[Operation]:
+    def operations(self, name: BeanName) -> tuple[Operation, ...]:
         """The operations of an MBean, which need not exist."""
         keys = name.keys
         if len(keys) == 2:
@@ -868,25 +868,23 @@ _OF_DURABLES = _operations(("destroy", (), "void", MANAGE, _destroy_this))
 _OF_CONNECTIONS = _operations(("stop", (), "void", MANAGE, _stop_connection))
 
 
-def described(attributes: Attributes, operations: Sequence[Operation]) -> dict[str, Any]:
-    """An MBean as ``list`` shows it."""
-    return {
-        "class": DOMAIN,
-        "desc": "Information on the management interface of the MBean",
-        "attr": {
-            name: {"rw": False, "type": _java_type(value), "desc": name} for name, value in attributes.items()
-        },
-        "op": dict(_described(operations)),
-    }
+def described(attributes: Attributes, operations: tuple[Operation, ...]) -> dict[str, Any]:
+    """An MBean as ``list`` shows it, not to be changed: it is the same for all of a kind."""
+    return _described(tuple((name, _java_type(value)) for name, value in attributes.items()), operations)
 
 
-def _described(operations: Sequence[Operation]) -> Iterator[tuple[str, Any]]:
+@lru_cache(maxsize=128)
+def _described(attributes: tuple[tuple[str, str], ...], operations: tuple[Operation, ...]) -> dict[str, Any]:
     by_name: dict[str, list[dict[str, Any]]] = {}
     for one in operations:
         arguments = [{"name": name, "type": kind, "desc": ""} for kind, name in one.parameters]
         by_name.setdefault(one.name, []).append({"args": arguments, "ret": one.returns, "desc": one.name})
-    for name, found in by_name.items():
-        yield name, found[0] if len(found) == 1 else found
+    return {
+        "class": DOMAIN,
+        "desc": "Information on the management interface of the MBean",
+        "attr": {name: {"rw": False, "type": kind, "desc": name} for name, kind in attributes},
+        "op": {name: found[0] if len(found) == 1 else found for name, found in by_name.items()},
+    }
 
 
 def _java_type(value: Any) -> str:

@@ -12,6 +12,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -44,6 +45,8 @@ MOST = 1000
 """Requests in one list."""
 MOST_BYTES = 32 * 1024 * 1024
 """Size of the answers to one list after which no more of its requests are carried out."""
+_AT_ONCE = 4
+"""Requests that read at the same time: each may have all of the broker in memory."""
 _SPLIT = 3
 """The levels of an answer that are encoded part by part: value, domain or MBean, MBean or attribute."""
 _JSON = ("application/json", "text/json")
@@ -84,6 +87,7 @@ class Jolokia:
         self._management = management
         self._guard = guard
         self._broker = broker
+        self._turns = asyncio.Semaphore(_AT_ONCE)
         producer, numbers = ProducerId(f"ID:jolokia-{uuid4().hex[:16]}", 1, 1), count(1)
         self._new_id: Callable[[], MessageId] = lambda: MessageId(producer, next(numbers))
 
@@ -103,7 +107,13 @@ class Jolokia:
             wanted = {**_of_path(parts), **{f"?{name}": value for name, value in request.query.items()}}
         except _Refused as error:
             return await _page(_error({}, error), request)
-        return await _page(await self._answer(wanted, asker), request)
+        async with self._turn(asker, [wanted]):
+            return await _page(await self._answer(wanted, asker), request)
+
+    def _turn(self, asker: _Asker, given: list[Any]) -> AbstractAsyncContextManager[None]:
+        """What is waited for: an operation that changes something may take minutes, and others read on."""
+        is_exec = any(isinstance(one, dict) and str(one.get("type")).lower() == "exec" for one in given)
+        return nullcontext() if is_exec and asker.role == MANAGE else self._turns
 
     async def _post(self, request: web.Request) -> web.Response:
         asker = await self._asker(request)
@@ -114,21 +124,26 @@ class Jolokia:
         # Tools name their options in the URL, also of a POST.
         options = {f"?{name}": value for name, value in request.query.items()}
         if not isinstance(given, list):
-            return await _page(await self._answer(_with(options, given), asker), request)
+            async with self._turn(asker, [given]):
+                return await _page(await self._answer(_with(options, given), asker), request)
         if len(given) > MOST:
             error = _wrong(f"More than {MOST} requests at once; send several lists")
             return await _page(_error({}, error), request)
+        async with self._turn(asker, given):
+            return _page_of(await self._answers([_with(options, one) for one in given], asker), request)
+
+    async def _answers(self, given: list[Any], asker: _Asker) -> bytes:
         answers: list[bytes] = []
         size = 0
         for one in given:
             if size > MOST_BYTES:
                 answer = _error({}, _wrong("the answers before are too large; send shorter lists"))
             else:
-                answer = await self._answer(_with(options, one), asker)
+                answer = await self._answer(one, asker)
                 await asyncio.sleep(0)
             answers.append(await _encoded(answer))
             size += len(answers[-1])
-        return _page_of(b"[" + b", ".join(answers) + b"]", request)
+        return b"[" + b", ".join(answers) + b"]"
 
     async def _asker(self, request: web.Request) -> _Asker:
         self._guard.check_origin(request)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from asyncio import Task
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -99,6 +100,7 @@ class HealthServer:
         finally:
             self._busy.discard(request.protocol)
             self._idle_since[request.protocol] = asyncio.get_running_loop().time()
+            self._drop_unread()
 
     async def _sweep(self) -> None:
         """Close the connections of clients that begin a request and do not end it, send nothing, or do not
@@ -117,14 +119,28 @@ class HealthServer:
             self._unsent = {one: count for one, count in unsent.items() if count}
             idle = [one for one in server.connections if one not in self._busy]
             idle.sort(key=self._idle_since.__getitem__)
-            excess, total = len(server.connections) - MAX_CONNECTIONS, sum(unsent.values())
+            excess = len(server.connections) - MAX_CONNECTIONS
             for number, one in enumerate(idle):
-                is_idle = number < excess or now - self._idle_since[one] > self._idle_timeout
-                if one.transport is not None and unsent[one] and (is_idle or total > _MOST_UNSENT):
-                    one.transport.abort()  # it would wait for its client before it closed
-                    total -= unsent[one]
-                elif is_idle:
-                    one.force_close()
+                if number < excess or now - self._idle_since[one] > self._idle_timeout:
+                    if one.transport is not None and unsent[one]:
+                        one.transport.abort()  # it would wait for its client before it closed
+                    else:
+                        one.force_close()
+            self._drop_unread()
+
+    def _drop_unread(self) -> None:
+        """Drop the clients that have read nothing for the longest time, if too much is unread."""
+        server = None if self._runner is None else self._runner.server
+        if not isinstance(server, web.Server):
+            return
+        unsent = {one: count for one in server.connections if (count := _unsent(one.transport))}
+        total = sum(unsent.values())
+        if total <= _MOST_UNSENT:
+            return
+        for one in sorted(unsent, key=lambda each: self._idle_since.get(each, math.inf)):
+            if total > _MOST_UNSENT and one.transport is not None:
+                one.transport.abort()
+                total -= unsent[one]
 
     async def stop(self) -> None:
         if self._sweeping is not None:

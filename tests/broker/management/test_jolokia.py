@@ -7,6 +7,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -355,6 +356,33 @@ def test_what_is_read_does_not_grow_with_the_square_of_what_there_is(
         answers = api.ask("POST", "/api/jolokia", [{"type": "list"}] * 20)[1]
         states = [one["status"] for one in answers]
         assert (states[0], states[-1], len(states)) == (200, 400, 20)
+
+    serve(tmp_path, check)
+
+
+def test_few_requests_have_the_whole_broker_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = most = 0
+    real = Management.destinations
+
+    async def watched(self: Management, *given: Any, **more: Any) -> Any:
+        nonlocal now, most
+        now, most = now + 1, max(most, now + 1)
+        for _ in range(500):
+            await asyncio.sleep(0)
+        now -= 1
+        return await real(self, *given, **more)
+
+    monkeypatch.setattr(Management, "destinations", watched)
+
+    def check(address: Address) -> None:
+        api = ApiClient(address)
+        lists: list[Ask] = [[{"type": "list"}], {"type": "list"}, "list"]
+        with ThreadPoolExecutor(12) as pool:
+            answers = [*pool.map(lambda number: ask(api, lists[number % 3]), range(24))]
+        assert len(answers) == 24
+        assert 1 < most <= 4
 
     serve(tmp_path, check)
 
