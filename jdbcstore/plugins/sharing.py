@@ -173,7 +173,10 @@ class SharedClaims:
         return False
 
     def _run(self) -> None:
-        while not self._stop.wait(self._interval):
+        # Not at the moment in which the lease is renewed, which would take another connection.
+        wait = self._interval / 2
+        while not self._stop.wait(wait):
+            wait = self._interval
             try:
                 self._keep()
             except StoreError as error:

@@ -58,6 +58,8 @@ _IDLE = 4
 """Idle connections that are kept."""
 _UNUSED = 5.0
 """Seconds after which all idle connections but one are closed."""
+_PATIENCE = 0.5
+"""Seconds for which what is done in the background waits for a connection that is in use."""
 _READS = 4
 """Attempts to read: a restart of the server ends all idle connections."""
 _TRUSTED = 1.0
@@ -112,6 +114,9 @@ class Claims:
         self._lost: list[Row] = []
         """Lost connections, which the server may not have ended."""
         self._lock = threading.Lock()
+        self._freed = threading.Condition(self._lock)
+        self._used = 0
+        """Connections that are not idle."""
         self._turn = threading.Condition()
         self._taking = 0
         self._answer_lost = False
@@ -247,7 +252,7 @@ class Claims:
             try:
                 done = work(connection)
             except self.session.failures as error:
-                connection.close()
+                self._drop(connection)
                 failure = self.session.classify(error)
                 if failure is Failure.DISCONNECTED:
                     if connection.session is not None:
@@ -258,7 +263,7 @@ class Claims:
                     raise self.session.translate(error) from error
                 time.sleep(backoff.pause())
             except StoreUnavailable:
-                connection.close()
+                self._drop(connection)
                 raise
             except BaseException:
                 # Rolled back, if it was in a transaction.
@@ -268,11 +273,30 @@ class Claims:
                 self._give_back(connection)
                 return done
 
-    def _checkout(self) -> Connection:
+    def _checkout(self, patience: float = 0.0) -> Connection:
         with self._lock:
+            self._freed.wait_for(lambda: self._idle or not self._used or self._closed, patience)
             if self._closed:
                 raise StoreClosed("the claims are closed; open them again")
             connection, since = self._idle.pop() if self._idle else (None, 0.0)
+            self._used += 1
+        try:
+            return self._prepared(connection, since)
+        except BaseException:
+            self._count_freed()
+            raise
+
+    def _count_freed(self) -> None:
+        with self._lock:
+            self._used -= 1
+            self._freed.notify_all()
+
+    def _drop(self, connection: Connection) -> None:
+        connection.close()
+        self._count_freed()
+
+    def _prepared(self, connection: Connection | None, since: float) -> Connection:
+        """The connection that was idle, if it is still there, or a new one."""
         if connection is not None:
             # One that the server or a firewall has closed meanwhile leaves nothing in doubt.
             if time.monotonic() < since + _TRUSTED or self._answers(connection):
@@ -293,13 +317,13 @@ class Claims:
 
     @contextlib.contextmanager
     def borrowed(self) -> Iterator[Connection]:
-        """A connection for a while, one that is idle if there is one; driver errors are translated."""
-        connection = self._checkout()
+        """A connection for a while, without another one if there is any; driver errors are translated."""
+        connection = self._checkout(_PATIENCE)
         try:
             with self.session.translated():
                 yield connection
         except BaseException:
-            connection.close()
+            self._drop(connection)
             raise
         self._give_back(connection)
 
@@ -321,6 +345,8 @@ class Claims:
     def _give_back(self, connection: Connection) -> None:
         now, unused = time.monotonic(), [connection]
         with self._lock:
+            self._used -= 1
+            self._freed.notify_all()
             if not self._closed and len(self._idle) < _IDLE:
                 unused.clear()
                 self._idle.append((connection, now))

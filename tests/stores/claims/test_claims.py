@@ -575,6 +575,25 @@ def test_claims_whose_answer_was_lost_are_returned_without_another_claim(
     assert claims._lost == []
 
 
+@pytest.mark.backends("postgresql")
+def test_a_renewal_of_the_lease_waits_for_a_connection_that_is_in_use(
+    claims: Claims, queue: ClaimQueue, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another one would be kept for some seconds, in each idle process, at each renewal."""
+    queue.claim()
+    monkeypatch.setattr("jdbcstore.stores.claims.claims._PATIENCE", 60.0)
+    before, renewing = database.connections(), threading.Thread(target=claims.lease.renew)
+
+    def work(_: Connection) -> int:
+        renewing.start()
+        wait_until(lambda: bool(claims._freed._waiters))  # type: ignore[attr-defined]
+        return database.connections()
+
+    assert claims.run(work) == before
+    renewing.join()
+    assert database.connections() == before
+
+
 def test_a_connection_that_cannot_be_prepared_is_closed(
     claims: Claims, queue: ClaimQueue, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -589,6 +608,7 @@ def test_a_connection_that_cannot_be_prepared_is_closed(
     with pytest.raises(StoreUnavailable):
         queue.claim()
     wait_until(lambda: database.connections() <= before, 30.0)
+    assert claims._used == 0
     monkeypatch.undo()
 
 
