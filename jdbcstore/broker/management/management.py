@@ -159,6 +159,7 @@ class Management:
         self._audit = Audit(self._clock)
         self._began = self._clock.monotonic()
         self._holds = Holds()
+        self._listing = asyncio.Lock()
         self._before: WeakKeyDictionary[Queue | Topic | Engine, Counters] = WeakKeyDictionary()
         """The counters as they were when they were reset."""
 
@@ -218,8 +219,16 @@ class Management:
         :param monotonic: whether the counters are those that :meth:`reset` leaves alone
         :raises StoreError: the store cannot be read
         """
+        if names is not None:
+            return await self._views([*names], monotonic=monotonic)
+        # One after the other: the loop does other work between two of them, however many are asked for.
+        async with self._listing:
+            await asyncio.sleep(0)
+            _, engine = self._master()
+            return await self._views([*engine.destinations], monotonic=monotonic)
+
+    async def _views(self, chosen: Sequence[Destination], *, monotonic: bool) -> list[DestinationView]:
         master, engine = self._master()
-        chosen = engine.destinations if names is None else names
         for queue in [found for name in chosen if isinstance(found := engine.destinations.get(name), Queue)]:
             if queue.size is None:
                 await engine.count(queue)

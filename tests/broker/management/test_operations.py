@@ -396,6 +396,30 @@ def test_expired_messages_are_purged_alone(store: Store) -> None:
     run(main)
 
 
+def test_many_views_at_once_leave_the_loop_to_others(store: Store) -> None:
+    async def main() -> None:
+        async with administered(store) as (engine, management):
+            await fill(engine, 2)
+            turns, seen = 0, list[int]()
+
+            async def count_turns() -> None:
+                nonlocal turns
+                while True:
+                    turns += 1
+                    await asyncio.sleep(0)
+
+            async def look() -> None:
+                assert len(await management.destinations()) == 1
+                seen.append(turns)
+
+            counting = asyncio.create_task(count_turns())
+            await asyncio.gather(*[look() for _ in range(20)])
+            counting.cancel()
+            assert len({*seen}) == 20  # none in the same turn as another
+
+    run(main)
+
+
 def test_what_arrives_meanwhile_is_not_copied(store: Store) -> None:
     class Echo(Recorder):
         """Has another message sent for each that is copied, which would go on for ever."""
