@@ -29,7 +29,7 @@ from jdbcstore.database.statements.rows import RowStatements
 from jdbcstore.errors import InvalidMessage, StoresDiffer
 from jdbcstore.lockers import Mastership, make_locker
 from jdbcstore.stores.jdbc.checkpoint import refuse_pending
-from jdbcstore.stores.jdbc.sequence import fetch_reserved
+from jdbcstore.stores.jdbc.sequence import fetch_reserved, guard_unclaimed
 from jdbcstore.tools.pages import PAGE, bounded
 from jdbcstore.util.clock import SystemClock
 
@@ -180,7 +180,7 @@ class StoreTables:
 class Target(StoreTables):
     """The store that is written to. Missing tables are created, and a configured lock is acquired.
 
-    :raises NotMaster: another process holds the lock
+    :raises NotMaster: another process holds the lock, or claims messages
     """
 
     def __init__(self, configuration: Configuration) -> None:
@@ -195,6 +195,9 @@ class Target(StoreTables):
                 tenure = self._mastership.acquire(0.0).guard
             self._connection = self.session.connect()
             self._connection.tenure = tenure
+            if tenure is None:
+                with self.session.translated():
+                    self._connection.unclaimed = guard_unclaimed(self.session, self._connection)
         except BaseException:
             self.close()
             raise

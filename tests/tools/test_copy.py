@@ -12,6 +12,7 @@ import jdbcstore
 from jdbcstore import Message
 from jdbcstore.config import load_file
 from jdbcstore.errors import InvalidMessage, NotMaster, StoresDiffer
+from jdbcstore.stores.claims import Claims
 from jdbcstore.tools import transfer
 from tests.support.cli.zygote import run_program
 from tests.tools.conftest import NewDatabase, fill_as_activemq, fill_as_jdbcstore, place, rows
@@ -197,6 +198,16 @@ def target_adapter() -> Any:
     from jdbcstore.database.adapters.sqlite import SqliteAdapter
 
     return SqliteAdapter
+
+
+def test_a_target_in_which_messages_are_claimed_is_refused(new: NewDatabase) -> None:
+    source, target = new("sqlite"), new("sqlite")
+    fill_as_jdbcstore(source)
+    with Claims(target.url, name="worker-7"), pytest.raises(NotMaster, match="worker-7"):
+        transfer.copy(place(source), place(target))
+
+    assert rows(target)["ACTIVEMQ_MSGS"] == []
+    assert transfer.copy(place(source), place(target)).comparison.same
 
 
 def test_a_store_with_another_master_is_not_written_to(new: NewDatabase, tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ class ClaimsBegun(StoreUnavailable):
     """A process has begun to claim messages since the store has looked; this was not written."""
 
     def __init__(self) -> None:
-        super().__init__("processes begin to claim messages again and again; try again")
+        super().__init__("processes have begun to claim messages in these tables meanwhile; try again")
 
 
 def guard_unclaimed(session: Session, connection: Connection) -> Guards:
