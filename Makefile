@@ -5,7 +5,7 @@ SERVERS := sqlite3 postgresql mariadb-server-core|mariadb-server mariadb-client-
 DRIVERS := unixodbc odbc-mariadb
 FAULTS := libfaketime strace iproute2
 JDBC := libh2-java libhsqldb-java libderby-java libderbyclient-java
-ACTIVEMQ := activemq libpostgresql-jdbc-java libmariadb-java default-jdk-headless
+ACTIVEMQ := activemq libpostgresql-jdbc-java libmariadb-java default-jdk-headless maven
 SPARK := libxerial-sqlite-jdbc-java default-jre-headless
 BIN := .venv/bin
 # Two more than there are processors, up to six: tests wait for servers and for each other.
@@ -14,7 +14,7 @@ WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$(( n < 4 ? n + 2 : 6 
 # If it is set, each Python that a test starts compiles the package again: a quarter of a second.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test quick lint bench docs dist sql packages mysql clean
+.PHONY: help demo test quick lint bench docs dist sql packages mysql maven clean
 
 help:
 	@echo "make demo    watch messages survive a killed broker, on SQLite; then Spark SQL"
@@ -35,7 +35,7 @@ demo: .venv/demo .venv/compiled
 
 # The databases that must be tested, not skipped; MySQL where .ci/mysql could unpack it.
 test: export JDBCSTORE_REQUIRE ?= sqlite,postgresql,mariadb,mariadb-pyodbc,spark$(shell test ! -d .build/mysql/data || echo ,mysql)
-test: packages mysql lint
+test: packages mysql maven lint
 	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup
 
 # Quick feedback before make test; no server is started.
@@ -71,6 +71,9 @@ packages:
 
 mysql:
 	.ci/mysql
+
+maven:
+	.ci/maven
 
 .venv/core: .venv/created pyproject.toml
 	$(BIN)/pip install --quiet --editable '.[compile]'

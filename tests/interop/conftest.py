@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support.databases import Database
-from tests.support.interop.activemq import Broker, Peer, PeerMissing
+from tests.support.interop.activemq import Broker, Peer, PeerMissing, connector_missing
 from tests.support.require import unavailable
 
 if TYPE_CHECKING:
@@ -35,6 +35,9 @@ def peer() -> Iterator[Peer]:
 @pytest.fixture
 def activemq(peer: Peer, database: Database) -> StartBroker:
     """Starts the real broker: ``with activemq() as broker``."""
+
+    if database.jdbc_scheme == "mysql" and (missing := connector_missing()):
+        unavailable("activemq", missing)
 
     def start(**options: Any) -> Broker:
         return peer.broker(database.jdbc_url, database.username or "", database.password or "", **options)

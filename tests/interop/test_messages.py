@@ -16,7 +16,7 @@ from tests.support.interop.activemq import Peer
 from tests.support.interop.messages import ALL, LONG_TEXT, said, specified, text
 from tests.support.interop.typed import Json, describe, from_json, message_from, to_json
 
-pytestmark = pytest.mark.backends("postgresql", "mariadb")
+pytestmark = pytest.mark.backends("postgresql", "mariadb", "mysql")
 
 QUEUE = "queue://INTEROP"
 OBJECT: Json = {"t": "list", "v": [{"t": "string", "v": "Java"}, {"t": "int", "v": 17}]}

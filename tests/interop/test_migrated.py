@@ -13,7 +13,7 @@ from tests.support.migrations.generations import BEFORE_PRIORITY, BEFORE_XID, LA
 from tests.support.migrations.schemas import differences, migrate, report
 from tests.support.recordings import postgres
 
-pytestmark = pytest.mark.backends("postgresql", "mariadb")
+pytestmark = pytest.mark.backends("postgresql", "mariadb", "mysql")
 SUBSCRIPTION = ("topic://FX.TOPIC", "fx-client", "plain")
 
 
@@ -74,6 +74,38 @@ def test_the_real_brokers_tables_only_get_ours_beside_them(database: Database, a
         assert [one["body"]["v"] for one in broker.receive("queue://Q", 1)] == ["hello"]
         [pending] = broker.durable_receive("topic://T", "client", "name", 1)
         assert pending["body"]["v"] == "world"
+
+
+@pytest.mark.backends("mysql")
+def test_tables_that_it_makes_with_a_driver_that_it_does_not_know(
+    database: Database, activemq: StartBroker
+) -> None:
+    """As every ActiveMQ before 5.18.4 does with MySQL's driver of these days: MSG holds 64 KiB."""
+    sent = [text("a" * 60_000), text("b")]
+    with activemq(detects_adapter=True) as broker:
+        broker.subscribe("topic://T", "client", "name")
+        broker.send("queue://Q", sent)
+        broker.send("topic://T", sent)
+    [(type_,)] = database.rows(
+        "SELECT COLUMN_TYPE FROM information_schema.COLUMNS"
+        " WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'ACTIVEMQ_MSGS' AND COLUMN_NAME = 'MSG'"
+    )
+    assert type_ == "blob"
+    rows = rows_of(database)
+    assert report(database).missing[0] == "make MSG of ACTIVEMQ_MSGS hold more than 64 KiB"
+
+    migrate(database)
+
+    assert rows_of(database) == rows
+    assert differences(database) == []
+    assert report(database).fits
+    large = text("c" * 100_000)
+    with activemq() as broker:
+        broker.send("queue://Q", [large])
+        bodies = [one["body"]["v"] for one in broker.receive("queue://Q", 3)]
+        assert bodies == [one["body"]["v"] for one in [*sent, large]]
+        pending = broker.durable_receive("topic://T", "client", "name", 2)
+        assert [one["body"]["v"] for one in pending] == [one["body"]["v"] for one in sent]
 
 
 def test_without_migrating_it_forgets_subscriptions_of_before_priority(

@@ -11,9 +11,10 @@ from tests.support.interop.messages import ALL, said, specified
 from tests.support.interop.recorded import drop_tables, recorded_ddl
 from tests.support.interop.stomp import StompClient
 
-pytestmark = pytest.mark.backends("postgresql", "mariadb")
+pytestmark = pytest.mark.backends("postgresql", "mariadb", "mysql")
 
 
+@pytest.mark.backends("postgresql", "mariadb")
 def test_the_real_broker_creates_the_recorded_schema(database: Database, activemq: StartBroker) -> None:
     for statement in recorded_ddl(database):
         database.execute(statement)

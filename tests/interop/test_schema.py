@@ -10,9 +10,10 @@ from tests.support.interop.catalogue import catalogue
 from tests.support.interop.messages import text
 from tests.support.interop.recorded import drop_tables, recorded_ddl
 
-pytestmark = pytest.mark.backends("postgresql", "mariadb")
+pytestmark = pytest.mark.backends("postgresql", "mariadb", "mysql")
 
 
+@pytest.mark.backends("postgresql", "mariadb")
 def test_the_recorded_schema_is_what_jdbcstore_creates(database: Database, open_jdbcstore: OpenStore) -> None:
     for statement in recorded_ddl(database):
         database.execute(statement)

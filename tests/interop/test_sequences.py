@@ -10,7 +10,7 @@ from tests.support.databases import Database
 from tests.support.interop.activemq import Broker
 from tests.support.interop.messages import text
 
-pytestmark = pytest.mark.backends("postgresql", "mariadb")
+pytestmark = pytest.mark.backends("postgresql", "mariadb", "mysql")
 
 QUEUE, TOPIC = "queue://SEQUENCES", "topic://SEQUENCES"
 

@@ -12,7 +12,7 @@ from tests.interop.conftest import OpenStore, StartBroker
 from tests.support.databases import Database
 from tests.support.interop.stomp import StompClient
 
-pytestmark = pytest.mark.backends("postgresql", "mariadb")
+pytestmark = pytest.mark.backends("postgresql", "mariadb", "mysql")
 
 QUEUE = "/queue/STOMP"
 BASIC_PLANE = "zażółć 日本語"  # the rest ActiveMQ hands to STOMP clients as two halves, which is not UTF-8

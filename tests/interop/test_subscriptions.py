@@ -25,7 +25,7 @@ from tests.support.interop.subscriptions import (
     subscription,
 )
 
-pytestmark = pytest.mark.backends("postgresql", "mariadb")
+pytestmark = pytest.mark.backends("postgresql", "mariadb", "mysql")
 
 
 def test_jdbcstore_continues_a_subscription_and_gives_it_back(

@@ -22,7 +22,7 @@ from tests.support.interop.subscriptions import (
     subscription,
 )
 
-pytestmark = pytest.mark.backends("postgresql", "mariadb")
+pytestmark = pytest.mark.backends("postgresql", "mariadb", "mysql")
 
 WILD = "topic://STOCKS.>"
 MEMBERS = ("topic://STOCKS.a", "topic://STOCKS.b")

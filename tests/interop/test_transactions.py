@@ -10,7 +10,7 @@ from tests.interop.conftest import OpenStore, StartBroker
 from tests.support.databases import Database
 from tests.support.interop.messages import text
 
-pytestmark = pytest.mark.backends("postgresql", "mariadb")
+pytestmark = pytest.mark.backends("postgresql", "mariadb", "mysql")
 
 QUEUE, OTHER, TOPIC = "queue://TX", "queue://OTHER", "topic://TX"
 

@@ -11,7 +11,7 @@ from tests.support.databases import Database
 from tests.support.interop.messages import text
 
 pytestmark = [
-    pytest.mark.backends("postgresql", "mariadb"),
+    pytest.mark.backends("postgresql", "mariadb", "mysql"),
     pytest.mark.parametrize("outcome", ["commit", "rollback"]),
 ]
 

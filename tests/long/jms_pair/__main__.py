@@ -27,7 +27,7 @@ PAIRS = {"java,ours": ("java", "ours"), "java,java": ("java", "java"), "ours,our
 @click.command(help=__doc__)
 @click.option("--kills", default=50, show_default=True)
 @click.option("--seed", type=int, help="That of an earlier run, to choose the same again.")
-@click.option("--database", type=click.Choice(["postgresql", "mariadb"]), default="postgresql")
+@click.option("--database", type=click.Choice(["postgresql", "mariadb", "mysql"]), default="postgresql")
 @click.option("--brokers", type=click.Choice(list(PAIRS)), default="java,ours", show_default=True)
 def main(kills: int, seed: int | None, database: str, brokers: str) -> None:
     seed = random.randrange(10**6) if seed is None else seed

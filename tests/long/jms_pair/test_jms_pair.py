@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.databases import Database
-from tests.support.interop.activemq import PeerMissing
+from tests.support.interop.activemq import PeerMissing, connector_missing
 from tests.support.jms_pair.harness import PairHarness
 from tests.support.require import unavailable
 
@@ -15,8 +15,10 @@ KILLS = 4
 
 
 @pytest.mark.slow
-@pytest.mark.backends("postgresql", "mariadb")
+@pytest.mark.backends("postgresql", "mariadb", "mysql")
 def test_a_mixed_pair_keeps_its_word(database: Database, tmp_path: Path) -> None:
+    if database.jdbc_scheme == "mysql" and (missing_driver := connector_missing()):
+        unavailable("activemq", missing_driver)
     try:
         harness = PairHarness(database, tmp_path, seed=4)
     except PeerMissing as missing:

@@ -23,6 +23,8 @@ JARS = tuple(
     Path("/usr/share/java") / name
     for name in ("jaxb-api.jar", "mariadb-java-client.jar", "postgresql.jar", "slf4j-simple.jar")
 )
+CONNECTOR_J = ROOT / ".build" / "maven" / "mysql-connector-j.jar"
+"""MySQL's own driver, which ``.ci/maven`` has fetched; see :func:`connector_missing`."""
 PACKAGES = "activemq libmariadb-java libpostgresql-jdbc-java openjdk-17-jdk-headless"
 NO_TRACES = "-XX:-UsePerfData"  # else both JVMs write under /tmp/hsperfdata_*
 QUICK_START = (*QUICK, "-Xshare:auto")
@@ -45,7 +47,15 @@ def classpath() -> str:
     absent += [program for program in ("java", "javac") if shutil.which(program) is None]
     if absent:
         raise PeerMissing(f"no {', '.join(absent)}; on Debian: apt-get install {PACKAGES}")
-    return ":".join([f"{LIBRARIES}/*", *map(str, JARS)])
+    return ":".join([f"{LIBRARIES}/*", *map(str, JARS), str(CONNECTOR_J)])
+
+
+def connector_missing() -> str | None:
+    """Why MySQL's own JDBC driver is not there; None if it is."""
+    if CONNECTOR_J.exists():
+        return None
+    reason = ROOT / ".build" / "maven-missing"
+    return f"no {CONNECTOR_J.name} ({reason.read_text().strip() if reason.exists() else 'run .ci/maven'})"
 
 
 @cache
