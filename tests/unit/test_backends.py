@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from sqlalchemy import create_engine
@@ -12,7 +13,7 @@ from tests.support.backends import BACKENDS, Backend
 from tests.support.databases import Database
 from tests.support.polling import wait_until
 from tests.support.pool import ServerPool
-from tests.support.servers import Server
+from tests.support.servers import MysqlServer, Server, ServerMissing, mysql
 
 CREATE = "CREATE TABLE t (a INTEGER)"
 
@@ -86,6 +87,15 @@ def test_required_backend_without_server_fails(monkeypatch: pytest.MonkeyPatch) 
 
     with pytest.raises(pytest.fail.Exception, match="no docker here"):
         ServerPool().address(MYSQL, no_docker)
+
+
+def test_a_mysql_that_could_not_be_unpacked_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "why").write_text("apt cannot see sid\n")
+    monkeypatch.setattr(mysql, "UNPACKED", tmp_path)
+    monkeypatch.setattr(mysql, "REASON", tmp_path / "why")
+
+    with pytest.raises(ServerMissing, match="apt cannot see sid"):
+        MysqlServer()
 
 
 def test_service_that_docker_cannot_start_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import os
 import pwd
 import shutil
 import signal
@@ -61,7 +60,6 @@ class MysqlServer(Server):
             "--max-allowed-packet=16M",
             "--skip-name-resolve",
             "--max-connections=200",
-            *os.environ.get("JDBCSTORE_TEST_MYSQL_OPTIONS", "").split(),
         ]
 
     def _create_user(self) -> None:
