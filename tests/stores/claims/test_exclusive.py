@@ -14,11 +14,12 @@ from sqlalchemy import create_engine, make_url
 import jdbcstore
 from jdbcstore import Message
 from jdbcstore.database.session import Session
-from jdbcstore.errors import NotMaster
+from jdbcstore.errors import NotMaster, OutcomeUnknown
 from jdbcstore.lockers.database import LeaseDatabaseLocker
 from jdbcstore.stores.claims import Claims
 from jdbcstore.stores.claims.routing import Routing
 from jdbcstore.stores.jdbc.store import JdbcStore
+from jdbcstore.stores.jdbc.writer.committer import Committer
 from tests.stores.claims.conftest import OpenClaims
 from tests.support.claims.worker import Worker
 from tests.support.databases import Database
@@ -197,6 +198,28 @@ def test_a_store_without_a_locker_writes_nothing_while_another_process_claims(
         # It is closed: the message is the store's again.
         WRITES[write](store, one)
         assert rows() != before
+
+
+@pytest.mark.backends("postgresql")
+def test_a_lost_connection_is_not_waited_for_while_messages_are_claimed(
+    open_claims: OpenClaims, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the store had sent may have been carried out, and it cannot write it again."""
+    pauses: list[float] = []
+
+    def pause(_: Committer, seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) > 20:
+            raise AssertionError("it waits until the claims are closed")
+
+    monkeypatch.setattr(Committer, "pause", pause)
+    with JdbcStore(database.url) as store:
+        reference = store.queue("ORDERS").add_message(Message("0"))
+        open_claims(name="worker-7")
+        database.end_connections()
+        with pytest.raises(OutcomeUnknown) as unknown:
+            store.queue("ORDERS").acknowledge(reference)
+        assert "worker-7" in str(unknown.value.__cause__)
 
 
 def test_a_store_without_a_locker_closes_while_messages_are_claimed(

@@ -321,15 +321,21 @@ class _Attempts:
             except StoreUnavailable as error:
                 self._again_later(error)
             except _NotConnected as failure:
-                if not self._doubtful:
-                    raise failure.error from failure.error.__cause__
-                self._reconnect_later(failure.error)
+                self._connect_later(failure.error)
             except StoreError:
                 raise
             except Exception as error:
                 # A value that the driver cannot send: a transaction may be open.
                 self._committer.disconnect()
                 raise StoreError(f"this cannot be written, and was not: {error}") from error
+
+    def _connect_later(self, error: StoreError) -> None:
+        if not self._doubtful:
+            raise error from error.__cause__
+        if isinstance(error, NotMaster):
+            # Messages may be claimed for days.
+            raise OutcomeUnknown() from error
+        self._reconnect_later(error)
 
     def _lose(self) -> None:
         if self._fence is not None:
