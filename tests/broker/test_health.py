@@ -81,14 +81,19 @@ def test_who_does_not_read_his_answer_is_dropped(limit: str, monkeypatch: pytest
         timeout = 0.05
         if limit == "of memory":
             monkeypatch.setattr("jdbcstore.broker.process.health._MOST_UNSENT", 10_000_000)
-            timeout = 3.0
+            timeout = 300.0
         server = HealthServer(Address("127.0.0.1", 0), lambda: None, {"/large": part}, idle_timeout=timeout)
         address = await server.start()
         try:
-            with socket.create_connection(address) as client:
+            clients = [socket.create_connection(address) for _ in range(1 if limit == "of time" else 2)]
+            for client in clients:
                 client.sendall(b"GET /large/answer HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 await asyncio.to_thread(client.recv, 1)
-                await asyncio.to_thread(wait_until, lambda: not kept, 60.0, "that the answer is dropped")
+            # One alone may be as large as it is, if its client reads.
+            done = lambda: len(kept) < len(clients)  # noqa: E731
+            await asyncio.to_thread(wait_until, done, 60.0, "that an answer is dropped")
+            for client in clients:
+                client.close()
             assert await answers(address, "/live") == [(200, "live")]
         finally:
             await server.stop()

@@ -439,9 +439,10 @@ def status_of(error: StoreError) -> int:
     return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
 
 
-def _kind_of(error: StoreError) -> str:
+def _kind_of(error: StoreError) -> str | None:
     """What clients tell errors of the same status apart by: a class of :mod:`jdbcstore.errors`."""
-    return next((kind.__name__ for kind, _ in _STATUS if isinstance(error, kind)), StoreError.__name__)
+    found = next((kind for kind, _ in _STATUS if isinstance(error, kind)), NotARequest)
+    return None if found is NotARequest else found.__name__
 
 
 def _error(

@@ -137,7 +137,8 @@ class HealthServer:
         total = sum(unsent.values())
         if total <= _MOST_UNSENT:
             return
-        for one in sorted(unsent, key=lambda each: self._idle_since.get(each, math.inf)):
+        # The last one stays: one answer alone may be larger.
+        for one in sorted(unsent, key=lambda each: self._idle_since.get(each, math.inf))[:-1]:
             if total > _MOST_UNSENT and one.transport is not None:
                 one.transport.abort()
                 total -= unsent[one]

@@ -15,6 +15,7 @@ from urllib.parse import quote
 import pytest
 
 import jdbcstore
+from jdbcstore import errors
 from jdbcstore.broker.management.beans import DOMAIN
 from jdbcstore.broker.management.http import MAX_BODY
 from jdbcstore.broker.process.host import BrokerHost
@@ -195,6 +196,7 @@ def test_what_is_wrong_is_refused(
     found, answer = one_broker.ask(method, path, body)
     assert found == status, answer
     assert set(answer) <= {"error", "type"}
+    assert hasattr(errors, answer.get("type", "StoreError"))
     assert one_broker.get(queue("Q"))["size"] >= 1
 
 
