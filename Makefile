@@ -6,6 +6,8 @@ DRIVERS := unixodbc odbc-mariadb
 FAULTS := libfaketime strace iproute2
 JDBC := libh2-java libhsqldb-java libderby-java libderbyclient-java
 ACTIVEMQ := activemq libpostgresql-jdbc-java libmariadb-java default-jdk-headless maven
+# Beside Debian's: the newest that Maven's central repository has.
+NEWEST := 6.3.1
 SPARK := libxerial-sqlite-jdbc-java default-jre-headless
 BIN := .venv/bin
 # Two more than there are processors, up to six: tests wait for servers and for each other.
@@ -36,6 +38,8 @@ demo: .venv/demo .venv/compiled
 # The databases that must be tested, not skipped; MySQL where .ci/mysql could unpack it.
 test: export JDBCSTORE_REQUIRE ?= sqlite,postgresql,mariadb,mariadb-pyodbc,spark$(shell test ! -d .build/mysql/data || echo ,mysql)
 test: packages mysql maven lint
+	JDBCSTORE_ACTIVEMQ=$(NEWEST) JDBCSTORE_REQUIRE="$$JDBCSTORE_REQUIRE$$(test ! -d .build/activemq/$(NEWEST) || echo ,activemq)" \
+	  $(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup tests/interop
 	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup
 
 # Quick feedback before make test; no server is started.
@@ -72,8 +76,9 @@ packages:
 mysql:
 	.ci/mysql
 
-maven:
-	.ci/maven
+maven: packages
+	.ci/maven .build/maven tests/interop/pom.xml
+	.ci/maven .build/activemq/$(NEWEST) tests/interop/activemq.xml -Dactivemq.version=$(NEWEST)
 
 .venv/core: .venv/created pyproject.toml
 	$(BIN)/pip install --quiet --editable '.[compile]'

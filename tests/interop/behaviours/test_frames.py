@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.interop.behaviours.conftest import OpenWire, RunningBroker
+from tests.support.interop.activemq import IS_SIX
 from tests.support.interop.stomp import Frame, Wire
 
 
@@ -41,14 +44,17 @@ def test_connect_comes_first(wire: OpenWire, command: str) -> None:
     socket.write(command, {"destination": "/queue/Q", "id": "1", "transaction": "1"})
     error = socket.read()
     assert error.command == "ERROR"
-    assert "Not connected" in error.headers["message"]
+    assert re.search("Not connected|unexpected frame before CONNECT", error.headers["message"])
 
 
-def test_second_connect_is_refused(wire: OpenWire, queue: str) -> None:
+def test_second_connect_is_refused(broker: RunningBroker, wire: OpenWire, queue: str) -> None:
     socket = wire()
     error = socket.connect()
-    assert (error.command, error.headers["message"]) == ("ERROR", "Already connected.")
-    _sent(socket, queue)
+    assert error.command == "ERROR"
+    # As ActiveMQ 6 says it, and as those before and we do.
+    assert re.search("duplicate CONNECT|Already connected", error.headers["message"])
+    if broker.either(activemq=not IS_SIX, ours=True):
+        _sent(socket, queue)
 
 
 def test_unknown_command_closes(wire: OpenWire) -> None:

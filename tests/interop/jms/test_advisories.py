@@ -8,8 +8,9 @@ import pytest
 from jpype import JProxy
 
 from tests.interop.jms.conftest import Connect, RunningBroker
-from tests.support.broker.openwire.jms import CLIENT, NON_PERSISTENT, Jms, activemq, elements, java, take
+from tests.support.broker.openwire.jms import CLIENT, NON_PERSISTENT, Jms, activemq, java, names_of, take
 from tests.support.broker.stomp.serving import Client
+from tests.support.interop.activemq import NUMBER
 from tests.support.interop.behaviours.brokers import FULL, SLOW, WATCHED
 from tests.support.polling import wait_until
 
@@ -147,16 +148,17 @@ def test_queues_are_listed(client: Jms, queue: str) -> None:
 
 
 def properties_of(advisory: Any) -> dict[str, str]:
-    names = (str(name) for name in elements(advisory.getPropertyNames()))
     return {
-        name: str(advisory.getObjectProperty(name)) for name in names if not name.startswith("originBroker")
+        name: str(advisory.getObjectProperty(name))
+        for name in names_of(advisory)
+        if not name.startswith("originBroker")
     }
 
 
 def old(client: Jms, queue: str, body: str = "m1", **properties: str) -> Any:
     """A message that has expired in a queue."""
     message = client.text(body, **properties)
-    client.send(queue, message, ttl=1)
+    client.send_expired(queue, message)
     return message
 
 
@@ -388,14 +390,18 @@ def test_a_slow_durable_subscriber(connect: Connect, client: Jms, watching: Jms,
     slow.next(consumer)
 
 
-def test_no_consumer_of_a_queue_is_slow(connect: Connect, client: Jms, watching: Jms, name: str) -> None:
+def test_no_consumer_of_a_queue_is_slow(
+    broker: RunningBroker, connect: Connect, client: Jms, watching: Jms, name: str
+) -> None:
     queue = client.destination(f"{SLOW}.{name}")
     slow = Slow(client, watching, name, queue)
     consumer = connect(CLIENT).consumer(f"{SLOW}.{name}?consumer.prefetchSize=1")
     client.send(queue, "m1", "m2", "m3")
     take(consumer).acknowledge()
     take(consumer)
-    assert slow.until_now() == []
+    # A later ActiveMQ calls one slow that has as many messages as it asked for.
+    is_slow = broker.name == "activemq" and NUMBER >= (5, 18)
+    assert bool(slow.until_now()) == is_slow
 
 
 @pytest.mark.parametrize(

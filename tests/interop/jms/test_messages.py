@@ -10,7 +10,8 @@ import jpype
 import pytest
 
 from tests.interop.jms.conftest import Connect
-from tests.support.broker.openwire.jms import NON_PERSISTENT, Jms, elements, java, refused, take
+from tests.support.broker.openwire.jms import NON_PERSISTENT, Jms, java, names_of, refused, take
+from tests.support.interop.activemq import IS_SIX
 
 
 def through(client: Jms, queue: str, message: Any, **how: Any) -> Any:
@@ -29,8 +30,9 @@ def content(message: Any) -> bytes:
     return bytes(data.getData())[data.getOffset() : data.getOffset() + data.getLength()]
 
 
-def names(message: Any) -> list[str]:
-    return sorted(map(str, elements(message.getPropertyNames())))
+def is_same_list(received: Any, sent: Any) -> bool:
+    # ActiveMQ 6 leaves a string in a list a buffer.
+    return bool(str(received) == str(sent) if IS_SIX else received.equals(sent))
 
 
 def java_bytes(data: bytes) -> Any:
@@ -97,7 +99,7 @@ def test_maps_and_lists_in_a_map(client: Jms, queue: str) -> None:
     inner = jpype.JClass("java.util.HashMap")({"k": "v"})
     message.setObject("list", jpype.JClass("java.util.ArrayList")([1, "two", inner]))
     received = through(client, queue, message).getObject("list")
-    assert received.equals(message.getObject("list"))
+    assert is_same_list(received, message.getObject("list"))
 
 
 def test_a_stream_of_every_type(client: Jms, queue: str) -> None:
@@ -204,7 +206,7 @@ def test_properties_of_every_type(client: Jms, queue: str) -> None:
     message.setStringProperty("string", "ö")
     message.setObjectProperty("null", None)
     received = through(client, queue, message)
-    assert {name: received.getObjectProperty(name) for name in names(received)} == {
+    assert {name: received.getObjectProperty(name) for name in names_of(received)} == {
         "boolean": True,
         "byte": -7,
         "short": -300,
@@ -222,7 +224,7 @@ def test_maps_and_lists_as_properties(client: Jms, queue: str) -> None:
     message = client.text("x")
     numbers = jpype.JClass("java.util.ArrayList")([1, 2, "three"])
     message.setObjectProperty("list", numbers)
-    assert through(client, queue, message).getObjectProperty("list").equals(numbers)
+    assert is_same_list(through(client, queue, message).getObjectProperty("list"), numbers)
 
 
 def test_properties_convert(client: Jms, queue: str) -> None:
@@ -285,7 +287,7 @@ def test_headers_that_are_not_set(client: Jms, queue: str) -> None:
     assert received.getJMSPriority() == 4
     assert received.getStringProperty("JMSXGroupID") is None
     assert received.getStringProperty("JMSXUserID") is None
-    assert names(received) == []
+    assert names_of(received) == []
 
 
 @pytest.mark.parametrize("kind", ["Queue", "Topic", "TemporaryQueue", "TemporaryTopic"])

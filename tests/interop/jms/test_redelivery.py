@@ -293,13 +293,8 @@ def test_without_the_policy_the_flag_is_not_stored(
 # Expiry
 
 
-def send_expired(client: Jms, destination: str, message: Any) -> None:
-    client.send(destination, message, ttl=1)
-    wait_until(lambda: time.time() * 1000 > message.getJMSExpiration() + 1, what="that it has expired")
-
-
 def test_expired_messages_are_not_delivered(client: Jms, queue: str) -> None:
-    send_expired(client, queue, client.text("old", of=queue))
+    client.send_expired(queue, client.text("old", of=queue))
     client.send(queue, "new")
     assert client.texts(client.consumer(queue), 1) == ["new"]
     [dead] = buried(client, queue)
@@ -331,7 +326,7 @@ def test_a_time_to_live_that_is_long_enough(client: Jms, queue: str) -> None:
 
 @pytest.mark.parametrize("how", ["browse", "selector"])
 def test_expired_messages_are_not_seen(client: Jms, queue: str, how: str) -> None:
-    send_expired(client, queue, client.text("old", k="v"))
+    client.send_expired(queue, client.text("old", k="v"))
     client.send(queue, client.text("new", k="v"))
     wait_until(lambda: client.browse(queue) == ["new"], what="that it has expired")
     if how == "selector":
@@ -341,7 +336,7 @@ def test_expired_messages_are_not_seen(client: Jms, queue: str, how: str) -> Non
 def test_expired_messages_of_a_topic(client: Jms, topic: str) -> None:
     consumer = client.consumer(topic)
     client.connection.stop()
-    send_expired(client, topic, client.text("old"))
+    client.send_expired(topic, client.text("old"))
     client.send(topic, "new")
     client.connection.start()
     assert client.texts(consumer, 1) == ["new"]

@@ -9,8 +9,9 @@ import jpype
 import pytest
 
 from tests.interop.jms.conftest import Connect, RunningBroker
-from tests.support.broker.openwire.jms import NON_PERSISTENT, Jms, elements, is_left, take
+from tests.support.broker.openwire.jms import NON_PERSISTENT, Jms, is_left, names_of, take
 from tests.support.broker.stomp.serving import Client
+from tests.support.interop.activemq import NUMBER
 
 UNICODE = "grüße €"
 
@@ -54,12 +55,13 @@ def test_strings_from_jms(client: Jms, stomp: Client, queue: str) -> None:
 def test_astral_characters_from_jms(client: Jms, broker: RunningBroker, stomp: Client, queue: str) -> None:
     stomp.subscribe(f"/queue/{queue}")
     client.send(queue, "\U0001f980")
-    surrogates = "\U0001f980".encode("utf-16-be")
+    whole, surrogates = "\U0001f980".encode(), "\U0001f980".encode("utf-16-be")
+    # Before ActiveMQ 5.18, each half of the character by itself.
     pair = b"".join(
         chr(int.from_bytes(surrogates[at : at + 2], "big")).encode("utf-8", "surrogatepass") for at in (0, 2)
     )
     body = stomp.expect("MESSAGE").body
-    assert body == broker.either(activemq=pair, ours="\U0001f980".encode())
+    assert body == broker.either(activemq=whole if NUMBER >= (5, 18) else pair, ours=whole)
 
 
 def test_bytes_from_jms(client: Jms, stomp: Client, queue: str) -> None:
@@ -162,7 +164,7 @@ def test_strings_from_stomp(client: Jms, stomp: Client, queue: str) -> None:
     assert str(message.getJMSDestination()) == f"queue://{queue}"
     assert str(message.getJMSMessageID()).startswith("ID:")
     assert message.getJMSTimestamp() > 0
-    assert [str(name) for name in elements(message.getPropertyNames())] == ["k"]
+    assert names_of(message) == ["k"]
 
 
 def test_bytes_from_stomp(client: Jms, stomp: Client, queue: str) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.interop.jms.conftest import Connect, RunningBroker
 from tests.support.broker.openwire.jms import NON_PERSISTENT, Jms, is_left, java, refused, take
+from tests.support.interop.activemq import IS_SIX
 from tests.support.polling import wait_until
 
 
@@ -171,5 +172,7 @@ def test_a_message_that_waits_for_redelivery_while_the_connection_is_lost(
                 ends.append(f"not {body}")
             else:
                 ends.append(body)
-        for_ever = ["not m1"] * 5
-        assert ends == broker.either(activemq=["m1", *for_ever], ours=["m1", "not m1", "m2"])
+        # The client of ActiveMQ 6 rolls back once more before that.
+        first = ["not m1", "m1"] if IS_SIX else ["m1"]
+        for_ever = ["not m1"] * (6 - len(first))
+        assert ends == broker.either(activemq=[*first, *for_ever], ours=[*first, "not m1", "m2"])

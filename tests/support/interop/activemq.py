@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import json
+import os
 import shutil
 import subprocess
 import tempfile
@@ -18,13 +19,19 @@ from tests.support import ROOT
 from tests.support.jvm import QUICK
 
 SOURCES = ROOT / "tests" / "interop" / "peer"
-LIBRARIES = Path("/usr/share/activemq/lib")
+VERSION = os.environ.get("JDBCSTORE_ACTIVEMQ", "")
+"""That of an ActiveMQ which ``make maven`` has fetched, instead of Debian's."""
+LIBRARIES = ROOT / ".build" / "activemq" / VERSION if VERSION else Path("/usr/share/activemq/lib")
+NUMBER = tuple(map(int, (VERSION or "5.17.2").split(".")))
+IS_SIX = NUMBER >= (6,)
+JMS = "jakarta.jms" if IS_SIX else "javax.jms"
+"""The package of the interfaces."""
 JARS = tuple(
     Path("/usr/share/java") / name
     for name in ("jaxb-api.jar", "mariadb-java-client.jar", "postgresql.jar", "slf4j-simple.jar")
 )
 CONNECTOR_J = ROOT / ".build" / "maven" / "mysql-connector-j.jar"
-"""MySQL's own driver, which ``.ci/maven`` has fetched; see :func:`connector_missing`."""
+"""MySQL's own driver, which ``make maven`` has fetched; see :func:`connector_missing`."""
 PACKAGES = "activemq libmariadb-java libpostgresql-jdbc-java openjdk-17-jdk-headless"
 NO_TRACES = "-XX:-UsePerfData"  # else both JVMs write under /tmp/hsperfdata_*
 QUICK_START = (*QUICK, "-Xshare:auto")
@@ -46,16 +53,22 @@ def classpath() -> str:
     absent = [str(path) for path in (LIBRARIES, *JARS) if not path.exists()]
     absent += [program for program in ("java", "javac") if shutil.which(program) is None]
     if absent:
-        raise PeerMissing(f"no {', '.join(absent)}; on Debian: apt-get install {PACKAGES}")
+        cure = f"on Debian: apt-get install {PACKAGES}"
+        if VERSION:
+            cure += f"; {_why_not(LIBRARIES)}"
+        raise PeerMissing(f"no {', '.join(absent)}; {cure}")
     return ":".join([f"{LIBRARIES}/*", *map(str, JARS), str(CONNECTOR_J)])
 
 
 def connector_missing() -> str | None:
     """Why MySQL's own JDBC driver is not there; None if it is."""
-    if CONNECTOR_J.exists():
-        return None
-    reason = ROOT / ".build" / "maven-missing"
-    return f"no {CONNECTOR_J.name} ({reason.read_text().strip() if reason.exists() else 'run .ci/maven'})"
+    return None if CONNECTOR_J.exists() else f"no {CONNECTOR_J.name} ({_why_not(CONNECTOR_J.parent)})"
+
+
+def _why_not(folder: Path) -> str:
+    """Why ``.ci/maven`` has not copied jars into a folder."""
+    reason = folder.with_name(f"{folder.name}-missing")
+    return reason.read_text().strip() if reason.exists() else "run make maven"
 
 
 @cache
@@ -63,8 +76,10 @@ def _compiled(jars: str) -> tempfile.TemporaryDirectory[str]:
     """The peer's classes, made once in the life of this process and removed with it."""
     classes = tempfile.TemporaryDirectory(prefix="jdbcstore-peer-")
     atexit.register(classes.cleanup)
-    sources = sorted(map(str, SOURCES.glob("*.java")))
-    command = ["javac", f"-J{NO_TRACES}", "-nowarn", "-cp", jars, "-d", classes.name, *sources]
+    sources = [Path(classes.name, source.name) for source in sorted(SOURCES.glob("*.java"))]
+    for source in sources:
+        source.write_text((SOURCES / source.name).read_text().replace("javax.jms", JMS))
+    command = ["javac", f"-J{NO_TRACES}", "-nowarn", "-cp", jars, "-d", classes.name, *map(str, sources)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise PeerError(f"the peer does not compile:\n{done.stderr}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -11,7 +12,7 @@ from typing import Any, Self
 import jpype
 import pytest
 
-from tests.support.interop.activemq import LIBRARIES, PeerMissing
+from tests.support.interop.activemq import JMS, LIBRARIES, VERSION, PeerMissing
 from tests.support.jvm import QUICK
 from tests.support.polling import wait_until
 
@@ -32,7 +33,8 @@ def _loader() -> Any:
         SPRING / "aopalliance.jar",
     ]
     if not any(jar.name.startswith("activemq-client") for jar in jars):
-        raise PeerMissing(f"no ActiveMQ in {LIBRARIES}; on Debian: apt-get install activemq")
+        cure = "run make maven" if VERSION else "on Debian: apt-get install activemq"
+        raise PeerMissing(f"no ActiveMQ in {LIBRARIES}; {cure}")
     if not jpype.isJVMStarted():
         jpype.startJVM("-Xrs", *QUICK, interrupt=False)  # as for the databases' drivers
     url = jpype.JClass("java.net.URL")
@@ -43,15 +45,20 @@ def _loader() -> Any:
 
 @cache
 def java(name: str) -> Any:
-    """A class of ActiveMQ or JMS.
+    """A class of ActiveMQ or JMS, whose package is that of any version.
 
     :raises PeerMissing: it is not installed
     """
-    return jpype.JClass(name, loader=_loader())
+    return jpype.JClass(name.replace("javax.jms", JMS), loader=_loader())
 
 
 def activemq(name: str) -> Any:
     return java(f"org.apache.activemq.{name}")
+
+
+def names_of(message: Any) -> list[str]:
+    """The names of the properties, sorted, without one that only some clients list."""
+    return sorted({str(name) for name in elements(message.getPropertyNames())} - {"JMSXDeliveryCount"})
 
 
 def name_of(error: Any) -> str:
@@ -142,6 +149,11 @@ class Jms:
             made = self.text(message) if isinstance(message, str) else message
             producer.send(made, mode, priority, ttl)
         producer.close()
+
+    def send_expired(self, destination: Any, message: Any) -> None:
+        """Send a message, and wait until it has expired."""
+        self.send(destination, message, ttl=1)
+        wait_until(lambda: time.time() * 1000 > message.getJMSExpiration() + 1, what="that it has expired")
 
     def await_temporary(self, destination: Any) -> None:
         """Wait until the client has heard of another's temporary destination; until then it cannot send."""
