@@ -153,7 +153,7 @@ class Committer:
             if self._lost:
                 self._end_lost(self._connection)
             if self._unclaimed is None:
-                self._unclaimed = self._look_for_claims(self._connection)
+                self._unclaimed = guard_unclaimed(self.session, self._connection)
             self._connection.unclaimed = self._unclaimed
         except (StoreClosed, StoreUnavailable):
             raise
@@ -175,16 +175,10 @@ class Committer:
             raise
         return connection
 
-    def _look_for_claims(self, connection: Connection) -> Guards:
-        try:
-            with self.session.translated():
-                return guard_unclaimed(self.session, connection)
-        except NotMaster:
-            raise
-        except BaseException:
-            connection.close()
-            self._connection = None
-            raise
+    def rollback(self) -> None:
+        """Roll back what is open."""
+        if self._connection is not None:
+            self._connection.rollback()
 
     def look_again(self) -> None:
         """Look for processes that claim messages before anything else is written."""
@@ -448,7 +442,7 @@ class _Attempts:
             self._are_ended &= self._committer.disconnect()
             self._reconnect_later(self._session.translate(error), error)
             return
-        self._committer.connection().rollback()
+        self._committer.rollback()
         if failure is Failure.TRANSIENT and self._transient > 0 and not self._backoff.is_over():
             self._transient -= 1
             log.info("conflict with another writer, trying again: %s", error)
