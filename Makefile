@@ -22,7 +22,7 @@ help:
 	@echo "make demo    watch messages survive a killed broker, on SQLite; then Spark SQL"
 	@echo "make test    lint, then all tests, on SQLite, PostgreSQL, MariaDB and MySQL, and beside ActiveMQ"
 	@echo "make quick   lint, unit tests, and the contract in memory and on SQLite: under a minute"
-	@echo "make lint    only ruff and mypy"
+	@echo "make lint    only ruff, codespell and mypy"
 	@echo "make bench   measure the figures of docs/benchmarks.md on this machine"
 	@echo "make docs    build the documentation site in .build/docs, and open every page in Chromium"
 	@echo "make dist    build wheel and sdist in dist/, and check them"
@@ -50,6 +50,7 @@ quick: lint
 lint: .venv/dev .venv/compiled
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+	$(BIN)/codespell . .ci .github
 	$(BIN)/mypy
 
 bench: packages .venv/dev .venv/compiled

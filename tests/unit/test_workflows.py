@@ -1,4 +1,4 @@
-"""The files in ``.github``: they parse, and what they run, name and ask for exists here."""
+"""The files in ``.github``, and hooks: they parse, and what they run, name and ask for exists here."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from tests.support import ROOT
 GITHUB = ROOT / ".github"
 FILES = sorted(GITHUB.rglob("*.yml"))
 WORKFLOWS = sorted((GITHUB / "workflows").glob("*.yml"))
-TARGETS = set(re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+MAKEFILE = (ROOT / "Makefile").read_text()
+LINT = MAKEFILE.partition("\nlint:")[2].partition("\n\n")[0]
+TARGETS = set(re.findall(r"^([a-z][\w-]*):", MAKEFILE, re.MULTILINE))
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
@@ -92,3 +94,12 @@ def test_templates_ask_for_a_report_that_can_be_written(name: str) -> None:
     (asked,) = re.findall(r"`jdbcstore (\S+) (--\S+) \S+`", (GITHUB / name).read_text())
     assert asked == (doctor.name, "--report")
     assert "--report" in {option for parameter in doctor.params for option in parameter.opts}
+
+
+def test_hooks_run_what_lint_runs() -> None:
+    [local] = read(ROOT / ".pre-commit-config.yaml")["repos"]
+    hooks = {" ".join(hook["entry"].split()[:2]) for hook in local["hooks"] if hook["language"] == "system"}
+    lint = re.findall(r"^\t\$\(BIN\)/(\w+(?: check| format)?)", LINT, re.MULTILINE)
+
+    assert local["repo"] == "local"
+    assert hooks == {f".venv/bin/{program}" for program in lint}
