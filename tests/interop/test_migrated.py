@@ -6,6 +6,7 @@ import pytest
 
 from tests.interop.conftest import OpenStore, StartBroker
 from tests.support.databases import Database
+from tests.support.interop.activemq import NUMBER
 from tests.support.interop.catalogue import catalogue
 from tests.support.interop.messages import text
 from tests.support.interop.recorded import recorded_ddl
@@ -81,6 +82,8 @@ def test_tables_that_it_makes_with_a_driver_that_it_does_not_know(
     database: Database, activemq: StartBroker
 ) -> None:
     """As every ActiveMQ before 5.18.4 does with MySQL's driver of these days: MSG holds 64 KiB."""
+    if NUMBER >= (5, 18, 4):
+        pytest.skip("this ActiveMQ knows the driver")
     sent = [text("a" * 60_000), text("b")]
     with activemq(detects_adapter=True) as broker:
         broker.subscribe("topic://T", "client", "name")
