@@ -7,7 +7,7 @@ import importlib
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,7 @@ from jdbcstore.stores.journaled import JournaledStore
 from jdbcstore.stores.memory import MemoryStore
 from jdbcstore.stores.shared.checkpoint import CheckpointedStore
 from jdbcstore.util.clock import Clock
-from tests.support import ROOT
+from tests.support import ROOT, tiers
 from tests.support.backends import BACKENDS, FILTERED, MEMORY, VARIED, Backend, Capabilities
 from tests.support.clock import FakeClock
 from tests.support.databases import Database, SqliteDatabase
@@ -67,21 +67,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def pytest_configure(config: pytest.Config) -> None:
+def pytest_configure() -> None:
     os.environ.update(NO_CERTIFICATES)
     # Else each Python that a test starts compiles the package again, and each run all of these modules.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
     os.environ.pop("COLUMNS", None)  # set by pytest-xdist; tables in a pipe would have that width
-    config.addinivalue_line("markers", "backends(*ids): run this test on these backends only")
-    config.addinivalue_line(
-        "markers", "slow: takes seconds; left out of make quick and of backends that only run the contract"
-    )
-    config.addinivalue_line("markers", "one_writer: needs one sequence and one commit for all destinations")
-    config.addinivalue_line("markers", "ours: does not depend on the database: in memory and on SQLite")
-    config.addinivalue_line("markers", "variants(*ids): run this case with these variants")
-    config.addinivalue_line("markers", "without(*ids, why): does not apply to these variants")
-    config.addinivalue_line("markers", "new_database: do not reuse a database of another case")
     unknown = required() - {backend.id for backend in BACKENDS} - {"activemq", "spark"}
     if unknown:
         raise pytest.UsageError(f"JDBCSTORE_REQUIRE names no backend: {', '.join(sorted(unknown))}")
@@ -180,13 +171,15 @@ def _varied(metafunc: pytest.Metafunc) -> list[Backend]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep tests that share tables, a broker or expensive servers in one worker process.
+    """Mark what tests start; keep those that share a broker or expensive servers in one worker process.
 
-    Runs before pytest-xdist, which reads the groups in the same hook.
+    Runs before pytest-xdist, which reads the groups in the same hook, and before ``-m`` chooses.
     """
     for item in items:
         values = item.callspec.params.values() if hasattr(item, "callspec") else ()
         backends = [value for value in values if isinstance(value, Backend)]
+        for tier in tiers.tiers(item, backends):
+            item.add_marker(tier)
         if SHARING & {*item.path.parts} and isinstance(item, pytest.Function):
             group = item.path.parent.name
             if "analytics" in item.path.parts:
@@ -201,6 +194,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         elif any(backend.contract_only for backend in backends):
             # Few cases: one process starts Java and those servers.
             item.add_marker(pytest.mark.xdist_group("contract-only"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Let a test start only what its markers name."""
+    tiers.runs(item)
+    try:
+        return (yield)
+    finally:
+        tiers.runs(None)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -14,7 +14,7 @@ from jdbcstore import Claims, Message
 from tests.support.require import unavailable
 from tests.support.servers import MariadbServer, PostgresqlServer, Server, ServerMissing
 
-pytestmark = pytest.mark.xdist_group("packages")
+pytestmark = [pytest.mark.xdist_group("packages"), pytest.mark.servers]
 
 
 @contextmanager

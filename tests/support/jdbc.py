@@ -6,6 +6,7 @@ import jpype
 from sqlalchemy import URL, Engine, NullPool, QueuePool, create_engine
 
 from jdbcstore.database.adapters.registry import adapter_for
+from tests.support import tiers
 from tests.support.jvm import QUICK
 
 FORMS = {
@@ -25,6 +26,7 @@ def jdbc_url(address: URL, *, login: bool = True) -> str:
 
 def jdbc_engine(url: str, *, pooled: bool = False) -> Engine:
     """Opens a connection for each use, or keeps them with ``pooled``, in autocommit mode."""
+    tiers.starts("java")
     if not jpype.isJVMStarted():
         jpype.startJVM("-Xrs", *QUICK, interrupt=False)  # else as the store would
     _, target = adapter_for(url)

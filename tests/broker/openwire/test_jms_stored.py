@@ -15,7 +15,7 @@ from tests.support.broker.openwire.jms import NON_PERSISTENT, Jms, take
 from tests.support.broker.openwire.serving import Served
 from tests.support.polling import wait_until
 
-pytestmark = pytest.mark.backends("memory")
+pytestmark = [pytest.mark.backends("memory"), pytest.mark.usefixtures("java_client")]
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def test_dead_letters(broker_url: str, store: Store) -> None:
     assert dead.original_destination == Destination.queue("Q")
 
 
-def test_a_policy_without_priorities_among_consumers(store: Store, java_client: None) -> None:  # noqa: ARG001
+def test_a_policy_without_priorities_among_consumers(store: Store) -> None:
     policy = PolicyEntry(queue=">", use_consumer_priority=False)
     with Served(store, policy) as served, Jms(served.url) as one, Jms(served.url) as two:
         low, high = one.consumer("Q"), two.consumer("Q?consumer.priority=10")

@@ -13,6 +13,8 @@ from tests.support.jdbc import jdbc_url
 from tests.support.servers import ServerMissing
 from tests.support.servers.java import DerbyServer, H2Server, HsqldbServer, JavaServer
 
+pytestmark = [pytest.mark.servers, pytest.mark.java]
+
 
 class DelayingHsqldbServer(HsqldbServer):
     """As HSQLDB comes: a commit is on disk half a second after it was acknowledged."""

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tests.support import ROOT
+from tests.support import ROOT, tiers
 from tests.support.analytics.connecting import remote_session
 from tests.support.analytics.streams import LONG, Streaming
 from tests.support.jvm import QUICK
@@ -44,6 +44,7 @@ class Application:
     """Such an application, as who starts and kills it sees it."""
 
     def __init__(self, url: str, folder: Path, kind: str = "classic", spark_home: Path | None = None) -> None:
+        tiers.starts("spark")
         environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
         if spark_home:
             environment["SPARK_HOME"] = str(spark_home)

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
+from tests.support import tiers
+
 _STARTING = """
 import gc
 import importlib
@@ -43,6 +45,7 @@ if sys.orig_argv[1:3] == ["-m", "pyspark.daemon"]:
 
 def make(folder: Path) -> Path:
     """Make such a home of the installed Spark there."""
+    tiers.starts("spark")
     pyspark = _package("pyspark")
     for part in pyspark.iterdir():
         if part.name != "python":

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from jdbcstore.analytics.java import find_java, make_shim
+from tests.support import tiers
 from tests.support.jvm import QUICK
 from tests.support.polling import wait_until
 
@@ -109,6 +110,7 @@ class Cluster:
             "SPARK_SCALA_VERSION": "2.13",
             "SPARK_LOCAL_IP": "127.0.0.1",
         }
+        tiers.starts("spark")
         with self._log(name).open("wb") as log:
             self._started[name] = subprocess.Popen(
                 [*prefix, *java, *program, "--host", "127.0.0.1", "--webui-port", "0", *options],

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.support import ROOT
+from tests.support import ROOT, tiers
 from tests.support.jvm import QUICK
 
 SOURCES = ROOT / "tests" / "interop" / "peer"
@@ -112,6 +112,7 @@ class Peer:
                 f"{classes.name}:{jars}",
                 "Peer",
             ]
+            tiers.starts("java")
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,

@@ -18,6 +18,7 @@ from typing import IO, Any, ClassVar
 from sqlalchemy import URL, NullPool, create_engine, text
 from sqlalchemy.exc import DBAPIError
 
+from tests.support import tiers
 from tests.support.ports import free_port
 
 START_TIMEOUT = 120.0
@@ -56,6 +57,7 @@ class Server:
         self.password = f"pw-{secrets.token_hex(8)}"
         self.administrator_password = f"pw-{secrets.token_hex(8)}"
         self._find_programs()
+        tiers.starts("servers")
         self.directory = Path(tempfile.mkdtemp(prefix=f"jdbcstore-{self.name}-", dir=folder))
         self.log = self.directory / "server.log"
         self._process: subprocess.Popen[bytes] | None = None

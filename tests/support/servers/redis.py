@@ -8,6 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 
+from tests.support import tiers
 from tests.support.ports import free_port
 from tests.support.servers.process import START_TIMEOUT, ServerMissing
 
@@ -19,6 +20,7 @@ class RedisServer:
         program = shutil.which("redis-server")
         if program is None:
             raise ServerMissing("no Redis server is installed (redis-server)")
+        tiers.starts("servers")
         self.port = free_port()
         command = [program, "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(folder), *options]
         with (folder / "redis.log").open("wb") as log:

@@ -679,6 +679,7 @@ def test_a_store_through_mysql_s_url(name: str, database: Database, tmp_path: Pa
 
 
 @pytest.mark.slow
+@pytest.mark.java
 def test_a_store_on_the_embedded_derby(tmp_path: Path) -> None:
     (tmp_path / "derby.xml").write_text((FRAGMENTS / "derby.xml").read_text())
     command_line = CommandLine(tmp_path)

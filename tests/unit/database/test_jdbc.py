@@ -13,7 +13,7 @@ from jdbcstore.database.adapters.jdbc import dbapi
 from jdbcstore.database.adapters.jdbc.dialect import Metadata
 from jdbcstore.errors import ConfigurationError, MissingDriver
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.java]
 
 H2 = Path("/usr/share/java/h2.jar")
 needs_h2 = pytest.mark.skipif(not H2.exists(), reason="H2 is not installed")

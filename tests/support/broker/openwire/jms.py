@@ -12,6 +12,7 @@ from typing import Any, Self
 import jpype
 import pytest
 
+from tests.support import tiers
 from tests.support.interop.activemq import JMS, LIBRARIES, VERSION, PeerMissing
 from tests.support.jvm import QUICK
 from tests.support.polling import wait_until
@@ -35,6 +36,7 @@ def _loader() -> Any:
     if not any(jar.name.startswith("activemq-client") for jar in jars):
         cure = "run make maven" if VERSION else "on Debian: apt-get install activemq"
         raise PeerMissing(f"no ActiveMQ in {LIBRARIES}; {cure}")
+    tiers.starts("java")
     if not jpype.isJVMStarted():
         jpype.startJVM("-Xrs", *QUICK, interrupt=False)  # as for the databases' drivers
     url = jpype.JClass("java.net.URL")

@@ -49,6 +49,7 @@ IMITATIONS = (
 
 @pytest.mark.parametrize("imitation", IMITATIONS, ids=lambda one: f"{one.vendor}-{one.url.split(':')[1]}")
 @pytest.mark.slow
+@pytest.mark.java
 def test_an_imitation_takes_every_statement(imitation: Imitation) -> None:
     adapter = adapter_class(imitation.vendor)()
     try:
