@@ -1,0 +1,35 @@
+"""How many functions an operation calls is frozen: a change of more than five percent is on purpose."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from jdbcstore.util.core import BUILD
+from tests.support import ROOT
+from tests.support.calls import FILE
+
+RENEW = "if it is on purpose: .venv/bin/python -m tests.support.calls --write"
+TOLERANCE = 0.05
+
+
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the calls are those of Python 3.11")
+@pytest.mark.skipif(BUILD != "compiled", reason="the calls are those of the compiled core")
+def test_an_operation_calls_as_many_functions_as_before() -> None:
+    frozen: dict[str, int] = json.loads(FILE.read_text())
+    # In a process of its own: no thread of another test is counted.
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.support.calls"], cwd=ROOT, capture_output=True, check=True, text=True
+    )
+    found: dict[str, int] = json.loads(done.stdout)
+
+    assert found.keys() == frozen.keys(), RENEW
+    changed = {
+        name: f"{frozen[name]} -> {calls}"
+        for name, calls in found.items()
+        if abs(calls - frozen[name]) > TOLERANCE * frozen[name]
+    }
+    assert changed == {}, RENEW
