@@ -36,7 +36,9 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
         *("cli", "generated/commands/index", "reference", "generated/api/index", "vendors"),
         *("compatibility", "compared", "benchmarks"),
     ),
-    "The project": ("policy", "generated/changelog", "generated/security", "generated/contributing"),
+    "The project": (
+        *("policy", "generated/changelog", "generated/security", "generated/contributing", "patterns"),
+    ),
 }
 """Each reader's pages, in order; pages named nowhere follow under "More"."""
 
