@@ -15,6 +15,7 @@ KILLS = 4
 
 
 @pytest.mark.slow
+@pytest.mark.java
 @pytest.mark.backends("postgresql", "mariadb", "mysql")
 def test_a_mixed_pair_keeps_its_word(database: Database, tmp_path: Path) -> None:
     if database.jdbc_scheme == "mysql" and (missing_driver := connector_missing()):
