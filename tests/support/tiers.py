@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 TIERS = ("servers", "java", "spark")
 
-_FOLDERS = {"analytics": "spark", "interop": "java"}
+_FOLDERS = {"analytics": {"spark"}, "interop": {"java", "servers"}}
 _FIXTURES = {"spark": "spark", "spark_home": "spark", "peer": "java", "java_client": "java", "pair": "java"}
 
 _marked: set[str] | None = None
@@ -32,7 +32,7 @@ def tiers(item: pytest.Item, backends: Iterable[Backend]) -> set[str]:
     fixtures = {*getattr(item, "fixturenames", ())}
     found = {tier for fixture, tier in _FIXTURES.items() if fixture in fixtures}
     if "arrow" not in item.path.parts:  # pyarrow alone
-        found |= {tier for folder, tier in _FOLDERS.items() if folder in item.path.parts}
+        found |= {tier for folder, its in _FOLDERS.items() if folder in item.path.parts for tier in its}
     on_servers = [backend for backend in backends if backend.scheme and backend.capabilities.server]
     if on_servers or ("server_pool" in fixtures and "backend" not in fixtures):
         found.add("servers")
