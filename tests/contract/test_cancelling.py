@@ -14,8 +14,8 @@ from tests.support.contract.messages import message_id
 from tests.support.contract.without import NO_WAITING
 from tests.support.databases import Database
 
-COUNT = 300
-"""More than the writer takes at once."""
+COUNT = 600
+"""More than twice what the writer takes at once, which is 256 of those that are not cancelled by then."""
 
 
 def test_what_is_written_cannot_be_cancelled(store: Store) -> None:
@@ -45,7 +45,7 @@ def test_what_is_cancelled_is_not_written(open_store: OpenStore, database: Datab
     queue.add_message(Message("behind"))
 
     # What the writer had not taken.
-    assert set(range(256, COUNT, 2)) <= cancelled
+    assert set(range(512, COUNT, 2)) <= cancelled
     assert sequences == sorted(sequences)
     assert [message.body for message in queue.recover(2 * COUNT)] == [*map(str, kept), "behind"]
     assert all(futures[number].cancelled() for number in cancelled)
