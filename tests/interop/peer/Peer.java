@@ -1,4 +1,4 @@
-import com.fasterxml.jackson.core.json.JsonWriteFeature;
+import com.fasterxml.jackson.core.JsonGenerator;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
@@ -23,7 +23,7 @@ public final class Peer {
 
     private Peer() {
         // Java strings may hold lone surrogates, which UTF-8 cannot carry.
-        json.getFactory().configure(JsonWriteFeature.ESCAPE_NON_ASCII.mappedFeature(), true);
+        json.getFactory().configure(JsonGenerator.Feature.ESCAPE_NON_ASCII, true);
     }
 
     private JsonNode run(JsonNode request) throws Exception {
