@@ -7,7 +7,7 @@ import importlib
 import os
 import sys
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -196,14 +196,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("contract-only"))
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
     """Let a test start only what its markers name."""
     tiers.runs(item)
-    try:
-        return (yield)
-    finally:
-        tiers.runs(None)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown() -> None:
+    """Let the fixtures of a session end after any test."""
+    tiers.runs(None)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
