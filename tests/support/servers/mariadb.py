@@ -45,16 +45,22 @@ class MariadbServer(Server):
         return [
             self._server,
             "--no-defaults",
+            *self._options(data),
+            "--character-set-server=utf8mb4",
+            *os.environ.get("JDBCSTORE_TEST_MARIADB_OPTIONS", "").split(),
+        ]
+
+    def _options(self, data: Path) -> Sequence[str]:
+        """Where it is, and where it listens; MySQL's options have the same names."""
+        return [
             f"--datadir={data}",
             f"--bind-address={self.host}",
             f"--port={self.port}",
             f"--socket={self.directory / 'socket'}",
             f"--pid-file={self.directory / 'pid'}",
             f"--init-file={self.directory / 'init.sql'}",
-            "--character-set-server=utf8mb4",
             "--skip-name-resolve",
             "--max-connections=200",
-            *os.environ.get("JDBCSTORE_TEST_MARIADB_OPTIONS", "").split(),
         ]
 
     def _create_user(self) -> None:

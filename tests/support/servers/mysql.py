@@ -5,19 +5,19 @@ from __future__ import annotations
 import getpass
 import pwd
 import shutil
-import signal
 from collections.abc import Sequence
 from pathlib import Path
 
 from tests.support import ROOT
-from tests.support.servers.process import Server, ServerMissing
+from tests.support.servers.mariadb import MariadbServer
+from tests.support.servers.process import ServerMissing
 
 UNPACKED = ROOT / ".build" / "mysql"
 REASON = ROOT / ".build" / "mysql-missing"
 """Why there is none, in the words of ``.ci/mysql``."""
 
 
-class MysqlServer(Server):
+class MysqlServer(MariadbServer):
     """MySQL with its own defaults, but for packets of MariaDB's size: tests send larger ones.
 
     It is in the tree of the project, where another account may not read, and so runs as our own.
@@ -26,9 +26,6 @@ class MysqlServer(Server):
     name = "mysql"
     scheme = "mysql+pymysql"
     jdbc_scheme = "mysql"
-    administrator = "root"
-    administrator_database = "mysql"
-    stop_signal = signal.SIGTERM
 
     def _find_programs(self) -> None:
         if not (UNPACKED / "data").is_dir():
@@ -51,20 +48,6 @@ class MysqlServer(Server):
         return [
             str(UNPACKED / "mysqld"),
             f"--user={getpass.getuser()}",
-            f"--datadir={data}",
-            f"--bind-address={self.host}",
-            f"--port={self.port}",
-            f"--socket={self.directory / 'socket'}",
-            f"--pid-file={self.directory / 'pid'}",
-            f"--init-file={self.directory / 'init.sql'}",
+            *self._options(data),
             "--max-allowed-packet=16M",
-            "--skip-name-resolve",
-            "--max-connections=200",
         ]
-
-    def _create_user(self) -> None:
-        self.execute_as_administrator(
-            f"CREATE USER {self.username}@'%' IDENTIFIED BY '{self.password}'",
-            f"GRANT ALL ON *.* TO {self.username}@'%'",
-            f"CREATE DATABASE {self.username}",
-        )
