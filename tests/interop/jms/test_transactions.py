@@ -172,7 +172,7 @@ def test_a_message_that_waits_for_redelivery_while_the_connection_is_lost(
                 ends.append(f"not {body}")
             else:
                 ends.append(body)
-        # The client of ActiveMQ 6 may roll back once more before that: it depends on which of the two comes first.
+        # The client of ActiveMQ 6 may roll back once more before that: a race inside of it.
         first = ["not m1", "m1"] if IS_SIX and ends[0] == "not m1" else ["m1"]
         for_ever = ["not m1"] * (6 - len(first))
         assert ends == broker.either(activemq=[*first, *for_ever], ours=[*first, "not m1", "m2"])
