@@ -85,8 +85,8 @@ maven: packages
 	$(BIN)/pip install --quiet --editable '.[compile]'
 	touch $@
 
-# Rebuilt when its source changes; without a C compiler this says so, and everything runs as Python.
-.venv/compiled: .venv/core jdbcstore/util/core/source.py jdbcstore/util/core/slots.pxd jdbcstore/util/core/build.py
+# Rebuilt when one of its sources changes; without a C compiler this says so, and everything runs as Python.
+.venv/compiled: .venv/core $(shell find jdbcstore -name '*_cy.py') jdbcstore/util/core/slots.pxd jdbcstore/util/core/build.py
 	@JDBCSTORE_PURE=1 $(BIN)/python -m jdbcstore.util.core
 	@touch $@
 
@@ -120,6 +120,7 @@ maven: packages
 	touch $@
 
 clean:
-	rm -rf jdbcstore/util/core/*.so .venv .build docs/generated
+	find jdbcstore -name '*_c.*' -delete
+	rm -rf .venv .build docs/generated
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build
 	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -9,7 +9,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-CORE = "jdbcstore/util/core"
+BUILD = "jdbcstore/util/core/build.py"
 
 
 class CustomBuildHook(BuildHookInterface[Any]):
@@ -18,7 +18,7 @@ class CustomBuildHook(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if version == "editable":
             return  # python -m jdbcstore.util.core compiles it in place
-        spec = importlib.util.spec_from_file_location("build", Path(self.root, CORE, "build.py"))
+        spec = importlib.util.spec_from_file_location("build", Path(self.root, BUILD))
         if spec is None or spec.loader is None:
             return
         building = importlib.util.module_from_spec(spec)
@@ -29,7 +29,9 @@ class CustomBuildHook(BuildHookInterface[Any]):
         except building.CannotBuildError as error:
             self.app.display_warning(f"The core is not compiled, and runs as Python: {error}")
             return
-        build_data["force_include"][str(built)] = f"{CORE}/{built.name}"
+        for extension in built:
+            name = extension.relative_to(self._folder.name)
+            build_data["force_include"][str(extension)] = f"jdbcstore/{name}"
         build_data["infer_tag"] = True
         build_data["pure_python"] = False
 

@@ -13,8 +13,8 @@ from jdbcstore.analytics.envelope import Envelopes, Names, Producer, Spans, piec
 from jdbcstore.errors import CorruptMessage
 from jdbcstore.message.message import Body, BodyType, Message
 from jdbcstore.message.openwire import decode
+from jdbcstore.message.openwire._decoder_cy import make_destination
 from jdbcstore.message.openwire.content import decode_body, decode_utf
-from jdbcstore.message.openwire.decoder import make_destination
 from jdbcstore.message.openwire.wire_format import BODY_TYPES, Malformed
 
 

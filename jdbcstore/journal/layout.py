@@ -13,11 +13,14 @@ from typing import NamedTuple, Protocol
 
 from crc32c import crc32c
 
-from jdbcstore.util.core import core
-
 BLOCK = 512
 """Where records begin: a torn write of the first one leaves the header's sector alone."""
-RECORD = core.RECORD
+FIELDS = struct.Struct("<IIIIBBHQQ")
+"""Of a record's header, after the checksum: length, marker, number less the durable one, sequences, kind, two
+of nothing, number, sequence."""
+HEAD = struct.Struct("<I" + FIELDS.format[1:])
+"""The checksum and the fields of a record's header."""
+RECORD = HEAD.size
 """Bytes of a record's header."""
 CLEAN_END = 255
 GAP = 254
@@ -33,7 +36,6 @@ _BEFORE = {1: struct.Struct("<8sII5Q")}
 """Headers of earlier versions, without the fields added later."""
 _BEGIN = struct.Struct("<8sII")
 _CRC = struct.Struct("<I")
-_FIELDS = core.RECORD_FIELDS
 _STAMP = struct.Struct("<QQ")
 _SEEDS = struct.Struct("<II")
 
@@ -175,9 +177,6 @@ class Head(NamedTuple):
         return self.marker == stamp.marker and bool(self.kind) and not self.flags and not self.spare
 
 
-HEAD = core.RECORD_HEAD
-
-
 def space(length: int) -> int:
     """The bytes that a record with a body of this length takes in a file."""
     return RECORD + length + (-length & 7)
@@ -185,22 +184,5 @@ def space(length: int) -> int:
 
 def gap(stamp: Stamp, last_lost: int, body: bytes) -> bytes:
     """A record in place of lost ones, with the bytes that remain of them."""
-    head = _FIELDS.pack(len(body), stamp.marker, 0, 0, GAP, 0, 0, last_lost, 0)
+    head = FIELDS.pack(len(body), stamp.marker, 0, 0, GAP, 0, 0, last_lost, 0)
     return _CRC.pack(crc32c(body, crc32c(head, stamp.seed))) + head + body
-
-
-def frame(
-    entries: Sequence[Entry],
-    stamp: Stamp,
-    number: int,
-    sequence: int,
-    durable: int,
-    room: int,
-    place: tuple[int, int],
-) -> tuple[list[bytes], list[Written], int]:
-    """The records of as many entries as fit into ``room`` bytes: in pieces, as :class:`Written`, and their
-    size.
-
-    The first gets this number and sequence, and is written to this place, a segment and an offset.
-    """
-    return core.frame(Written, crc32c, entries, stamp, number, sequence, durable, room, place)

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from jdbcstore.errors import CorruptJournal
+from jdbcstore.journal._records_cy import records
 from jdbcstore.journal.directory import live_segments
 from jdbcstore.journal.layout import (
     BLOCK,
@@ -30,7 +31,6 @@ from jdbcstore.journal.layout import (
     SegmentHeader,
     Stamp,
 )
-from jdbcstore.util.core import core
 
 _WINDOW = 1 << 20
 _LAST = (1 << 64) - 1
@@ -74,7 +74,7 @@ class SegmentReader:
         """The records up to a number, or to the first invalid one."""
         last = _LAST if up_to is None else up_to
         while self.number <= last:
-            found = self._in_window(Record, last)
+            found = self._in_window(last, is_read=True)
             if found:
                 yield from found
                 continue
@@ -88,15 +88,15 @@ class SegmentReader:
         number = 0
         while number != self.number:
             number = self.number
-            self._in_window(None, _LAST)
+            self._in_window(_LAST, is_read=False)
             if number == self.number:
                 self._alone()
 
-    def _in_window(self, record_class: type[Record] | None, last: int) -> list[Record]:
-        """Go past the records that are complete within one read, and return them if there is a class."""
+    def _in_window(self, last: int, *, is_read: bool) -> list[Record]:
+        """Go past the records that are complete within one read, and return them if they are to be read."""
         place, stamp = (self.header.number, self.offset), (self.stamp.seed, self.stamp.marker)
-        found, size, number, kind, sequence = core.records(
-            record_class, crc32c, self._read(self.offset), stamp, self.number, last, place
+        found, size, number, kind, sequence = records(
+            self._read(self.offset), stamp, self.number, last, place, is_read=is_read
         )
         if size:
             self._advance(self.offset + size, number - 1, kind, sequence)

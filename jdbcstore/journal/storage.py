@@ -21,6 +21,7 @@ from typing import NamedTuple
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import CorruptJournal, JournalFailed, OutcomeUnknown, StoreError, StoreUnavailable
 from jdbcstore.journal import directory as names
+from jdbcstore.journal._records_cy import frame
 from jdbcstore.journal.layout import (
     BLOCK,
     CLEAN_END,
@@ -29,7 +30,6 @@ from jdbcstore.journal.layout import (
     SegmentHeader,
     Stamp,
     Written,
-    frame,
     space,
 )
 from jdbcstore.journal.recovery import Recovered, Segment, read

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import final
 
 from jdbcstore.errors import InvalidMessage, TransactionError
-from jdbcstore.util.core import core
 
 _NUMBER = ":(0|-?[1-9][0-9]{0,18})"
 _PRODUCER_ID = re.compile(f"(.*){_NUMBER * 2}", re.DOTALL)
@@ -123,7 +122,8 @@ class MessageId(_MessageIdFields):
         raise AttributeError(f"a MessageId cannot be changed: {name}")
 
 
-MESSAGE_ID_SHAPE = core.Shape(MessageId, ("producer_id", "producer_sequence", "broker_sequence", "text_view"))
+MESSAGE_ID_FIELDS = ("producer_id", "producer_sequence", "broker_sequence", "text_view")
+"""The slots of a message id, in the order of its constructor."""
 
 
 def _split(pattern: re.Pattern[str], text: str) -> tuple[str, list[int]] | None:

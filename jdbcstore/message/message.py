@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias, final
 
 from jdbcstore.errors import InvalidMessage
+from jdbcstore.message._constructor_cy import constructor
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import (
     BrokerId,
@@ -25,7 +26,6 @@ from jdbcstore.message.ids import (
     XATransactionId,
 )
 from jdbcstore.message.values import Value, checked, checked_map, identical
-from jdbcstore.util.core import BUILD, core
 
 
 class BodyType(StrEnum):
@@ -486,9 +486,9 @@ def _check_number(name: str, value: object, bits: int) -> None:
         raise InvalidMessage(f"{name} is {value!r}, and must be an integer of {bits} bits")
 
 
-if BUILD == "compiled":
+if not constructor.__module__.endswith("_cy"):  # as Python it is slower than what it replaces
     Message.__init__ = functools.wraps(Message.__init__)(  # type: ignore[method-assign]
-        core.constructor(
+        constructor(
             Message.__init__,
             ("_body", "_properties", *HEADERS, "_source"),
             {bytes: Message(b""), str: Message("")},

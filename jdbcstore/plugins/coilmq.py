@@ -22,8 +22,10 @@ from coilmq.util.frames import MESSAGE, Frame
 
 import jdbcstore
 from jdbcstore.abc import Cursor, MessageStore, Store
-from jdbcstore.broker.stomp import frames as stomp
+from jdbcstore.broker.stomp.frames import Frame as SendFrame
+from jdbcstore.broker.stomp.frames import Limits, Version
 from jdbcstore.broker.stomp.messages import DestinationNames, MessageFrames, to_message
+from jdbcstore.broker.stomp.reader import FrameReader
 from jdbcstore.errors import ConfigurationError
 from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.ids import MessageId, ProducerId
@@ -71,7 +73,7 @@ class JdbcQueueStore(QueueStore):  # type: ignore[misc]
         headers["persistent"] = "true"
         body = frame.body.encode() if isinstance(frame.body, str) else frame.body
         message = to_message(
-            stomp.Frame("SEND", headers, body),
+            SendFrame("SEND", headers, body),
             backlog.destination,
             MessageId(self._producer, next(self._numbers)),
             self._clock.now_ms(),
@@ -138,8 +140,8 @@ class JdbcQueueStore(QueueStore):  # type: ignore[misc]
     def _frame(self, name: str, destination: Destination, message: Message) -> StoredFrame:
         """CoilMQ cannot parse a colon in a header's value, so the message-id is the message's sequence."""
         delivery = _Delivery(message, destination, message.redelivery_counter > 0)
-        reader = stomp.FrameReader(stomp.Limits(head=1 << 30, line=1 << 30, headers=1 << 20, body=1 << 31))
-        reader.feed(MessageFrames(self._names, stomp.Version.V1_0).encode(delivery, ""))
+        reader = FrameReader(Limits(head=1 << 30, line=1 << 30, headers=1 << 20, body=1 << 31))
+        reader.feed(MessageFrames(self._names, Version.V1_0).encode(delivery, ""))
         headers: dict[str, str] = {}
         body = b""
         while frame := reader.read():

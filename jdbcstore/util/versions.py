@@ -32,14 +32,14 @@ def versions(own: str) -> list[tuple[str, str]]:
     from importlib.metadata import PackageNotFoundError, version
     from sqlite3 import sqlite_version
 
-    from jdbcstore.util.core import BUILD
+    from jdbcstore.util.core import in_use
 
     found = [
         ("jdbcstore", own),
         (platform.python_implementation(), platform.python_version()),
         ("platform", f"{sys.platform} {platform.machine()} {platform.release()}"),
         ("SQLite", sqlite_version),
-        ("core:", BUILD),
+        ("core:", in_use()),
     ]
     for name in (*_LIBRARIES, *_OPTIONAL):
         try:

@@ -14,7 +14,7 @@ import pytest
 
 import jdbcstore
 from jdbcstore.cli.app import commands
-from jdbcstore.util.core import BUILD
+from jdbcstore.util.core import in_use
 from tests.cli.conftest import Invoke
 from tests.support.cli.command_line import CommandLine
 
@@ -73,7 +73,7 @@ def test_the_version_has_a_short_option(invoke: Invoke) -> None:
     assert first == f"jdbcstore, version {jdbcstore.__version__}"
     assert f"  SQLAlchemy {version('SQLAlchemy')}" in others
     assert f"  {platform.python_implementation()} {platform.python_version()}" in others
-    assert f"  core: {BUILD}" in others
+    assert f"  core: {in_use()}" in others
 
 
 def test_bash_completes_a_command(tmp_path: Path, invoke: Invoke) -> None:

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from jdbcstore.util.core import BUILD
+from jdbcstore.util.core import in_use
 from tests.support import ROOT
 from tests.support.calls import FILE
 
@@ -17,7 +17,7 @@ TOLERANCE = 0.05
 
 
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the calls are those of Python 3.11")
-@pytest.mark.skipif(BUILD != "compiled", reason="the calls are those of the compiled core")
+@pytest.mark.skipif(in_use() != "compiled", reason="the calls are those of the compiled core")
 def test_an_operation_calls_as_many_functions_as_before() -> None:
     frozen: dict[str, int] = json.loads(FILE.read_text())
     # In a process of its own: no thread of another test is counted.

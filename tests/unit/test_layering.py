@@ -96,7 +96,7 @@ OUTSIDE = {
     "oracledb": {"database.adapters"},
     "jpype": {"database.adapters"},
     "alembic": {"database.migrations"},
-    "crc32c": {"journal", "util.core"},
+    "crc32c": {"journal"},
     "javaproperties": {"config"},
     "keyring": {"config"},
     "tomlkit": {"config"},

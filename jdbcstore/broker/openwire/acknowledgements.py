@@ -11,11 +11,11 @@ from struct import Struct
 from typing import NamedTuple
 
 from jdbcstore.broker.api import Delivery
+from jdbcstore.broker.openwire._acknowledged_cy import acknowledged
 from jdbcstore.broker.openwire.commands import Throwable, Type, read_command, write_id
 from jdbcstore.broker.openwire.frames import FrameReader
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import ConsumerId, MessageId, ProducerId, TransactionId
-from jdbcstore.util.core import core
 
 Pending = Mapping[int, tuple[Delivery, MessageId, Destination]]
 """What a consumer has not acknowledged, by number: each delivery, the id of its message, its source."""
@@ -87,7 +87,7 @@ class AcknowledgementReader:
             return {}
         first_at, last_at = self._single
         like = frame, first_at, last_at, self._producer_id, pending
-        return reader.read_many(lambda data, at: core.acknowledged(data, at, *like))
+        return reader.read_many(lambda data, at: acknowledged(data, at, *like))
 
     def _read_ids(self, frame: bytes, at: int) -> tuple[MessageId | None, MessageId] | None:
         """The ids of the first and the last message, if both are of the known producer."""

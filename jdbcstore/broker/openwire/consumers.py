@@ -22,7 +22,7 @@ from jdbcstore.errors import MessageTooLarge, StoreError, TransactionError
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import ConsumerId, MessageId
 from jdbcstore.message.openwire import encode_for_wire
-from jdbcstore.util.core import core
+from jdbcstore.message.openwire._passing_cy import dispatch_frame
 
 log = logging.getLogger(__name__)
 
@@ -126,7 +126,7 @@ class OpenWireConsumer:
         number = next(self._numbers)
         count = message.redelivery_counter or (1 if delivery.redelivered else 0)
         assert message.message_id is not None  # noqa: S101 - a message of the broker has one
-        frame = core.dispatch(head, blob, slot, number, self._now_ms(), count, codec)
+        frame = dispatch_frame(head, blob, slot, number, self._now_ms(), count, codec)
         return number, _Dispatched(delivery, message.message_id, destination), frame
 
     def browsed(self) -> None:

@@ -57,7 +57,7 @@ from jdbcstore.message.ids import (
 )
 from jdbcstore.message.message import Message
 from jdbcstore.message.openwire import decode
-from jdbcstore.util.core import core
+from jdbcstore.message.openwire._passing_cy import with_broker_in_time
 
 _BEFORE_LOGIN = 32 * 1024
 """The most bytes of a frame of a client that has not logged in."""
@@ -292,7 +292,7 @@ class Session(ClientConnection):
             raise ProtocolError(_NOT_OPEN, fatal=self._principal is None)
         try:
             now_ms, codec = self._service.clock.now_ms(), self._codec
-            message = decode(core.with_broker_in_time(frame, now_ms, codec), version=codec)
+            message = decode(with_broker_in_time(frame, now_ms, codec), version=codec)
         except CorruptMessage as error:
             raise ProtocolError(f"a message is damaged: {error}", fatal=True) from error
         receipt: Receipt = message.command_id if message.response_required else None

@@ -13,8 +13,9 @@ from functools import partial
 
 from jdbcstore.broker.api import Subscription
 from jdbcstore.broker.security import Principal
-from jdbcstore.broker.stomp.frames import Frame, FrameReader, Limits, Version, encode, escape, required
+from jdbcstore.broker.stomp.frames import Frame, Limits, Version, encode, escape, required
 from jdbcstore.broker.stomp.messages import DestinationNames, MessageFrames, to_message
+from jdbcstore.broker.stomp.reader import FrameReader
 from jdbcstore.broker.stomp.subscriptions import AckMode, StompConsumer, Subscriptions, subscription_request
 from jdbcstore.broker.stomp.transactions import Transactions
 from jdbcstore.broker.transport.connection import LONGEST_NAME, ClientConnection, Connections

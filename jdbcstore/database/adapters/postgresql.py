@@ -23,6 +23,7 @@ from sqlalchemy.types import TypeEngine
 
 from jdbcstore.config.statements import Template
 from jdbcstore.database.adapters import libpq
+from jdbcstore.database.adapters._arrays_cy import arrays
 from jdbcstore.database.adapters.adbc import record_batches
 from jdbcstore.database.adapters.base import Adapter, Failure, failure_of
 from jdbcstore.database.adapters.sql import (
@@ -36,7 +37,6 @@ from jdbcstore.database.adapters.sql import (
     Sql,
     WriteStatements,
 )
-from jdbcstore.util.core import core
 
 _T = TypeVar("_T")
 _NULL = b"\xff\xff\xff\xff"
@@ -433,11 +433,11 @@ def _delete_arrays(text: str, number: int) -> str:
 
 
 def _key_arrays(keys: Sequence[Key]) -> list[bytes]:
-    return core.arrays(keys, (_VARCHAR, _INT8), _INT8)
+    return arrays(keys, (_VARCHAR, _INT8), _INT8)
 
 
 def _column_arrays(rows: Sequence[Row]) -> list[bytes]:
-    return core.arrays(rows, _TYPES, _INT8)
+    return arrays(rows, _TYPES, _INT8)
 
 
 def _array(oid: int, values: Iterable[bytes | None]) -> bytes:

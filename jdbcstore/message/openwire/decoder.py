@@ -1,21 +1,19 @@
 """The decoder of the MSG column: any message that ActiveMQ has stored since 5.4.
 
-Most fields are absent in nearly every message. The core reads such a message in few steps; any other is read
-here, field by field.
+Most fields are absent in nearly every message. Such a message is read in few steps by
+:func:`~jdbcstore.message.openwire._decoder_cy.read_usual`; any other is read here, field by field.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is an exception class
 from typing import Any, TypeVar
 
-from jdbcstore.errors import CorruptMessage, InvalidDestination
-from jdbcstore.message.destination import Destination, clean_name
+from jdbcstore.errors import CorruptMessage
+from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import (
-    MESSAGE_ID_SHAPE,
     BrokerId,
     ConnectionId,
     ConsumerId,
@@ -35,10 +33,10 @@ from jdbcstore.message.message import (
     seal,
 )
 from jdbcstore.message.openwire import wire_format as wire
+from jdbcstore.message.openwire._decoder_cy import make_destination, read_usual
 from jdbcstore.message.openwire.content import NOWHERE, StoredBytes, decode_utf
 from jdbcstore.message.openwire.reference import body_in_journal, is_reference
 from jdbcstore.message.openwire.wire_format import BODY_TYPES, OLD_VERSION, VERSION, Malformed
-from jdbcstore.util.core import core
 
 T = TypeVar("T")
 
@@ -70,7 +68,7 @@ def decode(
     data = blob if type(blob) is bytes else bytes(blob)
     if version != OLD_VERSION:
         try:
-            usual = _USUAL.message(data, sequence, container)
+            usual = read_usual(data, sequence, container)
         except (StructError, Malformed):
             usual = None
         if usual is not None:
@@ -233,18 +231,6 @@ class Reader:
         return broker_id
 
 
-@lru_cache(maxsize=256)
-def make_destination(number: int, name: str) -> Destination:
-    """The destination of this type number; :class:`Malformed` if it cannot have this name."""
-    kind = wire.DESTINATION_KINDS.get(number)
-    if kind is None:
-        raise Malformed(f"{number} is not the type of a destination")
-    try:
-        return Destination(kind, clean_name(name))
-    except InvalidDestination as error:
-        raise Malformed(f"its destination has no valid name ({error})") from None
-
-
 def _read_message_id(reader: Reader) -> MessageId:
     text_view = reader.string() if reader.version >= VERSION else None
     producer_id = reader.nested(ProducerId)
@@ -366,49 +352,3 @@ def _read_nested_message(reader: Reader, nesting: int) -> Message | None:
         raise Malformed(f"messages are nested more than {wire.MAX_MESSAGE_NESTING} deep")
     reader.at = at + 2
     return _read_message(reader, kind, None, None, nesting + 1)
-
-
-_destination_head, _u16, _two = Struct(">BBBH").unpack_from, Struct(">H").unpack_from, _two_i64.unpack_from
-_LOCAL_TRANSACTION = b"\1\x6f\1\x78\1"  # around its number: one follows, and a connection's id with a name
-_MESSAGE_ID = b"\0\1\x6e\0"  # no original destination, and an id without text view
-
-
-@lru_cache(maxsize=256)
-def _usual_names(section: bytes) -> tuple[ProducerId, Destination, LocalTransactionId | None]:
-    """The beginning of one producer's messages, the same in each, or in each of a transaction.
-
-    It is the producer's id, the destination, the transaction, and the producer's id again.
-    """
-    producer_end = 5 + _u16(section, 3)[0] + 16
-    producer = section[:producer_end]
-    present, number, named, length = _destination_head(section, producer_end)
-    name_end = producer_end + 5 + length
-    transaction_id, rest = None, name_end + 1
-    if section[name_end]:
-        connection_at = name_end + 15
-        rest = connection_at + _u16(section, name_end + 13)[0]
-        if section[name_end : name_end + 2] + section[name_end + 10 : name_end + 13] != _LOCAL_TRANSACTION:
-            raise Malformed("these are not the usual names")
-        connection_id = ConnectionId(decode_utf(section[connection_at:rest]))
-        transaction_id = LocalTransactionId(connection_id, _i64.unpack_from(section, name_end + 2)[0])
-    if present != 1 or named != 1 or section[rest:] != _MESSAGE_ID + producer:
-        raise Malformed("these are not the usual names")
-    value, session_id = _two(producer, producer_end - 16)
-    return (
-        ProducerId(decode_utf(producer[5:-16]), session_id, value),
-        make_destination(number, decode_utf(section[name_end - length : name_end])),
-        transaction_id,
-    )
-
-
-_USUAL = core.Decoder(
-    core.Shape(MessageFields, MessageFields.__slots__),
-    MESSAGE_ID_SHAPE,
-    core.Shape(StoredBytes, StoredBytes.__slots__),
-    kinds={number: kind for number, kind in BODY_TYPES.items() if kind is not _BLOB},
-    names=_usual_names,
-    text=decode_utf,
-    destination=make_destination,
-    unread=UNREAD,
-    no_properties=NO_PROPERTIES,
-)

@@ -28,23 +28,23 @@ from jdbcstore.message.ids import (
 )
 from jdbcstore.message.message import Body, BodyType, Message
 from jdbcstore.message.openwire import wire_format as wire
+from jdbcstore.message.openwire._encoder_cy import broker_sequence_at, usual_blob, usual_names, usual_tail
 from jdbcstore.message.openwire.content import NOWHERE, StoredBytes
 from jdbcstore.message.openwire.wire_format import MAX_SIZE, MESSAGE_TYPES, VERSION
 from jdbcstore.message.values import Byte, Char, Float, Long, Short, Value
-from jdbcstore.util.core import core
 
 _BYTES, _MAP, _STREAM, _BLOB = BodyType.BYTES, BodyType.MAP, BodyType.STREAM, BodyType.BLOB
 _set = object.__setattr__
 _i16, _i32, _i64, _two_i64 = Struct(">h").pack, Struct(">i").pack, Struct(">q").pack, Struct(">qq").pack
-_head, _flags = core.OPENWIRE_HEAD.pack, Struct(">??").pack
+_head, _flags = wire.HEAD.pack, Struct(">??").pack
 _delivery, _redelivery = Struct(">?qb").pack, Struct(">?i").pack
 
 # Most messages have none of the optional headers, so one struct writes all headers of such a message.
 # Each x is the zero of an absent header.
 _usual_headers = Struct(">xxix?qbxqx").pack
-_usual_tail = core.OPENWIRE_TAIL.pack
-_usual_numbers = core.OPENWIRE_NUMBERS.pack
-_present = core.OPENWIRE_BYTES.pack
+_usual_tail = wire.TAIL.pack
+_usual_numbers = wire.NUMBERS.pack
+_present = wire.PRESENT.pack
 
 
 def encode(
@@ -167,13 +167,13 @@ def _encode_usual(
     head = b"\0" if content is None else _present(1, len(content))
     if len(names) + len(content or b"") + len(marshalled) > MAX_SIZE - _MOST_HEADERS:
         return None
-    tail = core.usual_tail(message.broker_in_time_ms)
-    blob = core.usual_blob(names, numbers, head, content or b"", marshalled, tail)
-    return blob, core.broker_sequence_at(names)
+    tail = usual_tail(message.broker_in_time_ms)
+    blob = usual_blob(names, numbers, head, content or b"", marshalled, tail)
+    return blob, broker_sequence_at(names)
 
 
 _MOST_HEADERS = 1024
-_usual_names = lru_cache(maxsize=4096)(core.usual_names)
+_usual_names = lru_cache(maxsize=4096)(usual_names)
 
 
 def encode_fields(

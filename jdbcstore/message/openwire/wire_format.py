@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from struct import Struct
+
 from jdbcstore.message.destination import DestinationKind
 from jdbcstore.message.message import BodyType
-from jdbcstore.util.core import core
 
-VERSION = core.OPENWIRE_VERSION
+VERSION = 11
 """The version that ActiveMQ 5.12 and later store. Version 6, of 5.4 to 5.11, is read and can be written."""
 
 OLD_VERSION = 6
@@ -18,7 +19,7 @@ MESSAGE_TYPES = {
     BodyType.OBJECT: 26,
     BodyType.STREAM: 27,
     BodyType.TEXT: 28,
-    BodyType.BLOB: core.OPENWIRE_BLOB,
+    BodyType.BLOB: 29,
 }
 BODY_TYPES = {number: kind for kind, number in MESSAGE_TYPES.items()}
 
@@ -32,6 +33,19 @@ DESTINATION_KINDS = {number: kind for kind, number in DESTINATION_TYPES.items()}
 
 MESSAGE_ID, LOCAL_TRANSACTION_ID, XA_TRANSACTION_ID = 110, 111, 112
 CONNECTION_ID, SESSION_ID, CONSUMER_ID, PRODUCER_ID, BROKER_ID = 120, 121, 122, 123, 124
+
+# A usual message, one without optional headers, so that one struct has all of them. Each x is the zero of an
+# absent header.
+HEAD = Struct(">Bi?")
+"""Type, command id, whether a response is required."""
+NUMBERS = Struct(">qq7x?qbxqx")
+"""From the message id's two numbers to the type: with persistent, expiration, priority and timestamp."""
+TAIL = Struct(">xx?ixqx??xqq?")
+"""After the properties."""
+PRESENT = Struct(">Bi")
+"""In front of bytes that are there: a 1 and their length."""
+PRESENT_TEXT = Struct(">Bii")
+"""In front of the content of a TextMessage, which has a length of its own."""
 
 # Tags of the values in properties, map bodies and stream bodies.
 NULL, BOOLEAN, BYTE, CHAR, SHORT, INT, LONG, DOUBLE, FLOAT, STRING, BYTES, MAP, LIST, BIG_STRING = range(14)

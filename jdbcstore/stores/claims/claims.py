@@ -42,7 +42,8 @@ from jdbcstore.stores.claims.wakeups import Wakeups
 from jdbcstore.stores.jdbc.history import History
 from jdbcstore.stores.shared.checks import destination_named
 from jdbcstore.stores.shared.cleanup_timer import CleanupTimer
-from jdbcstore.stores.shared.encoding import EncodedMessage, MessageEncoder
+from jdbcstore.stores.shared.encoding import MessageEncoder
+from jdbcstore.stores.shared.rows import EncodedMessage
 from jdbcstore.util.backoff import Backoff
 from jdbcstore.util.clock import Clock, SystemClock
 from jdbcstore.util.gate import Gate

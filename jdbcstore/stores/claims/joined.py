@@ -9,7 +9,7 @@ from jdbcstore.database.adapters.sql import Row, Sql
 from jdbcstore.errors import ConfigurationError
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
-from jdbcstore.stores.shared.encoding import EncodedMessage
+from jdbcstore.stores.shared.rows import EncodedMessage
 
 Execute = Callable[[Sql, Row], Sequence[Any]]
 """Runs a statement in the application's transaction, and returns its rows if it has any."""

@@ -24,7 +24,7 @@ from jdbcstore.message.message import Message
 from jdbcstore.stores.claims.lease import Lease
 from jdbcstore.stores.claims.marks import Marks
 from jdbcstore.stores.claims.wakeups import Wakeups
-from jdbcstore.stores.shared.encoding import EncodedMessage
+from jdbcstore.stores.shared.rows import EncodedMessage
 from jdbcstore.util.clock import Clock
 
 log = logging.getLogger(__name__)

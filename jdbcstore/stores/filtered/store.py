@@ -17,7 +17,8 @@ from jdbcstore.message.ids import ProducerId
 from jdbcstore.message.message import Message
 from jdbcstore.stores.filtered.routes import Route, Routes, destination_named
 from jdbcstore.stores.filtered.transaction import FilteredTransactions, Outcomes, Writes
-from jdbcstore.stores.shared.encoding import MessageNamer, Result, encode_each, own_destination
+from jdbcstore.stores.shared.encoding import Result, encode_each, own_destination
+from jdbcstore.stores.shared.rows import MessageNamer
 from jdbcstore.stores.shared.transaction import BufferedTransaction
 from jdbcstore.util.clock import Clock, SystemClock
 from jdbcstore.util.futures import StoreFuture, done

@@ -36,7 +36,7 @@ from jdbcstore.message.ids import MessageId, XATransactionId
 from jdbcstore.message.message import Message
 from jdbcstore.stores.filtered.routes import Routes, destination_named
 from jdbcstore.stores.memory import MemoryStore
-from jdbcstore.stores.shared.encoding import MessageNamer
+from jdbcstore.stores.shared.rows import MessageNamer
 from jdbcstore.stores.shared.transaction import (
     BufferedTransaction,
     BufferedXATransaction,

@@ -29,7 +29,7 @@ from jdbcstore.stores.jdbc.checkpoint import Bodies
 from jdbcstore.stores.jdbc.writer.units import Unit, Write, update_of
 from jdbcstore.stores.jdbc.writer.writer import Writer
 from jdbcstore.stores.shared.checks import MAX_SEQUENCE, message_not_found, name_of
-from jdbcstore.stores.shared.encoding import EncodedMessage, MessageEncoder, encode_each, fits, nothing, only
+from jdbcstore.stores.shared.encoding import MessageEncoder, encode_each, nothing, only
 from jdbcstore.stores.shared.paging import (
     PRIORITIES,
     Complete,
@@ -39,6 +39,7 @@ from jdbcstore.stores.shared.paging import (
     id_pages,
     read_page,
 )
+from jdbcstore.stores.shared.rows import EncodedMessage, fits
 from jdbcstore.util.clock import Clock
 from jdbcstore.util.futures import StoreFuture
 

@@ -14,8 +14,9 @@ from jdbcstore.message.destination import Destination
 from jdbcstore.stores.jdbc.acknowledgements import AcknowledgementTracker
 from jdbcstore.stores.jdbc.queue import JdbcMessageStore, StoreContext
 from jdbcstore.stores.jdbc.writer.units import Unit
-from jdbcstore.stores.shared.encoding import fits, nothing
+from jdbcstore.stores.shared.encoding import nothing
 from jdbcstore.stores.shared.paging import PRIORITIES, read_page
+from jdbcstore.stores.shared.rows import fits
 from jdbcstore.stores.shared.subscriptions import (
     SubscribedTopic,
     check_subscription,

@@ -21,7 +21,7 @@ from jdbcstore.stores.journaled.records import PREPARE
 from jdbcstore.stores.journaled.refused import Refused, refuses_a_row, row_of
 from jdbcstore.stores.journaled.writer import JournalWriter, Unit
 from jdbcstore.stores.shared.checkpoint import Changes, CheckpointedStore, JournalMark, SubscriptionKey
-from jdbcstore.stores.shared.encoding import EncodedMessage
+from jdbcstore.stores.shared.rows import EncodedMessage
 from jdbcstore.util.backoff import Backoff
 from jdbcstore.util.clock import Clock
 

@@ -35,8 +35,9 @@ from jdbcstore.stores.shared.checkpoint import (
     SubscriptionKey,
 )
 from jdbcstore.stores.shared.checks import message_not_found, name_of
-from jdbcstore.stores.shared.encoding import EncodedMessage, encode_each, everything, nothing
+from jdbcstore.stores.shared.encoding import encode_each, everything, nothing
 from jdbcstore.stores.shared.paging import PRIORITIES, REMOVE_BATCH, counted
+from jdbcstore.stores.shared.rows import EncodedMessage
 from jdbcstore.stores.shared.subscriptions import SubscribedTopic, subscription_not_found
 from jdbcstore.util.clock import Clock
 from jdbcstore.util.futures import StoreFuture

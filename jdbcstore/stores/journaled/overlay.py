@@ -18,7 +18,7 @@ from jdbcstore.message.ids import XATransactionId
 from jdbcstore.stores.journaled.records import COMMIT, PREPARE, ROLLBACK, WRITE, Writes
 from jdbcstore.stores.memory.shelf import Sequences
 from jdbcstore.stores.shared.checkpoint import SubscriptionKey
-from jdbcstore.stores.shared.encoding import EncodedMessage
+from jdbcstore.stores.shared.rows import EncodedMessage
 
 OVERHEAD = 512
 """Roughly the bytes that a message takes besides its blob."""

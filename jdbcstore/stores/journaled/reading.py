@@ -19,8 +19,8 @@ from jdbcstore.message import openwire
 from jdbcstore.message.message import Message
 from jdbcstore.stores.journaled.overlay import Layer, Overlay, Place
 from jdbcstore.stores.shared.checkpoint import SubscriptionKey
-from jdbcstore.stores.shared.encoding import EncodedMessage
 from jdbcstore.stores.shared.paging import PRIORITIES
+from jdbcstore.stores.shared.rows import EncodedMessage
 
 _Found = tuple[int, Message | CorruptMessage]
 Recover = Callable[[int, Cursor | None], Page]

@@ -15,16 +15,15 @@ from struct import error as StructError  # noqa: N812 - it is an exception class
 from jdbcstore.errors import CorruptJournal, StoreError
 from jdbcstore.journal.layout import Record
 from jdbcstore.message.destination import Destination, DestinationKind
-from jdbcstore.message.ids import MESSAGE_ID_SHAPE, ProducerId, XATransactionId
+from jdbcstore.message.ids import XATransactionId
+from jdbcstore.stores.journaled._rows_cy import ADDED, read_rows, row_chunks, text_of
 from jdbcstore.stores.shared.checkpoint import SubscriptionKey
-from jdbcstore.stores.shared.encoding import EncodedMessage
-from jdbcstore.util.core import core
+from jdbcstore.stores.shared.rows import EncodedMessage
 
 WRITE, PREPARE, COMMIT, ROLLBACK, FORGET = range(1, 6)
 """Kinds of records. FORGET: a durable subscription was deleted, and its acknowledgements do not count."""
 
 _ADD, _UPDATE, _REMOVE, _ACKNOWLEDGE = range(1, 5)
-_message = core.ADDED
 _sequence = Struct("<q")
 _remove = Struct("<BII")
 """Operation, length of the container, count."""
@@ -48,7 +47,7 @@ class Writes:
 
 def encode_writes(writes: Writes) -> tuple[list[bytes], int]:
     """The chunks of a body, where each blob is a chunk of its own, and the bytes of all."""
-    chunks, size = core.row_chunks(writes.adds, _ADD)
+    chunks, size = row_chunks(writes.adds, _ADD)
     if writes.updates or writes.removes or writes.acknowledgements:
         others = _encode_others(writes)
         chunks += others
@@ -59,7 +58,7 @@ def encode_writes(writes: Writes) -> tuple[list[bytes], int]:
 def _encode_others(writes: Writes) -> list[bytes]:
     chunks: list[bytes] = []
     for sequence, message in writes.updates:
-        chunks += (*core.row_chunks([message], _UPDATE)[0], _sequence.pack(sequence))
+        chunks += (*row_chunks([message], _UPDATE)[0], _sequence.pack(sequence))
     for container, sequences in writes.removes:
         chunks.append(encode_removal(container, sequences))
     for key, messages in writes.acknowledgements:
@@ -69,14 +68,14 @@ def _encode_others(writes: Writes) -> list[bytes]:
 
 def encode_add(message: EncodedMessage) -> tuple[list[bytes], int]:
     """As :func:`encode_writes`, for one message that is added."""
-    return core.row_chunks((message,), _ADD)
+    return row_chunks((message,), _ADD)
 
 
 def blobs_at(adds: Sequence[EncodedMessage], xid: XATransactionId | None) -> Iterator[int]:
     """The offsets of the added messages' blobs in the body of a record."""
     at = 0 if xid is None else len(encode_xid(xid))
     for message in adds:
-        at += _message.size + len(_bytes(message.container)) + len(_bytes(message.producer))
+        at += ADDED.size + len(_bytes(message.container)) + len(_bytes(message.producer))
         yield at
         at += len(message.blob)
 
@@ -161,9 +160,7 @@ class _Reader:
         return XATransactionId(format_id, self._take(of_global), self._take(of_branch))
 
     def _messages(self, operation: int, most: int) -> list[EncodedMessage]:
-        rows, self._at = core.read_rows(
-            EncodedMessage, MESSAGE_ID_SHAPE, _str, _producer_id, self._body, self._at, operation, most
-        )
+        rows, self._at = read_rows(self._body, self._at, operation, most)
         return rows
 
     def _acknowledgement(self) -> tuple[SubscriptionKey, list[tuple[int, int]]]:
@@ -188,7 +185,7 @@ class _Reader:
         return fields
 
     def _string(self, length: int) -> str:
-        return _str(self._take(length))
+        return text_of(self._take(length))
 
     def _take(self, length: int) -> bytes:
         end = self._at + length
@@ -202,13 +199,3 @@ class _Reader:
 @lru_cache(maxsize=4096)
 def _bytes(string: str) -> bytes:
     return string.encode()
-
-
-@lru_cache(maxsize=4096)
-def _str(data: bytes) -> str:
-    return data.decode()
-
-
-@lru_cache(maxsize=4096)
-def _producer_id(name: str) -> ProducerId:
-    return ProducerId.parse(name)

@@ -16,7 +16,7 @@ from jdbcstore.errors import CorruptMessage, InvalidMessage, MessageNotFound, St
 from jdbcstore.message import openwire
 from jdbcstore.message.message import Message
 from jdbcstore.stores.journaled.records import Writes, decode_writes, encode_writes
-from jdbcstore.stores.shared.encoding import EncodedMessage
+from jdbcstore.stores.shared.rows import EncodedMessage
 from jdbcstore.util.files import make_directory, replace_file, sync
 
 FOLDER = "refused"

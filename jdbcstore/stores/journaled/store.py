@@ -37,7 +37,8 @@ from jdbcstore.stores.journaled.writer import JournalAudit, JournalWriter, Unit
 from jdbcstore.stores.shared.checkpoint import CheckpointedStore
 from jdbcstore.stores.shared.checks import MAX_SEQUENCE, destination_named, sequences_used_up
 from jdbcstore.stores.shared.cleanup_timer import CleanupTimer
-from jdbcstore.stores.shared.encoding import EncodedMessage, encode_each, nothing, own_destination
+from jdbcstore.stores.shared.encoding import encode_each, nothing, own_destination
+from jdbcstore.stores.shared.rows import EncodedMessage
 from jdbcstore.stores.shared.store import DestinationsStore
 from jdbcstore.stores.shared.transaction import BufferedTransaction
 from jdbcstore.util.clock import Clock, SystemClock

@@ -32,10 +32,11 @@ from jdbcstore.stores.journaled.records import (
     encode_writes,
     encode_xid,
 )
+from jdbcstore.stores.shared._rows_cy import references
 from jdbcstore.stores.shared.audit import DuplicateAudit, with_duplicates
-from jdbcstore.stores.shared.encoding import EncodedMessage, Name, everything, nothing
+from jdbcstore.stores.shared.encoding import Name, everything, nothing
+from jdbcstore.stores.shared.rows import EncodedMessage
 from jdbcstore.util.clock import Clock
-from jdbcstore.util.core import core
 from jdbcstore.util.futures import Burst, Completion, Promise, StoreFuture, Waiter
 
 _blob = attrgetter("blob")
@@ -119,8 +120,7 @@ class Unit:
 
     def complete(self, sequence: int) -> None:
         """Set the result for the caller; under no lock."""
-        references = core.references(MessageReference, self.adds, sequence)
-        self.completion.set_result(self.result(references))
+        self.completion.set_result(self.result(references(self.adds, sequence)))
 
 
 class Add(Unit):

@@ -25,8 +25,9 @@ from jdbcstore.stores.memory.shelf import Shelf, Stored, Subscription
 from jdbcstore.stores.memory.state import Held, State, Write, hold_acknowledged, hold_added, hold_taken
 from jdbcstore.stores.shared.checkpoint import Referring
 from jdbcstore.stores.shared.checks import message_not_found, name_of
-from jdbcstore.stores.shared.encoding import EncodedMessage, encode_each
+from jdbcstore.stores.shared.encoding import encode_each
 from jdbcstore.stores.shared.paging import read_lanes
+from jdbcstore.stores.shared.rows import EncodedMessage
 from jdbcstore.stores.shared.subscriptions import (
     SubscribedTopic,
     check_subscription,

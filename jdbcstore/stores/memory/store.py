@@ -17,7 +17,8 @@ from jdbcstore.stores.memory.state import MemoryXAResource, State, Write
 from jdbcstore.stores.shared.audit import DuplicateAudit
 from jdbcstore.stores.shared.checkpoint import Changes, FindBody, JournalMark, Referring
 from jdbcstore.stores.shared.cleanup_timer import CleanupTimer
-from jdbcstore.stores.shared.encoding import EncodedMessage, MessageEncoder, encode_each, own_destination
+from jdbcstore.stores.shared.encoding import MessageEncoder, encode_each, own_destination
+from jdbcstore.stores.shared.rows import EncodedMessage
 from jdbcstore.stores.shared.store import DestinationsStore
 from jdbcstore.stores.shared.transaction import BufferedTransaction
 from jdbcstore.util.clock import Clock, SystemClock

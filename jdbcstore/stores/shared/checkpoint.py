@@ -16,7 +16,7 @@ from jdbcstore.config import StoreConfig
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
 from jdbcstore.stores.shared.audit import DuplicateAudit
-from jdbcstore.stores.shared.encoding import EncodedMessage
+from jdbcstore.stores.shared.rows import EncodedMessage
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from jdbcstore.config.store import NameLengths
 from jdbcstore.errors import InvalidSubscription, SubscriptionExists, SubscriptionNotFound
 from jdbcstore.message.destination import Destination
 from jdbcstore.stores.shared.checks import check_length
-from jdbcstore.stores.shared.encoding import fits
+from jdbcstore.stores.shared.rows import fits
 from jdbcstore.util.futures import StoreFuture
 
 U = TypeVar("U")

@@ -20,6 +20,11 @@ Places: TypeAlias = Any
 _set = object.__setattr__
 
 
+def declare(_kind: type, value: T) -> T:
+    """Return the value of a module's variable, which only the module's own C code sees."""
+    return value
+
+
 def cclass(cls: type[T]) -> type[T]:
     """A class whose attributes are fields of a C struct."""
     return cls

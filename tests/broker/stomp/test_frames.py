@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jdbcstore.broker.stomp.frames import Frame, FrameReader, Limits, Version, encode
+from jdbcstore.broker.stomp.frames import Frame, Limits, Version, encode
+from jdbcstore.broker.stomp.reader import FrameReader
 from jdbcstore.errors import ProtocolError
 
 SMALL = Limits(head=200, line=50, headers=5, body=100)

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from jdbcstore import Destination, Message
-from jdbcstore.broker.stomp.frames import Frame, FrameReader, Limits, Version
+from jdbcstore.broker.stomp.frames import Frame, Limits, Version
 from jdbcstore.broker.stomp.messages import DestinationNames, MessageFrames, java_text, to_message
+from jdbcstore.broker.stomp.reader import FrameReader
 from jdbcstore.errors import ProtocolError
 from jdbcstore.message.ids import MessageId, ProducerId
 from jdbcstore.message.message import BodyType

@@ -21,7 +21,7 @@ from jdbcstore.stores.journaled.records import (
     encode_xid,
 )
 from jdbcstore.stores.shared.checkpoint import SubscriptionKey
-from jdbcstore.stores.shared.encoding import EncodedMessage
+from jdbcstore.stores.shared.rows import EncodedMessage
 
 longs = st.integers(-(1 << 63), (1 << 63) - 1)
 sequences = st.lists(longs, max_size=4)

@@ -3,38 +3,39 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
+import importlib.util
 import itertools
 import os
 import shutil
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from types import ModuleType, SimpleNamespace
+from typing import Any, NamedTuple
 
 import pytest
-from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
 from jdbcstore import Destination, Message
 from jdbcstore.abc import MessageReference
 from jdbcstore.broker.stomp import frames as stomp
-from jdbcstore.broker.stomp.frames import Frame, FrameReader, Limits
+from jdbcstore.broker.stomp.frames import Frame, Limits
+from jdbcstore.broker.stomp.reader import FrameReader
 from jdbcstore.errors import InvalidMessage
 from jdbcstore.journal.layout import RECORD, Record, Stamp, Written
 from jdbcstore.message.ids import MessageId, ProducerId
-from jdbcstore.message.message import RARE, BodyType
+from jdbcstore.message.message import BodyType
 from jdbcstore.message.openwire import decode, encoder
-from jdbcstore.message.openwire.wire_format import MESSAGE_TYPES, OLD_VERSION, VERSION
+from jdbcstore.message.openwire.wire_format import OLD_VERSION, VERSION
 from jdbcstore.stores.journaled.records import WRITE, Writes, decode_writes
 from jdbcstore.stores.journaled.writer import Unit
-from jdbcstore.stores.shared.encoding import EncodedMessage
+from jdbcstore.stores.shared.rows import EncodedMessage, RowLimits
 from jdbcstore.util import core as chosen
-from jdbcstore.util.core import build, source
+from jdbcstore.util.core import build
 from tests.support import ROOT
 from tests.support.openwire.strategies import messages, plain_messages
 
@@ -43,39 +44,53 @@ PRODUCER = ProducerId("ID:host-1-2-0:1", 1, 1)
 NOW = 1_700_000_000_000
 
 
+def names_of(modules: Iterable[ModuleType]) -> SimpleNamespace:
+    return SimpleNamespace(**{name: value for one in modules for name, value in vars(one).items()})
+
+
+def as_python() -> SimpleNamespace:
+    """The names of all hot modules, loaded again as Python."""
+    loaded = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JDBCSTORE_PURE", "1")
+        for path in build.sources():
+            spec = importlib.util.spec_from_file_location(f"as_python.{path.stem}", path)
+            assert spec is not None
+            assert spec.loader is not None
+            loaded.append(importlib.util.module_from_spec(spec))
+            spec.loader.exec_module(loaded[-1])
+    return names_of(loaded)
+
+
+def as_compiled() -> SimpleNamespace:
+    paths = [path.relative_to(ROOT).with_suffix("") for path in build.sources()]
+    return names_of(importlib.import_module(build.compiled_name(".".join(path.parts))) for path in paths)
+
+
+source = as_python()
+
+
+@cache
 def both() -> list[Any]:
     """The core as Python, and compiled where it was built."""
     try:
-        return [source, importlib.import_module("jdbcstore.util.core.compiled")]
+        return [source, as_compiled()]
     except ImportError:
         return [source, pytest.param(None, marks=pytest.mark.skip(reason="the core was not compiled"))]
 
 
 @pytest.fixture(params=both(), ids=["python", "compiled"])
-def core(request: pytest.FixtureRequest) -> ModuleType:
-    module: ModuleType = request.param
-    return module
+def core(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+class Namer(NamedTuple):
+    producer: ProducerId
+    sequences: Iterator[int]
 
 
 def rows(core: Any, destination: Destination = ORDERS, largest: int = 1 << 20) -> Any:
-    return core.Rows(
-        core.Usual(Message(b""), RARE),
-        core.Shape(MessageId, ("producer_id", "producer_sequence", "broker_sequence", "text_view")),
-        EncodedMessage,
-        destination=destination,
-        openwire=encoder.encode_destination(destination),
-        container=destination.qualified_name,
-        kinds={kind: number for kind, number in MESSAGE_TYPES.items() if kind is not BodyType.BLOB},
-        bytes_kind=BodyType.BYTES,
-        text_kind=BodyType.TEXT,
-        producer=PRODUCER,
-        numbers=itertools.count(1),
-        named=encoder.encode_producer_id,
-        contents=lambda body, kind: encoder.encode_body(body, kind, False),
-        maps=encoder.encode_map,
-        sent_size=len,
-        largest=largest,
-    )
+    return core.Rows(destination, Namer(PRODUCER, itertools.count(1)), RowLimits(largest, 250))
 
 
 def expected(message: Message, destination: Destination, message_id: MessageId) -> tuple[bytes, int]:
@@ -85,7 +100,7 @@ def expected(message: Message, destination: Destination, message_id: MessageId) 
 
 
 def available() -> Iterator[Any]:
-    return (one for one in both() if isinstance(one, ModuleType))
+    return (one for one in both() if isinstance(one, SimpleNamespace))
 
 
 @given(messages())
@@ -183,7 +198,7 @@ def some_rows(core: Any, count: int, size: int = 100) -> list[EncodedMessage]:
 
 
 def test_references_are_numbered(core: Any) -> None:
-    found = core.references(MessageReference, some_rows(core, 3), 17)
+    found = core.references(some_rows(core, 3), 17)
 
     assert found == [MessageReference(17 + at, MessageId(PRODUCER, 1 + at)) for at in range(3)]
     assert {type(one) for one in found} == {MessageReference}
@@ -202,7 +217,7 @@ def test_records_are_the_same_bytes(sizes: list[int], room: int) -> None:
     found = []
     for core in available():
         units = [Unit(Writes(adds=some_rows(source, 2, size))) for size in sizes]
-        parts, written, size = core.frame(Written, crc32c, units, Stamp(3, 4), 7, 9, 5, room, (1, 512))
+        parts, written, size = core.frame(units, Stamp(3, 4), 7, 9, 5, room, (1, 512))
         assert len(b"".join(parts)) == size <= room
         assert all(type(one) is Written and one.entry.kind == WRITE for one in written)
         found.append((b"".join(parts), [one[1:] for one in written], size))
@@ -211,11 +226,11 @@ def test_records_are_the_same_bytes(sizes: list[int], room: int) -> None:
 
 def test_records_are_read_back(core: Any) -> None:
     units = [Unit(Writes(adds=some_rows(source, 2, size))) for size in (0, 3, 200)]
-    parts, written, size = core.frame(Written, crc32c, units, Stamp(3, 4), 7, 9, 5, 10_000, (1, 512))
+    parts, written, size = core.frame(units, Stamp(3, 4), 7, 9, 5, 10_000, (1, 512))
     window = b"".join(parts)
 
-    def read(data: bytes, last: int = 1 << 40, cls: type | None = Record) -> Any:
-        return core.records(cls, crc32c, data, Stamp(3, 4), 7, last, (1, 512))
+    def read(data: bytes, last: int = 1 << 40, *, is_read: bool = True) -> Any:
+        return core.records(data, Stamp(3, 4), 7, last, (1, 512), is_read=is_read)
 
     found, *ends = read(window)
     assert ends == [size, 10, WRITE, 15]
@@ -223,7 +238,7 @@ def test_records_are_read_back(core: Any) -> None:
     assert [one[:3] for one in found] == [(7, WRITE, 9), (8, WRITE, 11), (9, WRITE, 13)]
     assert [(one.segment, one.offset + RECORD) for one in found] == [one[3:] for one in written]
     assert [decode_writes(one.body).adds for one in found] == [unit.writes.adds for unit in units]
-    assert read(window, cls=None) == ([], *ends)
+    assert read(window, is_read=False) == ([], *ends)
 
     second, third = (one.offset - 512 for one in found[1:])
     assert read(window, 8)[0] == read(window[:-8])[0] == found[:2]
@@ -239,8 +254,7 @@ def test_rows_are_read_from_a_record(core: Any) -> None:
     body = b"".join(chunks)
 
     def read(data: bytes, operation: int, most: int) -> Any:
-        shape = core.Shape(MessageId, ("producer_id", "producer_sequence", "broker_sequence", "text_view"))
-        return core.read_rows(EncodedMessage, shape, bytes.decode, ProducerId.parse, data, 0, operation, most)
+        return core.read_rows(data, 0, operation, most)
 
     rows, end = read(body, 1, 10)
     assert (rows, end) == (added, size)
@@ -342,8 +356,7 @@ def frames_as_bytes() -> Iterator[bytes]:
 
 
 def usual_frame(core: Any, data: bytes, at: int = 0, limits: Limits = LARGE) -> Any:
-    shape = core.Shape(Frame, ("command", "headers", "body"))
-    return core.usual_frame(shape, data, at, limits, stomp._WITH_BODY)
+    return core.usual_frame(data, at, limits)
 
 
 @pytest.mark.parametrize("limits", [LARGE, TIGHT, SMALL], ids=["large", "tight", "small"])
@@ -381,7 +394,7 @@ def test_a_message_that_passes_a_broker(version: int, message: Message, now_ms: 
     blob, sequence_at = encoder.encode_for_wire(message, version)
     for core in available():
         came = core.with_broker_in_time(blob, now_ms, version)
-        out = core.dispatch(b"head", came, sequence_at, 77, now_ms + 1, 3, version)
+        out = core.dispatch_frame(b"head", came, sequence_at, 77, now_ms + 1, 3, version)
         assert (out[:8], out[-4:]) == (len(out[4:]).to_bytes(4, "big") + b"head", b"\0\0\0\3")
         dispatched = decode(blob[:4] + out[8:-4], version=version)
         assert dispatched.message_id is not None
@@ -402,7 +415,7 @@ def test_what_is_too_short_for_the_times_stays_as_it_is(core: Any) -> None:
 
 
 def version(folder: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
-    code = "from jdbcstore.util.core import BUILD; print(BUILD)"
+    code = "import jdbcstore.message.openwire; from jdbcstore.util.core import in_use; print(in_use())"
     return subprocess.run(
         [sys.executable, "-c", code],
         cwd=folder,
@@ -418,25 +431,26 @@ def test_the_environment_chooses_python() -> None:
 
 
 def test_a_compiled_core_of_another_version_is_not_used(tmp_path: Path) -> None:
-    if chosen.BUILD != "compiled":
+    if chosen.in_use() != "compiled":
         pytest.skip("the core was not compiled")
     shutil.copytree(
         ROOT / "jdbcstore",
         tmp_path / "jdbcstore",
         ignore=shutil.ignore_patterns("__pycache__", "cli", "broker"),
     )
-    with (tmp_path / "jdbcstore" / "util" / "core" / "source.py").open("a") as file:
-        file.write("\n# changed\n")
+    path = tmp_path / "jdbcstore" / "message" / "openwire" / "_decoder_cy.py"
+    path.write_text(f"# changed\n{path.read_text()}")
 
     done = version(tmp_path, JDBCSTORE_PURE="")
 
     assert done.stdout.startswith("Python: the compiled core is of another version")
+    assert "jdbcstore.message.openwire._decoder_cy runs as Python" in done.stderr
     assert "build it again" in done.stderr
 
 
 @pytest.mark.slow
 def test_messages_journals_and_frames_pass_as_python_too() -> None:
-    if chosen.BUILD != "compiled":
+    if chosen.in_use() != "compiled":
         pytest.skip("the core was not compiled, so all tests run as Python")
     of_units = ("message/openwire", "message/test_message.py", "journal")
     of_stomp = ("test_frames.py", "test_messages.py")

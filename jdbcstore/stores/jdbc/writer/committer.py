@@ -31,10 +31,11 @@ from jdbcstore.stores.jdbc.sequence import (
     guard_unclaimed,
 )
 from jdbcstore.stores.jdbc.writer.units import Call, Unit
+from jdbcstore.stores.shared._rows_cy import numbered_rows, references
 from jdbcstore.stores.shared.audit import DuplicateAudit, with_duplicates
-from jdbcstore.stores.shared.encoding import EncodedMessage, Name
+from jdbcstore.stores.shared.encoding import Name
+from jdbcstore.stores.shared.rows import EncodedMessage
 from jdbcstore.util.backoff import Backoff
-from jdbcstore.util.core import core
 
 log = logging.getLogger(__name__)
 
@@ -96,7 +97,7 @@ class Committer:
         removes = [key for unit in units for key in unit.removes]
         if self.fence is not None:
             self.fence.check()
-        batch = Batch(core.numbered_rows(adds, sequence.last + 1), [], removes, [])
+        batch = Batch(numbered_rows(adds, sequence.last + 1), [], removes, [])
         return connection.start_write(batch, sequence.block if adds else None)
 
     def write(self, units: list[Unit], sent: Sent | None = None) -> list[list[MessageReference]]:
@@ -397,7 +398,7 @@ class _Attempts:
         if plan is not None:
             others += plan.writes.items()
         batch = Batch(
-            adds=core.numbered_rows(adds, first),
+            adds=numbered_rows(adds, first),
             updates=[row for sql, row in updates if sql is own],
             removes=[key for unit in units for key in unit.removes],
             others=others,
@@ -415,7 +416,7 @@ class _Attempts:
         results = []
         for unit in units:
             _notify_committed(unit)
-            results.append(core.references(MessageReference, unit.adds, sequence.last + 1))
+            results.append(references(unit.adds, sequence.last + 1))
             sequence.use(len(unit.adds))
         return results
 

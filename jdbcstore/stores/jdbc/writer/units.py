@@ -11,7 +11,8 @@ from jdbcstore.database.connection import Connection
 from jdbcstore.database.statements.builder import Statement
 from jdbcstore.database.statements.store import Statements
 from jdbcstore.stores.jdbc.acknowledgements import Acknowledgement
-from jdbcstore.stores.shared.encoding import EncodedMessage, Name, Result, everything
+from jdbcstore.stores.shared.encoding import Name, Result, everything
+from jdbcstore.stores.shared.rows import EncodedMessage
 from jdbcstore.util.futures import Completion
 
 ROW_OVERHEAD = 512

@@ -38,7 +38,8 @@ from jdbcstore.stores.jdbc.writer.committer import AuditedCommitter, Committer
 from jdbcstore.stores.jdbc.writer.driver import Begun, LoopDriver, is_awaited
 from jdbcstore.stores.jdbc.writer.units import ROW_OVERHEAD, Call, Unit
 from jdbcstore.stores.shared.audit import DuplicateAudit
-from jdbcstore.stores.shared.encoding import EncodedMessage, Name
+from jdbcstore.stores.shared.encoding import Name
+from jdbcstore.stores.shared.rows import EncodedMessage
 from jdbcstore.util.futures import Burst, Promise, StoreFuture, Waiter
 from jdbcstore.util.timings import Timings
 

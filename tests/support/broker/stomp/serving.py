@@ -14,7 +14,8 @@ from jdbcstore import Store
 from jdbcstore.broker.engine import Engine, Policies
 from jdbcstore.broker.process.protocols import make_connector
 from jdbcstore.broker.security import AllowAll, Security
-from jdbcstore.broker.stomp.frames import Frame, FrameReader, Limits, Version, encode
+from jdbcstore.broker.stomp.frames import Frame, Limits, Version, encode
+from jdbcstore.broker.stomp.reader import FrameReader
 from jdbcstore.broker.transport.connector import Connector
 from jdbcstore.broker.transport.service import Service
 from jdbcstore.config.broker import ConnectorConfig

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-from types import SimpleNamespace
+import runpy
 from typing import Any
 
 import pytest
@@ -15,6 +14,8 @@ from jdbcstore.broker.openwire.commands import Throwable, Type, write_command
 from jdbcstore.broker.openwire.consumers import AckType
 from jdbcstore.broker.openwire.frames import FrameReader
 from jdbcstore.message.ids import ConnectionId, ConsumerId, LocalTransactionId, MessageId, ProducerId
+from jdbcstore.util.core import in_use
+from tests.support import ROOT
 
 QUEUE, CONSUMER = Destination.queue("Q"), ConsumerId("c", 1, 1)
 PRODUCER, OTHER = ProducerId("c", 1, 1), ProducerId("c", 1, 2)
@@ -37,13 +38,15 @@ def frame(number: int, version: int, *, is_range: bool, **values: Any) -> bytes:
     return write_command(Type.MESSAGE_ACK, version, **(fields | values))
 
 
-@pytest.fixture(params=["source", "compiled"], autouse=True)
+@pytest.fixture(params=["python", "compiled"], autouse=True)
 def core(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    try:
-        module = importlib.import_module(f"jdbcstore.util.core.{request.param}")
-    except ImportError:
-        pytest.skip("the core was not compiled")
-    monkeypatch.setattr(acknowledgements, "core", SimpleNamespace(acknowledged=module.acknowledged))
+    if request.param == "compiled":
+        if in_use() != "compiled":
+            pytest.skip("the core was not compiled")
+        return
+    monkeypatch.setenv("JDBCSTORE_PURE", "1")
+    module = runpy.run_path(str(ROOT / "jdbcstore" / "broker" / "openwire" / "_acknowledged_cy.py"))
+    monkeypatch.setattr(acknowledgements, "acknowledged", module["acknowledged"])
 
 
 def read_in_a_row(

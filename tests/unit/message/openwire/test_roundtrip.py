@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -180,7 +179,7 @@ def test_a_new_message_is_encoded_as_a_whole(header: dict[str, Any], monkeypatch
 
 
 def field_by_field(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(decoder, "_USUAL", SimpleNamespace(message=lambda *_: None))
+    patch.setattr(decoder, "read_usual", lambda *_: None)
 
 
 def compare_ways(blob: bytes, message: Message) -> None:
