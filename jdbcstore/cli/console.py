@@ -33,10 +33,10 @@ def console(settings: Settings, listen: str, users: str | None) -> None:
     from jdbcstore.config.broker import Address
 
     try:
+        from jdbcstore.broker.console.database import DatabaseSource
         from jdbcstore.broker.console.pages import Console
         from jdbcstore.broker.management.guard import Guard
         from jdbcstore.broker.security import make_security
-        from jdbcstore.tools.looking import DatabaseSource
     except ImportError as error:
         raise ConfigurationError(
             f"the console needs aiohttp and jinja2; run: {installation('broker')}"

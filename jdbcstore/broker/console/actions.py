@@ -13,9 +13,9 @@ from typing import Any
 from jdbcstore.broker.console.rendering import bare, url
 from jdbcstore.broker.console.visits import Visit
 from jdbcstore.broker.management.management import Management
-from jdbcstore.broker.management.messages import Choice
+from jdbcstore.broker.management.messages import MessageChoice
 from jdbcstore.broker.management.requests import Fields, NotARequest, destination_of, message_of
-from jdbcstore.broker.management.views import Outcome
+from jdbcstore.broker.management.views import OperationOutcome
 from jdbcstore.message.destination import Destination, DestinationKind
 
 _LONGEST = 1 << 53
@@ -62,7 +62,7 @@ def place_of(visit: Visit) -> str:
     return url("topic" if kind_of(visit) is DestinationKind.TOPIC else "queue", name=name) if name else url()
 
 
-def choice_of(visit: Visit) -> Choice:
+def choice_of(visit: Visit) -> MessageChoice:
     """The messages that a form is about.
 
     :raises NotARequest: a field is wrong
@@ -70,7 +70,7 @@ def choice_of(visit: Visit) -> Choice:
     ids: tuple[str, ...] | None = tuple(visit.form.get("id", ())) or None
     if ids is not None and len(ids) > _MOST_IDS:
         raise NotARequest(f"at most {_MOST_IDS} messages can be chosen; use a selector")
-    return Choice(
+    return MessageChoice(
         ids=ids,
         group=visit.text("group") or None,
         selector=visit.text("selector").strip() or None,
@@ -78,7 +78,9 @@ def choice_of(visit: Visit) -> Choice:
     )
 
 
-def _counted(outcome: Outcome, done: str, why: str = "because consumers or transactions have them") -> str:
+def _counted(
+    outcome: OperationOutcome, done: str, why: str = "because consumers or transactions have them"
+) -> str:
     count = outcome.count
     text = f"{count:,} {'message was' if count == 1 else 'messages were'} {done}"
     if outcome.left:
@@ -93,7 +95,7 @@ async def _purge(management: Management, visit: Visit) -> Done:
 
 async def _remove(management: Management, visit: Visit) -> Done:
     choice = choice_of(visit)
-    if choice == Choice():
+    if choice == MessageChoice():
         raise NotARequest("name a selector or a number; to remove all messages, purge the queue")
     return _counted(await management.remove(visit.actor, visit.destination(), choice), "removed"), place_of(
         visit

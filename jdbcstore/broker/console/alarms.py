@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from jdbcstore.broker.console.history import DEAD, ENQUEUED, History
-from jdbcstore.broker.management.views import BrokerView, DestinationView, LockView, TransactionView
+from jdbcstore.broker.console.history import DEAD, ENQUEUED, CounterHistory
+from jdbcstore.broker.management.views import BrokerView, DestinationView, MastershipView, TransactionView
 from jdbcstore.message.destination import Destination
 
 BAD, WARNING = "bad", "warning"
@@ -37,10 +37,10 @@ class Alarm:
 
 def alarms(
     broker: BrokerView,
-    lock: LockView,
+    lock: MastershipView,
     views: Sequence[DestinationView],
     dead: Iterable[Destination],
-    history: History,
+    history: CounterHistory,
     folders: Iterable[Path],
     in_doubt: Sequence[TransactionView] = (),
 ) -> Iterator[Alarm]:

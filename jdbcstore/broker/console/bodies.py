@@ -46,7 +46,7 @@ Row = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class ShownBody:
     """The body of a message, as one of text, rows and a dump of bytes."""
 
     kind: str
@@ -59,7 +59,7 @@ class Shown:
     """Whether it can be shown as a dump instead, which shows each byte as it was sent."""
 
 
-def shown_body(message: Message, *, as_hex: bool = False) -> Shown:
+def shown_body(message: Message, *, as_hex: bool = False) -> ShownBody:
     """The body; JSON is indented, and bytes that are UTF-8 are text.
 
     :param as_hex: a string and bytes are dumped
@@ -70,18 +70,18 @@ def shown_body(message: Message, *, as_hex: bool = False) -> Shown:
     body = message.body
     match message.body_type, body:
         case BodyType.BLOB, _:
-            return Shown(
+            return ShownBody(
                 kind=kind, note="The body is elsewhere, at this URL.", text=message.remote_blob_url or ""
             )
         case _, None:
             note = "" if message.body_type is BodyType.MESSAGE else "The body is null."
-            return Shown(kind=kind, note=note)
+            return ShownBody(kind=kind, note=note)
         case _, str() if as_hex:
             return _dumped(kind, body.encode("utf-8", "surrogatepass"), "; in UTF-8")
         case _, str():
             cut = f"The first {MOST_TEXT:,} of " if len(body) > MOST_TEXT else ""
             text = _indented(body[:MOST_TEXT])
-            return Shown(kind=kind, note=f"{cut}{len(body):,} characters", text=text, has_dump=True)
+            return ShownBody(kind=kind, note=f"{cut}{len(body):,} characters", text=text, has_dump=True)
         case BodyType.OBJECT, bytes():
             return _dumped(kind, body, ", serialised by Java; they are not deserialised here")
         case _, bytes():
@@ -90,17 +90,17 @@ def shown_body(message: Message, *, as_hex: bool = False) -> Shown:
                 return _dumped(kind, body)
             cut = f"The first {MOST_TEXT:,} of " if len(body) > MOST_TEXT else ""
             note = f"{cut}{len(body):,} bytes, text in UTF-8"
-            return Shown(kind=kind, note=note, text=_indented(found), has_dump=True)
+            return ShownBody(kind=kind, note=note, text=_indented(found), has_dump=True)
         case _, Mapping():
-            return Shown(kind=kind, note=_rows(len(body)), rows=rows_of(body.items()))
+            return ShownBody(kind=kind, note=_rows(len(body)), rows=rows_of(body.items()))
         case _:
             items = [(str(at), value) for at, value in enumerate(body, 1)]
-            return Shown(kind=kind, note=_rows(len(items)), rows=rows_of(items))
+            return ShownBody(kind=kind, note=_rows(len(items)), rows=rows_of(items))
 
 
-def _dumped(kind: str, data: bytes, more: str = "") -> Shown:
+def _dumped(kind: str, data: bytes, more: str = "") -> ShownBody:
     cut = f"The first {MOST_BYTES:,} of " if len(data) > MOST_BYTES else ""
-    return Shown(kind=kind, note=f"{cut}{len(data):,} bytes{more}", dump=dump(data[:MOST_BYTES]))
+    return ShownBody(kind=kind, note=f"{cut}{len(data):,} bytes{more}", dump=dump(data[:MOST_BYTES]))
 
 
 def _indented(text: str) -> str:

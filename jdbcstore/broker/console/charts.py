@@ -11,7 +11,7 @@ _TOP = 6.0
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ChartLine:
     """One line of a chart."""
 
     label: str
@@ -25,7 +25,7 @@ class Chart:
     """A chart with one scale, from 0 to ``top``, over the last hour."""
 
     title: str
-    lines: tuple[Line, ...]
+    lines: tuple[ChartLine, ...]
     top: float
 
     @property
@@ -41,7 +41,7 @@ def chart(title: str, lines: Sequence[tuple[str, Sequence[float]]]) -> Chart:
     return Chart(title, tuple(_line(label, values, top) for label, values in lines), top)
 
 
-def _line(label: str, values: Sequence[float], top: float) -> Line:
+def _line(label: str, values: Sequence[float], top: float) -> ChartLine:
     parts, drawing = [], False
     last = max(len(values) - 1, 1)
     for at, value in enumerate(values):
@@ -54,7 +54,7 @@ def _line(label: str, values: Sequence[float], top: float) -> Line:
         parts.append(f"{'L' if drawing else 'M'}{x:.1f} {y:.1f}" + ("" if drawing else "h.1"))
         drawing = True
     known = [value for value in values if not isnan(value)]
-    return Line(label, "".join(parts), known[-1] if known else None)
+    return ChartLine(label, "".join(parts), known[-1] if known else None)
 
 
 def _rounded(value: float) -> float:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from jdbcstore.broker.console.source import Source
-from jdbcstore.broker.management.messages import Choice, group_of, reason_of
+from jdbcstore.broker.console.source import ConsoleSource
+from jdbcstore.broker.management.messages import MessageChoice, group_of, reason_of
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
 
@@ -15,7 +15,7 @@ MOST = 1000
 
 
 @dataclass(slots=True)
-class Group:
+class DeadLetterGroup:
     """Dead letters with the same origin and reason."""
 
     key: str
@@ -39,29 +39,29 @@ class Grouped:
     """The groups of one dead letter queue, the largest first."""
 
     queue: Destination
-    groups: tuple[Group, ...]
+    groups: tuple[DeadLetterGroup, ...]
     seen: int
     is_all: bool
     """Whether there are no more than were seen."""
 
 
-async def grouped(source: Source, queue: Destination) -> Grouped:
+async def grouped(source: ConsoleSource, queue: Destination) -> Grouped:
     """The first dead letters of a queue, in groups.
 
     :raises DestinationNotFound: it does not exist
     :raises StoreError: the store cannot be read
     """
-    page = await source.page(queue, Choice(), limit=MOST)
+    page = await source.page(queue, MessageChoice(), limit=MOST)
     groups = _groups(page.messages)
     return Grouped(queue, groups, len(page.messages), page.next is None and not page.transient)
 
 
-def _groups(messages: Iterable[Message]) -> tuple[Group, ...]:
-    found: dict[str, Group] = {}
+def _groups(messages: Iterable[Message]) -> tuple[DeadLetterGroup, ...]:
+    found: dict[str, DeadLetterGroup] = {}
     for message in messages:
         key = group_of(message)
         if key not in found:
-            found[key] = Group(key, message.original_destination, reason_of(message))
+            found[key] = DeadLetterGroup(key, message.original_destination, reason_of(message))
         if message.message_id is not None:
             found[key].add(message)
     return tuple(sorted(found.values(), key=lambda group: -len(group.ids)))

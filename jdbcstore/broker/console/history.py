@@ -56,7 +56,7 @@ class Series:
         return [*ring[at:], *ring[:at]]
 
 
-class History:
+class CounterHistory:
     """The samples of a broker's destinations.
 
     The busiest have a history of their own: a new one takes the place of the one that has not changed for

@@ -18,15 +18,15 @@ from jdbcstore.broker.console.alarms import alarms
 from jdbcstore.broker.console.bodies import preview, properties_of, shown_body
 from jdbcstore.broker.console.charts import Chart, chart
 from jdbcstore.broker.console.dead import grouped
-from jdbcstore.broker.console.history import DEAD, DEQUEUED, ENQUEUED, INTERVAL, History
+from jdbcstore.broker.console.history import DEAD, DEQUEUED, ENQUEUED, INTERVAL, CounterHistory
 from jdbcstore.broker.console.rendering import HEADERS, ROOT, Renderer, Static, bare, url
-from jdbcstore.broker.console.source import Master, Schema, SchemaView, Source
-from jdbcstore.broker.console.visits import MAX_FORM, Door, Notices, Visit
+from jdbcstore.broker.console.source import ConsoleSource, Master, Schema, SchemaView
+from jdbcstore.broker.console.visits import MAX_FORM, Door, Visit, VisitNotices
 from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.management.guard import Guard
 from jdbcstore.broker.management.http import status_of
 from jdbcstore.broker.management.management import Management
-from jdbcstore.broker.management.messages import Choice
+from jdbcstore.broker.management.messages import MessageChoice
 from jdbcstore.broker.management.requests import Fields, NotARequest, position
 from jdbcstore.broker.management.views import DestinationView, SubscriptionView
 from jdbcstore.config.users import BROWSE, MANAGE, VIEW
@@ -77,7 +77,7 @@ class Console:
 
     def __init__(
         self,
-        source: Source,
+        source: ConsoleSource,
         guard: Guard,
         *,
         management: Management | None = None,
@@ -97,10 +97,10 @@ class Console:
         self._master = master
         self._found: tuple[float, str | None] | None = None
         """The address of the master, and when it was looked for."""
-        self._notices = Notices()
+        self._notices = VisitNotices()
         self._static = Static()
         self._renderer = Renderer(self._static)
-        self.history = History()
+        self.history = CounterHistory()
         """What is shown in charts."""
 
     def application(self) -> web.Application:
@@ -321,7 +321,7 @@ class Console:
         if visit.may_browse:
             try:
                 page = await self._source.page(
-                    name, Choice(selector=selector or None), after=after, limit=_MESSAGES
+                    name, MessageChoice(selector=selector or None), after=after, limit=_MESSAGES
                 )
             except (StoreError, ValueError) as failure:
                 error = failure

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from jdbcstore.abc import Cursor, JournalState
-from jdbcstore.broker.management.messages import Choice, MessagePage
+from jdbcstore.broker.management.messages import MessageChoice, MessagePage
 from jdbcstore.broker.management.views import (
     BrokerView,
     ConnectionView,
     DestinationView,
     LockEvent,
-    LockView,
+    MastershipView,
     StoreView,
     SubscriptionView,
     TransactionView,
@@ -42,7 +42,7 @@ Master = Callable[[], str | None]
 """Finds the address of the master's management, if it has one; called in a thread."""
 
 
-class Source(Protocol):
+class ConsoleSource(Protocol):
     """The views of a :class:`~jdbcstore.broker.management.Management`, which say what each promises."""
 
     def broker(self) -> BrokerView: ...
@@ -61,7 +61,7 @@ class Source(Protocol):
 
     async def transactions(self) -> list[TransactionView]: ...
 
-    def lock(self) -> LockView: ...
+    def lock(self) -> MastershipView: ...
 
     def lock_history(self) -> list[LockEvent]: ...
 
@@ -70,7 +70,7 @@ class Source(Protocol):
     async def store(self) -> StoreView: ...
 
     async def page(
-        self, queue: Destination, choice: Choice, *, after: Cursor | None = None, limit: int = 50
+        self, queue: Destination, choice: MessageChoice, *, after: Cursor | None = None, limit: int = 50
     ) -> MessagePage: ...
 
     async def message(self, queue: Destination, message_id: str) -> Message: ...

@@ -123,7 +123,7 @@ class Door:
         return hmac.digest(self._key, actor.user.encode(errors="surrogatepass"), "sha256").hex()
 
 
-class Notices:
+class VisitNotices:
     """Results of operations, each shown once on the next page; the latest ones are kept."""
 
     def __init__(self) -> None:

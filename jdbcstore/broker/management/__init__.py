@@ -2,14 +2,14 @@
 
 from jdbcstore.broker.management.audit import Actor
 from jdbcstore.broker.management.management import Management
-from jdbcstore.broker.management.messages import Choice
+from jdbcstore.broker.management.messages import MessageChoice
 from jdbcstore.broker.management.views import (
     BrokerView,
     ConnectionView,
     DestinationView,
     LockEvent,
-    LockView,
-    Outcome,
+    MastershipView,
+    OperationOutcome,
     StoreView,
     SubscriptionView,
     TimingsView,
@@ -19,13 +19,13 @@ from jdbcstore.broker.management.views import (
 __all__ = [
     "Actor",
     "BrokerView",
-    "Choice",
     "ConnectionView",
     "DestinationView",
     "LockEvent",
-    "LockView",
     "Management",
-    "Outcome",
+    "MastershipView",
+    "MessageChoice",
+    "OperationOutcome",
     "StoreView",
     "SubscriptionView",
     "TimingsView",

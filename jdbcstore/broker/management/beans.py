@@ -17,7 +17,7 @@ from typing import Any
 
 from jdbcstore.broker.management.audit import Actor
 from jdbcstore.broker.management.management import MAX_BROWSED, Management
-from jdbcstore.broker.management.messages import Choice
+from jdbcstore.broker.management.messages import MessageChoice
 from jdbcstore.broker.management.views import (
     BrokerView,
     ConnectionView,
@@ -654,7 +654,7 @@ _PROPERTY_TYPES: dict[type, str] = {
 
 
 async def _browse(beans: Beans, name: BeanName, _actor: Actor, given: Sequence[Any]) -> Any:
-    choice = Choice(selector=_selector(given))
+    choice = MessageChoice(selector=_selector(given))
     found = await beans.management.browse(await beans.destination(name), choice, limit=MAX_BROWSED)
     return [message_attributes(one) for one in found]
 
@@ -686,8 +686,8 @@ async def _purge(beans: Beans, name: BeanName, actor: Actor, _given: Sequence[An
     await beans.management.purge(actor, await beans.destination(name))
 
 
-def _one(message_id: Any) -> Choice:
-    return Choice(ids=(str(message_id),))
+def _one(message_id: Any) -> MessageChoice:
+    return MessageChoice(ids=(str(message_id),))
 
 
 async def _remove_one(beans: Beans, name: BeanName, actor: Actor, given: Sequence[Any]) -> Any:
@@ -696,7 +696,7 @@ async def _remove_one(beans: Beans, name: BeanName, actor: Actor, given: Sequenc
 
 
 async def _remove(beans: Beans, name: BeanName, actor: Actor, given: Sequence[Any]) -> Any:
-    choice = Choice(selector=_selector(given), limit=_limit(given, 1))
+    choice = MessageChoice(selector=_selector(given), limit=_limit(given, 1))
     return (await beans.management.remove(actor, await beans.destination(name), choice)).count
 
 
@@ -707,7 +707,7 @@ async def _move_one(beans: Beans, name: BeanName, actor: Actor, given: Sequence[
 
 async def _move(beans: Beans, name: BeanName, actor: Actor, given: Sequence[Any]) -> Any:
     source, to = await beans.destination(name), Destination.named(str(given[1]))
-    choice = Choice(selector=_selector(given), limit=_limit(given, 2))
+    choice = MessageChoice(selector=_selector(given), limit=_limit(given, 2))
     return (await beans.management.move(actor, source, choice, to)).count
 
 
@@ -718,7 +718,7 @@ async def _copy_one(beans: Beans, name: BeanName, actor: Actor, given: Sequence[
 
 async def _copy(beans: Beans, name: BeanName, actor: Actor, given: Sequence[Any]) -> Any:
     source, to = await beans.destination(name), Destination.named(str(given[1]))
-    choice = Choice(selector=_selector(given), limit=_limit(given, 2))
+    choice = MessageChoice(selector=_selector(given), limit=_limit(given, 2))
     return (await beans.management.copy(actor, source, choice, to)).count
 
 
@@ -727,7 +727,7 @@ async def _retry_one(beans: Beans, name: BeanName, actor: Actor, given: Sequence
 
 
 async def _retry(beans: Beans, name: BeanName, actor: Actor, _given: Sequence[Any]) -> Any:
-    return (await beans.management.retry(actor, await beans.destination(name), Choice())).count
+    return (await beans.management.retry(actor, await beans.destination(name), MessageChoice())).count
 
 
 async def _pause(beans: Beans, name: BeanName, actor: Actor, _given: Sequence[Any]) -> Any:

@@ -24,7 +24,7 @@ _PATIENCE = 60.0
 """Seconds for the first messages of a subscription."""
 
 
-class Held(Protocol):
+class MessageHold(Protocol):
     """Messages that nobody else gets meanwhile."""
 
     @property
@@ -165,7 +165,7 @@ class Holds:
     """The messages that are held, each batch under a token that is hard to guess."""
 
     def __init__(self) -> None:
-        self._held: dict[str, tuple[Held, TimerHandle]] = {}
+        self._held: dict[str, tuple[MessageHold, TimerHandle]] = {}
 
     def check_room(self) -> None:
         """
@@ -174,14 +174,14 @@ class Holds:
         if len(self._held) >= _MOST:
             raise DestinationFull(f"{_MOST} batches of messages are held; acknowledge them first")
 
-    def hold(self, held: Held) -> str:
+    def hold(self, held: MessageHold) -> str:
         """Keep messages until their token comes back, or the time is over; returns the token."""
         token = token_urlsafe(16)
         timer = asyncio.get_running_loop().call_later(HOLD, self._give_back, token)
         self._held[token] = held, timer
         return token
 
-    def acknowledge(self, token: str) -> tuple[Held, Future[None]]:
+    def acknowledge(self, token: str) -> tuple[MessageHold, Future[None]]:
         """Remove what is held under a token: what it was, and when that is durable.
 
         :raises MessageNotFound: nothing is: it was given back

@@ -16,7 +16,7 @@ from aiohttp import web
 from jdbcstore.broker.management.audit import Actor
 from jdbcstore.broker.management.guard import Guard
 from jdbcstore.broker.management.management import MAX_BROWSED, Management
-from jdbcstore.broker.management.messages import Choice, Consumed, defect_of
+from jdbcstore.broker.management.messages import Consumed, MessageChoice, defect_of
 from jdbcstore.broker.management.requests import Fields, NotARequest, destination_of, message_of, position
 from jdbcstore.config.users import BROWSE, MANAGE, VIEW
 from jdbcstore.errors import (
@@ -237,11 +237,13 @@ class Api:
         selector = call.fields.text("selector")
         limit = call.fields.number("limit", least=1, most=MAX_BROWSED) or _PAGE
         call.fields.end()
-        found = await self._management.browse(call.destination(), Choice(selector=selector), limit=limit)
+        found = await self._management.browse(
+            call.destination(), MessageChoice(selector=selector), limit=limit
+        )
         return [_facts(message) for message in found]
 
     async def _page(self, call: _Call) -> Any:
-        choice = Choice(selector=call.fields.text("selector"), origin=call.fields.origin())
+        choice = MessageChoice(selector=call.fields.text("selector"), origin=call.fields.origin())
         after, limit = call.fields.cursor("after"), call.fields.number("limit", least=1, most=MAX_BROWSED)
         call.fields.end()
         try:

@@ -34,8 +34,8 @@ from jdbcstore.broker.management.holds import (
     first_of_subscription,
 )
 from jdbcstore.broker.management.messages import (
-    Choice,
     Consumed,
+    MessageChoice,
     MessagePage,
     addressed,
     browse,
@@ -49,8 +49,8 @@ from jdbcstore.broker.management.views import (
     ConnectionView,
     DestinationView,
     LockEvent,
-    LockView,
-    Outcome,
+    MastershipView,
+    OperationOutcome,
     StoreView,
     SubscriptionView,
     TransactionView,
@@ -336,16 +336,16 @@ class Management:
         xids = await engine.prepared()
         return [TransactionView(xid=str(xid), writes=found.get(xid, ())) for xid in xids]
 
-    def lock(self) -> LockView:
+    def lock(self) -> MastershipView:
         """The mastership, also while the broker does not serve."""
         master = self._managed.master
         store = None if master is None else master.store
         fence = store.fence if isinstance(store, GuardedStore) else None
         if fence is None:
-            return LockView(is_held=False, epoch=None, lost=None)
+            return MastershipView(is_held=False, epoch=None, lost=None)
         lost = fence.lost
         epoch: int | None = getattr(fence, "epoch", None)
-        return LockView(is_held=lost is None, epoch=epoch, lost=None if lost is None else str(lost))
+        return MastershipView(is_held=lost is None, epoch=epoch, lost=None if lost is None else str(lost))
 
     def lock_history(self) -> list[LockEvent]:
         """The last changes of the mastership as this process has seen them, oldest first."""
@@ -435,7 +435,7 @@ class Management:
     # Messages
 
     async def browse(
-        self, queue: Destination, choice: Choice | None = None, *, limit: int = 100
+        self, queue: Destination, choice: MessageChoice | None = None, *, limit: int = 100
     ) -> list[Message]:
         """The first messages of a queue, those with consumers included; they stay where they are.
 
@@ -445,12 +445,12 @@ class Management:
         :raises StoreError: the store cannot be read
         """
         _, engine = self._master()
-        choice = choice or Choice()
+        choice = choice or MessageChoice()
         most = min(limit, MAX_BROWSED, choice.limit or MAX_BROWSED)
         return [one async for one in browse(engine, _queue(engine, queue), choice, most)]
 
     async def page(
-        self, queue: Destination, choice: Choice, *, after: Cursor | None = None, limit: int = 50
+        self, queue: Destination, choice: MessageChoice, *, after: Cursor | None = None, limit: int = 50
     ) -> MessagePage:
         """Messages of a queue after a position, found by their sequence: as fast anywhere in a long queue.
 
@@ -473,14 +473,14 @@ class Management:
         :raises MessageNotFound: the queue does not have it
         :raises StoreError: the store cannot be read
         """
-        found = await self.browse(queue, Choice(ids=(message_id,)), limit=1)
+        found = await self.browse(queue, MessageChoice(ids=(message_id,)), limit=1)
         if not found:
             raise MessageNotFound(
                 f"{queue} does not have the message {message_id}; it may have been consumed"
             )
         return found[0]
 
-    async def send(self, actor: Actor, messages: Sequence[Message]) -> Outcome:
+    async def send(self, actor: Actor, messages: Sequence[Message]) -> OperationOutcome:
         """Send messages, as a client does; all are durable when this returns, if they are persistent.
 
         :raises StoreError: some of them were not sent
@@ -491,9 +491,11 @@ class Management:
             async with asyncio.timeout(_PATIENCE):
                 await asyncio.gather(*[engine.send(each, _CONNECTION) for each in messages])
             line["count"] = len(messages)
-        return Outcome(count=len(messages))
+        return OperationOutcome(count=len(messages))
 
-    async def purge(self, actor: Actor, destination: Destination, *, expired: bool = False) -> Outcome:
+    async def purge(
+        self, actor: Actor, destination: Destination, *, expired: bool = False
+    ) -> OperationOutcome:
         """Remove all messages of a queue, as :meth:`remove`; of a topic, those of its durable subscriptions.
 
         Subscriptions that have a consumer are left alone; their messages are counted in ``left``.
@@ -504,7 +506,7 @@ class Management:
         :raises StoreError: some of them could not be removed, which stay
         """
         if not destination.is_topic:
-            return await self.remove(actor, destination, Choice(expired=expired), name="purge")
+            return await self.remove(actor, destination, MessageChoice(expired=expired), name="purge")
         count = left = 0
         with self._audit.operation(actor, "purge", destination=str(destination)) as line:
             _, engine = self._master()
@@ -521,9 +523,9 @@ class Management:
                 except SubscriptionNotFound:
                     continue
             line["count"] = count
-        return Outcome(count=count, left=left)
+        return OperationOutcome(count=count, left=left)
 
-    async def purge_subscription(self, actor: Actor, client_id: str, name: str) -> Outcome:
+    async def purge_subscription(self, actor: Actor, client_id: str, name: str) -> OperationOutcome:
         """Remove what is pending for a durable subscription that has no consumer.
 
         :raises SubscriptionInUse: it has a consumer
@@ -535,11 +537,11 @@ class Management:
         ) as line:
             _, engine = self._master()
             line["count"] = count = await engine.purge_subscription(client_id, name)
-        return Outcome(count=count)
+        return OperationOutcome(count=count)
 
     async def remove(
-        self, actor: Actor, queue: Destination, choice: Choice, *, name: str = "remove"
-    ) -> Outcome:
+        self, actor: Actor, queue: Destination, choice: MessageChoice, *, name: str = "remove"
+    ) -> OperationOutcome:
         """Remove the messages of a queue that had arrived before this call, and that no consumer has.
 
         :raises DestinationNotFound: it does not exist
@@ -552,11 +554,11 @@ class Management:
             source = _queue(engine, queue)
             count = await self._take(engine, source, choice, source.acknowledge)
             line["count"] = count
-        return Outcome(count=count, left=_left(engine, queue, choice, count))
+        return OperationOutcome(count=count, left=_left(engine, queue, choice, count))
 
     async def move(
-        self, actor: Actor, queue: Destination, choice: Choice, to: Destination | None = None
-    ) -> Outcome:
+        self, actor: Actor, queue: Destination, choice: MessageChoice, to: Destination | None = None
+    ) -> OperationOutcome:
         """Move messages to another destination, or to the one that each came from, in its order.
 
         A message is added there and removed here in one transaction. Back where it came from it is as it was
@@ -579,13 +581,15 @@ class Management:
             line["count"] = count = await self._take(
                 engine, source, choice, act, unknown=lost if to is None else None
             )
-        return Outcome(count=count, left=_left(engine, queue, choice, count) + len(lost))
+        return OperationOutcome(count=count, left=_left(engine, queue, choice, count) + len(lost))
 
-    async def retry(self, actor: Actor, queue: Destination, choice: Choice) -> Outcome:
+    async def retry(self, actor: Actor, queue: Destination, choice: MessageChoice) -> OperationOutcome:
         """Send dead letters again to where each came from, as :meth:`move` without ``to``."""
         return await self.move(actor, queue, choice)
 
-    async def copy(self, actor: Actor, queue: Destination, choice: Choice, to: Destination) -> Outcome:
+    async def copy(
+        self, actor: Actor, queue: Destination, choice: MessageChoice, to: Destination
+    ) -> OperationOutcome:
         """Send copies of messages of a queue that had arrived before this call, those with consumers
         included, to another destination.
 
@@ -607,17 +611,17 @@ class Management:
                     count, batch = count + len(batch), []
             await asyncio.gather(*[engine.send(one, _CONNECTION) for one in batch])
             line["count"] = count = count + len(batch)
-        return Outcome(count=count)
+        return OperationOutcome(count=count)
 
     async def change(
         self,
         actor: Actor,
         queue: Destination,
-        choice: Choice,
+        choice: MessageChoice,
         *,
         priority: int | None = None,
         expiration_ms: int | None = None,
-    ) -> Outcome:
+    ) -> OperationOutcome:
         """Replace messages by new ones with another priority or expiration, last in their queue.
 
         Each is replaced in one transaction, and gets a new message id.
@@ -639,9 +643,9 @@ class Management:
                 raise InvalidMessage(f"{priority} is not a priority; use one from 0 to 9")
             act = partial(change, engine, source, priority=priority, expiration_ms=expiration_ms)
             line["count"] = count = await self._take(engine, source, choice, act)
-        return Outcome(count=count, left=_left(engine, queue, choice, count))
+        return OperationOutcome(count=count, left=_left(engine, queue, choice, count))
 
-    async def consume(self, actor: Actor, queue: Destination, choice: Choice) -> Consumed:
+    async def consume(self, actor: Actor, queue: Destination, choice: MessageChoice) -> Consumed:
         """Take the first messages of a queue that no consumer has, without those that have expired.
 
         They are delivered again unless :meth:`acknowledge` is called with the token within a minute.
@@ -706,7 +710,7 @@ class Management:
         token = self._holds.hold(HeldOfSubscription(subscription, deliveries))
         return Consumed(token, tuple(one.message for one in deliveries), tuple(damaged))
 
-    async def acknowledge(self, actor: Actor, token: str) -> Outcome:
+    async def acknowledge(self, actor: Actor, token: str) -> OperationOutcome:
         """Remove messages that :meth:`consume` or :meth:`consume_subscription` has returned.
 
         :raises MessageNotFound: they were given back meanwhile
@@ -717,13 +721,13 @@ class Management:
             held, done = self._holds.acknowledge(token)
             await done
             line |= {"destination": held.place, "count": held.count}
-        return Outcome(count=held.count)
+        return OperationOutcome(count=held.count)
 
     async def _take(
         self,
         engine: Engine,
         source: Queue,
-        choice: Choice,
+        choice: MessageChoice,
         act: Act,
         *,
         unknown: list[MessageId | None] | None = None,
@@ -751,7 +755,7 @@ class Management:
         return await source.take(chosen, checked, most=choice.limit, ids=ids)
 
     def _operation(
-        self, actor: Actor, name: str, queue: Destination, choice: Choice
+        self, actor: Actor, name: str, queue: Destination, choice: MessageChoice
     ) -> AbstractContextManager[dict[str, Any]]:
         return self._audit.operation(
             actor,
@@ -808,7 +812,7 @@ class Management:
 
     async def delete(
         self, actor: Actor, destination: Destination, *, keep_subscriptions: bool = False
-    ) -> Outcome:
+    ) -> OperationOutcome:
         """Remove the messages of a queue and forget it, or a topic with its durable subscriptions.
 
         Nothing is changed if it has consumers. Otherwise every message that had arrived is removed, and
@@ -830,7 +834,7 @@ class Management:
                 raise InvalidDestination(f"{destination} has consumers; close them before it is deleted")
             count, left = await engine.delete(found, keep_subscriptions=keep_subscriptions)
             line["count"] = count
-        return Outcome(count=count, left=left)
+        return OperationOutcome(count=count, left=left)
 
     # The rest
 
@@ -933,7 +937,7 @@ class Management:
                 )
             return await engine.run(partial(_pending, engine.store, found))
 
-    async def cleanup(self, actor: Actor) -> Outcome:
+    async def cleanup(self, actor: Actor) -> OperationOutcome:
         """Remove topic messages that every durable subscription has acknowledged.
 
         :raises StoreError: some of them could not be removed
@@ -941,7 +945,7 @@ class Management:
         with self._audit.operation(actor, "cleanup") as line:
             _, engine = self._master()
             line["count"] = count = await engine.run(engine.store.cleanup)
-        return Outcome(count=count)
+        return OperationOutcome(count=count)
 
     async def checkpoint(self, actor: Actor) -> None:
         """Write what is in the journal to the backing store; does nothing without a journal.
@@ -1018,7 +1022,7 @@ def _in_flight(engine: Engine) -> Counter[Destination]:
     )
 
 
-def _left(engine: Engine, queue: Destination, choice: Choice, count: int) -> int:
+def _left(engine: Engine, queue: Destination, choice: MessageChoice, count: int) -> int:
     """The chosen messages that consumers have, after an operation on so many others."""
     wanted = choice.wanted()
     left = sum(

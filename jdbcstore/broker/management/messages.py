@@ -43,7 +43,7 @@ _MOST_BYTES = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class MessageChoice:
     """The messages of a queue that an operation is for; by default all."""
 
     ids: tuple[str, ...] | None = None
@@ -120,7 +120,7 @@ def defect_of(message: Message) -> CorruptMessage | None:
 
 
 async def browse(
-    engine: Engine, queue: Queue, choice: Choice, most: int | None, *, last: int | None = None
+    engine: Engine, queue: Queue, choice: MessageChoice, most: int | None, *, last: int | None = None
 ) -> AsyncIterator[Message]:
     """The chosen messages of a queue, those with consumers included, in order: the transient ones last.
 

@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 
 from jdbcstore.broker.management.guard import Guard
 from jdbcstore.broker.management.management import Management
-from jdbcstore.broker.management.views import BrokerView, DestinationView, LockView
+from jdbcstore.broker.management.views import BrokerView, DestinationView, MastershipView
 from jdbcstore.config.users import VIEW
 from jdbcstore.errors import StoreError
 from jdbcstore.util.timings import BOUNDS, Timings
@@ -189,7 +189,7 @@ def _of_broker(broker: BrokerView, pending: tuple[int, int]) -> Iterator[Metric]
     yield _gauge("store_pending_bytes", "Their bytes.", size)
 
 
-def _of_lock(lock: LockView) -> Iterator[Metric]:
+def _of_lock(lock: MastershipView) -> Iterator[Metric]:
     yield _gauge("lock_held", "Whether it is the master.", lock.is_held)
     if lock.epoch is not None:
         yield _gauge("lock_epoch", "The number of this mastership.", lock.epoch)

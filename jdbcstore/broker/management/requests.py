@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jdbcstore.abc import Cursor
-from jdbcstore.broker.management.messages import Choice
+from jdbcstore.broker.management.messages import MessageChoice
 from jdbcstore.errors import StoreError
 from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.message import Message
@@ -98,7 +98,7 @@ class Fields:
             raise NotARequest(f"{name} must be a destination, such as queue://ORDERS")
         return Destination.named(value)
 
-    def choice(self) -> Choice:
+    def choice(self) -> MessageChoice:
         """The messages that an operation is for: ``ids``, ``selector``, ``limit``, ``expired``, ``origin``.
 
         :raises NotARequest: one of them is something else
@@ -110,7 +110,7 @@ class Fields:
                 raise NotARequest("ids must be a list of message ids")
             if len(ids) > _MOST_IDS:
                 raise NotARequest(f"ids must be at most {_MOST_IDS}; use several requests")
-        return Choice(
+        return MessageChoice(
             ids=None if ids is None else tuple(ids),
             selector=self.text("selector"),
             limit=self.number("limit", least=1),

@@ -183,7 +183,7 @@ class TransactionView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LockView:
+class MastershipView:
     """The mastership; ``is_held`` while it lasts."""
 
     is_held: bool
@@ -241,7 +241,7 @@ class StoreView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class OperationOutcome:
     """What an operation has done."""
 
     count: int

@@ -16,7 +16,7 @@ from jdbcstore.broker.api import Delivery
 from jdbcstore.broker.engine import Engine
 from jdbcstore.broker.management import holds
 from jdbcstore.broker.management.management import Management
-from jdbcstore.broker.management.messages import Choice, Consumed
+from jdbcstore.broker.management.messages import Consumed, MessageChoice
 from jdbcstore.config.policy import PolicyEntry, RedeliveryPolicy
 from jdbcstore.errors import (
     InvalidDestination,
@@ -123,8 +123,8 @@ def test_purges_and_moves_under_load_lose_and_repeat_nothing(
             producers = [asyncio.create_task(produce(name)) for name in "ab"]
             removed = moved = 0
             while not all(one.done() for one in producers):
-                removed += (await management.remove(ALICE, Q, Choice(limit=7))).count
-                moved += (await management.move(ALICE, Q, Choice(selector="JMSPriority > 5"), R)).count
+                removed += (await management.remove(ALICE, Q, MessageChoice(limit=7))).count
+                moved += (await management.move(ALICE, Q, MessageChoice(selector="JMSPriority > 5"), R)).count
                 removed += (await management.purge(ALICE, Q)).count
             await asyncio.gather(*producers)
             removed += (await management.purge(ALICE, Q)).count
@@ -193,29 +193,29 @@ def test_a_choice_of_messages(store: Store) -> None:
     async def main() -> None:
         async with administered(store) as (engine, management):
             await send(engine, *[message(str(n), properties={"n": n}) for n in range(10)])
-            shown = await management.browse(Q, Choice(selector="n >= 4"), limit=3)
+            shown = await management.browse(Q, MessageChoice(selector="n >= 4"), limit=3)
             assert [one.body for one in shown] == ["4", "5", "6"]
             ids = tuple(str(one.message_id) for one in shown)
             assert (await management.message(Q, ids[1])).body == "5"
-            assert (await management.remove(ALICE, Q, Choice(ids=ids[:2]))).count == 2
-            assert (await management.remove(ALICE, Q, Choice(ids=ids[:2]))).count == 0
-            assert (await management.remove(ALICE, Q, Choice(selector="n < 8", limit=2))).count == 2
-            assert (await management.move(ALICE, Q, Choice(ids=(ids[2],)), R)).count == 1
-            assert (await management.copy(ALICE, Q, Choice(selector="n > 7"), R)).count == 2
+            assert (await management.remove(ALICE, Q, MessageChoice(ids=ids[:2]))).count == 2
+            assert (await management.remove(ALICE, Q, MessageChoice(ids=ids[:2]))).count == 0
+            assert (await management.remove(ALICE, Q, MessageChoice(selector="n < 8", limit=2))).count == 2
+            assert (await management.move(ALICE, Q, MessageChoice(ids=(ids[2],)), R)).count == 1
+            assert (await management.copy(ALICE, Q, MessageChoice(selector="n > 7"), R)).count == 2
             assert stored(store, "Q") == ["2", "3", "7", "8", "9"]
             assert stored(store, "R") == ["6", "8", "9"]
             assert {str(one.original_destination) for one in store.queue("R").recover()} == {"queue://Q"}
             with pytest.raises(MessageNotFound, match="may have been consumed"):
                 await management.message(Q, ids[0])
             with pytest.raises(InvalidSelector):
-                await management.remove(ALICE, Q, Choice(selector="n >"))
+                await management.remove(ALICE, Q, MessageChoice(selector="n >"))
             with pytest.raises(InvalidDestination, match="already"):
-                await management.move(ALICE, Q, Choice(), Q)
+                await management.move(ALICE, Q, MessageChoice(), Q)
             with pytest.raises(InvalidDestination, match="does not exist"):
                 await management.purge(ALICE, Destination.queue("NONE"))
             await send(engine, message("x", "topic://T"))
             with pytest.raises(InvalidDestination, match="is a topic"):
-                await management.remove(ALICE, Destination.topic("T"), Choice())
+                await management.remove(ALICE, Destination.topic("T"), MessageChoice())
 
     run(main)
 
@@ -233,10 +233,10 @@ def test_dead_letters_go_back_to_where_each_came_from(store: Store) -> None:
             assert len(stored(store, "ActiveMQ.DLQ")) == 5
             views = {view.name: view for view in await management.destinations()}
             assert (views["queue://A"].dead, views["queue://A"].size) == (2, 0)
-            outcome = await management.retry(ALICE, DLQ, Choice(selector="kept = 'A'", limit=1))
+            outcome = await management.retry(ALICE, DLQ, MessageChoice(selector="kept = 'A'", limit=1))
             assert outcome.count == 1
             for origin, count in (("C", 0), ("A", 1), ("*", 2)):
-                choice = Choice(origin=Destination.queue(origin))
+                choice = MessageChoice(origin=Destination.queue(origin))
                 assert (await management.retry(ALICE, DLQ, choice)).count == count
             assert stored(store, "ActiveMQ.DLQ") == ["sent here"]
             for name in ("A", "B"):
@@ -434,7 +434,7 @@ def test_what_arrives_meanwhile_is_not_copied(store: Store) -> None:
             engines.append(engine)
             bodies = await fill(engine, 450)
             echo = await consume(engine, "R", recorder=Echo(), prefetch=2000)
-            assert (await management.copy(ALICE, Q, Choice(), R)).count == len(bodies)
+            assert (await management.copy(ALICE, Q, MessageChoice(), R)).count == len(bodies)
             await echo.got(len(bodies))
             await asyncio.gather(*sent)
             assert echo.given == bodies
@@ -452,12 +452,12 @@ def test_what_is_left_is_of_what_was_chosen(store: Store) -> None:
             await consumer.got(3)
             ids = [str(one.message_id) for one in await management.browse(Q)]
             for choice, count, left in (
-                (Choice(ids=tuple(ids[3:5])), 2, 0),
-                (Choice(ids=(ids[1], ids[5])), 1, 1),
-                (Choice(selector="n < 2 OR n = 6"), 1, 2),
-                (Choice(limit=1), 1, 0),
-                (Choice(limit=2), 1, 1),
-                (Choice(), 0, 3),
+                (MessageChoice(ids=tuple(ids[3:5])), 2, 0),
+                (MessageChoice(ids=(ids[1], ids[5])), 1, 1),
+                (MessageChoice(selector="n < 2 OR n = 6"), 1, 2),
+                (MessageChoice(limit=1), 1, 0),
+                (MessageChoice(limit=2), 1, 1),
+                (MessageChoice(), 0, 3),
             ):
                 outcome = await management.move(ALICE, Q, choice, R)
                 assert (outcome.count, outcome.left) == (count, left), choice
@@ -499,10 +499,12 @@ def test_messages_get_another_priority_or_expiration(store: Store, policy: Polic
             await send(engine, *[message(str(n), properties={"n": n}) for n in range(6)])
             consumer = await consume(engine, "Q", prefetch=1)
             await consumer.got(1)
-            changed = await management.change(ALICE, Q, Choice(selector="n < 3"), priority=9, expiration_ms=0)
+            changed = await management.change(
+                ALICE, Q, MessageChoice(selector="n < 3"), priority=9, expiration_ms=0
+            )
             assert (changed.count, changed.left) == (2, 1)
             late = SystemClock().now_ms() + 3_600_000
-            assert (await management.change(ALICE, Q, Choice(limit=1), expiration_ms=late)).count == 1
+            assert (await management.change(ALICE, Q, MessageChoice(limit=1), expiration_ms=late)).count == 1
             found = {str(one.body): one for one in await management.browse(Q)}
             assert len(found) == 6
             assert {one.priority for name, one in found.items() if name in "12"} == {9}
@@ -514,7 +516,7 @@ def test_messages_get_another_priority_or_expiration(store: Store, policy: Polic
             await other.wait(lambda: len(consumer.given) + len(other.given) == 6)
             assert sorted([*consumer.given, *other.given]) == list("012345")
             with pytest.raises(InvalidMessage, match="nothing is to be changed"):
-                await management.change(ALICE, Q, Choice())
+                await management.change(ALICE, Q, MessageChoice())
 
     run(main)
 
@@ -527,7 +529,7 @@ def test_what_is_consumed_is_removed_once_it_is_acknowledged(
         async with administered(store, policy) as (engine, management):
             await fill(engine, 6)
             await fill(engine, 1, "Q", expiration_ms=1)
-            taken = await management.consume(ALICE, Q, Choice(limit=2))
+            taken = await management.consume(ALICE, Q, MessageChoice(limit=2))
             assert ([one.body for one in taken.messages], len(stored(store, "Q"))) == (["Q0", "Q1"], 7)
             consumer = await consume(engine, "Q", prefetch=1)
             await consumer.got(1)
@@ -538,7 +540,7 @@ def test_what_is_consumed_is_removed_once_it_is_acknowledged(
             with pytest.raises(MessageNotFound, match="consume again"):
                 await management.acknowledge(ALICE, taken.token)
             monkeypatch.setattr(holds, "HOLD", 0.0)
-            late = await management.consume(ALICE, Q, Choice(selector="JMSPriority = 4", limit=9))
+            late = await management.consume(ALICE, Q, MessageChoice(selector="JMSPriority = 4", limit=9))
             assert [one.body for one in late.messages] == ["Q3", "Q4", "Q5"]
             await consumer.acknowledge(*consumer.deliveries)
             other = await consume(engine, "Q")  # they are given back at once
@@ -546,7 +548,7 @@ def test_what_is_consumed_is_removed_once_it_is_acknowledged(
             assert late.token is not None
             with pytest.raises(MessageNotFound):
                 await management.acknowledge(ALICE, late.token)
-            assert await management.consume(ALICE, Q, Choice()) == Consumed(None, (), ())
+            assert await management.consume(ALICE, Q, MessageChoice()) == Consumed(None, (), ())
 
     run(main)
 
@@ -688,7 +690,7 @@ def test_every_operation_is_in_the_audit_log_and_no_body(
             await management.browse(Q)
             management.pause(ALICE, Q)
             management.resume(ALICE, Q)
-            await management.move(ALICE, Q, Choice(limit=5), R)
+            await management.move(ALICE, Q, MessageChoice(limit=5), R)
             with pytest.raises(InvalidDestination):
                 await management.delete(ALICE, Destination.queue("X"))
             await management.checkpoint(ALICE)

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from jdbcstore.broker.console.alarms import alarms
-from jdbcstore.broker.console.history import INTERVAL, History
+from jdbcstore.broker.console.history import INTERVAL, CounterHistory
 from jdbcstore.broker.counters import Counters
-from jdbcstore.broker.management.views import BrokerView, LockView, TransactionView
+from jdbcstore.broker.management.views import BrokerView, MastershipView, TransactionView
 from jdbcstore.message.destination import Destination
 
 DLQ = Destination.queue("ActiveMQ.DLQ")
-LOCK = LockView(is_held=True, epoch=1, lost=None)
+LOCK = MastershipView(is_held=True, epoch=1, lost=None)
 
 
 class Samples:
     """What a broker had at each tick, and the warnings after it."""
 
     def __init__(self, most: int = 500) -> None:
-        self.history = History(most=most)
+        self.history = CounterHistory(most=most)
         self._tick = 0
 
     def after(self, size: int, arrived: int, ticks: int = 1) -> list[str]:
@@ -30,7 +30,7 @@ class Samples:
         return said(self.history)
 
 
-def said(history: History, in_doubt: tuple[TransactionView, ...] = ()) -> list[str]:
+def said(history: CounterHistory, in_doubt: tuple[TransactionView, ...] = ()) -> list[str]:
     """The text of each warning, with its names."""
     found = alarms(BROKER, LOCK, (), [DLQ], history, (), in_doubt)
     return [" ".join((one.text, *one.names)).strip() for one in found]
@@ -70,7 +70,7 @@ def test_dead_letters_are_an_alarm_without_a_history_of_their_queue() -> None:
 
 
 def test_transactions_in_doubt_are_an_alarm() -> None:
-    history = History()
+    history = CounterHistory()
     one, two = (TransactionView(xid=f"XID:{number}", writes=()) for number in range(2))
     assert said(history, (one,)) == ["1 transaction is in doubt: prepared, and not decided"]
     assert said(history, (one, two)) == ["2 transactions are in doubt: prepared, and not decided"]

@@ -11,7 +11,7 @@ from jdbcstore.broker.console.history import (
     ENQUEUED,
     INTERVAL,
     LENGTH,
-    History,
+    CounterHistory,
 )
 from jdbcstore.broker.counters import Counters
 from jdbcstore.message.destination import Destination
@@ -25,13 +25,13 @@ def counted(enqueued: int, dequeued: int = 0) -> Counters:
     return found
 
 
-def sample(history: History, tick: int, enqueued: int, *names: Destination) -> None:
+def sample(history: CounterHistory, tick: int, enqueued: int, *names: Destination) -> None:
     tallies = {name: (enqueued, counted(enqueued)) for name in names}
     history.add(tick * INTERVAL, tallies, (enqueued, counted(enqueued)))
 
 
 def test_rates_of_the_last_minute() -> None:
-    history = History()
+    history = CounterHistory()
     assert history.rate(ENQUEUED) is None
     for tick in range(5):
         sample(history, tick, 20 * tick, Q)
@@ -44,7 +44,7 @@ def test_rates_of_the_last_minute() -> None:
 
 
 def test_gaps_and_restarts_of_a_counter_are_not_rates() -> None:
-    history = History()
+    history = CounterHistory()
     sample(history, 0, 100, Q)
     sample(history, 5, 200, Q)
     sample(history, 6, 0, Q)
@@ -56,7 +56,7 @@ def test_gaps_and_restarts_of_a_counter_are_not_rates() -> None:
 
 
 def test_the_growth_of_a_counter_includes_what_it_began_with() -> None:
-    history = History()
+    history = CounterHistory()
     sample(history, 0, 0)
     sample(history, 1, 20, Q)  # it appears with its first messages
     assert history.growth(ENQUEUED, Q) == 20.0
@@ -69,7 +69,7 @@ def test_the_growth_of_a_counter_includes_what_it_began_with() -> None:
 
 
 def test_destinations_are_bounded_and_the_busy_ones_stay() -> None:
-    history = History(most=10)
+    history = CounterHistory(most=10)
     many = [Destination.queue(f"Q{number}") for number in range(30)]
     sample(history, 0, 0, *many)
     assert len(history) == 0  # nothing has happened to them

@@ -12,13 +12,13 @@ from typing import TypeVar
 
 from jdbcstore import JdbcStore
 from jdbcstore.abc import Cursor, JournalState
-from jdbcstore.broker.management.messages import Choice, MessagePage, message_page
+from jdbcstore.broker.management.messages import MessageChoice, MessagePage, message_page
 from jdbcstore.broker.management.views import (
     BrokerView,
     ConnectionView,
     DestinationView,
     LockEvent,
-    LockView,
+    MastershipView,
     StoreView,
     SubscriptionView,
     TransactionView,
@@ -38,7 +38,7 @@ _T = TypeVar("_T")
 
 
 class DatabaseSource:
-    """A :class:`~jdbcstore.broker.console.source.Source` over a store that was opened to be read only.
+    """A :class:`~jdbcstore.broker.console.source.ConsoleSource` over a store that was opened to be read only.
 
     Nothing is written and no lock is taken. There are no clients, and no counters, because a database does
     not have them; large queues are counted in turn.
@@ -183,9 +183,9 @@ class DatabaseSource:
             for one in await self._run(self._store.xa.recover)
         ]
 
-    def lock(self) -> LockView:
+    def lock(self) -> MastershipView:
         found = self._store.lock()
-        return LockView(is_held=found.is_leased, epoch=found.epoch, lost=None)
+        return MastershipView(is_held=found.is_leased, epoch=found.epoch, lost=None)
 
     def lock_history(self) -> list[LockEvent]:
         return []
@@ -203,7 +203,7 @@ class DatabaseSource:
         )
 
     async def page(
-        self, queue: Destination, choice: Choice, *, after: Cursor | None = None, limit: int = 50
+        self, queue: Destination, choice: MessageChoice, *, after: Cursor | None = None, limit: int = 50
     ) -> MessagePage:
         store = self._store.queue(_checked(queue))
         return await message_page(self._run, store, lambda: (), choice.wanted(), after, limit)
