@@ -26,7 +26,7 @@ extensions = [
     "site_pages",
     "site_links",
 ]
-exclude_patterns = ["_ext", "_static", "spark.ipynb"]
+exclude_patterns = ["_ext", "_static", "changes", "spark.ipynb"]
 templates_path: list[str] = []
 
 myst_enable_extensions = ["fieldlist"]

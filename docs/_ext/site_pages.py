@@ -37,7 +37,14 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
         *("compatibility", "compared", "benchmarks"),
     ),
     "The project": (
-        *("policy", "generated/changelog", "generated/security", "generated/contributing", "patterns"),
+        *(
+            "policy",
+            "releases/0.1.0",
+            "generated/changelog",
+            "generated/security",
+            "generated/contributing",
+            "patterns",
+        ),
     ),
 }
 """Each reader's pages, in order; pages named nowhere follow under "More"."""

@@ -1,4 +1,4 @@
-"""Every statement and every CREATE, as compiled for a vendor without its driver or a server."""
+"""Every statement as compiled for a vendor, without its driver or a server; every CREATE, which sql/ has."""
 
 from __future__ import annotations
 
@@ -55,9 +55,8 @@ def render(vendor: str) -> str:
 
 def _lines(adapter: Adapter) -> Iterator[str]:
     yield f"-- {adapter.name}: made by python -m tests.unit.database.golden, not to be edited"
+    yield f"-- The tables: sql/{adapter.name}/create.sql"
     yield ""
-    for text in definitions(adapter):
-        yield f"{_trimmed(text)};\n"
     reading = statements(adapter, ours=False)
     for name, sql in statements(adapter).items():
         yield f"-- {name}({', '.join(sql.names)})"
