@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark import java_gateway
 
-import jdbcstore
 from jdbcstore.analytics.java import find_java, make_shim, scratch
 from jdbcstore.analytics.spark_settings import (
     PYTHON,
@@ -150,7 +149,7 @@ def ship(spark: SparkSession) -> None:
 
 def packed() -> Path:
     """A zip of this package: the one in ``--py-files`` if it was imported from there, else a new one."""
-    package = Path(jdbcstore.__file__).parent
+    package = Path(__file__).parents[1]
     if not package.is_dir():
         return package.parent
     archive = scratch("package") / "jdbcstore.zip"
