@@ -23,13 +23,13 @@ class MessageCursor(Protocol):
         """Add an entry at the end, within its priority. Never refused."""
 
     def head(self) -> Entry | None:
-        """The next entry, which stays; None if there is none, or none in memory yet."""
+        """Return the next entry, which stays; None if there is none, or none in memory yet."""
 
     def pop(self) -> Entry:
         """Remove the head, which must exist."""
 
     def waiting(self) -> list[Entry]:
-        """The entries in memory, in order, for browsers."""
+        """Return the entries in memory, in order, for browsers."""
 
     def take(self, wanted: Wanted) -> list[Entry]:
         """Remove, as :meth:`pop` does, the wanted ones of those in memory."""
@@ -85,7 +85,7 @@ class Backlog:
         self._returned = Lanes(lanes)
 
     def head(self) -> Entry | None:
-        """The next entry, which stays; None if none is in memory."""
+        """Return the next entry, which stays; None if none is in memory."""
         if not self._returned.count:
             return self.cursor.head()
         returned = self._returned.head()
@@ -111,7 +111,7 @@ class Backlog:
         return taken
 
     def waiting(self) -> list[Entry]:
-        """The entries in memory, in order."""
+        """Return the entries in memory, in order."""
         return [*self._returned, *self.cursor.waiting()]
 
     def take(self, wanted: Wanted) -> list[Entry]:

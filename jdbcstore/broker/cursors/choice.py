@@ -49,7 +49,7 @@ def cursor_of_stored(
     *,
     is_empty: bool = False,
 ) -> StoreCursor:
-    """A window on the store for ActiveMQ's ``store...Cursor``; else everything, in memory or in files."""
+    """Return a window on the store for ActiveMQ's ``store...Cursor``, else all, in memory or in files."""
     values = (resources.loop, recover, in_flight, make_entry, on_ready, memory, policy, is_empty)
     if kind.startswith("store"):
         return StoreCursor(*values)

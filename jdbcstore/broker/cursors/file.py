@@ -135,7 +135,7 @@ class Spill:
             self._buffer.popleft()
 
     def _segment(self) -> _Segment:
-        """The segment to write to."""
+        """Return the segment to write to."""
         if not self._segments or self._segments[-1].written >= self.segment_bytes:
             self._segments.append(_Segment(self.folder))
         return self._segments[-1]

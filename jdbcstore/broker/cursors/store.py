@@ -59,12 +59,12 @@ class PageSize:
         return max(1, min(count, size // self._largest))
 
     def saw(self, largest: int) -> None:
-        """A page was read whose largest message has this many bytes."""
+        """Note a page that was read, by the bytes of its largest message."""
         # Large messages may follow large ones, but not for ever.
         self._largest = max(self._largest // 2, largest)
 
     def expect(self, size: int) -> None:
-        """A message of this size will have to be read."""
+        """Note a message of this size, which will have to be read."""
         self._largest = max(self._largest, size)
 
 
@@ -126,7 +126,7 @@ class InFlight:
         return sequence in self._sequences or sequence in self._gone
 
     def removed(self, entries: Sequence[Entry]) -> None:
-        """The store has removed them."""
+        """Forget entries that the store has removed."""
         gone = [entry.sequence for entry in entries]
         self._sequences.difference_update(gone)
         if self._reading:
@@ -140,7 +140,7 @@ class InFlight:
         self._sequences.difference_update(entry.sequence for entry in entries)
 
     def leave_to_store(self, entries: Sequence[Entry]) -> None:
-        """As :meth:`release`, for entries that were with a consumer."""
+        """Release, as :meth:`release` does, entries that were with a consumer."""
         self.redeliveries.update((entry.sequence, entry.message.redelivery_counter) for entry in entries)
         self.release(entries)
 
@@ -224,7 +224,7 @@ class StoreCursor:
         return self.is_up_to_date and not self._reading and min(self._left) == _NOTHING_LEFT
 
     def skip(self, entry: Entry) -> None:
-        """An entry is stored, and was dispatched without being in the window."""
+        """Note that an entry is stored that was dispatched without being in the window."""
         lane = self._window.lane_of(entry)
         if lane > self._unread:
             self._positions[lane] = max(self._positions[lane], entry.sequence)
@@ -428,7 +428,7 @@ class StoreCursor:
 
 
 def _last_lane(before: Cursor, behind: Cursor) -> int:
-    """The lane that a page ended in; the highest come first."""
+    """Return the lane that a page ended in; the highest come first."""
     positions = zip(before.positions, behind.positions, strict=True)
     return next(lane for lane, (old, new) in enumerate(positions) if new > old)
 

@@ -47,7 +47,7 @@ class Job:
 
     @classmethod
     def of(cls, row: Message) -> Job:
-        """The job that a stored message is.
+        """Return the job that a stored message is.
 
         :raises CorruptMessage: it is not one
         """
@@ -57,7 +57,7 @@ class Job:
             raise CorruptMessage(f"message {row.sequence} of {JOBS} is not a scheduled message") from error
 
     def in_row(self, message: Message, message_id: MessageId | None) -> Message:
-        """The stored message of this job: that of the producer, or an earlier one."""
+        """Return the stored message of this job: that of the producer, or an earlier one."""
         stored = json.dumps(asdict(self))
         return message.replace(
             destination=JOBS,
@@ -69,7 +69,7 @@ class Job:
         )
 
     def to_send(self, row: Message, message_id: MessageId | None, now_ms: int) -> Message:
-        """The message as its destination gets it. Its time to live begins now."""
+        """Return the message as its destination gets it. Its time to live begins now."""
         dropped = (DELAY, PERIOD, REPEAT, CRON, _JOB)
         properties = {name: value for name, value in row.properties.items() if name not in dropped}
         sent_ms, expiration_ms = row.timestamp_ms or 0, self.expiration_ms
@@ -89,7 +89,7 @@ class Job:
         )
 
     def to_show(self, row: Message, reply_to: Destination) -> Message:
-        """A copy of the message, with its schedule, for a client that browses."""
+        """Return a copy of the message, with its schedule, for a client that browses."""
         properties = {name: value for name, value in row.properties.items() if name != _JOB}
         return row.replace(
             destination=reply_to,
@@ -100,11 +100,14 @@ class Job:
         )
 
     def is_sent(self, row: Message) -> bool:
-        """Whether the message is sent now: a cron entry with repetitions only begins a round of them."""
+        """Return whether the message is sent now.
+
+        A cron entry with repetitions only begins a round of them.
+        """
         return self.follows_cron or not (CRON in row.properties and Timing.of(row.properties).repeats)
 
     def next_jobs(self, row: Message, now_ms: int) -> list[Job]:
-        """The jobs that take the place of this one."""
+        """Return the jobs that take the place of this one."""
         timing = Timing.of(row.properties)
         if timing.cron is not None and not self.follows_cron:
             # A clock that was put back a little does not repeat what it has passed already.
@@ -125,13 +128,13 @@ class Job:
 
 
 def is_scheduled(message: Message) -> bool:
-    """Whether a producer wants a message to be sent later."""
+    """Return whether a producer wants a message to be sent later."""
     properties = message.properties
     return (DELAY in properties or PERIOD in properties or CRON in properties) and JOB_ID not in properties
 
 
 def new_job(message: Message, job_id: str, now_ms: int, most_repeats: int) -> Job:
-    """The job of a message that a producer sends.
+    """Return the job of a message that a producer sends.
 
     :param most_repeats: the most that it may ask for
     :raises InvalidMessage: a property of its schedule is wrong
@@ -161,7 +164,8 @@ class Timing:
 
     @classmethod
     def of(cls, properties: Mapping[str, Any]) -> Timing:
-        """
+        """Read the schedule in a message's properties.
+
         :raises InvalidMessage: a property is wrong
         """
         cron = properties.get(CRON)
@@ -178,7 +182,7 @@ class Timing:
         return found
 
     def first_ms(self, now_ms: int) -> int:
-        """When the message is sent first."""
+        """Return when the message is sent first."""
         if self.cron is None:
             return now_ms + (self.delay_ms or self.period_ms)
         at_ms = self.next_ms(now_ms)
@@ -186,7 +190,7 @@ class Timing:
         return at_ms if self.repeats else at_ms + self.delay_ms
 
     def next_ms(self, after_ms: int) -> int:
-        """When the cron entry is due next, by local time: always after ``after_ms``.
+        """Return when the cron entry is due next, by local time: always after ``after_ms``.
 
         As in Debian's cron, an entry for a fixed time is due once in the night in which the clock is put
         back, and one for a time that is left out in spring is due right after it; ``*`` follows the time

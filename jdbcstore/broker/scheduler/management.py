@@ -16,7 +16,7 @@ ACTION, FROM, TO = "AMQ_SCHEDULER_ACTION", "ACTION_START_TIME", "ACTION_END_TIME
 
 
 def is_management(destination: Destination | None) -> bool:
-    """Whether messages to a queue or topic are requests about scheduled messages."""
+    """Return whether messages to a queue or topic are requests about scheduled messages."""
     return destination is not None and destination.name[: len(_PREFIX)].lower() == _PREFIX
 
 
@@ -45,7 +45,7 @@ async def manage(scheduler: Scheduler, request: Message, answer: Callable[[Messa
 
 
 def _chosen(scheduler: Scheduler, properties: Mapping[str, Any]) -> list[tuple[int, Job]]:
-    """The jobs that are due in the time of a request, or all; the next one first."""
+    """Return the jobs that are due in the time of a request, or all; the next one first."""
     begin, end = _time(properties, FROM), _time(properties, TO)
     found = [
         (number, job)

@@ -90,11 +90,11 @@ class Scheduler:
     # A target of sends
 
     def takes(self, message: Message) -> bool:
-        """Whether a message is to be sent later."""
+        """Return whether a message is to be sent later."""
         return is_scheduled(message)
 
     def job(self, message: Message, copy: int) -> Message:
-        """The job for a message, to be sent to this target; ``copy`` is its number, for a composite.
+        """Return the job for a message, to be sent to this target; ``copy`` is its number, for a composite.
 
         :raises InvalidMessage: a property of its schedule is wrong
         """
@@ -309,7 +309,7 @@ class Scheduler:
             raise
 
     async def read(self, sequence: int) -> Message | None:
-        """The stored message of a job; None if it is gone."""
+        """Return the stored message of a job; None if it is gone."""
         store = await self._loop.run(lambda: self._store)
         return await self._loop.run(partial(_read, store, sequence))
 

@@ -82,7 +82,7 @@ class StoredBytes:
         return CorruptMessage(str(error), blob=self.blob, sequence=message.sequence, container=container)
 
     def part(self, *, body: bool, properties: bool) -> StoredBytes | None:
-        """The source of a changed message that keeps the body, the properties, or neither (None)."""
+        """Return the source of a changed message that keeps the body, the properties, or neither (None)."""
         if not body and not properties:
             return None
         return StoredBytes(
@@ -92,7 +92,7 @@ class StoredBytes:
 
 
 def decode_body(content: bytes | None, kind: BodyType, compressed: bool) -> Body:
-    """The body of this content field.
+    """Return the body of this content field.
 
     :raises Malformed: it is damaged, or inflates to more than a limit
     """
@@ -153,7 +153,7 @@ def _inflate(data: bytes, limit: int) -> bytes:
 
 
 def decode_map(data: bytes) -> dict[str, Value]:
-    """The primitive map that ``data`` is; :class:`Malformed` if it is not one."""
+    """Return the primitive map that ``data`` is; :class:`Malformed` if it is not one."""
     try:
         values, at = _read_map(data, 0, MAX_NESTING)
     except (StructError, IndexError):
@@ -164,7 +164,7 @@ def decode_map(data: bytes) -> dict[str, Value]:
 
 
 def decode_values(data: bytes) -> tuple[Value, ...]:
-    """The values that ``data`` consists of; :class:`Malformed` if it does not."""
+    """Return the values that ``data`` consists of; :class:`Malformed` if it does not."""
     values: list[Value] = []
     at, size = 0, len(data)
     try:
@@ -214,7 +214,7 @@ def _count(data: bytes, at: int, nesting: int) -> int:
 
 
 def _read(data: bytes, at: int, nesting: int) -> tuple[Value, int]:
-    """The tagged value at ``at``, and the place of the next one."""
+    """Return the tagged value at ``at``, and the place of the next one."""
     tag = data[at]
     at += 1
     if tag == wire.STRING:
@@ -264,7 +264,7 @@ _SURROGATE_PAIR = re.compile(rb"\xed[\xa0-\xaf][\x80-\xbf]\xed[\xb0-\xbf][\x80-\
 
 
 def decode_utf(raw: bytes) -> str:
-    """The string of these bytes of modified UTF-8; unpaired surrogates are kept."""
+    """Return the string of these bytes of modified UTF-8; unpaired surrogates are kept."""
     try:
         return raw.decode()  # right for all but NUL and surrogates, which plain UTF-8 refuses
     except UnicodeDecodeError:

@@ -52,7 +52,7 @@ def decode(
     container: str | None = None,
     version: int | None = None,
 ) -> Message:
-    """The message in a MSG column, of OpenWire version 11 or 6.
+    """Return the message in a MSG column, of OpenWire version 11 or 6.
 
     Only the headers are decoded now; ``body`` and ``properties`` when they are first asked for.
 
@@ -110,7 +110,7 @@ def _check_frame(data: bytes) -> None:
 
 
 def _looks_tight(data: bytes) -> bool:
-    """Whether a block of packed booleans follows the type; loose encoding has the command id there.
+    """Return whether a block of packed booleans follows the type; loose encoding has the command id there.
 
     The block's length takes one byte below 64, or follows a C0 or 80. A command id starts with 0.
     """
@@ -143,7 +143,7 @@ class Reader:
         self.version = version
 
     def fixed(self, layout: Struct) -> tuple[Any, ...]:
-        """The numbers of a struct."""
+        """Return the numbers of a struct."""
         at = self.at
         self.at = at + layout.size
         return layout.unpack_from(self.data, at)
@@ -175,14 +175,14 @@ class Reader:
         return decode_utf(data[start : self.at])
 
     def name(self) -> str:
-        """A string that must be present."""
+        """Return a string that must be present."""
         text = self.string()
         if text is None:
             raise Malformed("a name is missing")
         return text
 
     def span(self) -> tuple[int, int]:
-        """The start and length of a byte array; the length is -1 if it is absent."""
+        """Return the start and length of a byte array; the length is -1 if it is absent."""
         at = self.at
         if not self.data[at]:
             self.at = at + 1
@@ -197,7 +197,7 @@ class Reader:
         return self.data[start : start + size]
 
     def nested(self, *expected: type[T]) -> T | None:
-        """A nested object of one of these types, or None if it is absent."""
+        """Return a nested object of one of these types, or None if it is absent."""
         at = self.at
         if not self.data[at]:
             self.at = at + 1
@@ -343,7 +343,7 @@ def _read_tail(reader: Reader, fields: MessageFields, nesting: int) -> None:
 
 
 def _read_nested_message(reader: Reader, nesting: int) -> Message | None:
-    """The message that is the data structure of another; None if something else is."""
+    """Return the message that is the data structure of another; None if something else is."""
     data, at = reader.data, reader.at
     kind = BODY_TYPES.get(data[at + 1]) if data[at] else None
     if kind is None:

@@ -55,7 +55,7 @@ def encode(
     timestamp_ms: int | None = None,
     version: int = VERSION,
 ) -> bytes:
-    """The message as ActiveMQ stores it. A decoded message that was not changed gives the same bytes again.
+    """Return the message as ActiveMQ stores it; a decoded one that was not changed gives the same bytes.
 
     ``destination``, ``message_id`` and ``timestamp_ms`` are used where the message has none.
 
@@ -76,7 +76,7 @@ def encode_for_store(
     message_id: MessageId,
     timestamp_ms: int,
 ) -> tuple[bytes, int]:
-    """As :func:`encode`, with the offset of the message id's broker sequence in the bytes.
+    """Encode as :func:`encode`; return also the offset of the message id's broker sequence in the bytes.
 
     The store sets the row's ID there with :func:`set_broker_sequence` once it is known.
     """
@@ -84,7 +84,7 @@ def encode_for_store(
 
 
 def encode_for_wire(message: Message, version: int) -> tuple[bytes, int]:
-    """A message with an id, in version 11 or 6, and the offset of the id's broker sequence in the bytes.
+    """Return a message with an id in version 11 or 6, and the offset of the id's broker sequence.
 
     :raises InvalidMessage: a name is too long, a number out of range
     """
@@ -95,7 +95,7 @@ def encode_for_wire(message: Message, version: int) -> tuple[bytes, int]:
 
 
 def set_broker_sequence(blob: bytes, offset: int, sequence: int) -> bytes:
-    """The blob with this broker sequence at the offset that :func:`encode_for_store` returned."""
+    """Return the blob with this broker sequence at the offset that :func:`encode_for_store` returned."""
     return blob[:offset] + _i64(sequence) + blob[offset + 8 :]
 
 
@@ -143,9 +143,9 @@ _NOTHING_RARE = (None,) * len(_RARE[None]) + (0,) * len(_RARE[0])
 def _encode_usual(
     message: Message, destination: Destination | None, message_id: MessageId | None, timestamp_ms: int
 ) -> tuple[bytes, int] | None:
-    """As :func:`encode_fields`, for a new message without rare headers, in the fewest steps.
+    """Encode a new message without rare headers in the fewest steps; None if there is more to it.
 
-    None if there is more to it.
+    The bytes are those of :func:`encode_fields`, which takes any message.
     """
     kind = message.body_type
     if destination is None or message_id is None or message_id.text_view is not None or kind is _BLOB:
@@ -184,7 +184,7 @@ def encode_fields(
     timestamp_ms: int,
     version: int,
 ) -> tuple[bytes, int]:
-    """The fields of any message in their order; an absent one is a single 0."""
+    """Return the fields of any message in their order; an absent one is a single 0."""
     producer_id = message.producer_id
     if producer_id is None and message_id is not None:
         producer_id = message_id.producer_id
@@ -216,7 +216,7 @@ def encode_fields(
 
 
 def _data_structure(message: Message, version: int) -> bytes:
-    """The subject of an advisory: an id, a destination, or another message, without its size."""
+    """Return the subject of an advisory: an id, a destination, or another message, without its size."""
     structure = message.data_structure
     if not isinstance(structure, Message):
         return encode_structure(structure, version)
@@ -245,7 +245,7 @@ def _marshalled_properties(message: Message, source: StoredBytes | None) -> byte
 
 
 def encode_headers(message: Message, timestamp_ms: int, version: int) -> bytes:
-    """The fields between message id and content: from the original transaction id to the type."""
+    """Return the fields between message id and content: from the original transaction id to the type."""
     if (
         message.correlation_id is None
         and message.reply_to is None
@@ -260,7 +260,7 @@ def encode_headers(message: Message, timestamp_ms: int, version: int) -> bytes:
 
 
 def encode_any_headers(message: Message, timestamp_ms: int, version: int) -> bytes:
-    """As :func:`encode_headers`, for every message."""
+    """Encode the headers of any message."""
     reply_to, correlation_id = message.reply_to, message.correlation_id
     return b"".join((
         encode_structure(message.original_transaction_id, version),
@@ -275,7 +275,7 @@ def encode_any_headers(message: Message, timestamp_ms: int, version: int) -> byt
 
 
 def encode_tail(message: Message, data_structure: bytes, version: int) -> bytes:
-    """The fields after the properties, beginning with the data structure, which is already encoded."""
+    """Return the fields after the properties, beginning with the data structure, which is already encoded."""
     if (
         message.data_structure is None
         and message.target_consumer_id is None
@@ -299,7 +299,7 @@ def encode_tail(message: Message, data_structure: bytes, version: int) -> bytes:
 
 
 def encode_any_tail(message: Message, data_structure: bytes, version: int) -> bytes:
-    """As :func:`encode_tail`, for every message."""
+    """Encode the tail of any message."""
     tail = [
         data_structure,
         encode_structure(message.target_consumer_id, version),
@@ -348,7 +348,7 @@ def encode_producer_id(producer_id: ProducerId) -> bytes:
 
 
 def _encode_message_id_name(message_id: MessageId, version: int) -> bytes:
-    """A message id without its two numbers."""
+    """Return a message id without its two numbers."""
     head = b"\1\x6e"
     if version >= VERSION:
         head += _encode_string(message_id.text_view, "a message id's text view")
@@ -396,7 +396,7 @@ _ENCODERS: dict[type, Callable[[Any], bytes]] = {
 
 
 def encode_structure(structure: Any, version: int) -> bytes:
-    """An id or destination as a nested object, or a 0 for None."""
+    """Return an id or destination as a nested object, or a 0 for None."""
     if structure is None:
         return b"\0"
     if isinstance(structure, MessageId):
@@ -412,7 +412,7 @@ def encode_structure(structure: Any, version: int) -> bytes:
 
 
 def _encode_path(path: tuple[BrokerId, ...] | None) -> bytes:
-    """An array of broker ids."""
+    """Return an array of broker ids."""
     if path is None:
         return b"\0"
     return b"\1" + _i16(len(path)) + b"".join(map(_ENCODERS[BrokerId], path))
@@ -427,7 +427,7 @@ def _encode_bytes(data: bytes | None) -> bytes:
 
 
 def encode_body(body: Body, kind: BodyType, compressed: bool) -> bytes | None:
-    """The content field for a body that was checked by :class:`~jdbcstore.message.message.Message`.
+    """Return the content field for a body that was checked by :class:`~jdbcstore.message.message.Message`.
 
     As in ActiveMQ's clients, an empty bytes, map or stream body has no content field.
     """
@@ -455,14 +455,14 @@ _INT, _int = wire.INT, _tagged[wire.INT].pack
 
 
 def encode_map(values: Mapping[str, Value]) -> bytes:
-    """A primitive map of values that were checked by :func:`jdbcstore.message.values.checked_map`."""
+    """Return a primitive map of values that were checked by :func:`jdbcstore.message.values.checked_map`."""
     out: list[bytes] = []
     _write_map(out, values)
     return b"".join(out)
 
 
 def encode_values(values: tuple[Value, ...]) -> bytes:
-    """The values one after the other, as in a stream body."""
+    """Return the values one after the other, as in a stream body."""
     out: list[bytes] = []
     for value in values:
         _write(out, value)
@@ -478,7 +478,7 @@ def _write_map(out: list[bytes], values: Mapping[str, Value]) -> None:
 
 @lru_cache(maxsize=512)
 def _encode_name(name: str) -> bytes:
-    """The name of a property; cached since the same names come with every message."""
+    """Return the name of a property; cached since the same names come with every message."""
     return _short_utf(name, "a name")
 
 
@@ -524,7 +524,7 @@ _FOUR_BYTES = re.compile(rb"[\xf0-\xf4][\x80-\xbf]{3}")
 
 
 def encode_utf(text: str) -> bytes:
-    """The string in modified UTF-8. An unpaired surrogate is written as it is, as in Java."""
+    """Return the string in modified UTF-8. An unpaired surrogate is written as it is, as in Java."""
     if text.isascii():
         raw = text.encode("ascii")
     else:
@@ -542,7 +542,7 @@ def _surrogate_pair(four_bytes: bytes) -> bytes:
 
 
 def java_length(text: str) -> int:
-    """The number of Java chars, where an astral character counts twice."""
+    """Return the number of Java chars, where an astral character counts twice."""
     if text.isascii():
         return len(text)
     return len(text.encode("utf-16-be", "surrogatepass")) // 2

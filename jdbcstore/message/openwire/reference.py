@@ -36,7 +36,7 @@ class BodyReference(NamedTuple):
     """The checksum of these bytes, as the journal has them."""
 
     def complete(self, body: bytes, sequence: int) -> bytes:
-        """The message with its sequence, from the bytes that the journal has at this place.
+        """Return the message with its sequence, from the bytes that the journal has at this place.
 
         :raises ValueError: these are not the message
         """
@@ -46,21 +46,21 @@ class BodyReference(NamedTuple):
 
 
 def refer(journal: int, segment: int, offset: int, blob: bytes, slot: int) -> bytes:
-    """The reference for the MSG column of a message in a journal; its sequence is still to be set."""
+    """Return the reference for the MSG column of a message in a journal; its sequence is still to be set."""
     reference = BodyReference(journal, segment, offset, len(blob), slot, zlib.crc32(blob))
     data = _LAYOUT.pack(REFERENCE_START, _FORMAT, *reference)
     return data + _CHECK.pack(0, zlib.crc32(data))
 
 
 def is_reference(blob: bytes | bytearray | memoryview | None) -> bool:
-    """Whether this is a reference, which may be damaged."""
+    """Return whether this is a reference, which may be damaged."""
     return blob is not None and bytes(blob[: len(REFERENCE_START)]) == REFERENCE_START
 
 
 def read_reference(
     blob: bytes | bytearray | memoryview, sequence: int | None = None, container: str | None = None
 ) -> BodyReference:
-    """The reference in the MSG column of the row with the ID ``sequence``.
+    """Return the reference in the MSG column of the row with the ID ``sequence``.
 
     :raises CorruptMessage: it is damaged, or another row's
     """
@@ -90,7 +90,7 @@ def _unpacked(data: bytes, sequence: int | None) -> BodyReference:
 
 
 def body_in_journal(data: bytes, sequence: int | None, container: str | None) -> BodyInJournal:
-    """The error for a row that is read without the journal.
+    """Return the error for a row that is read without the journal.
 
     :raises CorruptMessage: the reference is damaged
     """
