@@ -54,22 +54,32 @@ class Connection:
     """One connection in autocommit mode, for one thread. Driver errors are not translated."""
 
     def __init__(
-        self, adapter: Adapter, statements: Statements, driver_errors: tuple[type[Exception], ...], raw: Any
+        self,
+        adapter: Adapter,
+        statements: Statements,
+        driver_errors: tuple[type[Exception], ...],
+        raw: Any,
+        recorder: Recorder | None = None,
     ) -> None:
+        """``recorder`` records the messages that this connection removes."""
         self._adapter = adapter
         self._statements = statements
         self._driver_errors = driver_errors
         self._raw = raw
         self.cursor = adapter.cursor(raw)
-        self.tenure: EpochGuard | None = None
-        """The guards of every transaction of this connection."""
-        self.unclaimed = UNGUARDED
-        """The guard of a store without a locker: nobody has begun to claim messages. A block of sequences, if
-        there is one, says so as well."""
+        self._recorder = recorder
+        self._epoch: EpochGuard | None = None
+        self._unclaimed = UNGUARDED
         self.session: Row | None = None
         """The server's identifier of this connection, after :meth:`identify`."""
-        self.recorder: Recorder | None = None
-        """What records the messages that this connection removes."""
+
+    def guard_by(self, epoch: EpochGuard | None = None, unclaimed: Guards = UNGUARDED) -> None:
+        """Guard every transaction from now on: by the epoch of the master, if there is one.
+
+        ``unclaimed`` is the guard of a store without a locker: nobody has begun to claim messages. A block of
+        sequences, if there is one, says so as well.
+        """
+        self._epoch, self._unclaimed = epoch, unclaimed
 
     def fetch(self, sql: Statement, **values: Any) -> list[Row]:
         if not isinstance(sql, Sql):
@@ -114,12 +124,12 @@ class Connection:
     ) -> int:
         """Delete rows of ACTIVEMQ_MSGS in the vendor's fastest way, except messages in doubt.
 
-        ``outcome`` and ``adds`` are for the :attr:`recorder`; None: these are not recorded. Returns the
+        ``outcome`` and ``adds`` are for the recorder; None: these are not recorded. Returns the
         number of rows that were to be deleted, including those deleted before.
         """
         keys = self._decided(keys)
-        if self.recorder is not None and outcome is not None:
-            self.recorder.record(self, keys, outcome, adds)
+        if self._recorder is not None and outcome is not None:
+            self._recorder.record(self, keys, outcome, adds)
         remove = self._statements.remove_message
         if self._statements.removes_singly:
             self.execute_many(remove, [(id_,) for _, id_ in keys])
@@ -145,11 +155,11 @@ class Connection:
         :raises LockLost: the epoch has ended
         :raises SequencesTaken: another writer has reserved sequences after the block
         """
-        size = sum(len(row[MSG]) for row in batch.adds) if self.tenure is not None else 0
+        size = sum(len(row[MSG]) for row in batch.adds) if self._epoch is not None else 0
         try:
             batch.removes = [*self._decided(batch.removes)]
-            if self.recorder is not None and batch.removes:
-                self._write_recorded(self.recorder, batch, block)
+            if self._recorder is not None and batch.removes:
+                self._write_recorded(self._recorder, batch, block)
                 return
             if self._statements.writes_singly:
                 batch = self._statements.arrange(batch)
@@ -163,7 +173,7 @@ class Connection:
         """Begin to write a batch without waiting for anything; None if this batch cannot be written so."""
         size = sum([len(row[MSG]) for row in batch.adds])
         removes = batch.removes
-        if size > _LONG or self._statements.writes_singly or (removes and self.recorder is not None):
+        if size > _LONG or self._statements.writes_singly or (removes and self._recorder is not None):
             return None
         if any(container.startswith(TOPICS) for container, _ in removes):
             return None  # it is read from the database which of them are in doubt
@@ -180,10 +190,10 @@ class Connection:
 
     def _guards(self, block: Guard | None, *, long: bool) -> Guards:
         guards = UNGUARDED
-        if self.tenure is not None:
-            guards = self.tenure.long if long else self.tenure.short
+        if self._epoch is not None:
+            guards = self._epoch.long if long else self._epoch.short
         elif block is None:
-            guards = self.unclaimed
+            guards = self._unclaimed
         return guards if block is None else Guards((*guards.first, block), guards.last)
 
     @contextlib.contextmanager

@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from sqlalchemy import Engine, NullPool, PoolProxiedConnection, inspect
 
@@ -76,15 +76,12 @@ class Session(Database):
             shared._creator, reset_on_return=None, _dispatch=shared.dispatch, dialect=self.engine.dialect
         )
         self.read_only = read_only
-        self.is_journaled = False
-        """Whether a journal is in front of this database and allocates the sequences."""
-        self.recorder: Recorder | None = None
-        """What records the messages that the connections made from now on remove."""
         self._mains: deque[PoolProxiedConnection] = deque()
         """Idle connections of the main thread, outside the pool. Only this thread receives signals, and one
         during the pool's own steps would leave the pool a connection short, or locked."""
         self._lock = threading.RLock()
-        self._readers: set[object] = set()
+        self._readers: dict[object, int] = {}
+        """The reads under way, each with its thread."""
         self._closed = False
         try:
             with self.translated():
@@ -302,6 +299,11 @@ class Session(Database):
             tries = self.config.pool_size + 1
             return self._on_live_connection(tries, deadline, self._fetch, sql, sql.row(**values), limit)
 
+    @property
+    def is_reading(self) -> bool:
+        """Whether this thread is in the middle of a read, or of closing; writers may wait for its locks."""
+        return threading.get_ident() in [*self._readers.values()] or is_owned(self._lock)
+
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:
         # A connection returned to a closed pool would stay open for good, so the last reader closes it.
@@ -310,11 +312,11 @@ class Session(Database):
             with self._lock:
                 if self._closed:
                     raise StoreClosed
-                self._readers.add(reader)
+                self._readers[reader] = threading.get_ident()
             yield
         finally:
             with self._lock:
-                self._readers.discard(reader)
+                self._readers.pop(reader, None)
                 last = self._closed and not self._readers
             if last:
                 self.drop_idle()
@@ -374,15 +376,16 @@ class Session(Database):
         except self.failures as error:
             log.info("planner statistics were not refreshed: %s", error)
 
-    def connect(self) -> Connection:
-        """A connection outside the pool, in autocommit mode.
+    def connect(self, recorder: Recorder | None = None) -> Connection:
+        """Return a connection outside the pool, in autocommit mode.
 
+        :param recorder: records the messages that this connection removes
         :raises StoreUnavailable: the database does not answer
         """
         with self.translated():
             proxied = self._unpooled.connect()
             proxied.detach()
-            return self._wrap(proxied.dbapi_connection)
+            return self._wrap(proxied.dbapi_connection, recorder)
 
     def end_lost(self, connection: Connection, lost: Row, pause: Callable[[float], None]) -> None:
         """Wait until the server has ended a lost connection, of which it may yet commit the last request.
@@ -409,10 +412,8 @@ class Session(Database):
             else:
                 pause(backoff.pause())
 
-    def _wrap(self, raw: Any) -> Connection:
-        connection = Connection(self.adapter, self.statements, self.driver_errors, raw)
-        connection.recorder = self.recorder
-        return connection
+    def _wrap(self, raw: Any, recorder: Recorder | None = None) -> Connection:
+        return Connection(self.adapter, self.statements, self.driver_errors, raw, recorder)
 
     def close(self) -> None:
         """Refuse further reads, and close the pool after the running ones.
@@ -430,6 +431,11 @@ class Session(Database):
         while self._mains:
             self._mains.pop().close()
         self.engine.dispose()
+
+
+def is_owned(lock: threading.RLock) -> bool:
+    """Return whether this thread holds a lock."""
+    return bool(cast("Any", lock)._is_owned())
 
 
 def _is_main() -> bool:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 from jdbcstore.abc import Progress
 from jdbcstore.config import Configuration
-from jdbcstore.database.adapters.sql import Row
+from jdbcstore.database.adapters.sql import EpochGuard, Row
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.schema import SEQUENCE_ROW
 from jdbcstore.database.session import Session
@@ -188,16 +188,17 @@ class Target(StoreTables):
         self._mastership: Mastership | None = None
         self._connection: Connection | None = None
         try:
-            tenure = None
+            self._epoch: EpochGuard | None = None
             if configuration.locker is not None:
                 locker = make_locker(configuration.locker, configuration.broker_name, None)
                 self._mastership = Mastership(self.session, locker, SystemClock())
-                tenure = self._mastership.acquire(0.0).guard
+                self._epoch = self._mastership.acquire(0.0).guard
             self._connection = self.session.connect()
-            self._connection.tenure = tenure
-            if tenure is None:
+            if self._epoch is not None:
+                self._connection.guard_by(self._epoch)
+            else:
                 with self.session.translated():
-                    self._connection.unclaimed = guard_unclaimed(self.session, self._connection)
+                    self._connection.guard_by(unclaimed=guard_unclaimed(self.session, self._connection))
         except BaseException:
             self.close()
             raise
@@ -205,8 +206,8 @@ class Target(StoreTables):
     def beside(self, configuration: Configuration) -> Target:
         """Another connection to the same store, for another thread, under the lock of this one."""
         other = Target(replace(configuration, locker=None))
-        if self._connection is not None and other._connection is not None:
-            other._connection.tenure = self._connection.tenure
+        if self._epoch is not None and other._connection is not None:
+            other._connection.guard_by(self._epoch)
         return other
 
     def close(self) -> None:

@@ -133,7 +133,7 @@ def test_an_epoch_begins_when_what_was_being_written_has_ended(
 
     # The lease may have gone to the other already.
     with suppress(LockLost):
-        store._writer.call(slowly)
+        store._writes.call(slowly)
     assert with_other == [False], "another master began while this one was writing"
     thread.join(180)
     assert follower

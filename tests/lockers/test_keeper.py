@@ -219,7 +219,7 @@ def test_a_lease_is_renewed_during_a_long_write(
         renewed.append(store._mastership.locker.keep_alive())
 
     if what == "a transaction":
-        store._writer.call(renew)
+        store._writes.call(renew)
     else:
         insert = store._session.adapter.insert_messages
 
@@ -290,6 +290,7 @@ def test_closing_waits_for_no_vacuum(open_locked: OpenLocked, connection: Connec
     store = open_locked()
     connection.exec_driver_sql("BEGIN")
     connection.exec_driver_sql("LOCK TABLE activemq_msgs IN SHARE UPDATE EXCLUSIVE MODE")
+    assert store._writer is not None
     store._writer._statistics.count(5_000)
     closing = threading.Thread(target=store.close, daemon=True)
     closing.start()

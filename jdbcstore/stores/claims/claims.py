@@ -17,7 +17,7 @@ from typing import Any, Self, TypeVar
 from jdbcstore.config import StoreConfig
 from jdbcstore.database.adapters.base import Adapter, Failure
 from jdbcstore.database.adapters.sql import Batch, EpochGuard, Row, Sql
-from jdbcstore.database.connection import Connection
+from jdbcstore.database.connection import Connection, Recorder
 from jdbcstore.database.engine import Database
 from jdbcstore.database.schema import SEQUENCE_ROW
 from jdbcstore.database.session import Session
@@ -128,7 +128,8 @@ class Claims:
                 raise _unsupported(self.session.adapter)
             self.session.prepare_claims()
             history = History(self.session, self.clock) if self.config.history_retention else None
-            self.session.recorder = history
+            self.recorder: Recorder | None = history
+            """Records the messages that are removed, if there is a history."""
             length = self._lengths.message_id
             self._encoder = MessageEncoder(
                 self.clock, self.session.max_message_size, length, self.session.adapter.sent_size
@@ -249,7 +250,7 @@ class Claims:
     def _run(self, work: Callable[[Connection], T], backoff: Backoff, guard: EpochGuard | None = None) -> T:
         while True:
             connection = self._checkout()
-            connection.tenure = guard
+            connection.guard_by(guard)
             try:
                 done = work(connection)
             except self.session.failures as error:
@@ -304,7 +305,7 @@ class Claims:
                 return connection
             connection.close()
             self._forget_idle()
-        connection = self.session.connect()
+        connection = self.session.connect(self.recorder)
         try:
             with self.session.translated():
                 connection.read_in_order()

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from jdbcstore.database.adapters.sql import Row
-from jdbcstore.database.connection import Connection, Outcome
+from jdbcstore.database.connection import Connection, Outcome, Recorder
 from jdbcstore.database.session import Session
 from jdbcstore.database.statements.builder import Statement
 from jdbcstore.database.statements.claims import LANES, OfIds
@@ -88,6 +88,7 @@ class Owner(Protocol):
     wakeups: Wakeups
     clock: Clock
     limits: Limits
+    recorder: Recorder | None
 
     def run(self, work: Callable[[Connection], T], *, adds: bool = False) -> T:
         """Do the work on a connection; again after a conflict, from the start. What adds is guarded."""
@@ -291,7 +292,7 @@ class ClaimQueue:
             return
         owner = self._owner
         ids, session = _of(claims)
-        if not owner.session.adapter.chains_writes or owner.session.recorder is not None:
+        if not owner.session.adapter.chains_writes or owner.recorder is not None:
             self._settle(claims, lambda connection: self._remove(connection, ids))
             self._forget(ids)
             return

@@ -152,12 +152,16 @@ class Bodies:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self.find: FindBody | None = None
+        self._find: FindBody | None = None
         """Reads a body from the journal; None if no row has a reference."""
+
+    def resolve_with(self, find: FindBody) -> None:
+        """Resolve the references in rows with ``find`` from now on."""
+        self._find = find
 
     def complete(self, container: str) -> Complete | None:
         """Replaces references in the rows of a destination; None if there are none."""
-        return None if self.find is None else partial(self._completed, self.find, container)
+        return None if self._find is None else partial(self._completed, self._find, container)
 
     def _completed(self, find: FindBody, container: str, id_: int, blob: bytes) -> bytes:
         try:

@@ -8,7 +8,6 @@ Topics share all of this, and add durable subscriptions.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import cycle, islice
 from typing import Any
@@ -26,8 +25,7 @@ from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import MessageId
 from jdbcstore.message.message import Message
 from jdbcstore.stores.jdbc.checkpoint import Bodies
-from jdbcstore.stores.jdbc.writer.units import Unit, Write, update_of
-from jdbcstore.stores.jdbc.writer.writer import Writer
+from jdbcstore.stores.jdbc.writer.units import Unit, UnitWriter, Write, update_of
 from jdbcstore.stores.shared.checks import MAX_SEQUENCE, message_not_found, name_of
 from jdbcstore.stores.shared.encoding import MessageEncoder, encode_each, nothing, only
 from jdbcstore.stores.shared.paging import (
@@ -47,28 +45,31 @@ _SAMPLE = 1_000
 """Rows whose priorities decide whether a destination is prioritised."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoreContext:
-    """The collaborators that all destinations of one store use."""
-
-    session: Session
-    writer: Writer
-    encoder: MessageEncoder
-    clock: Clock
-    lengths: NameLengths
-    bodies: Bodies
-
-
 class JdbcMessageStore:
     """One destination; see :class:`jdbcstore.abc.MessageStore` for its promises. Thread-safe.
 
     Without ``prioritized`` the rows that are stored decide: by priority if any has one above 0.
     """
 
-    def __init__(self, context: StoreContext, destination: Destination, prioritized: bool | None) -> None:
-        self._context = context
-        self._session = context.session
-        self._sql = context.session.statements
+    def __init__(
+        self,
+        destination: Destination,
+        prioritized: bool | None,
+        *,
+        session: Session,
+        writer: UnitWriter,
+        encoder: MessageEncoder,
+        clock: Clock,
+        lengths: NameLengths,
+        bodies: Bodies,
+    ) -> None:
+        self._session = session
+        self._sql = session.statements
+        self._writer = writer
+        self._encoder = encoder
+        self._clock = clock
+        self._lengths = lengths
+        self._bodies = bodies
         self.destination = destination
         self._container = destination.qualified_name
         self.prioritized = self._looks_prioritized() if prioritized is None else prioritized
@@ -78,29 +79,29 @@ class JdbcMessageStore:
         return any(priority for (priority,) in rows)
 
     def add_message(self, message: Message) -> MessageReference:
-        reference: MessageReference = self._context.writer.execute(Unit(only, adds=[self.encode(message)]))
+        reference: MessageReference = self._writer.execute(Unit(only, adds=[self.encode(message)]))
         return reference
 
     def add_message_async(self, message: Message) -> StoreFuture[MessageReference]:
-        return self._context.writer.submit(Unit(only, adds=[self.encode(message)]))
+        return self._writer.submit(Unit(only, adds=[self.encode(message)]))
 
     def add_messages(self, messages: Iterable[Message]) -> list[MessageReference]:
         unit = Unit(adds=self.encode_all(messages))
-        references: list[MessageReference] = self._context.writer.execute(unit)
+        references: list[MessageReference] = self._writer.execute(unit)
         return references
 
     def add_messages_async(self, messages: Iterable[Message]) -> StoreFuture[list[MessageReference]]:
-        return self._context.writer.submit(Unit(adds=self.encode_all(messages)))
+        return self._writer.submit(Unit(adds=self.encode_all(messages)))
 
     def add_each_async(self, messages: Iterable[Message]) -> StoreFuture[list[Added]]:
         adds, outcomes = encode_each(messages, self.encode)
-        return self._context.writer.submit(Unit(outcomes, adds=adds, apart=True))
+        return self._writer.submit(Unit(outcomes, adds=adds, apart=True))
 
     def encode(self, message: Message) -> EncodedMessage:
-        return self._context.encoder.encode(message, self.destination, prioritized=self.prioritized)
+        return self._encoder.encode(message, self.destination, prioritized=self.prioritized)
 
     def encode_all(self, messages: Iterable[Message]) -> list[EncodedMessage]:
-        return self._context.encoder.encode_all(messages, self.destination, prioritized=self.prioritized)
+        return self._encoder.encode_all(messages, self.destination, prioritized=self.prioritized)
 
     def get_message(self, message: MessageId | int) -> Message:
         for id_, _ in self.resolve(message):
@@ -117,13 +118,13 @@ class JdbcMessageStore:
     @property
     def complete(self) -> Complete | None:
         """Replaces a reference in MSG by the message body in the journal; None if no row has one."""
-        return self._context.bodies.complete(self._container)
+        return self._bodies.complete(self._container)
 
     def acknowledge(self, *messages: Reference) -> None:
-        self._context.writer.execute(self._removal(messages))
+        self._writer.execute(self._removal(messages))
 
     def acknowledge_async(self, *messages: Reference) -> StoreFuture[None]:
-        return self._context.writer.submit(self._removal(messages))
+        return self._writer.submit(self._removal(messages))
 
     def _removal(self, messages: Sequence[Reference]) -> Unit:
         unit = Unit(nothing)
@@ -131,7 +132,7 @@ class JdbcMessageStore:
         return unit
 
     def update_message(self, message: Message) -> None:
-        self._context.writer.execute(Unit(nothing, updates=[self._encode_update(message)]))
+        self._writer.execute(Unit(nothing, updates=[self._encode_update(message)]))
 
     def add_in(self, writes: Unit, message: Message) -> None:
         writes.adds.append(self.encode(message))
@@ -168,7 +169,7 @@ class JdbcMessageStore:
                 return [(name, 0)]
             found = self._fetch(self._sql.find_priority_by_id, id_=name)
             return [(id_, priority or 0) for id_, priority in found]
-        if name.producer_id is None or not fits(str(name.producer_id), self._context.lengths.message_id):
+        if name.producer_id is None or not fits(str(name.producer_id), self._lengths.message_id):
             return []
         rows = self._fetch(
             self._sql.find_message_sequence_id,
@@ -196,7 +197,7 @@ class JdbcMessageStore:
         return read_page(fetch, self._container, limit, after, marks, self.complete)
 
     def recover_expired(self, limit: int = 500, after: Cursor | None = None) -> Page:
-        lane = self._lane(self._sql.find_expired_messages, now_ms=self._context.clock.now_ms())
+        lane = self._lane(self._sql.find_expired_messages, now_ms=self._clock.now_ms())
         return read_page(lane, self._container, limit, after, [-1], self.complete)
 
     def recover_in_doubt(self, limit: int = 500, after: Cursor | None = None) -> Page:
@@ -223,14 +224,14 @@ class JdbcMessageStore:
         return self._remove_found(self._sql.find_ids, Outcome.PURGED, progress)
 
     def remove_expired(self, progress: Progress | None = None) -> int:
-        now_ms = self._context.clock.now_ms()
+        now_ms = self._clock.now_ms()
         return self._remove_found(self._sql.find_expired_ids, Outcome.EXPIRED, progress, now_ms=now_ms)
 
     def _remove_found(self, find: Sql, outcome: Outcome, progress: Progress | None, **values: Any) -> int:
         """Remove the rows stored now that a paged query finds, each page in a transaction of its own."""
         last: int = self._session.fetch(self._sql.find_last_sequence_id_in_msgs)[0][0] or 0
         every = id_pages(lambda **place: self._fetch(find, **place, **values), last)
-        call = self._context.writer.call
+        call = self._writer.call
         return counted((call(partial(self.remove_rows, ids=ids, outcome=outcome)) for ids in every), progress)
 
     def remove_rows(self, connection: Connection, ids: Sequence[int], outcome: Outcome) -> int:

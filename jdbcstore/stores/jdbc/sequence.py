@@ -107,8 +107,9 @@ class SequenceAllocator:
     For a store without a journal it reserves none while the tables have the mark of one.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, *, journaled: bool = False) -> None:
         self._session = session
+        self._is_journaled = journaled
         self._statements = session.statements
         self.last = 0
         self._reserved = 0
@@ -173,7 +174,7 @@ class SequenceAllocator:
         self.last, self._reserved = last, reserved
 
     def _refuse_beside_journal(self, connection: Connection) -> None:
-        if self._session.is_journaled:
+        if self._is_journaled:
             return
         numbers: dict[str, int] = dict(connection.fetch(self._statements.find_journal))
         journal = int(numbers.get(JOURNAL_ROWS[0]) or 0)

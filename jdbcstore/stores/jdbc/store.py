@@ -31,12 +31,12 @@ from jdbcstore.stores.jdbc.checkpoint import (
 )
 from jdbcstore.stores.jdbc.cleanup import clean
 from jdbcstore.stores.jdbc.history import History
-from jdbcstore.stores.jdbc.queue import JdbcMessageStore, StoreContext
+from jdbcstore.stores.jdbc.queue import JdbcMessageStore
 from jdbcstore.stores.jdbc.sequence import last_stored, refuse_claims
 from jdbcstore.stores.jdbc.topic import JdbcTopicMessageStore
 from jdbcstore.stores.jdbc.writer.committer import recovered_audit
-from jdbcstore.stores.jdbc.writer.units import Unit
-from jdbcstore.stores.jdbc.writer.writer import ReadOnlyWriter, Writer, is_writing
+from jdbcstore.stores.jdbc.writer.units import Unit, UnitWriter
+from jdbcstore.stores.jdbc.writer.writer import RefusingWriter, Writer
 from jdbcstore.stores.jdbc.xa.resource import JdbcXAResource, take_over
 from jdbcstore.stores.shared.audit import DuplicateAudit
 from jdbcstore.stores.shared.checkpoint import Changes, FindBody, JournalMark, Referring
@@ -101,7 +101,6 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         super().__init__(self.config.name_lengths)
         self._clock = clock or SystemClock()
         self._session = Session(url, self.config, user=user, password=password, read_only=read_only)
-        self._session.is_journaled = journaled
         self._mastership: Mastership | None = None
         self.fence: Fence | None = None
         """The fence of the mastership; None without a locker."""
@@ -117,20 +116,27 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
                 refuse_pending(self._session)
             self._history: History | None = None
             if self.config.history_retention and not read_only:
-                self._history = self._session.recorder = History(self._session, self._clock)
+                self._history = History(self._session, self._clock)
             audit = recovered_audit(self._session) if self.config.enable_audit and not read_only else None
-            self._writer = ReadOnlyWriter() if read_only else Writer(self._session, self.fence, audit)
+            self._writer: Writer | None = None
+            if not read_only:
+                self._writer = Writer(
+                    self._session, fence=self.fence, audit=audit, recorder=self._history, journaled=journaled
+                )
         except BaseException:
             self._release()
             raise
-        self.audit: DuplicateAudit | None = self._writer.audit
-        lengths = self._lengths
-        encoder = MessageEncoder(
-            self._clock, self._session.max_message_size, lengths.message_id, self._session.adapter.sent_size
+        self.audit: DuplicateAudit | None = audit
+        """The message ids that were stored; None without ``enable_audit``."""
+        self._writes: UnitWriter = self._writer or RefusingWriter()
+        self._encoder = MessageEncoder(
+            self._clock,
+            self._session.max_message_size,
+            self._lengths.message_id,
+            self._session.adapter.sent_size,
         )
-        bodies = Bodies(self._session)
-        self._context = StoreContext(self._session, self._writer, encoder, self._clock, lengths, bodies)
-        self.xa = JdbcXAResource(self, self._session, self._writer, self._forget_acknowledgements)
+        self._bodies = Bodies(self._session)
+        self.xa = JdbcXAResource(self, self._session, self._writes, self._forget_acknowledgements)
         self._cleanup = CleanupTimer(
             self.cleanup, 0 if journaled or read_only else self.config.cleanup_period
         )
@@ -187,17 +193,27 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
 
     def _new_place(self, destination: Destination, prioritized: bool | None) -> JdbcMessageStore:
         kind = JdbcTopicMessageStore if destination.is_topic else JdbcMessageStore
-        return kind(self._context, destination, prioritized)
+        return kind(
+            destination,
+            prioritized,
+            session=self._session,
+            writer=self._writes,
+            encoder=self._encoder,
+            clock=self._clock,
+            lengths=self._lengths,
+            bodies=self._bodies,
+        )
 
     def transaction(self) -> BufferedTransaction[Unit]:
-        return BufferedTransaction(self, Unit(), self._writer)
+        return BufferedTransaction(self, Unit(), self._writes)
 
     def add_each_async(self, messages: Sequence[Message]) -> StoreFuture[list[Outcome]]:
         adds, outcomes = encode_each(messages, self._encode)
-        return self._writer.submit(Unit(outcomes, adds=adds, apart=True))
+        return self._writes.submit(Unit(outcomes, adds=adds, apart=True))
 
     def use_loop(self, loop: AbstractEventLoop | None) -> None:
-        self._writer.use_loop(loop)
+        if self._writer is not None:
+            self._writer.use_loop(loop)
 
     def _encode(self, message: Message) -> EncodedMessage:
         destination = own_destination(message)
@@ -225,17 +241,16 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         return None
 
     def find_bodies(self, find: FindBody) -> None:
-        self._context.bodies.find = find
+        self._bodies.resolve_with(find)
 
     def referring(self, after: int, up_to: int, limit: int) -> list[Referring]:
         return find_referring(self._session, after, up_to, limit)
 
     def apply(self, changes: Changes) -> None:
-        self._session.is_journaled = True
         every = changes.acknowledgements.items()
         acknowledged = [(self.topic(topic).tracker(*who), some) for (topic, *who), some in every]
         application = Application(self._session, changes, acknowledged, self._forget_all)
-        self._writer.call(application.run, behind=changes.mark.written, rows=application.rows)
+        self._writes.call(application.run, behind=changes.mark.written, rows=application.rows)
 
     def _forget_all(self) -> None:
         with self._lock:
@@ -259,19 +274,19 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
                     sql.create_durable_sub, container=container, sub_dest=container, **row, **sub
                 )
 
-        self._writer.call(record)
+        self._writes.call(record)
 
     def drop_record(self, queue: Destination) -> None:
         sql, container = self._session.statements, queue.qualified_name
-        self._writer.call(
+        self._writes.call(
             lambda connection: connection.execute(sql.delete_destination_subscriptions, container=container)
         )
 
     def last_sequence(self) -> int:
-        return last_stored(self._session, self._writer.last_sequence)
+        return last_stored(self._session, 0 if self._writer is None else self._writer.last_sequence)
 
     def last_producer_sequence_id(self, producer_id: ProducerId) -> int | None:
-        if not fits(str(producer_id), self._context.lengths.message_id):
+        if not fits(str(producer_id), self._lengths.message_id):
             return None
         query = self._session.statements.last_producer_sequence_id
         last: int | None = self._session.fetch(query, msgid_prod=str(producer_id))[0][0]
@@ -283,7 +298,7 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         :raises StoreUnavailable: the database did not answer within ``reconnect_timeout``
         :raises LockLost: another process is the master
         """
-        self._writer.call(lambda _: None)
+        self._writes.call(lambda _: None)
 
     def announce(self, addresses: Iterable[tuple[str, str]]) -> None:
         """Replace the addresses of the master in JDBCSTORE_STATE, in one transaction.
@@ -301,7 +316,7 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
                 if len(name) <= _LONGEST_NAME:
                     connection.execute(sql.add_address, name_=name, since=since)
 
-        self._writer.call(write)
+        self._writes.call(write)
 
     def announced(self) -> list[MasterAddress]:
         """The addresses of the last master, which may have ended since; sorted."""
@@ -314,7 +329,7 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
     @property
     def timings(self) -> Mapping[str, Timings]:
         """The commits since it was opened, and their rows."""
-        return {"commit": self._writer.timings}
+        return {"commit": Timings() if self._writer is None else self._writer.timings}
 
     def lock_row(self) -> Row | None:
         """ID, TIME and BROKER_NAME of ACTIVEMQ_LOCK; None if the row is absent."""
@@ -339,19 +354,20 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         return release(self._session, self._clock, force=force)
 
     def cleanup(self, progress: Progress | None = None) -> int:
-        removed = clean(self._session, self._writer, progress)
+        removed = clean(self._session, self._writes, progress)
         if self._history is not None:
-            self._history.clean(self._writer.call)
+            self._history.clean(self._writes.call)
         return removed
 
     def close(self, timeout: float | None = None) -> None:
-        if is_writing():
+        if self._session.is_reading or (self._writer is not None and self._writer.is_entered):
             # In a signal handler or a future's callback, waiting for the writer would be a deadlock.
             threading.Thread(target=self._close_behind, args=(timeout,), name="jdbcstore-close").start()
             return
         self._cleanup.stop()
         try:
-            self._writer.close(timeout)
+            if self._writer is not None:
+                self._writer.close(timeout)
         finally:
             self._release()
 
@@ -368,7 +384,7 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
 
     def _take_over(self) -> None:
         try:
-            take_over(self._session, self._writer)
+            take_over(self._session, self._writes)
         except BaseException:
             self.close()
             raise

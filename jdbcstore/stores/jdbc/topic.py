@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from typing import Any
 from weakref import WeakValueDictionary
 
 from jdbcstore.abc import Cursor, Page, Reference, SubscriptionInfo
@@ -12,7 +13,7 @@ from jdbcstore.database.connection import Connection, Outcome
 from jdbcstore.errors import SchemaError
 from jdbcstore.message.destination import Destination
 from jdbcstore.stores.jdbc.acknowledgements import AcknowledgementTracker
-from jdbcstore.stores.jdbc.queue import JdbcMessageStore, StoreContext
+from jdbcstore.stores.jdbc.queue import JdbcMessageStore
 from jdbcstore.stores.jdbc.writer.units import Unit
 from jdbcstore.stores.shared.encoding import nothing
 from jdbcstore.stores.shared.paging import PRIORITIES, read_page
@@ -29,8 +30,8 @@ from jdbcstore.util.futures import StoreFuture
 class JdbcTopicMessageStore(JdbcMessageStore, SubscribedTopic[Unit]):
     """See :class:`jdbcstore.abc.TopicMessageStore`."""
 
-    def __init__(self, context: StoreContext, destination: Destination, prioritized: bool | None) -> None:
-        super().__init__(context, destination, prioritized)
+    def __init__(self, destination: Destination, prioritized: bool | None, **parts: Any) -> None:
+        super().__init__(destination, prioritized, **parts)
         self._trackers: dict[tuple[str, str], AcknowledgementTracker] = {}
         self._doubted: WeakValueDictionary[tuple[str, str], AcknowledgementTracker] = WeakValueDictionary()
         """Trackers in use of subscriptions that may have been deleted: a subscription never has two."""
@@ -43,10 +44,10 @@ class JdbcTopicMessageStore(JdbcMessageStore, SubscribedTopic[Unit]):
         return any(row[2] > 0 for row in self._fetch(self._sql.find_all_marks))
 
     def _subscribe(self, info: SubscriptionInfo, *, retroactive: bool) -> None:
-        check_subscription(info, self._context.lengths)
+        check_subscription(info, self._lengths)
         if self.prioritized:
             self._session.widen_acks_key()
-        self._context.writer.call(lambda connection: self._create(connection, info, retroactive))
+        self._writer.call(lambda connection: self._create(connection, info, retroactive))
 
     def _create(self, connection: Connection, info: SubscriptionInfo, retroactive: bool) -> None:
         sub = _key(info.client_id, info.subscription_name)
@@ -88,7 +89,7 @@ class JdbcTopicMessageStore(JdbcMessageStore, SubscribedTopic[Unit]):
             self._delete(connection, client_id, subscription_name)
             self._doubt_subscriptions()
 
-        self._context.writer.call(delete)
+        self._writer.call(delete)
 
     def remove_all_subscriptions(self) -> None:
         def delete(connection: Connection) -> None:
@@ -99,7 +100,7 @@ class JdbcTopicMessageStore(JdbcMessageStore, SubscribedTopic[Unit]):
                 connection.execute(self._sql.remove_destination_acknowledged, container=self._container)
             self._doubt_subscriptions()
 
-        self._context.writer.call(delete)
+        self._writer.call(delete)
 
     def _delete_decided(self, connection: Connection) -> None:
         rows = connection.fetch(self._sql.find_all_marks, container=self._container)
@@ -118,7 +119,7 @@ class JdbcTopicMessageStore(JdbcMessageStore, SubscribedTopic[Unit]):
     def marks(self, client_id: str, subscription_name: str) -> list[Row]:
         """The subscription's rows of ACTIVEMQ_ACKS, by priority."""
         rows = []
-        length = self._context.lengths.string_id
+        length = self._lengths.string_id
         if fits(client_id, length) and fits(subscription_name, length):
             rows = self._fetch(self._sql.find_durable_sub, **_key(client_id, subscription_name))
         if not rows:
@@ -139,10 +140,10 @@ class JdbcTopicMessageStore(JdbcMessageStore, SubscribedTopic[Unit]):
             return found
 
     def execute(self, unit: Unit) -> None:
-        self._context.writer.execute(unit)
+        self._writer.execute(unit)
 
     def submit(self, unit: Unit) -> StoreFuture[None]:
-        return self._context.writer.submit(unit)
+        return self._writer.submit(unit)
 
     def acknowledgement(self, info: SubscriptionInfo, messages: Sequence[Reference]) -> Unit:
         unit = Unit(nothing)

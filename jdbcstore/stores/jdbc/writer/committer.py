@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from jdbcstore.abc import MessageReference
 from jdbcstore.database.adapters.base import Failure
 from jdbcstore.database.adapters.sql import UNGUARDED, Batch, Guards, Row, Sent
-from jdbcstore.database.connection import Connection
+from jdbcstore.database.connection import Connection, Recorder
 from jdbcstore.database.session import Session
 from jdbcstore.database.statements.builder import Statement
 from jdbcstore.errors import LockLost, NotMaster, OutcomeUnknown, StoreClosed, StoreError, StoreUnavailable
@@ -40,6 +40,7 @@ from jdbcstore.util.backoff import Backoff
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+W = TypeVar("W")
 
 _TRANSIENT_RETRIES = 8
 _FOREIGN_RETRIES = 4
@@ -62,12 +63,21 @@ class Committer:
     So the server ends that connection, and is seen to have done so, before anything else is written or read.
     """
 
-    def __init__(self, session: Session, fence: Fence | None = None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        *,
+        fence: Fence | None = None,
+        recorder: Recorder | None = None,
+        journaled: bool = False,
+    ) -> None:
+        """``recorder`` records the messages that are removed; ``journaled``: a journal is in front."""
         self.session = session
         self.fence = fence
+        self._recorder = recorder
         if fence is not None:
             fence.on_cut(self._abort)
-        self.sequence = SequenceAllocator(session)
+        self.sequence = SequenceAllocator(session, journaled=journaled)
         self._connection: Connection | None = None
         self._unclaimed: Guards | None = None if fence is None else UNGUARDED
         """None: to be looked for."""
@@ -101,20 +111,21 @@ class Committer:
         return connection.start_write(batch, sequence.block if adds else None)
 
     def write(self, units: list[Unit], sent: Sent | None = None) -> list[list[MessageReference]]:
-        """Commit the units together; returns the references of the messages of each.
+        """Commit the units together, and return the references of the messages of each.
 
         :param sent: what :meth:`send` returned for these units
         :raises StoreError: none of them was committed
         :raises OutcomeUnknown: all of them were committed, or none
         """
+        attempts = _Attempts(self, sent)
         try:
-            return _Attempts(self, sent).write(units)
+            return attempts.run(attempts.write_once, attempts.find_committed, units)
         except BaseException as error:
+            _reset_trackers(units)
             if not isinstance(error, StoreError):
                 # Interrupted, or a defect: it is unknown what the connection has sent.
                 self.disconnect()
                 self.sequence.forget()
-                _reset_trackers(units)
                 for unit in units:
                     _notify_committed(unit)
             raise
@@ -128,11 +139,13 @@ class Committer:
             raise
 
     def call(self, call: Call) -> Any:
-        return _Attempts(self).call(call)
+        """Run a call in a transaction of its own; raises as :meth:`write` does."""
+        attempts = _Attempts(self)
+        return attempts.run(attempts.call_once, None, call)
 
     def find(self, sql: Statement, **values: Any) -> list[Row]:
-        """The rows of a statement after everything written so far, tried until they are read."""
-        return _Attempts(self).find(sql, values)
+        """Return the rows of a statement after everything written so far, tried until they are read."""
+        return _Attempts(self).run(lambda _: self.connection().fetch(sql, **values), None, None)
 
     def _abort(self) -> None:
         connection = self._connection
@@ -155,7 +168,7 @@ class Committer:
                 self._end_lost(self._connection)
             if self._unclaimed is None:
                 self._unclaimed = guard_unclaimed(self.session, self._connection)
-            self._connection.unclaimed = self._unclaimed
+                self._connection.guard_by(unclaimed=self._unclaimed)
         except (StoreClosed, StoreUnavailable):
             raise
         except StoreError as error:
@@ -163,11 +176,14 @@ class Committer:
         return self._connection
 
     def _connect(self) -> Connection:
-        connection = self.session.connect()
+        connection = self.session.connect(self._recorder)
         try:
             with self.session.translated():
+                connection.guard_by(
+                    epoch=None if self.fence is None else self.fence.guard,
+                    unclaimed=self._unclaimed or UNGUARDED,
+                )
                 if self.fence is not None:
-                    connection.tenure = self.fence.guard
                     # Else the open transaction of a vanished master keeps the next one waiting.
                     connection.limit_silence(self.fence.silence)
                 connection.identify()
@@ -259,39 +275,24 @@ class _Attempts:
     def _backoff(self) -> Backoff:
         return Backoff(_LONGEST_PAUSE, timeout=self._session.config.reconnect_timeout)
 
-    def write(self, units: list[Unit]) -> list[list[MessageReference]]:
+    def run(self, attempt: Callable[[W], T], find: Callable[[W], T | None] | None, work: W) -> T:
+        """Attempt the work until it is committed, or known not to be.
+
+        :param find: returns the result of an attempt whose outcome is unknown, if it took effect; without,
+            the work is done again, because it is idempotent
+        """
         try:
-            return self._retry(lambda: self._write_or_find(units))
-        except LockLost as error:
-            return self._settle(units, error)
-        except BaseException:
-            _reset_trackers(units)
-            raise
-
-    def _settle(self, units: list[Unit], error: LockLost) -> list[list[MessageReference]]:
-        """Another process is the master: nothing more can be committed here, so what was is now certain."""
-        _reset_trackers(units)
-        if not self._doubtful:
-            raise error
-        with contextlib.suppress(StoreError, _NotConnected, *self._session.failures):
-            if error.refused and self._was_committed(units):
-                return self._accept(units)
-        raise LockLost(str(error), in_doubt=True) from error
-
-    def call(self, call: Call) -> Any:
-        try:
-            return self._retry(lambda: self._call_once(call))
-        except LockLost as error:
-            if self._doubtful:
-                raise LockLost(str(error), in_doubt=True) from error
-            raise
-
-    def find(self, sql: Statement, values: dict[str, Any]) -> list[Row]:
-        return self._retry(lambda: self._committer.connection().fetch(sql, **values))
-
-    def _retry(self, attempt: Callable[[], T]) -> T:
-        try:
-            return self._try_until_known(attempt)
+            while True:
+                try:
+                    if self._fence is not None and self._begun is None:
+                        self._fence.check()
+                    if self._doubtful and find is not None and (found := find(work)) is not None:
+                        return found
+                    return attempt(work)
+                except LockLost as error:
+                    return self._settle(error, find, work)
+                except Exception as error:
+                    self._recover(error)
         except StoreClosed as error:
             if self._doubtful:
                 raise OutcomeUnknown("the store was closed while this was in doubt: look for it") from error
@@ -302,27 +303,35 @@ class _Attempts:
             self._committer.disconnect()
             raise
 
-    def _try_until_known(self, attempt: Callable[[], T]) -> T:
-        while True:
-            if self._fence is not None and self._begun is None:
-                self._fence.check()
-            try:
-                return attempt()
-            except self._session.failures as error:
-                self._recover(error)
-            except LockLost:
-                self._lose()
-                raise
-            except StoreUnavailable as error:
-                self._again_later(error)
-            except _NotConnected as failure:
-                self._connect_later(failure.error)
-            except StoreError:
-                raise
-            except Exception as error:
-                # A value that the driver cannot send: a transaction may be open.
-                self._committer.disconnect()
-                raise StoreError(f"this cannot be written, and was not: {error}") from error
+    def _settle(self, error: LockLost, find: Callable[[W], T | None] | None, work: W) -> T:
+        """Return the result of an attempt in doubt, or raise; another master has begun.
+
+        Nothing more can be committed here, so what was is now certain.
+        """
+        if self._fence is not None:
+            self._fence.lose("another master has begun")
+        if not self._doubtful:
+            raise error
+        if error.refused and find is not None:
+            with contextlib.suppress(StoreError, _NotConnected, *self._session.failures):
+                if (found := find(work)) is not None:
+                    return found
+        raise LockLost(str(error), in_doubt=True) from error
+
+    def _recover(self, error: Exception) -> None:
+        """Prepare the next attempt, or raise the error that makes it useless."""
+        if isinstance(error, self._session.failures):
+            self._recover_from(error)
+        elif isinstance(error, StoreUnavailable):
+            self._again_later(error)
+        elif isinstance(error, _NotConnected):
+            self._connect_later(error.error)
+        elif isinstance(error, StoreError):
+            raise error
+        else:
+            # A value that the driver cannot send: a transaction may be open.
+            self._committer.disconnect()
+            raise StoreError(f"this cannot be written, and was not: {error}") from error
 
     def _connect_later(self, error: StoreError) -> None:
         if not self._doubtful:
@@ -331,10 +340,6 @@ class _Attempts:
             # Messages may be claimed for days.
             raise OutcomeUnknown() from error
         self._reconnect_later(error)
-
-    def _lose(self) -> None:
-        if self._fence is not None:
-            self._fence.lose("another master has begun")
 
     def _again_later(self, error: StoreUnavailable) -> None:
         if isinstance(error, ClaimsBegun):
@@ -349,7 +354,8 @@ class _Attempts:
         if self._backoff.is_over():
             raise error
 
-    def _call_once(self, call: Call) -> Any:
+    def call_once(self, call: Call) -> Any:
+        """Attempt a call."""
         connection, sequence = self._committer.connection(), self._committer.sequence
         if self._taken:
             sequence.forget()
@@ -367,10 +373,13 @@ class _Attempts:
         self._sent = False
         return result
 
-    def _write_or_find(self, units: list[Unit]) -> list[list[MessageReference]]:
+    def find_committed(self, units: list[Unit]) -> list[list[MessageReference]] | None:
+        """Return the references if the commit whose answer was lost took effect, else None."""
+        return self._accept(units) if self._was_committed(units) else None
+
+    def write_once(self, units: list[Unit]) -> list[list[MessageReference]]:
+        """Attempt a batch, of which nothing is found in the tables."""
         if self._doubtful:
-            if self._was_committed(units):
-                return self._accept(units)
             # The server has ended the lost sessions: what is not there now will not come.
             self._doubtful = not (self._are_ended and any(unit.adds for unit in units))
         if self._taken:
@@ -378,9 +387,6 @@ class _Attempts:
             # Ours were never committed, because a batch commits as a whole.
             self._committer.sequence.forget()
             self._doubtful = self._taken = False
-        return self._write_once(units)
-
-    def _write_once(self, units: list[Unit]) -> list[list[MessageReference]]:
         if self._begun is not None:
             begun, self._begun = self._begun, None
             self._sent = True
@@ -421,7 +427,7 @@ class _Attempts:
         return results
 
     def _was_committed(self, units: list[Unit]) -> bool:
-        """Whether the commit whose answer was lost took effect: one of its messages proves it for all.
+        """Return whether the commit whose answer was lost took effect: one of its messages proves it for all.
 
         A batch without messages is written again instead, because everything else is idempotent.
         """
@@ -434,8 +440,8 @@ class _Attempts:
                 return True
         return False
 
-    def _recover(self, error: Exception) -> None:
-        """Prepare the next attempt, or raise the error that makes it useless."""
+    def _recover_from(self, error: Exception) -> None:
+        """As :meth:`_recover`, from an error of the driver."""
         sent, self._sent = self._sent, False
         failure = self._session.classify(error)
         if failure in (Failure.DISCONNECTED, Failure.REFUSED):
@@ -499,8 +505,8 @@ class AuditedCommitter(Committer):
     anything else is written, because that might remove the message again.
     """
 
-    def __init__(self, session: Session, audit: DuplicateAudit, fence: Fence | None = None) -> None:
-        super().__init__(session, fence)
+    def __init__(self, session: Session, audit: DuplicateAudit, **parts: Any) -> None:
+        super().__init__(session, **parts)
         self._audit = audit
         self._doubtful: set[Name] = set()
         """Messages whose commit or removal has an unknown outcome."""

@@ -13,7 +13,7 @@ from jdbcstore.database.statements.store import Statements
 from jdbcstore.stores.jdbc.acknowledgements import Acknowledgement
 from jdbcstore.stores.shared.encoding import Name, Result, everything
 from jdbcstore.stores.shared.rows import EncodedMessage
-from jdbcstore.util.futures import Completion
+from jdbcstore.util.futures import Completion, StoreFuture
 
 ROW_OVERHEAD = 512
 """Roughly what a queued message takes in memory beside its blob."""
@@ -54,6 +54,26 @@ class Unit:
         """The messages that it adds and removes."""
         return len(self.adds) + len(self.removes)
 
+    def measure(self) -> int:
+        """Set and return the size, once the writes are complete."""
+        size = ROW_OVERHEAD
+        for add in self.adds:
+            size += len(add.blob) + ROW_OVERHEAD
+        for _, row in self.updates:
+            size += sum(len(value) for value in row if isinstance(value, bytes))
+        self.size = size
+        return size
+
+    def withdraw(self) -> bool:
+        """Cancel it, unless the writer has begun with it; return whether it is cancelled."""
+        self.withdrawn = not self.taken
+        return self.withdrawn
+
+    def take(self) -> bool:
+        """Begin with it, unless it was cancelled; return whether it is to be written."""
+        self.taken = not self.withdrawn
+        return self.taken
+
 
 @dataclass(slots=True)
 class Call:
@@ -75,6 +95,38 @@ class Call:
     """The messages it adds, for the audit, which removes duplicates before ``count`` runs."""
     removed: Callable[[], Iterable[Name]] = tuple
     """Names of messages that it removed and that may be sent again, for the audit."""
+
+    def measure(self) -> int:
+        """Return its size."""
+        return self.size
+
+    def take(self) -> bool:
+        """Begin with it: its caller waits, and does not cancel it."""
+        return True
+
+
+class UnitWriter(Protocol):
+    """A writer as the destinations of a store use it."""
+
+    def execute(self, unit: Unit, /) -> Any:
+        """Write a unit, wait until it is committed, and return its result."""
+
+    def submit(self, unit: Unit, /) -> StoreFuture[Any]:
+        """Queue a unit; the future completes after the commit."""
+
+    def call(self, function: Callable[[Connection], Any], /, *, behind: int = 0, rows: int = 0) -> Any:
+        """Run ``function(connection)`` in a transaction of its own and return its result."""
+
+    def call_numbered(
+        self,
+        count: Callable[[Connection], int],
+        function: Callable[[Connection, int], Any],
+        /,
+        *,
+        adding: Unit | None = None,
+        removed: Callable[[], Iterable[Name]] = tuple,
+    ) -> Any:
+        """As :meth:`call`, with ``count(connection)`` new sequences; the function gets the first."""
 
 
 class Reader(Protocol):

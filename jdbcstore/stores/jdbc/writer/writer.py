@@ -10,21 +10,18 @@ from __future__ import annotations
 import atexit
 import logging
 import os
-import sys
 import threading
 import time
 import weakref
 from asyncio import AbstractEventLoop
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from queue import Empty, SimpleQueue
-from types import FrameType
 from typing import Any, NoReturn, cast
 
 from jdbcstore.abc import MessageReference, Outcome
 from jdbcstore.database.adapters.sql import Sent
-from jdbcstore.database.connection import Connection, StatisticsRefresher
-from jdbcstore.database.session import Session
+from jdbcstore.database.connection import Connection, Recorder, StatisticsRefresher
+from jdbcstore.database.session import Session, is_owned
 from jdbcstore.errors import (
     ConfigurationError,
     LockLost,
@@ -36,7 +33,8 @@ from jdbcstore.errors import (
 from jdbcstore.lockers import Fence
 from jdbcstore.stores.jdbc.writer.committer import AuditedCommitter, Committer
 from jdbcstore.stores.jdbc.writer.driver import Begun, LoopDriver, is_awaited
-from jdbcstore.stores.jdbc.writer.units import ROW_OVERHEAD, Call, Unit
+from jdbcstore.stores.jdbc.writer.queue import WriteQueue
+from jdbcstore.stores.jdbc.writer.units import Call, Unit
 from jdbcstore.stores.shared.audit import DuplicateAudit
 from jdbcstore.stores.shared.encoding import Name
 from jdbcstore.stores.shared.rows import EncodedMessage
@@ -47,20 +45,10 @@ log = logging.getLogger(__name__)
 
 _LOST = (LockLost, StoreClosed, StoreUnavailable)
 """Errors of a write that do not depend on what is written."""
-_BATCH_UNITS = 256
-"""Few enough that a caller with a thousand pending futures fills one batch while another commits."""
-_HOLDING = {
-    __name__,
-    "jdbcstore.stores.jdbc.writer.driver",
-    "jdbcstore.stores.shared.audit",
-    "jdbcstore.stores.jdbc.writer.committer",
-    "jdbcstore.database.session",
-}
 _AT_EXIT = 10.0
 """Seconds that a process waits for the database at its end."""
 _LOOK = 1.0
 """Seconds between looks whether a loop was closed that the writer is to leave its work to."""
-_BATCH_BYTES = 8 * 1024 * 1024
 
 
 class Writer:
@@ -75,20 +63,25 @@ class Writer:
     which no signal can interrupt.
     """
 
-    audit: DuplicateAudit | None = None
-    """The message ids that were stored; None without ``enable_audit``."""
-
     def __init__(
-        self, session: Session, fence: Fence | None = None, audit: DuplicateAudit | None = None
+        self,
+        session: Session,
+        *,
+        fence: Fence | None = None,
+        audit: DuplicateAudit | None = None,
+        recorder: Recorder | None = None,
+        journaled: bool = False,
     ) -> None:
-        self.audit = audit
-        self._session = session
-        self._config = session.config
+        """``audit`` has the message ids that were stored; see :class:`Committer` for the others."""
+        parts: dict[str, Any] = {"fence": fence, "recorder": recorder, "journaled": journaled}
         self._committer = (
-            Committer(session, fence) if audit is None else AuditedCommitter(session, audit, fence)
+            Committer(session, **parts) if audit is None else AuditedCommitter(session, audit, **parts)
         )
         self._statistics = StatisticsRefresher(session.refresh_statistics)
-        self._queue: deque[Unit | Call] = deque()
+        self._pending = WriteQueue(
+            max_count=session.config.max_pending_count, max_bytes=session.config.max_pending_bytes
+        )
+        self._queue = self._pending.units
         self._lock = threading.RLock()
         """Protects the queue; never held during I/O."""
         self.turn = threading.RLock()
@@ -97,14 +90,13 @@ class Writer:
         """A hint that the turn is taken."""
         self.begun: Begun | None = None
         """What the driver has sent; whoever has the turn finishes it first."""
-        self._pending_bytes = 0
-        self._waiting_for_room: list[threading.Lock] = []
-        """Locks that callers wait for while the queue is full."""
         self._in_flight: list[Unit | Call] = []
         """Units taken from the queue and not yet completed."""
         self.timings = Timings()
         """The commits of this writer, and their rows."""
         self._closed = False
+        self._closing: threading.Thread | None = None
+        """The thread that has begun to close it."""
         self._driver: LoopDriver | None = None
         self._called = False
         """The thread is needed although there is a driver."""
@@ -132,10 +124,9 @@ class Writer:
         return result
 
     def withdraw(self, unit: Unit) -> bool:
-        """Cancel a queued unit; True if it will not be written."""
+        """Cancel a queued unit; return whether it will not be written."""
         with self._lock:
-            unit.withdrawn = not unit.taken
-            return unit.withdrawn
+            return unit.withdraw()
 
     def use_loop(self, loop: AbstractEventLoop | None) -> None:
         """Write units that are submitted on this loop's thread on the loop; see :class:`LoopDriver`."""
@@ -148,7 +139,7 @@ class Writer:
             before.stop()
 
     def _enqueue(self, unit: Unit | Call) -> None:
-        size = _measured(unit)
+        size = unit.measure()
         driver = self._driver
         if driver is not None and not (driver.is_here and is_awaited(unit)):
             driver = None
@@ -156,19 +147,15 @@ class Writer:
             with self._lock:
                 if self._closed:
                     raise StoreClosed()
-                if not self._is_full():
-                    if driver is None:
-                        self._called = True
-                        if self._asleep:
-                            self._wake()
-                    self._pending_bytes += size
-                    self._queue.append(unit)
+                if driver is None:  # first: a signal behind it must not leave the thread asleep
+                    self._called = True
+                    if self._asleep:
+                        self._wake()
+                if self._pending.put(unit, size):
                     break
                 if self._driver is not None:
                     self._wake()
-                room = threading.Lock()
-                room.acquire()
-                self._waiting_for_room.append(room)
+                room = self._pending.wait_for_room()
             room.acquire()
         if driver is not None:
             driver.go_on()
@@ -185,7 +172,7 @@ class Writer:
             self._wake()
 
     def _wait_written(self, unit: Unit | Call, waiter: Waiter[Any]) -> Any:
-        if _is_owned(self.turn) or _is_owned(self._lock):
+        if is_owned(self.turn) or is_owned(self._lock):
             raise StoreError(
                 "this thread is in the middle of a write already: in a signal handler, or a callback of a"
                 " future, use the _async calls, and do not wait for what they return"
@@ -248,15 +235,22 @@ class Writer:
         call = Call(waiter, count, function, adding=adding, removed=removed)
         return self._wait_written(call, waiter)
 
+    @property
+    def is_entered(self) -> bool:
+        """Whether this thread is in the middle of a write, or of closing: it would wait for itself."""
+        here = threading.current_thread()
+        return is_owned(self.turn) or is_owned(self._lock) or here in (self._thread, self._closing)
+
     def close(self, timeout: float | None = None) -> None:
         """Write everything queued, return unused sequences, and close the connection.
 
         :raises StoreClosed: it was not done after ``timeout`` seconds; ``unwritten`` units have failed
         """
+        self._closing = threading.current_thread()
         with self._lock:
             self._closed = True
             self._wake()
-            self._make_room()
+            self._pending.make_room()
         self._thread.join(timeout)
         if not self._thread.is_alive():
             return
@@ -293,18 +287,9 @@ class Writer:
             taken, self._in_flight = self._in_flight, []
         return taken
 
-    def _is_full(self) -> bool:
-        return bool(self._queue) and (
-            len(self._queue) >= self._config.max_pending_count
-            or self._pending_bytes >= self._config.max_pending_bytes
-        )
-
     def _abandon(self, error: StoreError) -> int:
         with self._lock:
-            units = [unit for unit in self._queue if not _is_withdrawn(unit)]
-            self._queue.clear()
-            self._pending_bytes = 0
-            self._make_room()
+            units = self._pending.clear()
         _fail(units, error)
         return len(units)
 
@@ -373,19 +358,14 @@ class Writer:
         with self._lock:
             if self._closed or not self._queue or isinstance(self._queue[0], Call):
                 return []
-            taken = cast("list[Unit]", self._take_queued())
+            taken = cast("list[Unit]", self._pending.take_batch())
             self._in_flight = [*taken]
         return taken
 
     def queued_rows(self, most: int) -> int:
         """See :class:`Turns`."""
-        rows = 0
         with self._lock:
-            for unit in self._queue:
-                rows += unit.rows
-                if rows >= most:
-                    break
-        return rows
+            return self._pending.rows(most)
 
     def send(self, units: list[Unit]) -> Sent | None:
         """See :meth:`Committer.send`."""
@@ -402,7 +382,7 @@ class Writer:
             self.finish(self.begun)
             return
         with self._lock:
-            taken = self._take_queued()
+            taken = self._pending.take_batch()
             self._in_flight = list(taken)
         if not taken:
             return
@@ -411,31 +391,6 @@ class Writer:
         else:
             self._write(taken)  # type: ignore[arg-type]
         self._take_in_flight()
-
-    def _make_room(self) -> None:
-        """Let callers that wait for room try again; the lock is held."""
-        held, self._waiting_for_room = self._waiting_for_room, []
-        for room in held:
-            room.release()
-
-    def _take_queued(self) -> list[Unit | Call]:
-        """The next batch, or one call; empty if everything was cancelled."""
-        queue, size = self._queue, 0
-        taken: list[Unit | Call] = []
-        while queue and len(taken) < _BATCH_UNITS and size < _BATCH_BYTES:
-            alone = isinstance(queue[0], Call)
-            if alone and taken:
-                break
-            unit = queue.popleft()
-            size += unit.size
-            if not _is_withdrawn(unit):
-                taken.append(unit)
-            if alone:
-                break
-        # An interrupted caller may have counted bytes that it never queued.
-        self._pending_bytes = self._pending_bytes - size if queue else 0
-        self._make_room()
-        return taken
 
     def _write(self, units: list[Unit], sent: Sent | None = None) -> None:
         """Commit the units, and complete each. Where one cannot be written, the others still are."""
@@ -489,31 +444,25 @@ class Writer:
                     unit.completion.set_result(result)
 
 
-class ReadOnlyWriter(Writer):
-    """The writer of a read-only store: it has no thread, and every write is a :class:`ConfigurationError`."""
+class RefusingWriter:
+    """What the destinations of a read-only store have instead of a writer: each write is an error."""
 
-    def __init__(self) -> None:
-        """Start nothing."""
-        self.timings = Timings()
+    def execute(self, unit: Unit) -> NoReturn:  # noqa: ARG002
+        """Refuse a unit.
 
-    @property
-    def last_sequence(self) -> int:
-        return 0
-
-    def use_loop(self, loop: AbstractEventLoop | None) -> None:
-        """Nothing is written."""
-
-    def execute(self, unit: Unit) -> Any:  # noqa: ARG002
+        :raises ConfigurationError: the store is read-only
+        """
         _refuse()
 
-    def _enqueue(self, unit: Unit | Call) -> None:  # noqa: ARG002
+    def submit(self, unit: Unit) -> NoReturn:  # noqa: ARG002
+        """As :meth:`execute`."""
         _refuse()
 
-    def _wait_written(self, unit: Unit | Call, waiter: Waiter[Any]) -> Any:  # noqa: ARG002
+    def call(self, *_: Any, **_options: Any) -> NoReturn:
+        """As :meth:`execute`."""
         _refuse()
 
-    def close(self, timeout: float | None = None) -> None:
-        """Nothing is queued."""
+    call_numbered = call
 
 
 def _refuse() -> NoReturn:
@@ -529,20 +478,6 @@ def _end_with_process() -> None:
         writer.end_with_process()
 
 
-def is_writing() -> bool:
-    """Whether this thread is in the middle of a write or a read, and may hold locks that others wait for."""
-    frame: FrameType | None = sys._getframe()
-    while (frame := frame.f_back if frame else None) is not None:
-        module = frame.f_globals.get("__name__", "")
-        if module in _HOLDING or module.startswith("jdbcstore.database.adapters."):
-            return True
-    return False
-
-
-def _is_owned(lock: threading.RLock) -> bool:
-    return bool(cast("Any", lock)._is_owned())
-
-
 def _no_sequences(_connection: Connection) -> int:
     return 0
 
@@ -552,26 +487,6 @@ def _fail(units: Sequence[Unit | Call], error: Exception) -> None:
         for unit in units:
             if unit.completion is not None:  # else its caller is writing it, and gets the outcome itself
                 unit.completion.set_exception(error)
-
-
-def _measured(unit: Unit | Call) -> int:
-    """Set and return the size of a unit whose writes are complete."""
-    if isinstance(unit, Unit):
-        size = ROW_OVERHEAD
-        for add in unit.adds:
-            size += len(add.blob) + ROW_OVERHEAD
-        for _, row in unit.updates:
-            size += sum(len(value) for value in row if isinstance(value, bytes))
-        unit.size = size
-    return unit.size
-
-
-def _is_withdrawn(unit: Unit | Call) -> bool:
-    """Whether it was cancelled; from now on it cannot be. The lock is held."""
-    if isinstance(unit, Call):
-        return False
-    unit.taken = not unit.withdrawn
-    return unit.withdrawn
 
 
 def _outcomes_apart(

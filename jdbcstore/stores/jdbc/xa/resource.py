@@ -21,8 +21,7 @@ from jdbcstore.errors import SubscriptionNotFound
 from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.ids import XATransactionId
 from jdbcstore.stores.jdbc.acknowledgements import AcknowledgementTracker, Plan, by_subscription
-from jdbcstore.stores.jdbc.writer.units import Unit
-from jdbcstore.stores.jdbc.writer.writer import Writer
+from jdbcstore.stores.jdbc.writer.units import Unit, UnitWriter
 from jdbcstore.stores.jdbc.xa.column import ACKNOWLEDGED, ADDED, OURS_ALONE, Flag, decode_flag, encode_flag
 from jdbcstore.stores.shared.encoding import Name
 from jdbcstore.stores.shared.transaction import (
@@ -151,7 +150,7 @@ def _read(text: str) -> Flag | None:
     return flag
 
 
-def take_over(session: Session, writer: Writer) -> None:
+def take_over(session: Session, writer: UnitWriter) -> None:
     """Make the rows of JDBCSTORE_ACKS agree with what an ActiveMQ left, before anything is read by them.
 
     ActiveMQ stores how far a transaction acknowledges in the row of the subscription. Every message up to
@@ -179,7 +178,7 @@ class JdbcXAResource:
     """
 
     def __init__(
-        self, store: BufferedStore[Unit], session: Session, writer: Writer, forget: Callable[[str], None]
+        self, store: BufferedStore[Unit], session: Session, writer: UnitWriter, forget: Callable[[str], None]
     ) -> None:
         self._store = store
         self._session = session
