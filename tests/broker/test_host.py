@@ -367,8 +367,8 @@ def test_a_pause_outlasts_a_time_as_a_slave(
         ready = asyncio.Event()
         async with BrokerHost(configuration(tmp_path), on_ready=lambda _: ready.set()) as host:
             management = Management(host, SystemClock())
-            await management.create(ALICE, queue)
-            management.pause(ALICE, queue)
+            await management.destinations.create(ALICE, queue)
+            management.queues.pause(ALICE, queue)
             first = host.master
             ready.clear()
             host.hand_over()
@@ -382,7 +382,7 @@ def test_a_pause_outlasts_a_time_as_a_slave(
             assert isinstance(found, Queue)
             assert found.is_paused
             assert "another master delivers what is paused here: queue://A" in caplog.text
-            management.resume(ALICE, queue)
+            management.queues.resume(ALICE, queue)
             assert not found.is_paused
 
     run(main)

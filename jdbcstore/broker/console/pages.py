@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from math import ceil
 from pathlib import Path
@@ -13,24 +12,26 @@ from typing import Any
 
 from aiohttp import web
 
-from jdbcstore.broker.console.actions import ACTIONS, kind_of, place_of
+from jdbcstore.broker.console.actions import ACTIONS, kind_of
 from jdbcstore.broker.console.alarms import alarms
 from jdbcstore.broker.console.bodies import preview, properties_of, shown_body
 from jdbcstore.broker.console.charts import Chart, chart
 from jdbcstore.broker.console.dead import grouped
-from jdbcstore.broker.console.history import DEAD, DEQUEUED, ENQUEUED, INTERVAL, CounterHistory
-from jdbcstore.broker.console.rendering import HEADERS, ROOT, Renderer, Static, bare, url
-from jdbcstore.broker.console.source import ConsoleSource, Master, Schema, SchemaView
+from jdbcstore.broker.console.history import DEAD, DEQUEUED, ENQUEUED, CounterHistory
+from jdbcstore.broker.console.lookups import Lookups
+from jdbcstore.broker.console.rendering import HEADERS, ROOT, Renderer, Static, bare
+from jdbcstore.broker.console.sampling import Sampler
+from jdbcstore.broker.console.source import ConsoleSource, Master, Schema
 from jdbcstore.broker.console.visits import MAX_FORM, Door, Visit, VisitNotices
-from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.management.guard import Guard
 from jdbcstore.broker.management.http import status_of
 from jdbcstore.broker.management.management import Management
 from jdbcstore.broker.management.messages import MessageChoice
-from jdbcstore.broker.management.requests import Fields, NotARequest, position
+from jdbcstore.broker.management.requests import Fields, position
 from jdbcstore.broker.management.views import DestinationView, SubscriptionView
+from jdbcstore.broker.operations import NotARequest
 from jdbcstore.config.users import BROWSE, MANAGE, VIEW
-from jdbcstore.errors import CorruptMessage, DestinationNotFound, NotMaster, StoreError
+from jdbcstore.errors import CorruptMessage, DestinationNotFound, StoreError
 from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.message import Message
 from jdbcstore.util.clock import Clock, SystemClock
@@ -42,10 +43,6 @@ _ROWS = 100
 _MOST_COUNTED = 100
 """Durable subscriptions whose pending messages are counted for a page."""
 _MESSAGES = 50
-_SCHEMA_PERIOD = 60.0
-_MASTER_PERIOD = 10.0
-_MASTER_TIMEOUT = 3.0
-_BEHIND = 0.1
 _LARGEST = 10
 """Queues on the overview, and dead letter queues on their page."""
 _SORTS = ("name", "size", "in_flight", "consumers", "producers", "enqueued", "dequeued", "dead")
@@ -91,16 +88,11 @@ class Console:
         self._door = Door(guard)
         self._folders = tuple(folders)
         self._clock = clock or SystemClock()
-        self._schema = schema
-        self._seen: tuple[float, SchemaView] | None = None
-        """The schema, and when it was looked at."""
-        self._master = master
-        self._found: tuple[float, str | None] | None = None
-        """The address of the master, and when it was looked for."""
+        self._lookups = Lookups(schema=schema, master=master, clock=self._clock)
         self._notices = VisitNotices()
         self._static = Static()
         self._renderer = Renderer(self._static)
-        self.history = CounterHistory()
+        self._history = CounterHistory()
         """What is shown in charts."""
 
     def application(self) -> web.Application:
@@ -113,7 +105,8 @@ class Console:
         if self._management is not None:
             router.add_get("/do/{action}", self._handler(MANAGE, self._ask))
             router.add_post("/do/{action}", self._handler(MANAGE, self._do))
-            application.cleanup_ctx.append(self._sampling)
+            sampler = Sampler(self._management.views, self._history, self._clock)
+            application.cleanup_ctx.append(sampler.sampling)
         return application
 
     def _pages(self) -> list[tuple[str, str, _Page]]:
@@ -144,35 +137,6 @@ class Console:
 
     async def _file(self, request: web.Request) -> web.Response:
         return self._static.answer(request.match_info["file"])
-
-    # Samples
-
-    async def _sampling(self, _: web.Application) -> AsyncIterator[None]:
-        task = asyncio.create_task(self._sample(), name="jdbcstore-console")
-        yield
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
-
-    async def _sample(self) -> None:
-        while True:
-            self.take_sample()
-            # Always at the same point of an interval: a sample that slips into the next one leaves a gap.
-            await asyncio.sleep(INTERVAL - self._clock.monotonic() % INTERVAL + _BEHIND)
-
-    def take_sample(self) -> None:
-        """Add the counters as they are now to the history, if the broker serves."""
-        management = self._management
-        if management is None:
-            return
-        try:
-            tallies = management.tallies()
-            broker = management.broker(monotonic=True)
-        except NotMaster:
-            return
-        total = Counters()
-        total.enqueued, total.dequeued, total.dead = broker.enqueued, broker.dequeued, broker.dead
-        self.history.add(self._clock.monotonic(), tallies, (sum(size for size, _ in tallies.values()), total))
 
     # What all pages have
 
@@ -224,11 +188,11 @@ class Console:
     # Pages
 
     async def _overview(self, visit: Visit) -> web.Response:
-        source, history = self._source, self.history
+        source, history = self._source, self._history
         broker = source.broker()
         if broker.obstacle is not None:
             found = [*alarms(broker, source.lock(), (), (), history, self._folders)]
-            return self._render(visit, "waiting.html", alarms=found, master=await self._master_now())
+            return self._render(visit, "waiting.html", alarms=found, master=await self._lookups.master())
         views = await source.destinations()
         queues = [view for view in views if not view.is_topic]
         largest = await source.with_ages(
@@ -263,7 +227,7 @@ class Console:
         )
 
     def _charts(self, name: Destination | None = None, *, is_topic: bool = False) -> list[Chart]:
-        history = self.history
+        history = self._history
         lines = [("in", history.rates(ENQUEUED, name)), ("out", history.rates(DEQUEUED, name))]
         if is_topic:
             return [chart("Messages a second", lines[:1])]
@@ -323,17 +287,17 @@ class Console:
                 page = await self._source.page(
                     name, MessageChoice(selector=selector or None), after=after, limit=_MESSAGES
                 )
-            except (StoreError, ValueError) as failure:
+            except StoreError as failure:
                 error = failure
         return self._render(
             visit,
             "destination.html",
-            status=200 if error is None else status_of(error) if isinstance(error, StoreError) else 400,
+            status=200 if error is None else status_of(error),
             kind="queue",
             name=name.name,
             view=view,
-            rates=[self.history.rate(kind, name) for kind in (ENQUEUED, DEQUEUED)],
-            charts=self._charts(name) if self.history.has(name) else [],
+            rates=[self._history.rate(kind, name) for kind in (ENQUEUED, DEQUEUED)],
+            charts=self._charts(name) if self._history.has(name) else [],
             page=page,
             rows=[] if page is None else [(message, preview(message)) for message in page.messages],
             next=None if page is None else position(page.next),
@@ -357,8 +321,8 @@ class Console:
             kind="topic",
             name=name.name,
             view=view,
-            rates=[self.history.rate(ENQUEUED, name), None],
-            charts=self._charts(name, is_topic=True) if self.history.has(name) else [],
+            rates=[self._history.rate(ENQUEUED, name), None],
+            charts=self._charts(name, is_topic=True) if self._history.has(name) else [],
             page=None,
             selector="",
             error=None,
@@ -427,7 +391,7 @@ class Console:
         try:
             if broker.obstacle is None:
                 store, journal = await self._source.store(), await self._source.journal()
-                schema = await self._schema_now()
+                schema = await self._lookups.schema()
         except StoreError:
             if self._source.broker().obstacle is None:
                 raise
@@ -440,27 +404,6 @@ class Console:
             journal=journal,
             schema=schema,
         )
-
-    async def _schema_now(self) -> SchemaView | None:
-        """The schema; it is not looked at in each of a page's renewals."""
-        now = self._clock.monotonic()
-        if self._schema is not None and (self._seen is None or now - self._seen[0] > _SCHEMA_PERIOD):
-            self._seen = now, await asyncio.to_thread(self._schema)
-        return None if self._seen is None else self._seen[1]
-
-    async def _master_now(self) -> str | None:
-        """The address of the master; it is not looked for in each of a page's renewals."""
-        now = self._clock.monotonic()
-        url = None if self._found is None else self._found[1]
-        if self._master is not None and (self._found is None or now - self._found[0] > _MASTER_PERIOD):
-            self._found = now, url  # others do not wait for a database that does not answer
-            try:
-                async with asyncio.timeout(_MASTER_TIMEOUT):
-                    url = await asyncio.to_thread(self._master)
-                self._found = now, url
-            except (StoreError, TimeoutError) as error:
-                log.debug("the address of the master cannot be read", exc_info=error)
-        return url if url is not None and url.startswith("http://") else None
 
     # Operations
 
@@ -486,18 +429,16 @@ class Console:
     def _confirmation(self, visit: Visit, *, error: str | None = None, status: int = 200) -> web.Response:
         name = visit.request.match_info["action"]
         action = _action(visit)
-        back = url(action.back) if action.back else place_of(visit)
         template = "send.html" if name == "send" else "confirm.html"
         return self._render(
             visit,
             template,
             status=status,
             action=action,
-            action_name=name,
             name=visit.text("name"),
             kind="topic" if kind_of(visit) is DestinationKind.TOPIC else "queue",
             ids=visit.form.get("id", []),
-            back=back,
+            back=action.page_before(visit),
             error=error,
         )
 

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from jdbcstore.broker.management.audit import Actor
 from jdbcstore.broker.management.guard import Guard
-from jdbcstore.broker.management.requests import NotARequest
+from jdbcstore.broker.operations import NotARequest
 from jdbcstore.config.users import BROWSE, MANAGE, ROLES
 from jdbcstore.message.destination import Destination, DestinationKind
 

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from jdbcstore.broker.management.guard import Guard
 from jdbcstore.broker.management.http import as_json
-from jdbcstore.broker.management.management import Management
+from jdbcstore.broker.management.reading import Views
 from jdbcstore.config.users import VIEW
 
 _CONTROL = dict.fromkeys(range(32)) | dict.fromkeys((0xFFFE, 0xFFFF))
@@ -18,8 +18,8 @@ _CONTROL = dict.fromkeys(range(32)) | dict.fromkeys((0xFFFE, 0xFFFF))
 class AdminPages:
     """The pages of one broker, as Telegraf and netdata read them."""
 
-    def __init__(self, management: Management, guard: Guard) -> None:
-        self._management = management
+    def __init__(self, views: Views, guard: Guard) -> None:
+        self._views = views
         self._guard = guard
 
     def application(self) -> web.Application:
@@ -39,7 +39,7 @@ class AdminPages:
     async def _destinations(self, request: web.Request, kind: str) -> web.Response:
         await self._guard.admit(request, VIEW)
         page = Element(f"{kind}s")
-        for view in await self._management.destinations():
+        for view in await self._views.destinations():
             if view.is_topic == (kind == "topic"):
                 one = SubElement(page, kind, name=_text(view.name.partition("://")[2]))
                 numbers = {
@@ -55,7 +55,7 @@ class AdminPages:
         """As in ActiveMQ, those of topics that are durable."""
         await self._guard.admit(request, VIEW)
         page = Element("subscribers")
-        for view in await self._management.subscriptions(pending=True):
+        for view in await self._views.subscriptions(pending=True):
             if view.name is None:
                 continue
             names = {

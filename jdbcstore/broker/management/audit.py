@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from jdbcstore.broker.engine import Engine
+from jdbcstore.broker.management.master import CurrentMaster
+from jdbcstore.broker.management.messages import MessageChoice
+from jdbcstore.message.destination import Destination
 from jdbcstore.util.clock import Clock
 
 AUDIT_LOG = "jdbcstore.audit"
@@ -26,15 +30,19 @@ class Actor:
 
 
 class Audit:
-    """Writes the audit log. Neither bodies, properties nor passwords are ever in it."""
+    """The audit log around each operation. Neither bodies, properties nor passwords are ever in it."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, master: CurrentMaster) -> None:
         self._clock = clock
+        self._master = master
         self._log = logging.getLogger(AUDIT_LOG)
 
     @contextmanager
-    def operation(self, actor: Actor, name: str, **details: Any) -> Iterator[dict[str, Any]]:
-        """Log an operation when it ends; what is added to the dictionary is its result."""
+    def operation(self, actor: Actor, name: str, **details: Any) -> Iterator[tuple[Engine, dict[str, Any]]]:
+        """Log an operation on the engine when it ends; what is added to the dictionary is its result.
+
+        :raises NotMaster: the broker does not serve, which is logged, too
+        """
         line: dict[str, Any] = {
             "time_ms": self._clock.now_ms(),
             "operation": name,
@@ -43,9 +51,25 @@ class Audit:
             **{key: value for key, value in details.items() if value is not None},
         }
         try:
-            yield line
+            yield self._master.engine(), line
         except BaseException as error:
             line["error"] = type(error).__name__
             raise
         finally:
             self._log.info("%s", json.dumps(line, default=str))
+
+    def on_messages(
+        self, actor: Actor, name: str, queue: Destination, choice: MessageChoice, **details: Any
+    ) -> AbstractContextManager[tuple[Engine, dict[str, Any]]]:
+        """Log an operation on some messages of a queue, as :meth:`operation` does."""
+        return self.operation(
+            actor,
+            name,
+            destination=str(queue),
+            ids=choice.ids,
+            selector=choice.selector,
+            origin=None if choice.origin is None else str(choice.origin),
+            limit=choice.limit,
+            group=choice.group,
+            **details,
+        )

@@ -11,11 +11,19 @@ from typing import Protocol
 
 from jdbcstore.broker.api import Delivery, SubscriptionRequest
 from jdbcstore.broker.engine import Engine
+from jdbcstore.broker.management.audit import Actor, Audit
+from jdbcstore.broker.management.master import CONNECTION, queue_of
+from jdbcstore.broker.management.messages import Consumed, MessageChoice, defect_of
+from jdbcstore.broker.management.views import OperationOutcome
 from jdbcstore.broker.memory import Entry
+from jdbcstore.broker.operations import MAX_BROWSED
 from jdbcstore.broker.queues.queue import Queue
 from jdbcstore.broker.subscription import BaseSubscription
 from jdbcstore.broker.topics.durable import Durable
-from jdbcstore.errors import DestinationFull, MessageNotFound
+from jdbcstore.errors import CorruptMessage, DestinationFull, MessageNotFound
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.message import Message
+from jdbcstore.util.clock import Clock
 
 HOLD = 60.0
 """Seconds after which messages are given back that were not acknowledged."""
@@ -161,38 +169,107 @@ async def first_of_subscription(
     return subscription, collector.deliveries
 
 
-class Holds:
-    """The messages that are held, each batch under a token that is hard to guess."""
+class HoldOperations:
+    """Messages that are held for administrators, each batch under a token that is hard to guess."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, audit: Audit, clock: Clock) -> None:
+        self._audit = audit
+        self._clock = clock
         self._held: dict[str, tuple[MessageHold, TimerHandle]] = {}
 
-    def check_room(self) -> None:
+    async def consume(self, actor: Actor, queue: Destination, choice: MessageChoice) -> Consumed:
+        """Take the first messages of a queue that no consumer has, without those that have expired.
+
+        They are delivered again unless :meth:`acknowledge` is called with the token within a minute.
+
+        :raises DestinationFull: too many messages are held like this
+        :raises DestinationNotFound: the queue does not exist
+        :raises InvalidDestination: it is a topic
+        :raises InvalidSelector: the selector is invalid
+        :raises StoreError: the store cannot be read
+        """
+        wanted, now_ms, taken = choice.wanted(), self._clock.now_ms(), list[Entry]()
+        damaged: list[CorruptMessage] = []
+
+        def chosen(message: Message) -> bool:
+            if 0 < message.expiration_ms <= now_ms or not wanted(message):
+                return False
+            defect = defect_of(message)
+            damaged.extend([] if defect is None else [defect])
+            return defect is None
+
+        def keep(entries: Sequence[Entry]) -> Future[None]:
+            taken.extend(entries)
+            done: Future[None] = asyncio.get_running_loop().create_future()
+            done.set_result(None)
+            return done
+
+        with self._audit.on_messages(actor, "consume", queue, choice) as (engine, line):
+            source = queue_of(engine, queue)
+            self._check_room()
+            most = min(choice.limit or MAX_BROWSED, MAX_BROWSED)
+            line["count"] = await source.take(chosen, keep, most=most, ids=choice.message_ids())
+        token = self._hold(HeldOfQueue(engine, source, taken)) if taken else None
+        return Consumed(token, tuple(entry.message for entry in taken), tuple(damaged))
+
+    async def consume_subscription(
+        self, actor: Actor, client_id: str, name: str, *, limit: int = MAX_BROWSED
+    ) -> Consumed:
+        """Take the first messages of a durable subscription that has no consumer, as :meth:`consume`.
+
+        It is in use until they are acknowledged or given back. Those that are damaged stay.
+
+        :raises DestinationFull: too many messages are held like this
+        :raises InvalidSelector: the subscription's own selector is invalid
+        :raises SubscriptionInUse: it has a consumer
+        :raises SubscriptionNotFound: it does not exist
+        :raises StoreError: the store cannot be read
+        """
+        most = min(limit, MAX_BROWSED)
+        names = {"client_id": client_id, "subscription": name}
+        with self._audit.operation(actor, "consume", **names) as (engine, line):
+            self._check_room()
+            durable = engine.unused_durable(client_id, name)
+            subscription, deliveries = await first_of_subscription(engine, durable, CONNECTION, most)
+            damaged = [found for one in deliveries if (found := defect_of(one.message)) is not None]
+            deliveries = [one for one in deliveries if defect_of(one.message) is None]
+            line["count"] = len(deliveries)
+        if not deliveries:
+            subscription.close()
+            return Consumed(None, (), tuple(damaged))
+        token = self._hold(HeldOfSubscription(subscription, deliveries))
+        return Consumed(token, tuple(one.message for one in deliveries), tuple(damaged))
+
+    async def acknowledge(self, actor: Actor, token: str) -> OperationOutcome:
+        """Remove messages that :meth:`consume` or :meth:`consume_subscription` has returned.
+
+        :raises MessageNotFound: they were given back meanwhile
+        :raises StoreError: they could not be removed
+        """
+        with self._audit.operation(actor, "acknowledge") as (_, line):
+            held, timer = self._held.pop(token, (None, None))
+            if held is None or timer is None or held.is_lost:
+                raise MessageNotFound(
+                    "these messages are not held any more, and are delivered again; consume again"
+                )
+            timer.cancel()
+            await held.acknowledge()
+            line |= {"destination": held.place, "count": held.count}
+        return OperationOutcome(count=held.count)
+
+    def _check_room(self) -> None:
         """
         :raises DestinationFull: too many are held
         """
         if len(self._held) >= _MOST:
             raise DestinationFull(f"{_MOST} batches of messages are held; acknowledge them first")
 
-    def hold(self, held: MessageHold) -> str:
+    def _hold(self, held: MessageHold) -> str:
         """Keep messages until their token comes back, or the time is over; returns the token."""
         token = token_urlsafe(16)
         timer = asyncio.get_running_loop().call_later(HOLD, self._give_back, token)
         self._held[token] = held, timer
         return token
-
-    def acknowledge(self, token: str) -> tuple[MessageHold, Future[None]]:
-        """Remove what is held under a token: what it was, and when that is durable.
-
-        :raises MessageNotFound: nothing is: it was given back
-        """
-        held, timer = self._held.pop(token, (None, None))
-        if held is None or timer is None or held.is_lost:
-            raise MessageNotFound(
-                "these messages are not held any more, and are delivered again; consume again"
-            )
-        timer.cancel()
-        return held, held.acknowledge()
 
     def _give_back(self, token: str) -> None:
         held, _ = self._held.pop(token, (None, None))

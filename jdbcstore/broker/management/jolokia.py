@@ -22,17 +22,13 @@ from uuid import uuid4
 from aiohttp import web
 
 from jdbcstore.broker.management.audit import Actor
-from jdbcstore.broker.management.beans import (
-    BeanName,
-    Beans,
-    NoSuchBean,
-    NotABeanName,
-    Operation,
-)
+from jdbcstore.broker.management.bean_names import BeanName, NoSuchBean, NotABeanName
+from jdbcstore.broker.management.bean_operations import BeanCall, BeanOperation, operations_of
+from jdbcstore.broker.management.beans import Beans
 from jdbcstore.broker.management.guard import CHANGE_HEADER, Guard
 from jdbcstore.broker.management.http import MAX_BODY, body_of
 from jdbcstore.broker.management.management import Management
-from jdbcstore.broker.management.requests import NotARequest
+from jdbcstore.broker.operations import NotARequest
 from jdbcstore.config.users import MANAGE, ROLES, VIEW
 from jdbcstore.errors import StoreError
 from jdbcstore.message.ids import MessageId, ProducerId
@@ -154,7 +150,7 @@ class Jolokia:
         return _Asker(actor, role, may_change, self._beans())
 
     def _beans(self) -> Beans:
-        return Beans(self._management, self._broker, self._new_id)
+        return Beans(self._management.views, self._broker)
 
     async def _answer(self, given: Any, asker: _Asker) -> dict[str, Any]:
         shown: dict[str, Any] = {}
@@ -282,7 +278,7 @@ class Jolokia:
         if arguments:
             shown["arguments"] = arguments
         beans = asker.beans
-        operation = _operation(beans.operations(name), name, given, arguments)
+        operation = _operation(operations_of(name), name, given, arguments)
         if ROLES.index(asker.role) < ROLES.index(operation.role):
             raise self._forbidden(asker, name, f"{operation.signature} needs the role {operation.role}")
         if operation.role == MANAGE and not asker.may_change:
@@ -294,7 +290,9 @@ class Jolokia:
         if operation.role == MANAGE:  # neither it nor what follows is to see what was read before
             beans, asker.beans = self._beans(), self._beans()
         await beans.read(name)  # it exists
-        return await operation.call(beans, name, asker.actor, arguments)
+        return await operation.call(
+            BeanCall(self._management, beans, name, asker.actor, arguments, self._new_id)
+        )
 
     def _forbidden(self, asker: _Asker, name: BeanName, text: str) -> _Refused:
         self._guard.log_refusal(asker.actor, f"exec {name}", text)
@@ -340,8 +338,8 @@ def _attribute(found: Mapping[str, Any], name: str, options: Mapping[str, Any]) 
 
 
 def _operation(
-    operations: Sequence[Operation], name: BeanName, given: str, arguments: Sequence[Any]
-) -> Operation:
+    operations: Sequence[BeanOperation], name: BeanName, given: str, arguments: Sequence[Any]
+) -> BeanOperation:
     """The operation of a name, or of a signature, that takes so many arguments."""
     bare, parenthesis, kinds = given.partition("(")
     named = [one for one in operations if one.name == bare]

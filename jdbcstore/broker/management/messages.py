@@ -15,6 +15,7 @@ from jdbcstore.abc import Cursor, MessageStore, Page, Transaction
 from jdbcstore.broker.cursors.store import AllPages
 from jdbcstore.broker.engine import Engine
 from jdbcstore.broker.memory import Entry, size_of
+from jdbcstore.broker.operations import NotARequest
 from jdbcstore.broker.queues.dead_letters import CAUSE, renamed, restored
 from jdbcstore.broker.queues.moves import Staged
 from jdbcstore.broker.queues.queue import Queue
@@ -58,6 +59,10 @@ class MessageChoice:
     """Only those whose expiration has passed."""
     group: str | None = None
     """Only dead letters of this group, as :func:`group_of` names it."""
+
+    def message_ids(self) -> list[MessageId] | None:
+        """Return the ids, decoded; None if any message may be one of them."""
+        return None if self.ids is None else [MessageId.parse(text) for text in self.ids]
 
     def wanted(self) -> Callable[[Message], bool]:
         """Whether a message is one of them, but for the limit.
@@ -172,11 +177,11 @@ async def message_page(
     """Read messages after a position, until there are enough or many were read: the transient ones last.
 
     :param run: calls a function in a thread
-    :raises ValueError: the position is of another kind of queue
+    :raises NotARequest: the position is of another kind of queue
     :raises StoreError: the store cannot be read
     """
     if after is not None and store is not None and len(after.positions) != (10 if store.prioritized else 1):
-        raise ValueError("the position is of another kind of queue; begin at its first message")
+        raise NotARequest("the position is of another kind of queue; begin at its first message")
     found: list[Message] = []
     damaged: list[CorruptMessage] = []
     seen = size = 0

@@ -19,7 +19,7 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from jdbcstore.broker.management.guard import Guard
-from jdbcstore.broker.management.management import Management
+from jdbcstore.broker.management.reading import Views
 from jdbcstore.broker.management.views import BrokerView, DestinationView, MastershipView
 from jdbcstore.config.users import VIEW
 from jdbcstore.errors import StoreError
@@ -62,8 +62,8 @@ class Metrics:
     :param most: the destinations that have labels of their own; the first ones that are seen
     """
 
-    def __init__(self, management: Management, guard: Guard, most: int) -> None:
-        self._management = management
+    def __init__(self, views: Views, guard: Guard, most: int) -> None:
+        self._views = views
         self._guard = guard
         self._labelled = _Labelled(most)
 
@@ -79,25 +79,25 @@ class Metrics:
 
     async def page(self) -> bytes:
         """All metrics in the text format."""
-        management = self._management
-        broker = management.broker(monotonic=True)
+        views = self._views
+        broker = views.broker(monotonic=True)
         named: Sequence[DestinationView] = ()
         other: _Other | None = None
         pending = (0, 0)
         dead: set[str] = set()
         if broker.obstacle is None:
             try:
-                named, other = self._labelled.split(await management.destinations(monotonic=True))
-                named = await management.with_ages(named)
-                pending = management.pending()
-                dead = {str(name) for name in management.dead_letter_queues()}
+                named, other = self._labelled.split(await views.destinations(monotonic=True))
+                named = await views.with_ages(named)
+                pending = views.pending()
+                dead = {str(name) for name in views.dead_letter_queues()}
             except StoreError:  # it has stopped serving meanwhile
                 named, other = (), None
         families = [
             *_of_broker(broker, pending),
-            *_of_lock(management.lock()),
+            *_of_lock(views.lock()),
             *_of_destinations(named, other, dead),
-            *_of_work(management.timings()),
+            *_of_work(views.timings()),
         ]
         registry = CollectorRegistry(auto_describe=False)
         registry.register(_Given(families))

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from jdbcstore.abc import Cursor
 from jdbcstore.broker.management.messages import MessageChoice
-from jdbcstore.errors import StoreError
+from jdbcstore.broker.operations import NotARequest, Parameter
 from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.message import Message
 
 _MOST_IDS = 1000
 _LONGEST = 1 << 63
-
-
-class NotARequest(StoreError, ValueError):
-    """A request that cannot be understood, and why."""
+LONGEST_TTL = 1 << 53
+"""Milliseconds that a message lives at most."""
 
 
 class Fields:
@@ -38,6 +36,21 @@ class Fields:
         """
         if self._values:
             raise NotARequest(f"unknown field {sorted(map(repr, self._values))[0][:80]}; remove it")
+
+    def arguments(self, parameters: Iterable[Parameter]) -> dict[str, Any]:
+        """Return the arguments of an operation, without those that have the defaults of its method.
+
+        :raises NotARequest: one of them is something else
+        """
+        arguments = {}
+        for parameter in parameters:
+            names = () if parameter.key is None else (parameter.key,)
+            value = getattr(self, parameter.reader)(*names, **parameter.limits)
+            if value is None:
+                value = parameter.default
+            if value is not None:
+                arguments[parameter.name] = value
+        return arguments
 
     def take(self, name: str) -> Any:
         """The value of a field; None if it is absent."""
@@ -87,6 +100,21 @@ class Fields:
             raise NotARequest(f"{name} must be true or false")
         return value
 
+    def switch(self, name: str) -> bool | None:
+        """True or false, in a query.
+
+        :raises NotARequest: it is something else
+        """
+        value = self.one_of(name, ("true", "false"))
+        return None if value is None else value == "true"
+
+    def expiration(self, name: str) -> int | None:
+        """The time at which so many milliseconds are over; 0 for 0, which is never.
+
+        :raises NotARequest: it is not a number of them
+        """
+        return expiration_of(self.number(name, least=0, most=LONGEST_TTL))
+
     def destination(self, name: str) -> Destination:
         """A queue or topic by its name, which must be there.
 
@@ -118,6 +146,15 @@ class Fields:
             origin=self.origin(),
         )
 
+    def selected(self, *, by_origin: bool = False) -> MessageChoice:
+        """The messages to look at: ``selector``, and ``origin`` if they may be chosen by it.
+
+        :raises NotARequest: one of them is something else
+        :raises InvalidDestination: ``origin`` is not a name
+        """
+        selector = self.text("selector")
+        return MessageChoice(selector=selector, origin=self.origin() if by_origin else None)
+
     def origin(self) -> Destination | None:
         """The destination that messages were sent to before, which may have wildcards.
 
@@ -143,6 +180,38 @@ class Fields:
             raise NotARequest(f"{name} is not a position in a queue; begin with the first page")
         return Cursor(tuple(map(int, parts)))
 
+    def messages(self) -> tuple[Message]:
+        """The message that a request describes, without a destination.
+
+        :raises NotARequest: a field is wrong
+        :raises InvalidDestination: ``reply_to`` is not a name
+        :raises InvalidMessage: it cannot be a message
+        """
+        properties = self.take("properties")
+        if properties is None:
+            properties = {}
+        if not isinstance(properties, dict) or not all(
+            name and isinstance(value, str | int | float | bool | None) for name, value in properties.items()
+        ):
+            raise NotARequest("properties must be an object of strings, numbers, true and false")
+        now_ms = time.time_ns() // 1_000_000
+        ttl_ms = self.number("ttl_ms", least=1, most=LONGEST_TTL)
+        reply_to, priority = self.text("reply_to"), self.number("priority", least=0, most=9)
+        persistent = self.flag("persistent")
+        message = Message(
+            self.text("body"),
+            properties=properties,
+            timestamp_ms=now_ms,
+            broker_in_time_ms=now_ms,
+            expiration_ms=0 if ttl_ms is None else now_ms + ttl_ms,
+            priority=4 if priority is None else priority,
+            persistent=True if persistent is None else persistent,
+            correlation_id=self.text("correlation_id"),
+            jms_type=self.text("jms_type"),
+            reply_to=None if reply_to is None else Destination.named(reply_to),
+        )
+        return (message,)
+
 
 def position(cursor: Cursor | None) -> str | None:
     """A position between two messages, as it is in an address; None at the end."""
@@ -162,36 +231,6 @@ def destination_of(name: str, kind: DestinationKind) -> Destination:
     return found
 
 
-def message_of(fields: Fields, destination: Destination) -> Message:
-    """The message that a request describes, to be sent to a destination.
-
-    :raises NotARequest: a field is wrong
-    :raises InvalidDestination: ``reply_to`` is not a name
-    :raises InvalidMessage: it cannot be a message
-    """
-    properties = fields.take("properties")
-    if properties is None:
-        properties = {}
-    if not isinstance(properties, dict) or not all(
-        name and isinstance(value, str | int | float | bool | None) for name, value in properties.items()
-    ):
-        raise NotARequest("properties must be an object of strings, numbers, true and false")
-    now_ms = time.time_ns() // 1_000_000
-    ttl_ms = fields.number("ttl_ms", least=1, most=1 << 53)
-    reply_to, priority = fields.text("reply_to"), fields.number("priority", least=0, most=9)
-    persistent = fields.flag("persistent")
-    message = Message(
-        fields.text("body"),
-        destination=destination,
-        properties=properties,
-        timestamp_ms=now_ms,
-        broker_in_time_ms=now_ms,
-        expiration_ms=0 if ttl_ms is None else now_ms + ttl_ms,
-        priority=4 if priority is None else priority,
-        persistent=True if persistent is None else persistent,
-        correlation_id=fields.text("correlation_id"),
-        jms_type=fields.text("jms_type"),
-        reply_to=None if reply_to is None else Destination.named(reply_to),
-    )
-    fields.end()
-    return message
+def expiration_of(ttl_ms: int | None) -> int | None:
+    """Return the time at which a message expires that lives so long from now; 0 for 0, which is never."""
+    return ttl_ms and time.time_ns() // 1_000_000 + ttl_ms

@@ -251,6 +251,14 @@ class OperationOutcome:
     original destination is unknown."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscribedView:
+    """A durable subscription that was just created, or exists."""
+
+    pending: int
+    """Messages that it has not acknowledged."""
+
+
 _SHOWN = ("enqueued", "dequeued", "dispatched", "expired", "dead")
 
 

@@ -166,7 +166,7 @@ class BrokerHost:
             guard = Guard(self._security, address.host)
             folders = _folders(self._configuration)
             console = Console(
-                management,
+                management.views,
                 guard,
                 management=management,
                 schema=self._schema,
@@ -177,10 +177,10 @@ class BrokerHost:
             name = self._configuration.broker_name
             parts = {
                 "/api/jolokia": Jolokia(management, guard, name).application(),
-                "/admin/xml": AdminPages(management, guard).application(),
+                "/admin/xml": AdminPages(management.views, guard).application(),
                 "/api": Api(management, guard).application(),
                 "/console": console.application(),
-                "/metrics": Metrics(management, guard, broker.metrics_destinations).application(),
+                "/metrics": Metrics(management.views, guard, broker.metrics_destinations).application(),
             }
             self._health = HealthServer(address, self.obstacle, parts)
             self._health_address = await self._health.start()

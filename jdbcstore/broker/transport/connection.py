@@ -314,8 +314,9 @@ class ClientConnection(asyncio.BufferedProtocol):
         else:
             self._transport.close()
 
-    def abort(self) -> None:
-        """Close the connection at once."""
+    def abort(self, reason: str | None = None) -> None:
+        """Close the connection at once, for a reason that is logged."""
+        self.end_reason = reason or self.end_reason
         self._closing = True
         self._output.clear()
         self._transport.abort()

@@ -16,7 +16,7 @@ import pytest
 
 import jdbcstore
 from jdbcstore import errors
-from jdbcstore.broker.management.beans import DOMAIN
+from jdbcstore.broker.management.bean_names import DOMAIN
 from jdbcstore.broker.management.http import MAX_BODY
 from jdbcstore.broker.process.host import BrokerHost
 from jdbcstore.broker.security import hash_password

@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 import pytest
 
 import jdbcstore
-from jdbcstore.broker.management.management import Management
+from jdbcstore.broker.management.reading import Views
 from jdbcstore.broker.process.host import BrokerHost
 from jdbcstore.broker.security import hash_password
 from jdbcstore.config import Configuration, DataSourceConfig
@@ -322,7 +322,7 @@ def test_what_is_read_does_not_grow_with_the_square_of_what_there_is(
         return call
 
     for name in ("broker", "connections", "destinations", "subscriptions"):
-        monkeypatch.setattr(Management, name, counted(name, getattr(Management, name)))
+        monkeypatch.setattr(Views, name, counted(name, getattr(Views, name)))
 
     def check(address: Address) -> None:
         api = ApiClient(address)
@@ -364,9 +364,9 @@ def test_few_requests_have_the_whole_broker_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = most = 0
-    real = Management.destinations
+    real = Views.destinations
 
-    async def watched(self: Management, *given: Any, **more: Any) -> Any:
+    async def watched(self: Views, *given: Any, **more: Any) -> Any:
         nonlocal now, most
         now, most = now + 1, max(most, now + 1)
         for _ in range(500):
@@ -374,7 +374,7 @@ def test_few_requests_have_the_whole_broker_in_memory(
         now -= 1
         return await real(self, *given, **more)
 
-    monkeypatch.setattr(Management, "destinations", watched)
+    monkeypatch.setattr(Views, "destinations", watched)
 
     def check(address: Address) -> None:
         api = ApiClient(address)

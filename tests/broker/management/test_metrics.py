@@ -35,7 +35,7 @@ _NAME = re.compile(r"\bjdbcstore_\w+")
 
 
 def metrics_of(engine: Engine, most: int = 10) -> Metrics:
-    return Metrics(managed(engine), Guard(AllowAll(), "localhost"), most)
+    return Metrics(managed(engine).views, Guard(AllowAll(), "localhost"), most)
 
 
 async def values(metrics: Metrics) -> dict[str, float]:
@@ -87,7 +87,7 @@ def test_beyond_the_limit_destinations_are_one_and_no_counter_falls() -> None:
             assert found["jdbcstore_destinations_without_labels"] == 3
             assert found["jdbcstore_destination_messages{destination=other,type=other}"] == 12
             management = managed(engine)
-            for view in await management.destinations():
+            for view in await management.views.destinations():
                 consumer = await consume(engine, view.name)
                 await consumer.got(4)
                 await consumer.acknowledge(*consumer.deliveries)
@@ -107,11 +107,11 @@ def test_beyond_the_limit_destinations_are_one_and_no_counter_falls() -> None:
 def test_a_slave_has_metrics_too() -> None:
     async def main() -> None:
         management = Management(Process(None), SystemClock())
-        found = await values(Metrics(management, Guard(AllowAll(), "localhost"), 10))
+        found = await values(Metrics(management.views, Guard(AllowAll(), "localhost"), 10))
         assert (found["jdbcstore_broker_serving"], found["jdbcstore_lock_held"]) == (0, 0)
         async with running(MemoryStore()) as engine:
             stopping = Process(Master(engine, engine.store))
-            assert await values(Metrics(Management(stopping, SystemClock()), Guard(AllowAll(), ""), 1))
+            assert await values(Metrics(Management(stopping, SystemClock()).views, Guard(AllowAll(), ""), 1))
 
     asyncio.run(main())
 

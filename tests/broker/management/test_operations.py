@@ -79,7 +79,7 @@ def test_a_purge_leaves_what_a_consumer_has(store: Store, policy: PolicyEntry) -
             await fill(engine, 150)
             consumer = await consume(engine, "Q", prefetch=10)
             await consumer.got(10)
-            outcome = await management.purge(ALICE, Q)
+            outcome = await management.destinations.purge(ALICE, Q)
             assert (outcome.count, outcome.left) == (140, 10)
             assert sorted(stored(store, "Q")) == sorted(consumer.given)
             await send(engine, message("later"))
@@ -88,7 +88,7 @@ def test_a_purge_leaves_what_a_consumer_has(store: Store, policy: PolicyEntry) -
             await quiet()
             assert consumer.given[10:] == ["later"]
             assert stored(store, "Q") == ["later"]
-            [view] = await management.destinations()
+            [view] = await management.views.destinations()
             assert (view.size, view.enqueued, view.dequeued, view.in_flight) == (1, 151, 150, 1)
 
     run(main)
@@ -123,11 +123,13 @@ def test_purges_and_moves_under_load_lose_and_repeat_nothing(
             producers = [asyncio.create_task(produce(name)) for name in "ab"]
             removed = moved = 0
             while not all(one.done() for one in producers):
-                removed += (await management.remove(ALICE, Q, MessageChoice(limit=7))).count
-                moved += (await management.move(ALICE, Q, MessageChoice(selector="JMSPriority > 5"), R)).count
-                removed += (await management.purge(ALICE, Q)).count
+                removed += (await management.queues.remove(ALICE, Q, MessageChoice(limit=7))).count
+                moved += (
+                    await management.queues.move(ALICE, Q, MessageChoice(selector="JMSPriority > 5"), R)
+                ).count
+                removed += (await management.destinations.purge(ALICE, Q)).count
             await asyncio.gather(*producers)
-            removed += (await management.purge(ALICE, Q)).count
+            removed += (await management.destinations.purge(ALICE, Q)).count
             producing = False
             await consuming
             await consumer.acknowledge(*consumer.deliveries)
@@ -139,7 +141,7 @@ def test_purges_and_moves_under_load_lose_and_repeat_nothing(
             assert len(elsewhere.given) == moved
             assert stored(store, "Q") == []
             assert sorted(stored(store, "R")) == sorted(elsewhere.given)
-            views = {view.name: view for view in await management.destinations()}
+            views = {view.name: view for view in await management.views.destinations()}
             assert views["queue://Q"].size == 0
             assert views["queue://R"].size == moved
 
@@ -158,7 +160,7 @@ def test_a_purge_finds_what_waits_anywhere(store: Store) -> None:
             await rejecting.got(4)
             await rejecting.subscription.reject(rejecting.deliveries[:2])
             rejecting.subscription.close()
-            outcome = await management.purge(ALICE, Q)
+            outcome = await management.destinations.purge(ALICE, Q)
             assert (outcome.count, outcome.left) == (25, 0)
             assert stored(store, "Q") == []
             last = await consume(engine, "Q")
@@ -179,7 +181,7 @@ def test_what_a_transaction_has_acknowledged_stays(store: Store) -> None:
             transaction = engine.begin("test")
             transaction.acknowledge(consumer.subscription, consumer.deliveries)
             consumer.subscription.close()
-            assert (await management.purge(ALICE, Q)).count == 2
+            assert (await management.destinations.purge(ALICE, Q)).count == 2
             assert stored(store, "Q") == ["Q0"]
             transaction.rollback()
             again = await consume(engine, "Q")
@@ -193,29 +195,31 @@ def test_a_choice_of_messages(store: Store) -> None:
     async def main() -> None:
         async with administered(store) as (engine, management):
             await send(engine, *[message(str(n), properties={"n": n}) for n in range(10)])
-            shown = await management.browse(Q, MessageChoice(selector="n >= 4"), limit=3)
+            shown = await management.views.browse(Q, MessageChoice(selector="n >= 4"), limit=3)
             assert [one.body for one in shown] == ["4", "5", "6"]
             ids = tuple(str(one.message_id) for one in shown)
-            assert (await management.message(Q, ids[1])).body == "5"
-            assert (await management.remove(ALICE, Q, MessageChoice(ids=ids[:2]))).count == 2
-            assert (await management.remove(ALICE, Q, MessageChoice(ids=ids[:2]))).count == 0
-            assert (await management.remove(ALICE, Q, MessageChoice(selector="n < 8", limit=2))).count == 2
-            assert (await management.move(ALICE, Q, MessageChoice(ids=(ids[2],)), R)).count == 1
-            assert (await management.copy(ALICE, Q, MessageChoice(selector="n > 7"), R)).count == 2
+            assert (await management.views.message(Q, ids[1])).body == "5"
+            assert (await management.queues.remove(ALICE, Q, MessageChoice(ids=ids[:2]))).count == 2
+            assert (await management.queues.remove(ALICE, Q, MessageChoice(ids=ids[:2]))).count == 0
+            assert (
+                await management.queues.remove(ALICE, Q, MessageChoice(selector="n < 8", limit=2))
+            ).count == 2
+            assert (await management.queues.move(ALICE, Q, MessageChoice(ids=(ids[2],)), R)).count == 1
+            assert (await management.queues.copy(ALICE, Q, MessageChoice(selector="n > 7"), R)).count == 2
             assert stored(store, "Q") == ["2", "3", "7", "8", "9"]
             assert stored(store, "R") == ["6", "8", "9"]
             assert {str(one.original_destination) for one in store.queue("R").recover()} == {"queue://Q"}
             with pytest.raises(MessageNotFound, match="may have been consumed"):
-                await management.message(Q, ids[0])
+                await management.views.message(Q, ids[0])
             with pytest.raises(InvalidSelector):
-                await management.remove(ALICE, Q, MessageChoice(selector="n >"))
+                await management.queues.remove(ALICE, Q, MessageChoice(selector="n >"))
             with pytest.raises(InvalidDestination, match="already"):
-                await management.move(ALICE, Q, MessageChoice(), Q)
+                await management.queues.move(ALICE, Q, MessageChoice(), Q)
             with pytest.raises(InvalidDestination, match="does not exist"):
-                await management.purge(ALICE, Destination.queue("NONE"))
+                await management.destinations.purge(ALICE, Destination.queue("NONE"))
             await send(engine, message("x", "topic://T"))
             with pytest.raises(InvalidDestination, match="is a topic"):
-                await management.remove(ALICE, Destination.topic("T"), MessageChoice())
+                await management.queues.remove(ALICE, Destination.topic("T"), MessageChoice())
 
     run(main)
 
@@ -231,13 +235,13 @@ def test_dead_letters_go_back_to_where_each_came_from(store: Store) -> None:
                 consumer.subscription.close()
             await send(engine, message("sent here", "ActiveMQ.DLQ"))
             assert len(stored(store, "ActiveMQ.DLQ")) == 5
-            views = {view.name: view for view in await management.destinations()}
+            views = {view.name: view for view in await management.views.destinations()}
             assert (views["queue://A"].dead, views["queue://A"].size) == (2, 0)
-            outcome = await management.retry(ALICE, DLQ, MessageChoice(selector="kept = 'A'", limit=1))
+            outcome = await management.queues.retry(ALICE, DLQ, MessageChoice(selector="kept = 'A'", limit=1))
             assert outcome.count == 1
             for origin, count in (("C", 0), ("A", 1), ("*", 2)):
                 choice = MessageChoice(origin=Destination.queue(origin))
-                assert (await management.retry(ALICE, DLQ, choice)).count == count
+                assert (await management.queues.retry(ALICE, DLQ, choice)).count == count
             assert stored(store, "ActiveMQ.DLQ") == ["sent here"]
             for name in ("A", "B"):
                 again = await consume(engine, name)
@@ -255,18 +259,18 @@ def test_a_paused_queue_stores_and_does_not_deliver(store: Store) -> None:
             consumer = await consume(engine, "Q", prefetch=1)
             await fill(engine, 2)
             await consumer.got(1)
-            management.pause(ALICE, Q)
+            management.queues.pause(ALICE, Q)
             await consumer.acknowledge(*consumer.deliveries)
             await send(engine, message("more"), message("transient", persistent=False))
             other = await consume(engine, "Q")
             await quiet()
             assert (len(consumer.given), other.given) == (1, [])
             assert stored(store, "Q") == ["Q1", "more"]
-            assert (await management.destination(Q)).is_paused
-            assert len(await management.browse(Q)) == 3
-            management.resume(ALICE, Q)
+            assert (await management.views.destination(Q)).is_paused
+            assert len(await management.views.browse(Q)) == 3
+            management.queues.resume(ALICE, Q)
             await other.wait(lambda: len(consumer.given) + len(other.given) == 4)
-            assert not (await management.destination(Q)).is_paused
+            assert not (await management.views.destination(Q)).is_paused
 
     run(main)
 
@@ -277,8 +281,8 @@ def test_a_pause_outlasts_the_engine_and_an_idle_queue(store: Store) -> None:
         engine = Engine(store, paused=paused)
         await engine.start()
         await fill(engine, 1)
-        managed(engine).pause(ALICE, Q)
-        await managed(engine).purge(ALICE, Q)
+        managed(engine).queues.pause(ALICE, Q)
+        await managed(engine).destinations.purge(ALICE, Q)
         for _ in range(3):
             await quiet()
             engine.forget_idle()
@@ -290,7 +294,7 @@ def test_a_pause_outlasts_the_engine_and_an_idle_queue(store: Store) -> None:
         consumer = await consume(again, "Q")
         await quiet()
         assert consumer.given == []
-        managed(again).resume(ALICE, Q)
+        managed(again).queues.resume(ALICE, Q)
         await consumer.got(1)
         await again.stop()
 
@@ -303,19 +307,19 @@ def test_a_destination_is_deleted(store: Store) -> None:
             await fill(engine, 3)
             consumer = await consume(engine, "Q", prefetch=1)
             with pytest.raises(InvalidDestination, match="has consumers"):
-                await management.delete(ALICE, Q)
+                await management.destinations.delete(ALICE, Q)
             consumer.subscription.close()
-            assert (await management.delete(ALICE, Q)).count == 3
+            assert (await management.destinations.delete(ALICE, Q)).count == 3
             assert not engine.knows(Q)
             topic = Destination.topic("T")
             durable = await consume(engine, "topic://T", client_id="c", subscription_name="s")
             durable.subscription.close()
             await send(engine, message("for it", "topic://T"))
-            await management.delete(ALICE, topic)
+            await management.destinations.delete(ALICE, topic)
             assert store.destinations() == []
             copies = Destination.queue("Consumer.A.VirtualTopic.T")
             (await consume(engine, str(copies))).subscription.close()
-            await management.delete(ALICE, copies)
+            await management.destinations.delete(ALICE, copies)
             await send(engine, message("for nobody", "topic://VirtualTopic.T"))
             assert store.destinations() == []
 
@@ -329,9 +333,9 @@ def test_what_is_sent_while_a_queue_is_deleted_is_removed_or_stays(store: Store)
             copies = Destination.queue(name)
             (await consume(engine, name)).subscription.close()
             for round_ in range(8):
-                management.pause(ALICE, copies)
+                management.queues.pause(ALICE, copies)
                 sends = [send(engine, message(f"{round_} {n}", name)) for n in range(40)]
-                deleting = asyncio.create_task(management.delete(ALICE, copies))
+                deleting = asyncio.create_task(management.destinations.delete(ALICE, copies))
                 await asyncio.gather(deleting, *sends)
                 sent, removed = sent + 40, removed + (await deleting).count
                 assert len(stored(store, name)) == sent - removed
@@ -339,7 +343,7 @@ def test_what_is_sent_while_a_queue_is_deleted_is_removed_or_stays(store: Store)
                     await send(engine, message("again", name))
                     sent += 1
             await send(engine, *[message(f"before {n}", name) for n in range(400)])
-            deleting = asyncio.create_task(management.delete(ALICE, copies))
+            deleting = asyncio.create_task(management.destinations.delete(ALICE, copies))
             await asyncio.sleep(0)
             late = await consume(engine, name)
             await send(engine, message("after", name))
@@ -363,12 +367,12 @@ def test_what_is_sent_while_a_topic_is_deleted_waits(store: Store) -> None:
                 where: dict[str, Any] = {"client_id": "c", "subscription_name": subscription}
                 (await consume(engine, f"topic://{name}", **where)).subscription.close()
             await fill(engine, 3, "topic://A.B")
-            deleting = asyncio.create_task(management.delete(ALICE, topic))
+            deleting = asyncio.create_task(management.destinations.delete(ALICE, topic))
             await asyncio.sleep(0)
             await asyncio.gather(deleting, send(engine, message("meanwhile", "topic://A.B")))
             with pytest.raises(SubscriptionNotFound):
-                await management.purge_subscription(ALICE, "c", "own")
-            await management.delete(ALICE, topic)
+                await management.subscriptions.purge(ALICE, "c", "own")
+            await management.destinations.delete(ALICE, topic)
             assert not engine.knows(topic)
             await send(engine, message("later", "topic://A.B"))
             again = await consume(engine, "topic://A.>", **where)
@@ -387,11 +391,11 @@ def test_expired_messages_are_purged_alone(store: Store) -> None:
             await fill(engine, 3)
             await fill(engine, 5, "Q", expiration_ms=1)
             await fill(engine, 2, "Q", expiration_ms=1, persistent=False)
-            assert (await management.purge(ALICE, Q, expired=True)).count == 7
+            assert (await management.destinations.purge(ALICE, Q, expired=True)).count == 7
             assert stored(store, "Q") == ["Q0", "Q1", "Q2"]
             await send(engine, message("x", "topic://T"))
             with pytest.raises(InvalidDestination, match="only queues"):
-                await management.purge(ALICE, Destination.topic("T"), expired=True)
+                await management.destinations.purge(ALICE, Destination.topic("T"), expired=True)
 
     run(main)
 
@@ -409,7 +413,7 @@ def test_many_views_at_once_leave_the_loop_to_others(store: Store) -> None:
                     await asyncio.sleep(0)
 
             async def look() -> None:
-                assert len(await management.destinations()) == 1
+                assert len(await management.views.destinations()) == 1
                 seen.append(turns)
 
             counting = asyncio.create_task(count_turns())
@@ -434,7 +438,7 @@ def test_what_arrives_meanwhile_is_not_copied(store: Store) -> None:
             engines.append(engine)
             bodies = await fill(engine, 450)
             echo = await consume(engine, "R", recorder=Echo(), prefetch=2000)
-            assert (await management.copy(ALICE, Q, MessageChoice(), R)).count == len(bodies)
+            assert (await management.queues.copy(ALICE, Q, MessageChoice(), R)).count == len(bodies)
             await echo.got(len(bodies))
             await asyncio.gather(*sent)
             assert echo.given == bodies
@@ -450,7 +454,7 @@ def test_what_is_left_is_of_what_was_chosen(store: Store) -> None:
             await send(engine, *[message(str(n), properties={"n": n}) for n in range(9)])
             consumer = await consume(engine, "Q", prefetch=3)
             await consumer.got(3)
-            ids = [str(one.message_id) for one in await management.browse(Q)]
+            ids = [str(one.message_id) for one in await management.views.browse(Q)]
             for choice, count, left in (
                 (MessageChoice(ids=tuple(ids[3:5])), 2, 0),
                 (MessageChoice(ids=(ids[1], ids[5])), 1, 1),
@@ -459,7 +463,7 @@ def test_what_is_left_is_of_what_was_chosen(store: Store) -> None:
                 (MessageChoice(limit=2), 1, 1),
                 (MessageChoice(), 0, 3),
             ):
-                outcome = await management.move(ALICE, Q, choice, R)
+                outcome = await management.queues.move(ALICE, Q, choice, R)
                 assert (outcome.count, outcome.left) == (count, left), choice
 
     run(main)
@@ -475,12 +479,12 @@ def test_what_is_pending_for_a_subscription_is_purged(store: Store) -> None:
             await fill(engine, 4, "topic://T")
             await send(engine, message("transient", "topic://T", persistent=False))
             with pytest.raises(SubscriptionInUse):
-                await management.purge_subscription(ALICE, "c", "used")
+                await management.subscriptions.purge(ALICE, "c", "used")
             with pytest.raises(SubscriptionNotFound):
-                await management.purge_subscription(ALICE, "c", "none")
-            assert (await management.purge_subscription(ALICE, "c", "gone")).count == 4
+                await management.subscriptions.purge(ALICE, "c", "none")
+            assert (await management.subscriptions.purge(ALICE, "c", "gone")).count == 4
             await fill(engine, 2, "topic://T")
-            outcome = await management.purge(ALICE, topic)
+            outcome = await management.destinations.purge(ALICE, topic)
             assert (outcome.count, outcome.left) == (2, 6)
             await send(engine, message("later", "topic://T"))
             again = await consume(engine, "topic://T", client_id="c", subscription_name="gone")
@@ -499,13 +503,15 @@ def test_messages_get_another_priority_or_expiration(store: Store, policy: Polic
             await send(engine, *[message(str(n), properties={"n": n}) for n in range(6)])
             consumer = await consume(engine, "Q", prefetch=1)
             await consumer.got(1)
-            changed = await management.change(
+            changed = await management.queues.change(
                 ALICE, Q, MessageChoice(selector="n < 3"), priority=9, expiration_ms=0
             )
             assert (changed.count, changed.left) == (2, 1)
             late = SystemClock().now_ms() + 3_600_000
-            assert (await management.change(ALICE, Q, MessageChoice(limit=1), expiration_ms=late)).count == 1
-            found = {str(one.body): one for one in await management.browse(Q)}
+            assert (
+                await management.queues.change(ALICE, Q, MessageChoice(limit=1), expiration_ms=late)
+            ).count == 1
+            found = {str(one.body): one for one in await management.views.browse(Q)}
             assert len(found) == 6
             assert {one.priority for name, one in found.items() if name in "12"} == {9}
             assert [one.expiration_ms for one in found.values() if one.expiration_ms] == [late]
@@ -516,7 +522,7 @@ def test_messages_get_another_priority_or_expiration(store: Store, policy: Polic
             await other.wait(lambda: len(consumer.given) + len(other.given) == 6)
             assert sorted([*consumer.given, *other.given]) == list("012345")
             with pytest.raises(InvalidMessage, match="nothing is to be changed"):
-                await management.change(ALICE, Q, MessageChoice())
+                await management.queues.change(ALICE, Q, MessageChoice())
 
     run(main)
 
@@ -529,26 +535,28 @@ def test_what_is_consumed_is_removed_once_it_is_acknowledged(
         async with administered(store, policy) as (engine, management):
             await fill(engine, 6)
             await fill(engine, 1, "Q", expiration_ms=1)
-            taken = await management.consume(ALICE, Q, MessageChoice(limit=2))
+            taken = await management.holds.consume(ALICE, Q, MessageChoice(limit=2))
             assert ([one.body for one in taken.messages], len(stored(store, "Q"))) == (["Q0", "Q1"], 7)
             consumer = await consume(engine, "Q", prefetch=1)
             await consumer.got(1)
             assert consumer.given == ["Q2"]
             assert taken.token is not None
-            assert (await management.acknowledge(ALICE, taken.token)).count == 2
+            assert (await management.holds.acknowledge(ALICE, taken.token)).count == 2
             assert stored(store, "Q").count("Q0") == 1  # the one that has expired
             with pytest.raises(MessageNotFound, match="consume again"):
-                await management.acknowledge(ALICE, taken.token)
+                await management.holds.acknowledge(ALICE, taken.token)
             monkeypatch.setattr(holds, "HOLD", 0.0)
-            late = await management.consume(ALICE, Q, MessageChoice(selector="JMSPriority = 4", limit=9))
+            late = await management.holds.consume(
+                ALICE, Q, MessageChoice(selector="JMSPriority = 4", limit=9)
+            )
             assert [one.body for one in late.messages] == ["Q3", "Q4", "Q5"]
             await consumer.acknowledge(*consumer.deliveries)
             other = await consume(engine, "Q")  # they are given back at once
             await other.wait(lambda: len(consumer.given) + len(other.given) == 4)
             assert late.token is not None
             with pytest.raises(MessageNotFound):
-                await management.acknowledge(ALICE, late.token)
-            assert await management.consume(ALICE, Q, MessageChoice()) == Consumed(None, (), ())
+                await management.holds.acknowledge(ALICE, late.token)
+            assert await management.holds.consume(ALICE, Q, MessageChoice()) == Consumed(None, (), ())
 
     run(main)
 
@@ -565,32 +573,32 @@ def test_a_durable_subscription_is_consumed_by_one_at_a_time(
             await send(engine, *sent, message("old", "topic://A.0", expiration_ms=1))
             await send(engine, message("transient", "topic://A.0", persistent=False, properties={"n": 0}))
             with pytest.raises(SubscriptionNotFound):
-                await management.consume_subscription(ALICE, "c", "none")
-            taken = await management.consume_subscription(ALICE, "c", "s", limit=3)
+                await management.holds.consume_subscription(ALICE, "c", "none")
+            taken = await management.holds.consume_subscription(ALICE, "c", "s", limit=3)
             await send(engine, message("later", "topic://A.1", properties={"n": 0}))
             for use in (
                 consume(engine, "topic://A.>", **where),
-                management.purge_subscription(ALICE, "c", "s"),
+                management.subscriptions.purge(ALICE, "c", "s"),
             ):
                 with pytest.raises(SubscriptionInUse):
                     await use
             assert (len(taken.messages), taken.token is not None) == (3, True)
-            assert (await management.acknowledge(ALICE, taken.token or "")).count == 3
+            assert (await management.holds.acknowledge(ALICE, taken.token or "")).count == 3
             with pytest.raises(MessageNotFound):
-                await management.acknowledge(ALICE, taken.token or "")
+                await management.holds.acknowledge(ALICE, taken.token or "")
             monkeypatch.setattr(holds, "HOLD", 0.0)
-            late = await management.consume_subscription(ALICE, "c", "s", limit=2)
+            late = await management.holds.consume_subscription(ALICE, "c", "s", limit=2)
             await quiet()  # it is given back at once
             with pytest.raises(MessageNotFound):
-                await management.acknowledge(ALICE, late.token or "")
+                await management.holds.acknowledge(ALICE, late.token or "")
             monkeypatch.undo()
-            rest = await management.consume_subscription(ALICE, "c", "s")
+            rest = await management.holds.consume_subscription(ALICE, "c", "s")
             bodies = [str(one.body) for one in (*taken.messages, *rest.messages)]
             assert sorted(bodies) == sorted([*map(str, range(8)), "transient", "later"])
             assert [one for one in bodies if one in "0246"] == [*"0246"]
             assert {one.body for one in late.messages} < {one.body for one in rest.messages}
-            await management.acknowledge(ALICE, rest.token or "")
-            assert await management.consume_subscription(ALICE, "c", "s") == Consumed(None, (), ())
+            await management.holds.acknowledge(ALICE, rest.token or "")
+            assert await management.holds.consume_subscription(ALICE, "c", "s") == Consumed(None, (), ())
 
     run(main)
 
@@ -603,16 +611,19 @@ def test_counters_begin_again(store: Store) -> None:
             await fill(engine, 2, timestamp_ms=minute_ago)
             await fill(engine, 1, "R")
             await consumer.got(2)
-            assert ((await management.destination(Q)).average_wait or 0) >= 60
-            management.reset(ALICE, Q)
-            found = await management.destination(Q)
+            assert ((await management.views.destination(Q)).average_wait or 0) >= 60
+            management.destinations.reset(ALICE, Q)
+            found = await management.views.destination(Q)
             assert (found.size, found.enqueued, found.dispatched, found.average_wait) == (2, 0, 0, None)
-            assert management.broker().enqueued == 3
-            management.reset(ALICE)
+            assert management.views.broker().enqueued == 3
+            management.destinations.reset_all(ALICE)
             await fill(engine, 1, "R")
-            assert [one.enqueued for one in await management.destinations()] == [0, 1]
-            assert [one.enqueued for one in await management.destinations(monotonic=True)] == [2, 2]
-            assert (management.broker().enqueued, management.broker(monotonic=True).enqueued) == (1, 4)
+            assert [one.enqueued for one in await management.views.destinations()] == [0, 1]
+            assert [one.enqueued for one in await management.views.destinations(monotonic=True)] == [2, 2]
+            assert (management.views.broker().enqueued, management.views.broker(monotonic=True).enqueued) == (
+                1,
+                4,
+            )
 
     run(main)
 
@@ -626,18 +637,18 @@ def test_transactions_in_doubt_are_ended(store: Store) -> None:
                 transaction = engine.begin("test", xid)
                 await transaction.send(message(f"of {xid.branch_qualifier[0]}"))
                 assert await transaction.prepare()
-            found = await management.transactions()
+            found = await management.views.transactions()
             assert [one.xid for one in found] == [str(xid) for xid in xids[:2]]
             [writes] = found[0].writes
             assert (writes.destination, writes.added, writes.acknowledged) == ("queue://Q", 1, 0)
-            await management.end_transaction(ALICE, str(xids[0]), commit=True)
-            await management.end_transaction(ALICE, str(xids[1]), commit=False)
+            await management.broker.commit(ALICE, str(xids[0]))
+            await management.broker.roll_back(ALICE, str(xids[1]))
             assert stored(store, "Q") == ["Q0", "of 0"]
-            assert await management.transactions() == []
+            assert await management.views.transactions() == []
             with pytest.raises(TransactionNotFound):
-                await management.end_transaction(ALICE, str(xids[2]), commit=True)
+                await management.broker.commit(ALICE, str(xids[2]))
             with pytest.raises(TransactionError, match="is not an XID"):
-                await management.end_transaction(ALICE, "none", commit=True)
+                await management.broker.commit(ALICE, "none")
 
     run(main)
 
@@ -649,7 +660,7 @@ def test_subscriptions_and_what_is_pending(store: Store) -> None:
             gone = await consume(engine, "topic://T", client_id="c", subscription_name="s")
             gone.subscription.close()
             await fill(engine, 4, "topic://T")
-            consumer, offline = await management.subscriptions(pending=True)
+            consumer, offline = await management.views.subscriptions(pending=True)
             assert (consumer.destination, consumer.selector, consumer.prefetch) == ("queue://Q", "n > 1", 7)
             assert (offline.client_id, offline.name, offline.is_active, offline.pending) == (
                 "c",
@@ -657,8 +668,8 @@ def test_subscriptions_and_what_is_pending(store: Store) -> None:
                 False,
                 4,
             )
-            await management.destroy_subscription(ALICE, "c", "s")
-            assert len(await management.subscriptions()) == 1
+            await management.subscriptions.unsubscribe(ALICE, "c", "s")
+            assert len(await management.views.subscriptions()) == 1
 
     run(main)
 
@@ -667,13 +678,14 @@ def test_sizes_of_what_was_stored_before(store: Store) -> None:
     async def main() -> None:
         store.queue("Q").add_messages([message(str(n)) for n in range(5)])
         async with administered(store) as (_, management):
-            await management.send(ALICE, [message("one more"), message("elsewhere", "topic://T")])
-            found = await management.destination(Q)
+            await management.destinations.send(ALICE, Q, [message("one more")])
+            await management.destinations.send(ALICE, Destination.topic("T"), [message("elsewhere")])
+            found = await management.views.destination(Q)
             assert (found.size, found.enqueued, found.producers) == (6, 1, 0)
             assert found.oldest_age is not None
-            whole = management.broker()
+            whole = management.views.broker()
             assert (whole.queues, whole.topics, whole.enqueued) == (1, 1, 2)
-            looked = await management.store()
+            looked = await management.views.store()
             assert looked.pending_writes == 0
             if looked.timings:
                 assert looked.timings["commit"].items >= 6
@@ -686,14 +698,14 @@ def test_every_operation_is_in_the_audit_log_and_no_body(
 ) -> None:
     async def main() -> None:
         async with administered(store) as (_, management):
-            await management.send(ALICE, [message("top secret", properties={"pin": "4711"})])
-            await management.browse(Q)
-            management.pause(ALICE, Q)
-            management.resume(ALICE, Q)
-            await management.move(ALICE, Q, MessageChoice(limit=5), R)
+            await management.destinations.send(ALICE, Q, [message("top secret", properties={"pin": "4711"})])
+            await management.views.browse(Q)
+            management.queues.pause(ALICE, Q)
+            management.queues.resume(ALICE, Q)
+            await management.queues.move(ALICE, Q, MessageChoice(limit=5), R)
             with pytest.raises(InvalidDestination):
-                await management.delete(ALICE, Destination.queue("X"))
-            await management.checkpoint(ALICE)
+                await management.destinations.delete(ALICE, Destination.queue("X"))
+            await management.broker.checkpoint(ALICE)
 
     with caplog.at_level(logging.INFO, "jdbcstore.audit"):
         run(main)
@@ -710,7 +722,7 @@ def test_every_operation_is_in_the_audit_log_and_no_body(
 
 def test_a_slave_is_not_managed() -> None:
     management = Management(Process(None), SystemClock())
-    assert management.broker().obstacle == "waiting for the lock"
-    assert not management.lock().is_held
+    assert management.views.broker().obstacle == "waiting for the lock"
+    assert not management.views.lock().is_held
     with pytest.raises(NotMaster, match="waiting for the lock"):
-        management.connections()
+        management.views.connections()

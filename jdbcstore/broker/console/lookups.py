@@ -1,0 +1,56 @@
+"""The schema and the master's address, which are looked up in a thread and shown for a while."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from jdbcstore.broker.console.source import Master, Schema, SchemaView
+from jdbcstore.errors import StoreError
+from jdbcstore.util.clock import Clock
+
+log = logging.getLogger(__name__)
+
+_SCHEMA_PERIOD = 60.0
+_MASTER_PERIOD = 10.0
+_MASTER_TIMEOUT = 3.0
+
+
+class Lookups:
+    """The schema, and the address of the master while this broker does not serve.
+
+    Neither is looked up in each of a page's renewals.
+    """
+
+    def __init__(self, *, schema: Schema | None, master: Master | None, clock: Clock) -> None:
+        self._look_at_schema = schema
+        self._find_master = master
+        self._clock = clock
+        self._schema: tuple[float, SchemaView] | None = None
+        """The schema, and when it was looked at."""
+        self._master: tuple[float, str | None] | None = None
+        """The address of the master, and when it was looked for."""
+
+    async def schema(self) -> SchemaView | None:
+        """Return the schema; None for a source without one.
+
+        :raises StoreError: the database cannot be read
+        """
+        now, look = self._clock.monotonic(), self._look_at_schema
+        if look is not None and (self._schema is None or now - self._schema[0] > _SCHEMA_PERIOD):
+            self._schema = now, await asyncio.to_thread(look)
+        return None if self._schema is None else self._schema[1]
+
+    async def master(self) -> str | None:
+        """Return the address of the master's management; None if it has none, or cannot be found."""
+        now, find = self._clock.monotonic(), self._find_master
+        url = None if self._master is None else self._master[1]
+        if find is not None and (self._master is None or now - self._master[0] > _MASTER_PERIOD):
+            self._master = now, url  # others do not wait for a database that does not answer
+            try:
+                async with asyncio.timeout(_MASTER_TIMEOUT):
+                    url = await asyncio.to_thread(find)
+                self._master = now, url
+            except (StoreError, TimeoutError) as error:
+                log.debug("the address of the master cannot be read", exc_info=error)
+        return url if url is not None and url.startswith("http://") else None

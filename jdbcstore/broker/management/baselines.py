@@ -1,0 +1,40 @@
+"""Counters since they were last reset."""
+
+from __future__ import annotations
+
+from weakref import WeakKeyDictionary
+
+from jdbcstore.broker.counters import Counters
+from jdbcstore.broker.engine import Engine
+from jdbcstore.broker.queues.queue import Queue
+from jdbcstore.broker.topics.topic import Topic
+
+
+class Baselines:
+    """The counters of destinations and of the whole broker as they were when they were last reset."""
+
+    def __init__(self) -> None:
+        self._before: WeakKeyDictionary[Queue | Topic | Engine, Counters] = WeakKeyDictionary()
+
+    def since(self, counted: Queue | Topic | Engine, counters: Counters) -> Counters:
+        """Return the growth of counters since they were reset."""
+        before = self._before.get(counted)
+        return counters if before is None else counters.since(before)
+
+    def reset(self, destination: Queue | Topic) -> None:
+        """Begin the counters of a queue or topic at 0 again."""
+        self._before[destination] = destination.counters.since(Counters())
+
+    def reset_all(self, engine: Engine) -> None:
+        """Begin all counters at 0 again."""
+        self._before[engine] = total_of(engine)
+        for destination in engine.destinations.values():
+            self.reset(destination)
+
+
+def total_of(engine: Engine) -> Counters:
+    """Return the counters of all destinations together, those that have ended included."""
+    total = engine.ended.since(Counters())
+    for destination in engine.destinations.values():
+        total.add(destination.counters)
+    return total

@@ -1,0 +1,127 @@
+"""Operations on queues and topics: create, delete, send, purge, and reset their counters."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+
+from jdbcstore.broker.management.audit import Actor, Audit
+from jdbcstore.broker.management.baselines import Baselines
+from jdbcstore.broker.management.master import CONNECTION, existing
+from jdbcstore.broker.management.messages import MessageChoice
+from jdbcstore.broker.management.queues import QueueOperations
+from jdbcstore.broker.management.subscriptions import pending_messages
+from jdbcstore.broker.management.views import OperationOutcome
+from jdbcstore.errors import InvalidDestination, SubscriptionInUse, SubscriptionNotFound
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.message import Message
+
+_PATIENCE = 60.0
+"""Seconds that a send may wait for room."""
+
+
+class DestinationOperations:
+    """Operations on one queue or topic as a whole."""
+
+    def __init__(self, *, audit: Audit, baselines: Baselines, queues: QueueOperations) -> None:
+        self._audit = audit
+        self._baselines = baselines
+        self._queues = queues
+
+    async def create(self, actor: Actor, destination: Destination) -> None:
+        """Have a queue or topic exist, which is forgotten again if it stays empty and unused.
+
+        :raises InvalidDestination: it cannot be a name of one destination
+        """
+        with self._audit.operation(actor, "create", destination=str(destination)) as (engine, _):
+            if destination.is_composite:
+                raise InvalidDestination(f"{destination} names several destinations; create each")
+            engine.destination(destination)
+
+    async def delete(
+        self, actor: Actor, destination: Destination, *, keep_subscriptions: bool = False
+    ) -> OperationOutcome:
+        """Remove the messages of a queue and forget it, or a topic with its durable subscriptions.
+
+        Nothing is changed if it has consumers. Otherwise every message that had arrived is removed, and
+        delivered to no consumer that comes meanwhile; of what producers go on to send, the messages that
+        arrive before some moment of the call are removed, too. Later ones are in a destination of the same
+        name, and the deletion ends all the same. Those of a queue are counted in ``left``, with those that
+        an open transaction has.
+
+        :param keep_subscriptions: the durable subscriptions of a topic stay, without messages, as in ActiveMQ
+        :raises DestinationNotFound: it does not exist
+        :raises InvalidDestination: it has consumers
+        :raises StoreError: some of it could not be deleted, which stays
+        :raises SubscriptionInUse: a durable subscription of the topic is in use
+        """
+        with self._audit.operation(actor, "delete", destination=str(destination)) as (engine, line):
+            found = existing(engine, destination)
+            if found.has_consumers:
+                raise InvalidDestination(f"{destination} has consumers; close them before it is deleted")
+            count, left = await engine.delete(found, keep_subscriptions=keep_subscriptions)
+            line["count"] = count
+        return OperationOutcome(count=count, left=left)
+
+    def reset(self, actor: Actor, destination: Destination) -> None:
+        """Have the counters of a queue or topic begin at 0 again in views.
+
+        Metrics go on, because Prometheus computes with differences.
+
+        :raises DestinationNotFound: it does not exist
+        """
+        with self._audit.operation(actor, "reset_counters", destination=str(destination)) as (engine, _):
+            self._baselines.reset(existing(engine, destination))
+
+    def reset_all(self, actor: Actor) -> None:
+        """Have all counters begin at 0 again in views, as :meth:`reset`."""
+        with self._audit.operation(actor, "reset_counters") as (engine, _):
+            self._baselines.reset_all(engine)
+
+    async def send(
+        self, actor: Actor, destination: Destination, messages: Sequence[Message]
+    ) -> OperationOutcome:
+        """Send messages to a destination, as a client does.
+
+        All are durable when this returns, if they are persistent.
+
+        :raises StoreError: some of them were not sent
+        """
+        with self._audit.operation(actor, "send", destination=str(destination)) as (engine, line):
+            addressed = [message.replace(destination=destination) for message in messages]
+            async with asyncio.timeout(_PATIENCE):
+                await asyncio.gather(*[engine.send(message, CONNECTION) for message in addressed])
+            line["count"] = len(messages)
+        return OperationOutcome(count=len(messages))
+
+    async def purge(
+        self, actor: Actor, destination: Destination, *, expired: bool = False
+    ) -> OperationOutcome:
+        """Remove all messages of a queue that no consumer has, or of a topic's durable subscriptions.
+
+        Subscriptions that have a consumer are left alone; their messages are counted in ``left``.
+
+        :param expired: whether to remove only those of a queue that have expired
+        :raises DestinationNotFound: it does not exist
+        :raises InvalidDestination: it is a topic, and ``expired``
+        :raises StoreError: some of them could not be removed, which stay
+        """
+        if not destination.is_topic:
+            return await self._queues.remove(actor, destination, MessageChoice(expired=expired), name="purge")
+        count = left = 0
+        with self._audit.operation(actor, "purge", destination=str(destination)) as (engine, line):
+            existing(engine, destination)
+            if expired:
+                raise InvalidDestination(
+                    f"{destination} is a topic; only queues are searched for expired messages"
+                )
+            for durable in [one for one in engine.durables if destination in one.topics]:
+                try:
+                    count += await engine.purge_subscription(*durable.key, destination)
+                except SubscriptionInUse:
+                    left += await engine.run(partial(pending_messages, engine.store, durable, [destination]))
+                except SubscriptionNotFound:
+                    continue
+            line["count"] = count
+        return OperationOutcome(count=count, left=left)

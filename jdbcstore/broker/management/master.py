@@ -1,0 +1,109 @@
+"""The broker while it is the master, and its destinations by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
+
+from jdbcstore.abc import Store
+from jdbcstore.broker.engine import Engine
+from jdbcstore.broker.management.views import LockEvent
+from jdbcstore.broker.memory import Entry
+from jdbcstore.broker.queues.browser import Browser
+from jdbcstore.broker.queues.queue import Queue
+from jdbcstore.broker.topics.topic import Topic
+from jdbcstore.broker.transport.connection import ClientConnection
+from jdbcstore.broker.transport.connector import Connector
+from jdbcstore.errors import DestinationNotFound, InvalidDestination, NotMaster
+from jdbcstore.message.destination import Destination
+
+CONNECTION = "management"
+"""The connection id of what the management sends and consumes."""
+
+
+class Served(Protocol):
+    """A broker that is the master."""
+
+    @property
+    def engine(self) -> Engine | None:
+        """None while it does not serve."""
+
+    @property
+    def connectors(self) -> Sequence[Connector]: ...
+
+    @property
+    def store(self) -> Store: ...
+
+
+class Managed(Protocol):
+    """The process of a broker."""
+
+    @property
+    def master(self) -> Served | None:
+        """The broker, while it is the master."""
+
+    @property
+    def history(self) -> Iterable[LockEvent]:
+        """The last changes of the mastership, oldest first."""
+
+    def obstacle(self) -> str | None:
+        """Why it is not serving; None if it is."""
+
+    def hand_over(self) -> None:
+        """Let another broker become the master, and be a slave."""
+
+
+class CurrentMaster:
+    """The engine of a process, which it has only while it is the master."""
+
+    def __init__(self, process: Managed) -> None:
+        self.process = process
+
+    def engine(self) -> Engine:
+        """Return the engine.
+
+        :raises NotMaster: the broker does not serve
+        """
+        return self.required()[1]
+
+    def required(self) -> tuple[Served, Engine]:
+        """Return the broker and its engine.
+
+        :raises NotMaster: the broker does not serve
+        """
+        served = self.process.master
+        engine = None if served is None else served.engine
+        if served is None or engine is None:
+            raise NotMaster(
+                f"this broker does not serve: {self.process.obstacle()}; ask the one that is the master"
+            )
+        return served, engine
+
+
+def clients_of(served: Served) -> list[ClientConnection]:
+    return [client for connector in served.connectors for client in connector.clients]
+
+
+def existing(engine: Engine, name: Destination) -> Queue | Topic:
+    found = engine.destinations.get(name)
+    if found is None:
+        raise missing(name)
+    return found
+
+
+def missing(name: Destination) -> DestinationNotFound:
+    return DestinationNotFound(f"{name} does not exist; send to it, or list the destinations")
+
+
+def queue_of(engine: Engine, name: Destination) -> Queue:
+    found = existing(engine, name)
+    if not isinstance(found, Queue):
+        raise InvalidDestination(f"{name} is a topic; only queues can be looked into and changed")
+    return found
+
+
+def in_flight(engine: Engine) -> Iterator[Entry]:
+    """Yield the messages that consumers have, browsers excepted."""
+    for subscription in engine.subscriptions:
+        if not isinstance(subscription, Browser):
+            yield from subscription.held

@@ -1,0 +1,207 @@
+"""Operations on the messages of a queue: remove, move, copy, change, retry; and on its deliveries."""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import Future
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from jdbcstore.broker.engine import Engine
+from jdbcstore.broker.management.audit import Actor, Audit
+from jdbcstore.broker.management.master import CONNECTION, in_flight, queue_of
+from jdbcstore.broker.management.messages import MessageChoice, addressed, browse, change, move
+from jdbcstore.broker.management.views import OperationOutcome
+from jdbcstore.broker.memory import Entry
+from jdbcstore.broker.queues.queue import Queue
+from jdbcstore.broker.queues.selection import Act
+from jdbcstore.errors import InvalidDestination, InvalidMessage, StoreClosed
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.ids import MessageId
+from jdbcstore.message.message import Message
+
+_BATCH = 200
+
+
+class QueueOperations:
+    """Operations on the messages of a queue, and on its deliveries.
+
+    Messages are taken from the reach of consumers first, so none that was removed or moved is delivered, and
+    none that a consumer has is removed.
+    """
+
+    def __init__(self, *, audit: Audit) -> None:
+        self._audit = audit
+
+    async def remove(
+        self, actor: Actor, queue: Destination, choice: MessageChoice, *, name: str = "remove"
+    ) -> OperationOutcome:
+        """Remove the messages of a queue that had arrived before this call, and that no consumer has.
+
+        :raises DestinationNotFound: it does not exist
+        :raises InvalidDestination: it is a topic
+        :raises InvalidSelector: the selector is invalid
+        :raises StoreError: some of them could not be removed, which stay
+        """
+        return await self._carry_out(actor, name, queue, choice, lambda _, source: source.acknowledge)
+
+    async def move(
+        self, actor: Actor, queue: Destination, choice: MessageChoice, to: Destination
+    ) -> OperationOutcome:
+        """Move messages to another destination, in their order: each is added there and removed here in one
+        transaction.
+
+        :raises DestinationNotFound: the queue does not exist
+        :raises InvalidDestination: it is a topic, or the same as ``to``
+        :raises InvalidSelector: the selector is invalid
+        :raises StoreError: some of them could not be moved, which stay
+        """
+
+        def act(engine: Engine, source: Queue) -> Act:
+            _check_target(queue, to)
+            return partial(move, engine, source, to)
+
+        return await self._carry_out(actor, "move", queue, choice, act, to=str(to))
+
+    async def retry(self, actor: Actor, queue: Destination, choice: MessageChoice) -> OperationOutcome:
+        """Move each message back to where it came from; those of unknown origin stay.
+
+        It is as it was sent, without the cause of its death and without an expiration. Raises what
+        :meth:`move` does.
+        """
+        unknown: list[MessageId | None] = []
+        back = partial(self._carry_out, actor, "retry", queue, choice, unknown=unknown)
+        outcome = await back(lambda engine, source: partial(move, engine, source, None))
+        return replace(outcome, left=outcome.left + len(unknown))
+
+    async def copy(
+        self, actor: Actor, queue: Destination, choice: MessageChoice, to: Destination
+    ) -> OperationOutcome:
+        """Send copies of messages of a queue that had arrived before this call, those with consumers
+        included, to another destination.
+
+        :raises DestinationNotFound: the queue does not exist
+        :raises InvalidDestination: it is a topic, or the same as ``to``
+        :raises InvalidSelector: the selector is invalid
+        :raises StoreError: some of them could not be copied
+        """
+        count, batch = 0, []
+        with self._audit.on_messages(actor, "copy", queue, choice, to=str(to)) as (engine, line):
+            source = queue_of(engine, queue)
+            _check_target(queue, to)
+            async for message in browse(engine, source, choice, choice.limit, last=source.arrived):
+                batch.append(addressed(engine, message, to))
+                if len(batch) == _BATCH:
+                    await asyncio.gather(*[engine.send(copied, CONNECTION) for copied in batch])
+                    count, batch = count + len(batch), []
+            await asyncio.gather(*[engine.send(copied, CONNECTION) for copied in batch])
+            line["count"] = count = count + len(batch)
+        return OperationOutcome(count=count)
+
+    async def change(
+        self,
+        actor: Actor,
+        queue: Destination,
+        choice: MessageChoice,
+        *,
+        priority: int | None = None,
+        expiration_ms: int | None = None,
+    ) -> OperationOutcome:
+        """Replace messages by new ones with another priority or expiration, last in their queue.
+
+        Each is replaced in one transaction, and gets a new message id.
+
+        :param expiration_ms: epoch milliseconds; 0 is never
+        :raises DestinationNotFound: the queue does not exist
+        :raises InvalidDestination: it is a topic
+        :raises InvalidMessage: nothing is to be changed, or the priority is none
+        :raises InvalidSelector: the selector is invalid
+        :raises StoreError: some of them could not be replaced, which stay
+        """
+
+        def act(engine: Engine, source: Queue) -> Act:
+            if priority is None and expiration_ms is None:
+                raise InvalidMessage("nothing is to be changed; give a priority or an expiration")
+            if priority is not None and not 0 <= priority <= 9:
+                raise InvalidMessage(f"{priority} is not a priority; use one from 0 to 9")
+            return partial(change, engine, source, priority=priority, expiration_ms=expiration_ms)
+
+        return await self._carry_out(
+            actor, "change", queue, choice, act, priority=priority, expiration_ms=expiration_ms
+        )
+
+    async def _carry_out(
+        self,
+        actor: Actor,
+        name: str,
+        queue: Destination,
+        choice: MessageChoice,
+        act_of: Callable[[Engine, Queue], Act],
+        *,
+        unknown: list[MessageId | None] | None = None,
+        **details: Any,
+    ) -> OperationOutcome:
+        """Take the chosen messages and do something with them.
+
+        :param unknown: gets the ids of dead letters that stay because their origin is unknown; without it,
+            the origin does not matter
+        """
+        with self._audit.on_messages(actor, name, queue, choice, **details) as (engine, line):
+            source = queue_of(engine, queue)
+            act, wanted = act_of(engine, source), choice.wanted()
+
+            def chosen(message: Message) -> bool:
+                if not wanted(message):
+                    return False
+                if unknown is None or message.original_destination is not None:
+                    return True
+                unknown.append(message.message_id)
+                return False
+
+            def checked(entries: Sequence[Entry]) -> Future[None]:
+                if engine.is_stopping:
+                    raise StoreClosed("the broker is stopping; ask the next master")
+                return act(entries)
+
+            count = await source.take(chosen, checked, most=choice.limit, ids=choice.message_ids())
+            line["count"] = count
+        left = sum(entry.destination == queue and wanted(entry.message) for entry in in_flight(engine))
+        return OperationOutcome(
+            count=count, left=left if choice.limit is None else min(left, choice.limit - count)
+        )
+
+    def pause(self, actor: Actor, queue: Destination) -> None:
+        """Deliver no message of a queue until :meth:`resume`, also after a failure of the store.
+
+        Messages that consumers have stay with them, and messages that are sent are stored.
+
+        :raises DestinationNotFound: it does not exist
+        :raises InvalidDestination: it is a topic
+        """
+        self._set_paused(actor, queue, True)
+
+    def resume(self, actor: Actor, queue: Destination) -> None:
+        """Deliver the messages of a queue again.
+
+        :raises DestinationNotFound: it does not exist
+        :raises InvalidDestination: it is a topic
+        """
+        self._set_paused(actor, queue, False)
+
+    def _set_paused(self, actor: Actor, queue: Destination, paused: bool) -> None:
+        name = "pause" if paused else "resume"
+        with self._audit.operation(actor, name, destination=str(queue)) as (engine, _):
+            found = queue_of(engine, queue)
+            if paused:
+                engine.paused.add(queue)
+                found.pause()
+            else:
+                engine.paused.discard(queue)
+                found.resume()
+
+
+def _check_target(queue: Destination, to: Destination) -> None:
+    if to == queue:
+        raise InvalidDestination(f"the messages are in {queue} already; name another destination")

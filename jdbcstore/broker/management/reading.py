@@ -1,0 +1,420 @@
+"""Views of a broker while it serves: its destinations, clients and store, and the messages of its queues."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from operator import attrgetter
+from typing import Any
+
+from jdbcstore.abc import Checkpointed, Cursor, JournalState, Measured
+from jdbcstore.broker.counters import Counters
+from jdbcstore.broker.management.baselines import Baselines, total_of
+from jdbcstore.broker.management.master import (
+    CurrentMaster,
+    clients_of,
+    existing,
+    in_flight,
+    missing,
+    queue_of,
+)
+from jdbcstore.broker.management.messages import MessageChoice, MessagePage, browse, message_page
+from jdbcstore.broker.management.subscriptions import pending_messages
+from jdbcstore.broker.management.views import (
+    BrokerView,
+    ConnectionView,
+    DestinationView,
+    LockEvent,
+    MastershipView,
+    StoreView,
+    SubscriptionView,
+    TransactionView,
+    WritesView,
+    destination_view,
+    durable_of,
+    offline_view,
+    subscription_view,
+    timings_view,
+    values_of,
+)
+from jdbcstore.broker.operations import MAX_BROWSED
+from jdbcstore.broker.queues.dead_letters import dead_letter_queue
+from jdbcstore.broker.queues.queue import Queue
+from jdbcstore.broker.topics.topic import Topic
+from jdbcstore.broker.transport.connector import Connector
+from jdbcstore.config.policy import IndividualDeadLetterStrategy
+from jdbcstore.errors import MessageNotFound
+from jdbcstore.lockers.io_exceptions import GuardedStore
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.message import Message
+from jdbcstore.util.clock import Clock
+from jdbcstore.util.timings import Timings
+
+_NUMBERS = (
+    "connections",
+    "connections_total",
+    "queues",
+    "topics",
+    "memory_used",
+    "memory_limit",
+    "temp_used",
+    "temp_limit",
+)
+
+
+class Views:
+    """What is seen of one broker; every method is called on its loop.
+
+    Each raises :class:`~jdbcstore.errors.NotMaster` while the broker does not serve, unless it says so.
+    """
+
+    def __init__(self, *, master: CurrentMaster, baselines: Baselines, clock: Clock) -> None:
+        self._master = master
+        self._baselines = baselines
+        self._clock = clock
+        self._began = clock.monotonic()
+        self._listing = asyncio.Lock()
+
+    def broker(self, *, monotonic: bool = False) -> BrokerView:
+        """The whole broker, also while it does not serve.
+
+        :param monotonic: as in :meth:`destinations`
+        """
+        master = self._master.process.master
+        engine = None if master is None else master.engine
+        common: dict[str, Any] = {
+            "version": _version(),
+            "obstacle": self._master.process.obstacle(),
+            "uptime": self._clock.monotonic() - self._began,
+        }
+        if master is None or engine is None:
+            zeros: dict[str, Any] = dict.fromkeys(_NUMBERS, 0)
+            zeros |= values_of(Counters())
+            return BrokerView(name="", addresses=(), **common, **zeros)
+        total = total_of(engine)
+        if not monotonic:
+            total = self._baselines.since(engine, total)
+        topics = sum(isinstance(found, Topic) for found in engine.destinations.values())
+        counters: dict[str, Any] = dict(values_of(total))
+        memory, files = engine.resources.memory, engine.resources.files
+        return BrokerView(
+            name=next((one.broker_id for one in master.connectors), ""),
+            addresses=tuple(map(_uri, master.connectors)),
+            connections=sum(len(one.clients) for one in master.connectors),
+            connections_total=sum(one.accepted for one in master.connectors),
+            queues=len(engine.destinations) - topics,
+            topics=topics,
+            memory_used=memory.used,
+            memory_limit=memory.limit,
+            temp_used=files.used,
+            temp_limit=files.limit,
+            **common,
+            **counters,
+        )
+
+    async def destinations(
+        self, names: Iterable[Destination] | None = None, *, monotonic: bool = False
+    ) -> list[DestinationView]:
+        """The queues and topics that the broker knows, sorted by name; some of them if ``names`` is given.
+
+        :param monotonic: whether the counters are those that :meth:`reset` leaves alone
+        :raises StoreError: the store cannot be read
+        """
+        if names is not None:
+            return await self._views([*names], monotonic=monotonic)
+        # One after the other: the loop does other work between two of them, however many are asked for.
+        async with self._listing:
+            await asyncio.sleep(0)
+            engine = self._master.engine()
+            return await self._views([*engine.destinations], monotonic=monotonic)
+
+    async def _views(self, chosen: Sequence[Destination], *, monotonic: bool) -> list[DestinationView]:
+        served, engine = self._master.required()
+        for queue in [found for name in chosen if isinstance(found := engine.destinations.get(name), Queue)]:
+            if queue.size is None:
+                await engine.count(queue)
+        held = Counter(entry.destination for entry in in_flight(engine))
+        producers = Counter(name for client in clients_of(served) for name in client.sends_to)
+        views = [
+            destination_view(
+                found,
+                found.counters if monotonic else self._baselines.since(found, found.counters),
+                held[name],
+                producers[name],
+            )
+            for name in chosen
+            if (found := engine.destinations.get(name)) is not None
+        ]
+        return sorted(views, key=attrgetter("name"))
+
+    async def listed(
+        self,
+        *,
+        kind: str | None = None,
+        search: str = "",
+        sort: str = "name",
+        order: str = "asc",
+        offset: int = 0,
+        limit: int = 100,
+        ages: bool = False,
+    ) -> dict[str, Any]:
+        """Return a page of the queues and topics, sorted by a field, and the ``total`` of those that match.
+
+        :param kind: ``queue`` or ``topic``
+        :param search: a part of the name, in any case of letters
+        :param ages: whether to look for the age of the first message of each queue
+        :raises StoreError: the store cannot be read
+        """
+        matching = [
+            view
+            for view in await self.destinations()
+            if (kind is None or view.is_topic == (kind == "topic")) and search.lower() in view.name.lower()
+        ]
+        matching.sort(key=lambda view: getattr(view, sort) or 0, reverse=order == "desc")
+        page = matching[offset : offset + limit]
+        return {"total": len(matching), "destinations": await self.with_ages(page) if ages else page}
+
+    async def destination(self, name: Destination) -> DestinationView:
+        """One queue or topic, with the age of its first message.
+
+        :raises DestinationNotFound: it does not exist
+        :raises StoreError: the store cannot be read
+        """
+        engine = self._master.engine()
+        found = existing(engine, name)
+        views = await self.destinations([name])
+        age = await self.oldest_age(found) if isinstance(found, Queue) else None
+        if not views:
+            raise missing(name)
+        return replace(views[0], oldest_age=age)
+
+    async def oldest_age(self, queue: Queue) -> float | None:
+        """The age of the first message of a queue; None if there is none.
+
+        :raises StoreError: the store cannot be read
+        """
+        engine = self._master.engine()
+        store = queue.store
+        first = list(await engine.run(partial(store.recover, 1))) if store is not None else []
+        times = [one.timestamp_ms for one in [*first, *queue.transient_messages()] if one.timestamp_ms]
+        return max(self._clock.now_ms() - min(times), 0) / 1000 if times else None
+
+    def connections(self) -> list[ConnectionView]:
+        """The connections whose clients have logged in."""
+        served, engine = self._master.required()
+        consumers: Counter[str] = Counter()
+        in_flight: Counter[str] = Counter()
+        for one in engine.subscriptions:
+            consumers[one.request.connection_id] += 1
+            in_flight[one.request.connection_id] += len(one.held)
+        return [
+            ConnectionView(
+                id=client.connection_id,
+                client_id=client.client_id,
+                user=client.principal_name,
+                peer=client.peer,
+                protocol=client.protocol,
+                age=client.age,
+                consumers=consumers[client.connection_id],
+                in_flight=in_flight[client.connection_id],
+                is_slow=client.paused,
+                sends_to=tuple(sorted(map(str, client.sends_to))),
+                connector=_uri(connector),
+            )
+            for connector in served.connectors
+            for client in connector.clients
+        ]
+
+    async def subscriptions(self, *, pending: bool = False) -> list[SubscriptionView]:
+        """Every consumer, and the durable subscriptions that have none.
+
+        :param pending: whether to count the pending messages of durable subscriptions
+        :raises StoreError: the store cannot be read
+        """
+        engine = self._master.engine()
+        numbers: Counter[str] = Counter()
+        views = []
+        for one in engine.subscriptions:
+            numbers[one.request.connection_id] += 1
+            view = subscription_view(one, numbers[one.request.connection_id])
+            views.append((view, durable_of(one)))
+        views += [(offline_view(one), one) for one in engine.durables if not one.is_in_use]
+        if not pending:
+            return [view for view, _ in views]
+        counted = {}
+        for _, durable in views:
+            if durable is not None:
+                counted[durable.key] = await engine.run(partial(pending_messages, engine.store, durable))
+        return [view if one is None else replace(view, pending=counted[one.key]) for view, one in views]
+
+    async def transactions(self) -> list[TransactionView]:
+        """The XA transactions in doubt.
+
+        :raises StoreError: the store cannot be read
+        """
+        engine = self._master.engine()
+        found = {
+            one.xid: tuple(map(WritesView.of, one.writes))
+            for one in await engine.run(engine.store.xa.recover)
+        }
+        xids = await engine.prepared()
+        return [TransactionView(xid=str(xid), writes=found.get(xid, ())) for xid in xids]
+
+    def lock(self) -> MastershipView:
+        """The mastership, also while the broker does not serve."""
+        master = self._master.process.master
+        store = None if master is None else master.store
+        fence = store.fence if isinstance(store, GuardedStore) else None
+        if fence is None:
+            return MastershipView(is_held=False, epoch=None, lost=None)
+        lost = fence.lost
+        epoch: int | None = getattr(fence, "epoch", None)
+        return MastershipView(is_held=lost is None, epoch=epoch, lost=None if lost is None else str(lost))
+
+    def lock_history(self) -> list[LockEvent]:
+        """The last changes of the mastership as this process has seen them, oldest first."""
+        return list(self._master.process.history)
+
+    async def journal(self) -> JournalState | None:
+        """The journal in front of the store; None if there is none.
+
+        :raises StoreError: its folder cannot be read
+        """
+        engine = self._master.engine()
+        store = engine.store
+        return await engine.run(store.journal_state) if isinstance(store, Checkpointed) else None
+
+    async def store(self) -> StoreView:
+        """The store, and its journal if there is one.
+
+        :raises StoreError: the store cannot be read
+        """
+        engine = self._master.engine()
+        count, size = engine.pending
+        return StoreView(
+            kind=type(engine.store).__name__,
+            pending_writes=count,
+            pending_bytes=size,
+            last_sequence=await engine.run(engine.store.last_sequence),
+            timings={name: timings_view(one) for name, one in self.timings().items()},
+        )
+
+    def pending(self) -> tuple[int, int]:
+        """The number and the bytes of writes that wait for the store, or are under way."""
+        return self._master.engine().pending
+
+    async def with_ages(self, views: Sequence[DestinationView]) -> list[DestinationView]:
+        """The views of queues with the age of the first message, in one go.
+
+        :raises StoreError: the store cannot be read
+        """
+        engine = self._master.engine()
+        names = [Destination.parse(view.name) for view in views]
+        queues = [
+            found if view.size and isinstance(found := engine.destinations.get(name), Queue) else None
+            for name, view in zip(names, views, strict=True)
+        ]
+        stores = [None if queue is None else queue.store for queue in queues]
+        firsts = await engine.run(lambda: [[*store.recover(1)] if store else [] for store in stores])
+        now_ms = self._clock.now_ms()
+        return [
+            replace(view, oldest_age=max(now_ms - first[0].timestamp_ms, 0) / 1000)
+            if first and first[0].timestamp_ms
+            else view
+            for view, first in zip(views, firsts, strict=True)
+        ]
+
+    def dead_letter_queues(self) -> list[Destination]:
+        """The queues that dead letters go to by the policies of the destinations in memory, sorted."""
+        engine = self._master.engine()
+        places: set[Destination] = set()
+        seen: set[int] = set()
+        for name, found in engine.destinations.items():
+            strategy = found.policy.dead_letter_strategy
+            if not isinstance(strategy, IndividualDeadLetterStrategy):  # the same for all
+                if id(strategy) in seen:
+                    continue
+                seen.add(id(strategy))
+            place = dead_letter_queue(strategy, name)
+            if place is not None:
+                places.add(place)
+        found_queues = [place for place in places if isinstance(engine.destinations.get(place), Queue)]
+        return sorted(found_queues, key=str)
+
+    def tallies(self) -> dict[Destination, tuple[int, Counters]]:
+        """The size of each destination, 0 if it is not known, and its counters; the store is not asked."""
+        engine = self._master.engine()
+        return {
+            name: ((found.size or 0) if isinstance(found, Queue) else 0, found.counters)
+            for name, found in engine.destinations.items()
+        }
+
+    def timings(self) -> dict[str, Timings]:
+        """The counters of the store's work, as :class:`~jdbcstore.abc.Measured` has them; none if there are
+        none."""
+        master = self._master.process.master
+        store = None if master is None else master.store
+        return dict(store.timings) if isinstance(store, Measured) else {}
+
+    # Messages
+
+    async def browse(
+        self, queue: Destination, choice: MessageChoice | None = None, *, limit: int = 100
+    ) -> list[Message]:
+        """The first messages of a queue, those with consumers included; they stay where they are.
+
+        :raises DestinationNotFound: it does not exist
+        :raises InvalidDestination: it is a topic
+        :raises InvalidSelector: the selector is invalid
+        :raises StoreError: the store cannot be read
+        """
+        engine = self._master.engine()
+        choice = choice or MessageChoice()
+        most = min(limit, MAX_BROWSED, choice.limit or MAX_BROWSED)
+        return [one async for one in browse(engine, queue_of(engine, queue), choice, most)]
+
+    async def page(
+        self, queue: Destination, choice: MessageChoice, *, after: Cursor | None = None, limit: int = 50
+    ) -> MessagePage:
+        """Messages of a queue after a position, found by their sequence: as fast anywhere in a long queue.
+
+        :raises DestinationNotFound: it does not exist
+        :raises InvalidDestination: it is a topic
+        :raises InvalidSelector: the selector is invalid
+        :raises NotARequest: the position is of another kind of queue
+        :raises StoreError: the store cannot be read
+        """
+        engine = self._master.engine()
+        found = queue_of(engine, queue)
+        transient = found.transient_messages
+        return await message_page(engine.run, found.store, transient, choice.wanted(), after, limit)
+
+    async def message(self, queue: Destination, message_id: str) -> Message:
+        """One message of a queue.
+
+        :raises DestinationNotFound: the queue does not exist
+        :raises InvalidDestination: it is a topic
+        :raises MessageNotFound: the queue does not have it
+        :raises StoreError: the store cannot be read
+        """
+        found = await self.browse(queue, MessageChoice(ids=(message_id,)), limit=1)
+        if not found:
+            raise MessageNotFound(
+                f"{queue} does not have the message {message_id}; it may have been consumed"
+            )
+        return found[0]
+
+
+def _version() -> str:
+    try:
+        return version("jdbcstore")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def _uri(connector: Connector) -> str:
+    return f"{connector.config.scheme}://{connector.address}"

@@ -1,0 +1,100 @@
+"""Operations on durable subscriptions."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from functools import partial
+
+from jdbcstore.abc import Store
+from jdbcstore.broker.api import SubscriptionRequest
+from jdbcstore.broker.management.audit import Actor, Audit
+from jdbcstore.broker.management.holds import Collector
+from jdbcstore.broker.management.master import CONNECTION
+from jdbcstore.broker.management.views import OperationOutcome, SubscribedView
+from jdbcstore.broker.topics.durable import Durable
+from jdbcstore.errors import InvalidDestination, SubscriptionExists, SubscriptionNotFound
+from jdbcstore.message.destination import Destination
+
+
+class SubscriptionOperations:
+    """Operations on durable subscriptions, which have no consumer meanwhile."""
+
+    def __init__(self, *, audit: Audit) -> None:
+        self._audit = audit
+
+    async def subscribe(
+        self,
+        actor: Actor,
+        client_id: str,
+        name: str,
+        *,
+        topic: Destination,
+        selector: str | None = None,
+        retroactive: bool = False,
+    ) -> SubscribedView:
+        """Create a durable subscription, unless it exists.
+
+        :param retroactive: whether a new one begins at the first message still stored
+        :raises InvalidDestination: it is not one topic, or the store cannot hold its name
+        :raises InvalidSelector: the selector is invalid
+        :raises InvalidSubscription: the store cannot hold its names, or durable subscriptions are rejected
+        :raises SubscriptionExists: it exists with another selector or topic
+        """
+        details = {"client_id": client_id, "subscription": name, "selector": selector}
+        with self._audit.operation(actor, "subscribe", destination=str(topic), **details) as (engine, _):
+            if not topic.is_topic or topic.is_composite or topic.is_temporary:
+                raise InvalidDestination(f"{topic} is not one topic that stays; name a topic")
+            key, wanted = (client_id, name), (topic, selector or None)
+            found = next((one for one in engine.durables if one.key == key), None)
+            if found is None:
+                request = SubscriptionRequest(
+                    destination=topic,
+                    connection_id=CONNECTION,
+                    prefetch=0,
+                    selector=selector,
+                    client_id=client_id,
+                    subscription_name=name,
+                    retroactive=retroactive,
+                )
+                (await engine.subscribe(request, Collector(0))).close()
+                found = engine.unused_durable(*key)
+            elif (found.destination, found.selector) != wanted:
+                raise SubscriptionExists(
+                    f"{name} of {client_id} subscribes to {found.destination}"
+                    f" {'without a selector' if found.selector is None else f'with {found.selector!r}'};"
+                    " delete it first"
+                )
+            pending = await engine.run(partial(pending_messages, engine.store, found))
+            return SubscribedView(pending=pending)
+
+    async def unsubscribe(self, actor: Actor, client_id: str, name: str) -> None:
+        """Delete a durable subscription that has no consumer.
+
+        :raises SubscriptionInUse: it has a consumer
+        :raises SubscriptionNotFound: it does not exist
+        """
+        names = {"client_id": client_id, "subscription": name}
+        with self._audit.operation(actor, "destroy_subscription", **names) as (engine, _):
+            await engine.unsubscribe(client_id, name)
+
+    async def purge(self, actor: Actor, client_id: str, name: str) -> OperationOutcome:
+        """Remove what is pending for a durable subscription that has no consumer.
+
+        :raises SubscriptionInUse: it has a consumer
+        :raises SubscriptionNotFound: it does not exist
+        :raises StoreError: some of it could not be removed
+        """
+        names = {"client_id": client_id, "subscription": name}
+        with self._audit.operation(actor, "purge_subscription", **names) as (engine, line):
+            line["count"] = count = await engine.purge_subscription(client_id, name)
+        return OperationOutcome(count=count)
+
+
+def pending_messages(store: Store, durable: Durable, topics: Sequence[Destination] | None = None) -> int:
+    """Count what is pending for a durable subscription, of all its topics or of some; in a thread."""
+    count = 0
+    for topic in topics or [*durable.topics]:
+        with contextlib.suppress(SubscriptionNotFound):
+            count += store.topic(topic).subscription(*durable.key).message_count()
+    return count

@@ -1,0 +1,210 @@
+"""The operations of an administrator: HTTP, Jolokia, the console and the command line offer what is here.
+
+An operation is added by a method of a part of :class:`jdbcstore.broker.management.Management`, and a row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+from jdbcstore.config.users import BROWSE, MANAGE, VIEW
+from jdbcstore.errors import StoreError
+from jdbcstore.message.destination import Destination
+
+MAX_BROWSED = 1000
+"""Messages that are browsed or consumed by one request at most."""
+_LARGEST_PAGE = 1000
+_PAGE = 100
+_KINDS = {"queue": ("queues",), **dict.fromkeys(("destination", "target"), ("queues", "topics"))}
+"""The collections that a destination of a path is in, by what the path calls it."""
+_NAME = re.compile(r"\{(\w+)\}")
+
+
+class NotARequest(StoreError, ValueError):
+    """A request that cannot be understood, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A keyword argument of an operation, and how a request has it."""
+
+    name: str
+    reader: str
+    """The method of :class:`~jdbcstore.broker.management.requests.Fields` that reads it."""
+    key: str | None = None
+    """The field of a request; None if it is read from several."""
+    limits: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments of the reader."""
+    default: Any = None
+    """None for the default of the method."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """What a user of a role may have done, or see."""
+
+    name: str
+    call: str
+    """The method, such as ``queues.move``. It gets who asks unless it only reads, the values of the path and
+    the parameters."""
+    role: str
+    method: str
+    path: str
+    """Under ``/api``. ``{queue}`` and ``{destination}`` are destinations that exist, ``{target}`` is one that
+    need not, by a name that may say its kind; others are strings."""
+    parameters: tuple[Parameter, ...] = ()
+
+    @property
+    def only_reads(self) -> bool:
+        """Whether it changes nothing, and is not audited."""
+        return self.method == "GET"
+
+    @property
+    def path_names(self) -> list[str]:
+        """The names in the path, in the order in which the method gets their values."""
+        return _NAME.findall(self.path)
+
+    @property
+    def routes(self) -> list[tuple[str, bool]]:
+        """The paths as a router has them, and whether each is of a topic.
+
+        A name may have anything but a slash, which is encoded; without a pattern, not braces either.
+        """
+        kinds = next((_KINDS[name] for name in self.path_names if name in _KINDS), ("",))
+        return [(_route(self.path, kind), kind == "topics") for kind in kinds]
+
+    def url(self, *values: Any) -> str:
+        """Return the path with these values, encoded."""
+        texts = iter(map(_encoded, values))
+        return f"/api{_NAME.sub(lambda _: next(texts), self.path)}"
+
+
+def _route(path: str, kind: str) -> str:
+    def of(name: str) -> str:
+        return f"{kind}/{{{name}:[^/]+}}" if name in _KINDS else f"{{{name}:[^/]+}}"
+
+    return _NAME.sub(lambda found: of(found[1]), path)
+
+
+def _encoded(value: Any) -> str:
+    if isinstance(value, Destination):
+        return f"{'topics' if value.is_topic else 'queues'}/{quote(value.name, safe='')}"
+    return quote(str(value), safe="")
+
+
+def _view(call: str, path: str, *parameters: Parameter, role: str = VIEW, name: str = "") -> Operation:
+    return Operation(name or call, f"views.{call}", role, "GET", path, parameters)
+
+
+def _change(call: str, method: str, path: str, *parameters: Parameter, name: str = "") -> Operation:
+    return Operation(name or call.partition(".")[2], call, MANAGE, method, path, parameters)
+
+
+def _number(name: str, default: int | None = None, **limits: int) -> Parameter:
+    return Parameter(name, "number", name, limits, default)
+
+
+def _flag(name: str) -> Parameter:
+    return Parameter(name, "flag", name)
+
+
+_CHOICE = Parameter("choice", "choice")
+_TO = Parameter("to", "destination", "to")
+_SELECTOR = Parameter("selector", "text", "selector")
+_LIMIT = _number("limit", _PAGE, least=1, most=MAX_BROWSED)
+_SORTS = (
+    *("name", "size", "enqueued", "dequeued", "dispatched", "in_flight", "consumers", "producers", "dead"),
+    "average_wait",
+)
+
+OPERATIONS = {
+    operation.name: operation
+    for operation in (
+        _view("broker", "/broker"),
+        _view(
+            "listed",
+            "/destinations",
+            Parameter("kind", "one_of", "kind", {"choices": ("queue", "topic")}),
+            Parameter("search", "text", "search"),
+            Parameter("sort", "one_of", "sort", {"choices": _SORTS}),
+            Parameter("order", "one_of", "order", {"choices": ("asc", "desc")}),
+            _number("offset", least=0),
+            _number("limit", _PAGE, least=1, most=_LARGEST_PAGE),
+            Parameter("ages", "switch", "ages"),
+            name="destinations",
+        ),
+        _view("destination", "/{destination}"),
+        _view("connections", "/connections"),
+        _view("subscriptions", "/subscriptions", Parameter("pending", "switch", "pending")),
+        _view("transactions", "/transactions"),
+        _view("lock", "/lock"),
+        _view("lock_history", "/lock/history"),
+        _view("journal", "/journal"),
+        _view("store", "/store"),
+        _view("browse", "/{queue}/messages", Parameter("choice", "selected"), _LIMIT, role=BROWSE),
+        _view("message", "/{queue}/messages/{message}", role=BROWSE),
+        _view(
+            "page",
+            "/{queue}/pages",
+            Parameter("choice", "selected", limits={"by_origin": True}),
+            Parameter("after", "cursor", "after"),
+            _LIMIT,
+            role=BROWSE,
+        ),
+        _change("destinations.send", "POST", "/{target}/messages", Parameter("messages", "messages")),
+        _change(
+            "destinations.purge", "POST", "/{destination}/purge", Parameter("expired", "flag", "expired")
+        ),
+        _change("destinations.reset", "POST", "/{destination}/reset-counters"),
+        _change("destinations.reset_all", "POST", "/reset-counters"),
+        _change("destinations.delete", "DELETE", "/{destination}"),
+        _change("queues.remove", "POST", "/{queue}/remove", _CHOICE),
+        _change("queues.move", "POST", "/{queue}/move", _CHOICE, _TO),
+        _change("queues.copy", "POST", "/{queue}/copy", _CHOICE, _TO),
+        _change("queues.retry", "POST", "/{queue}/retry", _CHOICE),
+        _change(
+            "queues.change",
+            "POST",
+            "/{queue}/change",
+            _CHOICE,
+            _number("priority", least=0, most=9),
+            Parameter("expiration_ms", "expiration", "ttl_ms"),
+        ),
+        _change("queues.pause", "POST", "/{queue}/pause"),
+        _change("queues.resume", "POST", "/{queue}/resume"),
+        _change("holds.consume", "POST", "/{queue}/consume", _CHOICE),
+        _change(
+            "holds.consume_subscription",
+            "POST",
+            "/subscriptions/{client}/{subscription}/consume",
+            _number("limit", least=1),
+        ),
+        _change("holds.acknowledge", "POST", "/consumed/{token}/acknowledge"),
+        _change(
+            "subscriptions.subscribe",
+            "POST",
+            "/subscriptions/{client}/{subscription}",
+            Parameter("topic", "destination", "topic"),
+            _SELECTOR,
+            _flag("retroactive"),
+        ),
+        _change("subscriptions.unsubscribe", "DELETE", "/subscriptions/{client}/{subscription}"),
+        _change(
+            "subscriptions.purge",
+            "POST",
+            "/subscriptions/{client}/{subscription}/purge",
+            name="purge_subscription",
+        ),
+        _change("broker.drop", "DELETE", "/connections/{connection}"),
+        _change("broker.commit", "POST", "/transactions/{xid}/commit"),
+        _change("broker.roll_back", "POST", "/transactions/{xid}/roll-back"),
+        _change("broker.cleanup", "POST", "/cleanup"),
+        _change("broker.checkpoint", "POST", "/checkpoint"),
+        _change("broker.hand_over", "POST", "/hand-over"),
+    )
+}
+"""The operations by name."""
