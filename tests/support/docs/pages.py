@@ -9,9 +9,15 @@ from pathlib import Path
 from tests.support import ROOT
 
 _GENERATED = ROOT / "docs" / "generated"
+_CHANGES = sorted((ROOT / "docs" / "changes").glob("*.*.md"))
+"""Lines of the changelog to be, whose links are those of its folder."""
 PAGES = (
     ROOT / "README.md",
-    *(page for page in sorted((ROOT / "docs").rglob("*.md")) if _GENERATED not in page.parents),
+    *(
+        page
+        for page in sorted((ROOT / "docs").rglob("*.md"))
+        if _GENERATED not in page.parents and page not in _CHANGES
+    ),
 )
 
 _FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
