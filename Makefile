@@ -35,8 +35,8 @@ demo: .venv/demo .venv/compiled
 	@.ci/packages $(SPARK) || echo "Java and SQLite's JDBC driver cannot be installed here, see above" >&2
 	$(BIN)/jdbcstore demo --ask --recording tests/fixtures/activemq-5.17.2/postgres.jsonl
 
-# The databases that must be tested, not skipped; MySQL where .ci/mysql could unpack it.
-test: export JDBCSTORE_REQUIRE ?= sqlite,postgresql,mariadb,mariadb-pyodbc,spark$(shell test ! -d .build/mysql/data || echo ,mysql)
+# What must be tested, not skipped; MySQL where .ci/mysql could unpack it, S3 where .ci/maven has its jars.
+test: export JDBCSTORE_REQUIRE ?= sqlite,postgresql,mariadb,mariadb-pyodbc,spark$(shell test ! -d .build/mysql/data || echo ,mysql)$(shell test ! -d .build/s3 || echo ,s3)
 test: packages mysql maven lint
 	JDBCSTORE_ACTIVEMQ=$(NEWEST) JDBCSTORE_REQUIRE="$$JDBCSTORE_REQUIRE$$(test ! -d .build/activemq/$(NEWEST) || echo ,activemq)" \
 	  $(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup tests/interop
@@ -80,6 +80,7 @@ mysql:
 maven: packages
 	.ci/maven .build/maven tests/interop/pom.xml
 	.ci/maven .build/activemq/$(NEWEST) tests/interop/activemq.xml -Dactivemq.version=$(NEWEST)
+	.ci/maven .build/s3 tests/analytics/s3.xml
 
 .venv/core: .venv/created pyproject.toml
 	$(BIN)/pip install --quiet --editable '.[compile]'

@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 _ERRORS = {
     "java.io.FileNotFoundException": FileNotFoundError,
     "org.apache.hadoop.fs.FileAlreadyExistsException": FileExistsError,
+    "org.apache.hadoop.fs.s3a.RemoteFileChangedException": FileExistsError,
 }
+_ONLY_IF_ABSENT = "fs.option.create.conditional.overwrite"
+"""S3 itself refuses to create an object twice only if it is asked to; other file systems ignore this."""
+_CONNECTORS = {"abfs": "hadoop-azure", "abfss": "hadoop-azure", "s3a": "hadoop-aws"}
+"""Packages of Hadoop that Spark does not have, by scheme."""
 
 
 class Footer(NamedTuple):
@@ -84,7 +89,13 @@ class HadoopFolder:
         try:
             self._files = self._path("").getFileSystem(context.hadoopConfiguration())
         except Py4JJavaError as error:
-            raise ConfigurationError(f"Spark cannot use {self.place}: {_said(error)}") from error
+            reason = _said(error)
+            connector = _CONNECTORS.get(self.place.partition(":")[0])
+            if connector is not None and "ClassNotFoundException" in reason:
+                java: Any = self._java
+                version = java.org.apache.hadoop.util.VersionInfo.getVersion()
+                reason += f"; add --packages org.apache.hadoop:{connector}:{version}"
+            raise ConfigurationError(f"Spark cannot use {self.place}: {reason}") from error
 
     def _path(self, path: str) -> Any:
         return self._java.org.apache.hadoop.fs.Path(self.url(path))
@@ -109,7 +120,8 @@ class HadoopFolder:
         with self._translated(path):
             if self._files.exists(self._path(path)):
                 raise FileExistsError(self.url(path))
-            stream = self._files.create(self._path(path), False)
+            builder = self._files.createFile(self._path(path)).overwrite(False).recursive()
+            stream = builder.opt(_ONLY_IF_ABSENT, True).build()
             try:
                 stream.write(content)
                 if stream.hasCapability("hsync"):

@@ -1,7 +1,7 @@
 """``python -m tests.analytics.archive_killing``: archiving is killed at any moment, while messages are added.
 
-An archive is on a file system without locks and without an atomic rename. After ten kills each message must
-be in it once, by its manifests and by ``audit``.
+An archive is on a file system without locks and without an atomic rename, or with ``--system s3a`` on a real
+S3 server. After ten kills each message must be in it once, by its manifests and by ``audit``.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -22,10 +24,11 @@ import jdbcstore
 from jdbcstore import Message, analytics
 from jdbcstore.tools import archive
 from jdbcstore.tools.archive import Window
-from tests.support.analytics import unatomic
+from tests.support.analytics import s3a, unatomic
 from tests.support.analytics.archives import NOW, archived, place, stored
 from tests.support.analytics.deaths import KILLED, Deaths
 from tests.support.databases import Database, SqliteDatabase
+from tests.support.servers.s3 import S3Server
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,12 +43,11 @@ _KILLS = 10
 class Killing:
     """A store, its archive, and processes that archive until they are killed."""
 
-    def __init__(self, spark: SparkSession, database: Database, folder: Path, seed: int) -> None:
-        unatomic.add(spark, folder)
+    def __init__(self, spark: SparkSession, database: Database, folder: Path, seed: int, url: str) -> None:
         self.outcomes: Counter[str] = Counter()
         self._spark = spark
         self._database = database
-        self._url = unatomic.url_of(folder / "archive")
+        self._url = url
         self._random = random.Random(seed)
         self._deaths = Deaths(spark, database.url, self._url, NOW, folder / "errors", _BATCH)
         for _ in range(2):  # in the first Java compiles
@@ -91,29 +93,46 @@ class Killing:
 @click.command(help=__doc__)
 @click.option("--kills", default=50, show_default=True)
 @click.option("--seed", type=int, help="That of an earlier run, to choose the same moments again.")
-def main(kills: int, seed: int | None) -> None:
+@click.option("--system", type=click.Choice(["unatomic", "s3a"]), default="unatomic", show_default=True)
+def main(kills: int, seed: int | None, system: str) -> None:
     seed = random.randrange(10**6) if seed is None else seed
     spark = analytics.session("local[2]", **{"spark.sql.shuffle.partitions": "2"})
     begin = time.monotonic()
     wrong: list[str] = []
     outcomes: Counter[str] = Counter()
-    for number in itertools.count():
-        if (left := kills - outcomes["killed"]) <= 0:
-            break
-        with tempfile.TemporaryDirectory(prefix="jdbcstore-archive-") as name:
-            outcomes += _killed(spark, Path(name), seed + number, min(left, _KILLS), wrong)
-        told = ", ".join(f"{count} {kind}" for kind, count in sorted(outcomes.items()))
-        click.echo(f"seed {seed}: {told} in {time.monotonic() - begin:.0f} s, {number + 1} archives")
+    with tempfile.TemporaryDirectory(prefix="jdbcstore-archive-") as name, ExitStack() as opened:
+        url_of = _added(spark, system, Path(name), opened)
+        for number in itertools.count():
+            if (left := kills - outcomes["killed"]) <= 0:
+                break
+            folder = Path(name, f"{number}")
+            folder.mkdir()
+            outcomes += _killed(spark, folder, seed + number, min(left, _KILLS), url_of(folder), wrong)
+            told = ", ".join(f"{count} {kind}" for kind, count in sorted(outcomes.items()))
+            click.echo(f"seed {seed}: {told} in {time.monotonic() - begin:.0f} s, {number + 1} archives")
     for one in wrong[:30]:
         click.echo(f"WRONG: {one}")
     spark.stop()
     sys.exit(1 if wrong else 0)
 
 
-def _killed(spark: SparkSession, folder: Path, seed: int, kills: int, wrong: list[str]) -> Counter[str]:
+def _added(spark: SparkSession, system: str, folder: Path, opened: ExitStack) -> Callable[[Path], str]:
+    """Add a file system to Spark; returns what makes the URL of an archive from a folder's name."""
+    if system == "unatomic":
+        unatomic.add(spark, folder)
+        return lambda path: unatomic.url_of(path / "archive")
+    server = S3Server(folder)
+    opened.callback(server.close)
+    s3a.add(spark, server)
+    return lambda path: s3a.url_of(server, path)
+
+
+def _killed(
+    spark: SparkSession, folder: Path, seed: int, kills: int, url: str, wrong: list[str]
+) -> Counter[str]:
     """How the runs ended that wrote one archive."""
     database = SqliteDatabase(folder)
-    with Killing(spark, database, folder, seed) as killing:
+    with Killing(spark, database, folder, seed, url) as killing:
         while killing.outcomes["killed"] < kills:
             killing.kill()
         wrong += killing.finish()

@@ -64,7 +64,8 @@ def test_archiving_is_killed_at_every_stage(
 @pytest.mark.backends("sqlite")
 def test_archiving_is_killed_at_any_moment(spark: SparkSession, database: Database, tmp_path: Path) -> None:
     """A few times; ``python -m tests.analytics.archive_killing`` does it fifty times."""
-    with Killing(spark, database, tmp_path, seed=1) as killing:
+    unatomic.add(spark, tmp_path)
+    with Killing(spark, database, tmp_path, 1, unatomic.url_of(tmp_path / "archive")) as killing:
         for _ in range(3):
             killing.kill()
         assert killing.finish() == []

@@ -17,6 +17,7 @@ from typing import Any, Self
 
 from tests.support import ROOT, tiers
 from tests.support.jvm import QUICK
+from tests.support.maven import why_missing
 
 SOURCES = ROOT / "tests" / "interop" / "peer"
 VERSION = os.environ.get("JDBCSTORE_ACTIVEMQ", "")
@@ -55,20 +56,14 @@ def classpath() -> str:
     if absent:
         cure = f"on Debian: apt-get install {PACKAGES}"
         if VERSION:
-            cure += f"; {_why_not(LIBRARIES)}"
+            cure += f"; {why_missing(LIBRARIES)}"
         raise PeerMissing(f"no {', '.join(absent)}; {cure}")
     return ":".join([f"{LIBRARIES}/*", *map(str, JARS), str(CONNECTOR_J)])
 
 
 def connector_missing() -> str | None:
     """Why MySQL's own JDBC driver is not there; None if it is."""
-    return None if CONNECTOR_J.exists() else f"no {CONNECTOR_J.name} ({_why_not(CONNECTOR_J.parent)})"
-
-
-def _why_not(folder: Path) -> str:
-    """Why ``.ci/maven`` has not copied jars into a folder."""
-    reason = folder.with_name(f"{folder.name}-missing")
-    return reason.read_text().strip() if reason.exists() else "run make maven"
+    return None if CONNECTOR_J.exists() else f"no {CONNECTOR_J.name} ({why_missing(CONNECTOR_J.parent)})"
 
 
 @cache
