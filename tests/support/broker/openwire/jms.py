@@ -13,7 +13,7 @@ import jpype
 import pytest
 
 from tests.support import tiers
-from tests.support.interop.activemq import JMS, LIBRARIES, VERSION, PeerMissing
+from tests.support.interop.activemq import JMS, LIBRARIES, NUMBER, VERSION, PeerMissing
 from tests.support.jvm import QUICK
 from tests.support.polling import wait_until
 
@@ -74,7 +74,11 @@ def refused(*names: str) -> Iterator[list[Any]]:
     caught: list[Any] = []
     with pytest.raises(java("java.lang.Throwable")) as raised:
         yield caught
-    assert name_of(raised.value) in names, f"{raised.value}"
+    kind, said = name_of(raised.value), str(raised.value.getMessage())
+    if (6,) <= NUMBER < (6, 1) and said.startswith("javax.jms."):
+        # These clients do not know the classes of brokers before 6, and only pass on their names.
+        kind = said.partition(":")[0].rpartition(".")[2]
+    assert kind in names, f"{raised.value}"
     caught.append(raised.value)
 
 
