@@ -12,7 +12,24 @@ from typing import Any
 from urllib.parse import quote
 
 from jdbcstore.config.users import BROWSE, MANAGE, VIEW
-from jdbcstore.errors import StoreError
+from jdbcstore.errors import (
+    DestinationFull,
+    DestinationNotFound,
+    InvalidDestination,
+    InvalidMessage,
+    InvalidSelector,
+    InvalidSubscription,
+    MessageNotFound,
+    NotMaster,
+    StoreClosed,
+    StoreError,
+    StoreUnavailable,
+    SubscriptionExists,
+    SubscriptionInUse,
+    SubscriptionNotFound,
+    TransactionError,
+    TransactionNotFound,
+)
 from jdbcstore.message.destination import Destination
 
 MAX_BROWSED = 1000
@@ -208,3 +225,29 @@ OPERATIONS = {
     )
 }
 """The operations by name."""
+
+STATUS: tuple[tuple[type[StoreError], int], ...] = (
+    *(
+        (kind, 404)
+        for kind in (DestinationNotFound, MessageNotFound, SubscriptionNotFound, TransactionNotFound)
+    ),
+    *((kind, 409) for kind in (SubscriptionExists, SubscriptionInUse)),
+    *((kind, 400) for kind in (InvalidDestination, InvalidMessage, InvalidSelector, InvalidSubscription)),
+    (TransactionError, 400),
+    *((kind, 503) for kind in (DestinationFull, NotMaster, StoreClosed, StoreUnavailable)),
+)
+"""The errors of operations, and the status of HTTP of each."""
+
+
+def status_of(error: StoreError) -> int:
+    """Return the status of an answer that reports an error."""
+    if isinstance(error, NotARequest):
+        return 400
+    return next((status for kind, status in STATUS if isinstance(error, kind)), 500)
+
+
+def kind_of(error: StoreError) -> str | None:
+    """Return what clients tell errors of the same status apart by, a class of :mod:`jdbcstore.errors`."""
+    if isinstance(error, NotARequest):
+        return None
+    return next((kind.__name__ for kind, _ in STATUS if isinstance(error, kind)), None)

@@ -170,7 +170,7 @@ def _consume_there(
             break
         # A message may be removed only once it has left this process.
         sys.stdout.flush()
-        broker.acknowledge(found["token"])
+        broker.call("acknowledge", found["token"])
     if not reader.shown and not reader.count:
         note(f"no messages in {destination}")
         return ExitCode.NOT_FOUND

@@ -112,7 +112,7 @@ def list_(settings: Settings, /, **given: Any) -> int:
     dead, configuration = DeadLetters(**given), settings.configuration()
     broker = settings.broker_to_read()
     if broker is not None:
-        places = dead.chosen(broker.queues(), configuration)
+        places = dead.chosen(_queues(broker), configuration)
         _list(settings, dead, (one for place in places for one in _read_there(broker, dead, place)))
         return dead.exit_code
     with settings.open(read_only=True) as store:
@@ -125,6 +125,10 @@ def _list(settings: Settings, dead: DeadLetters, found: Iterator[Facts]) -> None
     chosen = itertools.islice(found, dead.limit)
     columns = ("queue", "message id", "from", "time", "cause")
     settings.print_each(chosen, lambda: print_table("Dead letters", columns, [*map(_row, chosen)]))
+
+
+def _queues(broker: RemoteBroker) -> list[Destination]:
+    return [Destination.parse(view["name"]) for view in broker.destinations() if not view["is_topic"]]
 
 
 def _read_there(broker: RemoteBroker, dead: DeadLetters, place: Destination) -> Iterator[Facts]:
@@ -196,7 +200,7 @@ def _process_there(settings: Settings, broker: RemoteBroker, dead: DeadLetters, 
     """Have the broker process them, which counts those that it has processed only."""
     count = left = 0
     configuration = settings.configuration()
-    for place in dead.chosen(broker.queues(), configuration):
+    for place in dead.chosen(_queues(broker), configuration):
         if count == dead.limit:
             break
         acted = broker.act(
@@ -204,7 +208,7 @@ def _process_there(settings: Settings, broker: RemoteBroker, dead: DeadLetters, 
             place,
             ids=[*dead.message_ids] or None,
             selector=None if dead.selector is None else dead.selector.text,
-            origin=None if dead.origin is None else str(dead.origin),
+            origin=dead.origin,
             limit=None if dead.limit is None else dead.limit - count,
         )
         count, left = count + acted.count, left + acted.left

@@ -62,7 +62,7 @@ def _chosen(message_ids: tuple[str, ...], selector: Selector | None, limit: int 
 @click.pass_obj
 def pause(settings: Settings, queue: Destination) -> None:
     """Stop the deliveries of a queue; producers go on."""
-    _broker(settings).pause(queue)
+    _broker(settings).call("pause", queue)
     settings.print({"queue": str(queue), "is_paused": True}, f"paused {printable(str(queue))}")
 
 
@@ -71,7 +71,7 @@ def pause(settings: Settings, queue: Destination) -> None:
 @click.pass_obj
 def resume(settings: Settings, queue: Destination) -> None:
     """Start the deliveries of a queue again."""
-    _broker(settings).resume(queue)
+    _broker(settings).call("resume", queue)
     settings.print({"queue": str(queue), "is_paused": False}, f"resumed {printable(str(queue))}")
 
 
@@ -81,7 +81,7 @@ def resume(settings: Settings, queue: Destination) -> None:
 @click.pass_obj
 def move(settings: Settings, /, queue: Destination, to: Destination, **given: Any) -> None:
     """Move messages that no consumer has to another destination, in one transaction each."""
-    acted = _broker(settings).act("move", queue, to=str(to), **_chosen(**given))
+    acted = _broker(settings).act("move", queue, to=to, **_chosen(**given))
     text = f"moved {counted(acted.count)} from {printable(str(queue))} to {printable(str(to))}"
     settings.print({"moved": acted.count, "left": acted.left}, text)
     if acted.left:
@@ -94,7 +94,7 @@ def move(settings: Settings, /, queue: Destination, to: Destination, **given: An
 @click.pass_obj
 def copy(settings: Settings, /, queue: Destination, to: Destination, **given: Any) -> None:
     """Send copies of messages to another destination; the messages stay."""
-    count = _broker(settings).act("copy", queue, to=str(to), **_chosen(**given)).count
+    count = _broker(settings).act("copy", queue, to=to, **_chosen(**given)).count
     settings.print(
         {"copied": count}, f"copied {counted(count)} from {printable(str(queue))} to {printable(str(to))}"
     )
@@ -104,7 +104,7 @@ def copy(settings: Settings, /, queue: Destination, to: Destination, **given: An
 @click.pass_obj
 def connections(settings: Settings) -> None:
     """List the clients that are connected."""
-    found = _broker(settings).connections()
+    found = _broker(settings).call("connections")
     names = ("id", "client id", "user", "peer", "protocol", "consumers", "in flight")
     keys = ("id", "client_id", "user", "peer", "protocol", "consumers", "in_flight")
     rows = [tuple("" if one[key] is None else str(one[key]) for key in keys) for one in found]
@@ -116,7 +116,7 @@ def connections(settings: Settings) -> None:
 @click.pass_obj
 def drop(settings: Settings, connection: str) -> None:
     """Close the connection of a client; what it has not acknowledged goes to others."""
-    _broker(settings).drop(connection)
+    _broker(settings).call("drop", connection)
     settings.print({"dropped": connection}, f"dropped {printable(connection)}")
 
 
@@ -124,7 +124,7 @@ def drop(settings: Settings, connection: str) -> None:
 @click.pass_obj
 def checkpoint(settings: Settings) -> None:
     """Write what is in the journal to the database, and wait for it."""
-    _broker(settings).do("checkpoint")
+    _broker(settings).call("checkpoint")
     settings.print({"checkpoint": True}, "what was in the journal is in the database")
 
 
@@ -135,5 +135,5 @@ def hand_over(settings: Settings) -> None:
 
     Without one that waits for the lock, there is no service for 15 seconds.
     """
-    _broker(settings).do("hand-over")
+    _broker(settings).call("hand_over")
     settings.print({"handed_over": True}, "the lock is being released; wait with jdbcstore wait-master")

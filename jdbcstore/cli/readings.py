@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
 
 from jdbcstore.cli.output import duration, local_time, printable
 from jdbcstore.errors import NotMaster, StoreError
@@ -147,11 +146,11 @@ class Selection:
     """Part of a destination's name, in any case of letters."""
     limit: int = 200
 
-    def query(self) -> str:
-        """The view of the management."""
+    def query(self) -> dict[str, Any]:
+        """Return what the broker is asked for."""
         order = "desc" if self.descending else "asc"
         asked = {"sort": self.column.sort, "order": order, "limit": self.limit, "ages": "true"}
-        return f"destinations?{urlencode({**asked, **({'search': self.text} if self.text else {})})}"
+        return {**asked, "search": self.text or None}
 
     def arranged(self, rows: tuple[Row, ...]) -> tuple[Row, ...]:
         """Rows in this order: by name if they are equal, and last without a value."""
@@ -215,9 +214,9 @@ class Readings:
             raise
 
     def _read(self, broker: RemoteBroker, selection: Selection) -> Reading:
-        whole, store = broker.look("broker"), broker.look("store")
-        lock, history = broker.look("lock"), broker.look("lock/history")
-        page = broker.look(selection.query())
+        whole, store = broker.call("broker"), broker.call("store")
+        lock, history = broker.call("lock"), broker.call("lock_history")
+        page = broker.call("destinations", **selection.query())
         now = self._clock.monotonic()
         counts = _counts(whole, store, page["destinations"])
         rates = self._rates(now, counts)

@@ -175,16 +175,16 @@ class _RemoteSender:
                     f"{wrong[0]} has a type that a broker is not sent; use int, double or string"
                 )
             ttl_ms = message.expiration_ms - (message.timestamp_ms or 0) if message.expiration_ms else None
-            fields = {
+            fields: dict[str, Any] = {
                 "body": message.body,
                 "properties": dict(message.properties),
                 "priority": message.priority,
                 "ttl_ms": ttl_ms,
                 "correlation_id": message.correlation_id,
                 "jms_type": message.jms_type,
-                "reply_to": None if message.reply_to is None else str(message.reply_to),
+                "reply_to": message.reply_to,
             }
-            self._broker.send(self._destination, **fields)
+            self._broker.call("send", self._destination, **fields)
             self._stored += 1
             self._done(1)
 

@@ -82,7 +82,7 @@ def _status(store: JdbcStore) -> dict[str, Any]:
 
 def _add_broker(facts: dict[str, Any], broker: RemoteBroker) -> None:
     """Add what only the broker knows: messages in its journal and memory, consumers."""
-    whole, known = broker.look("broker"), {one["name"]: one for one in broker.destinations()}
+    whole, known = broker.call("broker"), {one["name"]: one for one in broker.destinations()}
     facts["broker"] = {
         "url": broker.url,
         **{name: whole[name] for name in ("version", "uptime", "connections")},
@@ -182,8 +182,7 @@ def purge(settings: Settings, destination: Destination, expired: bool) -> None:
     """
     with settings.store_or_broker(must_exist=True) as place:
         if isinstance(place, RemoteBroker):
-            only = {"expired": True} if expired else {}
-            acted = place.act("purge", destination, **only)
+            acted = place.act("purge", destination, expired=expired or None)
             removed, left = acted.count, acted.left
         else:
             removed, left = _purge(place, destination, expired), 0
@@ -208,7 +207,7 @@ def cleanup(settings: Settings) -> None:
     """
     with settings.store_or_broker(must_exist=True) as place, progress("cleaning up") as done:
         if isinstance(place, RemoteBroker):
-            removed = int(place.do("cleanup")["count"])
+            removed = int(place.call("cleanup")["count"])
         else:
             removed = place.cleanup(done)
     text = f"removed {counted(removed)} that every subscription has acknowledged"

@@ -33,7 +33,7 @@ def subscription_facts(store: Store, topic: Destination) -> list[dict[str, Any]]
 
 def add_activity(facts: list[dict[str, Any]], broker: RemoteBroker | None) -> list[dict[str, Any]]:
     """Add whether each subscription has a consumer, which only a broker knows."""
-    views = [] if broker is None else broker.subscriptions()
+    views = [] if broker is None else broker.call("subscriptions")
     active = {(one["client_id"], one["name"]): one["is_active"] for one in views}
     return [{**one, "active": active.get((one["client_id"], one["subscription_name"]))} for one in facts]
 
@@ -99,7 +99,7 @@ def subscribe(
     with settings.store_or_broker() as place:
         how: dict[str, Any] = {"selector": text, "retroactive": retroactive}
         if isinstance(place, RemoteBroker):
-            pending = place.subscribe(topic, client_id, subscription, **how)
+            pending = place.call("subscribe", client_id, subscription, topic=topic, **how)["pending"]
         else:
             pending = place.topic(topic).subscribe(client_id, subscription, **how).message_count()
     _report(settings, "subscribed", destination, client_id, subscription, pending=pending)
@@ -116,7 +116,7 @@ def unsubscribe(settings: Settings, destination: Destination, client_id: str, su
     topic = _topic(destination)
     with settings.store_or_broker(must_exist=True) as place:
         if isinstance(place, RemoteBroker):
-            place.unsubscribe(client_id, subscription)
+            place.call("unsubscribe", client_id, subscription)
         else:
             place.topic(topic).unsubscribe(client_id, subscription)
     _report(settings, "unsubscribed", destination, client_id, subscription)

@@ -372,10 +372,12 @@ class Top(App[None]):
         if row is None:
             return
         name = row.destination
-        if row.is_paused:
-            self._act(row, RemoteBroker.resume, lambda _: self._done(f"resumed {name}"))
-        else:
-            self._act(row, RemoteBroker.pause, lambda _: self._done(f"paused {name}"))
+        operation, done = ("resume", "resumed") if row.is_paused else ("pause", "paused")
+        self._act(
+            row,
+            lambda broker, queue: broker.call(operation, queue),
+            lambda _: self._done(f"{done} {name}"),
+        )
 
     def action_purge(self) -> None:
         row = self._chosen()
@@ -403,7 +405,7 @@ class Top(App[None]):
                 queue = Destination.parse(row.destination)
                 self._act(
                     row,
-                    lambda broker, queue: broker.messages(queue, _MESSAGES),
+                    lambda broker, queue: broker.on_queue("browse", queue, [], limit=_MESSAGES),
                     lambda found: self.push_screen(Messages(queue, found)),
                 )
 

@@ -38,7 +38,9 @@ def list_(settings: Settings) -> None:
     """
     broker = settings.broker_to_read()
     if broker is not None:
-        found = [_facts(XATransactionId.parse(one["xid"]), one["writes"]) for one in broker.transactions()]
+        found = [
+            _facts(XATransactionId.parse(one["xid"]), one["writes"]) for one in broker.call("transactions")
+        ]
     else:
         with settings.open(read_only=True) as store:
             found = [_facts(one.xid, [*map(_writes, one.writes)]) for one in store.xa.recover()]
@@ -103,7 +105,7 @@ def _decide(
 ) -> None:
     with settings.store_or_broker(must_exist=True) as place:
         if isinstance(place, RemoteBroker):
-            place.end_transaction(str(xid), commit=outcome == "committed")
+            place.call("commit" if outcome == "committed" else "roll_back", xid)
         else:
             decide(place.xa)
     settings.print({"xid": str(xid), "outcome": outcome}, f"{outcome} {xid}")

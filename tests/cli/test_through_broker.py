@@ -307,11 +307,11 @@ def test_an_address_that_is_not_the_management_has_no_empty_queues(
     there, elsewhere = (RemoteBroker(f"http://{api.address}{one}") for one in ("", where))
     none = Destination.queue("NONE")
     assert (there.act("purge", none).count, there.consume(none, 1)["token"]) == (0, None)
-    assert (there.messages(none, 1), list(there.pages(none, 1))) == ([], [])
+    assert (there.on_queue("browse", none, []), list(there.pages(none, 1))) == ([], [])
     for ask in (
         lambda: elsewhere.act("purge", none),
         lambda: elsewhere.consume(none, 1),
-        lambda: elsewhere.messages(none, 1),
+        lambda: elsewhere.call("browse", none),
         lambda: [*elsewhere.pages(none, 1)],
     ):
         with pytest.raises(StoreUnavailable, match=f"{where} is not the management"):

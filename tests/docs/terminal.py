@@ -63,7 +63,7 @@ def main() -> int:
                 store.queue(queue).add_message(message)
         with BrokerProcess(folder, "--url", url, "--health", f"127.0.0.1:{port}") as process:
             process.ready()
-            RemoteBroker(f"http://127.0.0.1:{port}").pause(jdbcstore.Destination.queue("KITCHEN"))
+            RemoteBroker(f"http://127.0.0.1:{port}").call("pause", jdbcstore.Destination.queue("KITCHEN"))
             ended = threading.Event()
             thread = threading.Thread(target=traffic, args=(process.port, ended))
             thread.start()

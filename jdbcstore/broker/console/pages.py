@@ -24,12 +24,11 @@ from jdbcstore.broker.console.sampling import Sampler
 from jdbcstore.broker.console.source import ConsoleSource, Master, Schema
 from jdbcstore.broker.console.visits import MAX_FORM, Door, Visit, VisitNotices
 from jdbcstore.broker.management.guard import Guard
-from jdbcstore.broker.management.http import status_of
 from jdbcstore.broker.management.management import Management
 from jdbcstore.broker.management.messages import MessageChoice
 from jdbcstore.broker.management.requests import Fields, position
 from jdbcstore.broker.management.views import DestinationView, SubscriptionView
-from jdbcstore.broker.operations import NotARequest
+from jdbcstore.broker.operations import NotARequest, status_of
 from jdbcstore.config.users import BROWSE, MANAGE, VIEW
 from jdbcstore.errors import CorruptMessage, DestinationNotFound, StoreError
 from jdbcstore.message.destination import Destination, DestinationKind

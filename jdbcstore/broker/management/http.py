@@ -15,26 +15,8 @@ from jdbcstore.broker.management.guard import Guard
 from jdbcstore.broker.management.management import Management
 from jdbcstore.broker.management.messages import Consumed, MessagePage, defect_of
 from jdbcstore.broker.management.requests import Fields, destination_of, position
-from jdbcstore.broker.operations import OPERATIONS, NotARequest, Operation
-from jdbcstore.errors import (
-    CorruptMessage,
-    DestinationFull,
-    DestinationNotFound,
-    InvalidDestination,
-    InvalidMessage,
-    InvalidSelector,
-    InvalidSubscription,
-    MessageNotFound,
-    NotMaster,
-    StoreClosed,
-    StoreError,
-    StoreUnavailable,
-    SubscriptionExists,
-    SubscriptionInUse,
-    SubscriptionNotFound,
-    TransactionError,
-    TransactionNotFound,
-)
+from jdbcstore.broker.operations import OPERATIONS, NotARequest, Operation, kind_of, status_of
+from jdbcstore.errors import CorruptMessage, StoreError
 from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.facts import facts_of
 from jdbcstore.message.message import Message
@@ -44,25 +26,6 @@ log = logging.getLogger(__name__)
 MAX_BODY = 1024 * 1024
 """Bytes of a request's body at most."""
 _BODY_TIMEOUT = 30.0
-_STATUS: tuple[tuple[type[Exception], int], ...] = (
-    (NotARequest, 400),
-    (DestinationNotFound, 404),
-    (MessageNotFound, 404),
-    (SubscriptionNotFound, 404),
-    (TransactionNotFound, 404),
-    (TransactionError, 400),
-    (SubscriptionExists, 409),
-    (SubscriptionInUse, 409),
-    (InvalidDestination, 400),
-    (InvalidMessage, 400),
-    (InvalidSelector, 400),
-    (InvalidSubscription, 400),
-    (DestinationFull, 503),
-    (NotMaster, 503),
-    (StoreClosed, 503),
-    (StoreUnavailable, 503),
-    (TimeoutError, 503),
-)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -117,7 +80,7 @@ async def as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
     except web.HTTPException as error:
         return _error(error.status, error.text or error.reason, error.headers)
     except StoreError as error:
-        return _error(status_of(error), str(error), kind=_kind_of(error))
+        return _error(status_of(error), str(error), kind=kind_of(error))
     except TimeoutError:
         return _error(503, "it took too long; try again later")
     except ValueError as error:  # of a name that no text can have, such as a lone surrogate
@@ -129,17 +92,6 @@ async def as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
     response.headers["Cache-Control"] = "no-store"
     response.headers["X-Content-Type-Options"] = "nosniff"
     return response
-
-
-def status_of(error: StoreError) -> int:
-    """The status of an answer that reports an error."""
-    return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
-
-
-def _kind_of(error: StoreError) -> str | None:
-    """What clients tell errors of the same status apart by: a class of :mod:`jdbcstore.errors`."""
-    found = next((kind for kind, _ in _STATUS if isinstance(error, kind)), NotARequest)
-    return None if found is NotARequest else found.__name__
 
 
 def _error(
