@@ -13,8 +13,8 @@ from jdbcstore.cli.settings import Command, Settings
 from jdbcstore.errors import ConfigurationError, installation
 
 if TYPE_CHECKING:
+    from jdbcstore.broker.console.lookups import SchemaView
     from jdbcstore.broker.console.pages import Console
-    from jdbcstore.broker.console.source import SchemaView
     from jdbcstore.config.broker import Address
 
 DEFAULT = "127.0.0.1:8162"
@@ -60,7 +60,7 @@ def console(settings: Settings, listen: str, users: str | None) -> None:
 
 def schema_view(settings: Settings) -> SchemaView:
     """The schema of the selected database, and what a migration would do; in a thread."""
-    from jdbcstore.broker.console.source import SchemaView
+    from jdbcstore.broker.console.lookups import SchemaView
     from jdbcstore.database.migrations import check
 
     report = check(settings.database(must_exist=True))

@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from typing import TypeVar
 
 from jdbcstore import JdbcStore
 from jdbcstore.abc import Cursor, JournalState
 from jdbcstore.broker.management.messages import MessageChoice, MessagePage, message_page
+from jdbcstore.broker.management.reading import Views
 from jdbcstore.broker.management.views import (
     BrokerView,
     ConnectionView,
@@ -38,7 +38,7 @@ _T = TypeVar("_T")
 
 
 class DatabaseSource:
-    """A :class:`~jdbcstore.broker.console.source.ConsoleSource` over a store that was opened to be read only.
+    """The views of a store that was opened to be read only, as :class:`Views` says what each is.
 
     Nothing is written and no lock is taken. There are no clients, and no counters, because a database does
     not have them; large queues are counted in turn.
@@ -56,23 +56,10 @@ class DatabaseSource:
         topics = sum(name.is_topic for name in self._names)
         return BrokerView(
             name=self._store.place,
-            version=_version(),
             obstacle=None,
             uptime=time.monotonic() - self._began,
-            addresses=(),
-            connections=0,
-            connections_total=0,
             queues=len(self._names) - topics,
             topics=topics,
-            enqueued=0,
-            dequeued=0,
-            dispatched=0,
-            expired=0,
-            dead=0,
-            memory_used=0,
-            memory_limit=0,
-            temp_used=0,
-            temp_limit=0,
         )
 
     async def _run(self, function: Callable[[], _T]) -> _T:
@@ -103,18 +90,6 @@ class DatabaseSource:
             name=str(name),
             is_topic=name.is_topic,
             size=None if name.is_topic else self._sizes.get(name, (None, 0.0))[0],
-            enqueued=0,
-            dequeued=0,
-            dispatched=0,
-            in_flight=0,
-            expired=0,
-            dead=0,
-            consumers=0,
-            producers=0,
-            memory_used=0,
-            memory_limit=0,
-            is_paused=False,
-            average_wait=None,
         )
 
     async def destination(self, name: Destination) -> DestinationView:
@@ -160,15 +135,9 @@ class DatabaseSource:
                 found.append(
                     SubscriptionView(
                         destination=str(one.subscribed_destination),
-                        connection_id=None,
                         client_id=one.client_id,
                         name=one.subscription_name,
                         selector=one.selector,
-                        is_active=False,
-                        is_browser=False,
-                        prefetch=0,
-                        in_flight=0,
-                        dispatched=0,
                         pending=count,
                     )
                 )
@@ -219,8 +188,5 @@ def _checked(queue: Destination) -> Destination:
     return queue
 
 
-def _version() -> str:
-    try:
-        return version("jdbcstore")
-    except PackageNotFoundError:
-        return "unknown"
+ConsoleSource = Views | DatabaseSource
+"""What pages show: a serving broker, or a database."""

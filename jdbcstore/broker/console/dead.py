@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from jdbcstore.broker.console.source import ConsoleSource
+from jdbcstore.broker.console.database import ConsoleSource
 from jdbcstore.broker.management.messages import MessageChoice, group_of, reason_of
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message

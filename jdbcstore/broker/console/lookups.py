@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from jdbcstore.broker.console.source import Master, Schema, SchemaView
 from jdbcstore.errors import StoreError
 from jdbcstore.util.clock import Clock
 
@@ -14,6 +15,26 @@ log = logging.getLogger(__name__)
 _SCHEMA_PERIOD = 60.0
 _MASTER_PERIOD = 10.0
 _MASTER_TIMEOUT = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaView:
+    """The schema of the database."""
+
+    revision: str | None
+    """The recorded revision."""
+    found: str | None
+    """The last revision that is complete."""
+    missing: tuple[str, ...]
+    """What a migration would do."""
+    wrong: tuple[str, ...]
+    """Differences that it cannot change."""
+
+
+Schema = Callable[[], SchemaView]
+"""Looks at the schema; called in a thread."""
+Master = Callable[[], str | None]
+"""Finds the address of the master's management, if it has one; called in a thread."""
 
 
 class Lookups:

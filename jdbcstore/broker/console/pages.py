@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -16,14 +16,15 @@ from jdbcstore.broker.console.actions import ACTIONS, kind_of
 from jdbcstore.broker.console.alarms import alarms
 from jdbcstore.broker.console.bodies import preview, properties_of, shown_body
 from jdbcstore.broker.console.charts import Chart, chart
+from jdbcstore.broker.console.database import ConsoleSource
 from jdbcstore.broker.console.dead import grouped
 from jdbcstore.broker.console.history import DEAD, DEQUEUED, ENQUEUED, CounterHistory
-from jdbcstore.broker.console.lookups import Lookups
+from jdbcstore.broker.console.lookups import Lookups, Master, Schema
 from jdbcstore.broker.console.rendering import HEADERS, ROOT, Renderer, Static, bare
 from jdbcstore.broker.console.sampling import Sampler
-from jdbcstore.broker.console.source import ConsoleSource, Master, Schema
 from jdbcstore.broker.console.visits import MAX_FORM, Door, Visit, VisitNotices
 from jdbcstore.broker.management.guard import Guard
+from jdbcstore.broker.management.http import reported
 from jdbcstore.broker.management.management import Management
 from jdbcstore.broker.management.messages import MessageChoice
 from jdbcstore.broker.management.requests import Fields, position
@@ -34,8 +35,6 @@ from jdbcstore.errors import CorruptMessage, DestinationNotFound, StoreError
 from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.message import Message
 from jdbcstore.util.clock import Clock, SystemClock
-
-log = logging.getLogger(__name__)
 
 _ROWS = 100
 """Lines of a list on a page."""
@@ -112,10 +111,10 @@ class Console:
         return [
             ("", VIEW, self._overview),
             ("/", VIEW, self._overview),
-            ("/queues", VIEW, self._queues),
-            ("/topics", VIEW, self._topics),
-            ("/queue", VIEW, self._queue),
-            ("/topic", VIEW, self._topic),
+            ("/queues", VIEW, partial(self._list, kind=DestinationKind.QUEUE)),
+            ("/topics", VIEW, partial(self._list, kind=DestinationKind.TOPIC)),
+            ("/queue", VIEW, partial(self._destination, kind=DestinationKind.QUEUE)),
+            ("/topic", VIEW, partial(self._destination, kind=DestinationKind.TOPIC)),
             ("/message", BROWSE, self._message),
             ("/subscribers", VIEW, self._subscribers),
             ("/connections", VIEW, self._connections),
@@ -168,16 +167,8 @@ class Console:
                 name: error.headers[name] for name in ("WWW-Authenticate", "Allow") if name in error.headers
             }
             return self._error(error.status, error.text or error.reason, kept)
-        except StoreError as error:
-            return self._error(status_of(error), str(error))
-        except TimeoutError:
-            return self._error(503, "it took too long; try again later")
-        except ValueError as error:  # of a name that no text can have, such as a lone surrogate
-            log.debug("a request cannot be understood", exc_info=error)
-            return self._error(400, "the request cannot be understood")
-        except Exception:
-            log.exception("a request for %s has failed", request.path)
-            return self._error(500, "an unexpected error, which is in the broker's log")
+        except Exception as error:
+            return self._error(*reported(error, request))
 
     def _error(self, status: int, text: str, headers: dict[str, str] | None = None) -> web.Response:
         answer = self._renderer.page("error.html", {"status": status, "text": text}, status=status)
@@ -235,12 +226,6 @@ class Console:
             chart("Messages waiting", [("messages", history.sizes(name))]),
         ]
 
-    async def _queues(self, visit: Visit) -> web.Response:
-        return await self._list(visit, DestinationKind.QUEUE)
-
-    async def _topics(self, visit: Visit) -> web.Response:
-        return await self._list(visit, DestinationKind.TOPIC)
-
     async def _list(self, visit: Visit, kind: DestinationKind) -> web.Response:
         search = visit.text("search")
         sort = visit.text("sort") or "name"
@@ -270,64 +255,41 @@ class Console:
             order="desc" if is_descending else "asc",
         )
 
-    async def _queue(self, visit: Visit) -> web.Response:
-        name = visit.destination()
+    async def _destination(self, visit: Visit, kind: DestinationKind) -> web.Response:
+        name, is_topic = visit.destination(kind), kind is DestinationKind.TOPIC
+        shown = "topic" if is_topic else "queue"
         try:
             view = await self._source.destination(name)
         except DestinationNotFound:
-            return self._render(visit, "missing.html", status=404, name=name.name, kind="queue")
-        page, error = None, None
-        selector, after = (
-            visit.text("selector").strip(),
-            Fields({"after": visit.text("after")}).cursor("after"),
-        )
-        if visit.may_browse:
+            return self._render(visit, "missing.html", status=404, name=name.name, kind=shown)
+        page, error, history = None, None, self._history
+        selector = visit.text("selector").strip()
+        after = Fields({"after": visit.text("after")}).cursor("after")
+        if visit.may_browse and not is_topic:
             try:
-                page = await self._source.page(
-                    name, MessageChoice(selector=selector or None), after=after, limit=_MESSAGES
-                )
+                choice = MessageChoice(selector=selector or None)
+                page = await self._source.page(name, choice, after=after, limit=_MESSAGES)
             except StoreError as failure:
                 error = failure
+        subscriptions = await (self._subscriptions() if is_topic else self._source.subscriptions())
         return self._render(
             visit,
             "destination.html",
             status=200 if error is None else status_of(error),
-            kind="queue",
+            kind=shown,
             name=name.name,
             view=view,
-            rates=[self._history.rate(kind, name) for kind in (ENQUEUED, DEQUEUED)],
-            charts=self._charts(name) if self._history.has(name) else [],
+            rates=[history.rate(ENQUEUED, name), None if is_topic else history.rate(DEQUEUED, name)],
+            charts=self._charts(name, is_topic=is_topic) if history.has(name) else [],
             page=page,
             rows=[] if page is None else [(message, preview(message)) for message in page.messages],
             next=None if page is None else position(page.next),
             selector=selector,
             is_first=after is None,
             error=None if error is None else str(error),
-            consumers=[one for one in await self._source.subscriptions() if one.destination == str(name)],
+            consumers=[view for view in subscriptions if view.destination == str(name)],
             clients=self._clients(),
-            is_dead=name in self._source.dead_letter_queues(),
-        )
-
-    async def _topic(self, visit: Visit) -> web.Response:
-        name = visit.destination(DestinationKind.TOPIC)
-        try:
-            view = await self._source.destination(name)
-        except DestinationNotFound:
-            return self._render(visit, "missing.html", status=404, name=name.name, kind="topic")
-        return self._render(
-            visit,
-            "destination.html",
-            kind="topic",
-            name=name.name,
-            view=view,
-            rates=[self._history.rate(ENQUEUED, name), None],
-            charts=self._charts(name, is_topic=True) if self._history.has(name) else [],
-            page=None,
-            selector="",
-            error=None,
-            consumers=[one for one in await self._subscriptions() if one.destination == str(name)],
-            clients=self._clients(),
-            is_dead=False,
+            is_dead=not is_topic and name in self._source.dead_letter_queues(),
         )
 
     async def _message(self, visit: Visit) -> web.Response:

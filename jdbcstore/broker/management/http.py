@@ -79,19 +79,26 @@ async def as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
         response = await handler(request)
     except web.HTTPException as error:
         return _error(error.status, error.text or error.reason, error.headers)
-    except StoreError as error:
-        return _error(status_of(error), str(error), kind=kind_of(error))
-    except TimeoutError:
-        return _error(503, "it took too long; try again later")
-    except ValueError as error:  # of a name that no text can have, such as a lone surrogate
-        log.debug("a request cannot be understood", exc_info=error)
-        return _error(400, "the request cannot be understood")
-    except Exception:
-        log.exception("a request for %s has failed", request.path)
-        return _error(500, "an unexpected error, which is in the broker's log")
+    except Exception as error:
+        return _error(
+            *reported(error, request), kind=kind_of(error) if isinstance(error, StoreError) else None
+        )
     response.headers["Cache-Control"] = "no-store"
     response.headers["X-Content-Type-Options"] = "nosniff"
     return response
+
+
+def reported(error: Exception, request: web.Request) -> tuple[int, str]:
+    """Return the status and the text of an answer, without what only the log may have."""
+    if isinstance(error, StoreError):
+        return status_of(error), str(error)
+    if isinstance(error, TimeoutError):
+        return 503, "it took too long; try again later"
+    if isinstance(error, ValueError):  # of a name that no text can have, such as a lone surrogate
+        log.debug("a request cannot be understood", exc_info=error)
+        return 400, "the request cannot be understood"
+    log.error("a request for %s has failed", request.path, exc_info=error)
+    return 500, "an unexpected error, which is in the broker's log"
 
 
 def _error(

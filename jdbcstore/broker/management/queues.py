@@ -29,7 +29,8 @@ class QueueOperations:
     """Operations on the messages of a queue, and on its deliveries.
 
     Messages are taken from the reach of consumers first, so none that was removed or moved is delivered, and
-    none that a consumer has is removed.
+    none that a consumer has is removed. Each operation raises DestinationNotFound if the queue does not
+    exist, InvalidDestination if it is a topic, and InvalidSelector for a selector that is invalid.
     """
 
     def __init__(self, *, audit: Audit) -> None:
@@ -40,9 +41,6 @@ class QueueOperations:
     ) -> OperationOutcome:
         """Remove the messages of a queue that had arrived before this call, and that no consumer has.
 
-        :raises DestinationNotFound: it does not exist
-        :raises InvalidDestination: it is a topic
-        :raises InvalidSelector: the selector is invalid
         :raises StoreError: some of them could not be removed, which stay
         """
         return await self._carry_out(actor, name, queue, choice, lambda _, source: source.acknowledge)
@@ -53,9 +51,7 @@ class QueueOperations:
         """Move messages to another destination, in their order: each is added there and removed here in one
         transaction.
 
-        :raises DestinationNotFound: the queue does not exist
-        :raises InvalidDestination: it is a topic, or the same as ``to``
-        :raises InvalidSelector: the selector is invalid
+        :raises InvalidDestination: it is the same as ``to``
         :raises StoreError: some of them could not be moved, which stay
         """
 
@@ -82,9 +78,7 @@ class QueueOperations:
         """Send copies of messages of a queue that had arrived before this call, those with consumers
         included, to another destination.
 
-        :raises DestinationNotFound: the queue does not exist
-        :raises InvalidDestination: it is a topic, or the same as ``to``
-        :raises InvalidSelector: the selector is invalid
+        :raises InvalidDestination: it is the same as ``to``
         :raises StoreError: some of them could not be copied
         """
         count, batch = 0, []
@@ -114,10 +108,7 @@ class QueueOperations:
         Each is replaced in one transaction, and gets a new message id.
 
         :param expiration_ms: epoch milliseconds; 0 is never
-        :raises DestinationNotFound: the queue does not exist
-        :raises InvalidDestination: it is a topic
         :raises InvalidMessage: nothing is to be changed, or the priority is none
-        :raises InvalidSelector: the selector is invalid
         :raises StoreError: some of them could not be replaced, which stay
         """
 
@@ -176,18 +167,11 @@ class QueueOperations:
         """Deliver no message of a queue until :meth:`resume`, also after a failure of the store.
 
         Messages that consumers have stay with them, and messages that are sent are stored.
-
-        :raises DestinationNotFound: it does not exist
-        :raises InvalidDestination: it is a topic
         """
         self._set_paused(actor, queue, True)
 
     def resume(self, actor: Actor, queue: Destination) -> None:
-        """Deliver the messages of a queue again.
-
-        :raises DestinationNotFound: it does not exist
-        :raises InvalidDestination: it is a topic
-        """
+        """Deliver the messages of a queue again."""
         self._set_paused(actor, queue, False)
 
     def _set_paused(self, actor: Actor, queue: Destination, paused: bool) -> None:

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from operator import attrgetter
 from typing import Any
 
@@ -54,17 +53,6 @@ from jdbcstore.message.message import Message
 from jdbcstore.util.clock import Clock
 from jdbcstore.util.timings import Timings
 
-_NUMBERS = (
-    "connections",
-    "connections_total",
-    "queues",
-    "topics",
-    "memory_used",
-    "memory_limit",
-    "temp_used",
-    "temp_limit",
-)
-
 
 class Views:
     """What is seen of one broker; every method is called on its loop.
@@ -87,14 +75,11 @@ class Views:
         master = self._master.process.master
         engine = None if master is None else master.engine
         common: dict[str, Any] = {
-            "version": _version(),
             "obstacle": self._master.process.obstacle(),
             "uptime": self._clock.monotonic() - self._began,
         }
         if master is None or engine is None:
-            zeros: dict[str, Any] = dict.fromkeys(_NUMBERS, 0)
-            zeros |= values_of(Counters())
-            return BrokerView(name="", addresses=(), **common, **zeros)
+            return BrokerView(**common)
         total = total_of(engine)
         if not monotonic:
             total = self._baselines.since(engine, total)
@@ -407,13 +392,6 @@ class Views:
                 f"{queue} does not have the message {message_id}; it may have been consumed"
             )
         return found[0]
-
-
-def _version() -> str:
-    try:
-        return version("jdbcstore")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def _uri(connector: Connector) -> str:

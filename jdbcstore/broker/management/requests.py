@@ -21,7 +21,7 @@ LONGEST_TTL = 1 << 53
 class Fields:
     """The fields of a request; each is taken once, and what is left over is an error.
 
-    :raises NotARequest: the value is not an object
+    A field that has another value raises NotARequest, and so does anything but an object.
     """
 
     def __init__(self, values: Any) -> None:
@@ -57,30 +57,21 @@ class Fields:
         return self._values.pop(name, None)
 
     def text(self, name: str) -> str | None:
-        """A string.
-
-        :raises NotARequest: it is something else
-        """
+        """A string."""
         value = self.take(name)
         if value is not None and not isinstance(value, str):
             raise NotARequest(f"{name} must be a string")
         return value
 
     def one_of(self, name: str, choices: Sequence[str]) -> str | None:
-        """One of these strings.
-
-        :raises NotARequest: it is something else
-        """
+        """One of these strings."""
         value = self.text(name)
         if value is not None and value not in choices:
             raise NotARequest(f"{name} must be one of {', '.join(choices)}")
         return value
 
     def number(self, name: str, *, least: int, most: int = _LONGEST) -> int | None:
-        """An integer in these limits, in a query as digits.
-
-        :raises NotARequest: it is something else
-        """
+        """An integer in these limits, in a query as digits."""
         value = self.take(name)
         if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 20:
             value = int(value)
@@ -91,28 +82,19 @@ class Fields:
         return value
 
     def flag(self, name: str) -> bool | None:
-        """True or false.
-
-        :raises NotARequest: it is something else
-        """
+        """True or false."""
         value = self.take(name)
         if value is not None and not isinstance(value, bool):
             raise NotARequest(f"{name} must be true or false")
         return value
 
     def switch(self, name: str) -> bool | None:
-        """True or false, in a query.
-
-        :raises NotARequest: it is something else
-        """
+        """True or false, in a query."""
         value = self.one_of(name, ("true", "false"))
         return None if value is None else value == "true"
 
     def expiration(self, name: str) -> int | None:
-        """The time at which so many milliseconds are over; 0 for 0, which is never.
-
-        :raises NotARequest: it is not a number of them
-        """
+        """The time at which so many milliseconds are over; 0 for 0, which is never."""
         return expiration_of(self.number(name, least=0, most=LONGEST_TTL))
 
     def destination(self, name: str) -> Destination:
@@ -165,10 +147,7 @@ class Fields:
         return None if origin is None else Destination.named(origin)
 
     def cursor(self, name: str) -> Cursor | None:
-        """A position between two messages, as :func:`position` writes it.
-
-        :raises NotARequest: it is something else
-        """
+        """A position between two messages, as :func:`position` writes it."""
         text = self.text(name)
         if not text:
             return None

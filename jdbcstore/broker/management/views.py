@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 
 from jdbcstore.abc import PreparedWrites
 from jdbcstore.broker.counters import Counters
@@ -17,6 +18,13 @@ WAITING = "waiting for the lock"
 """Why a slave is not serving."""
 
 
+def _version() -> str:
+    try:
+        return version("jdbcstore")
+    except PackageNotFoundError:
+        return "unknown"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerView:
     """The whole broker, of this ``version``.
@@ -26,31 +34,31 @@ class BrokerView:
     ``memory_limit`` and ``temp_limit`` are the options of these names.
     """
 
-    name: str
+    name: str = ""
     """The broker's id for its connections: host, process, and the time of its start."""
-    version: str
+    version: str = field(default_factory=_version)
     obstacle: str | None
     """Why it is not serving; None if it is. Most other fields are 0 then."""
     uptime: float
     """Seconds since the process began to be a broker."""
-    addresses: tuple[str, ...]
+    addresses: tuple[str, ...] = ()
     """The addresses that clients connect to, as URIs."""
-    connections: int
-    connections_total: int
+    connections: int = 0
+    connections_total: int = 0
     """Connections that were accepted since it became the master."""
-    queues: int
-    topics: int
-    enqueued: int
-    dequeued: int
-    dispatched: int
-    expired: int
-    dead: int
-    memory_used: int
+    queues: int = 0
+    topics: int = 0
+    enqueued: int = 0
+    dequeued: int = 0
+    dispatched: int = 0
+    expired: int = 0
+    dead: int = 0
+    memory_used: int = 0
     """Bytes of messages in memory."""
-    memory_limit: int
-    temp_used: int
+    memory_limit: int = 0
+    temp_used: int = 0
     """Bytes of messages in temporary files."""
-    temp_limit: int
+    temp_limit: int = 0
 
     @property
     def is_slave(self) -> bool:
@@ -70,25 +78,25 @@ class DestinationView:
     name: str
     """The qualified name, such as ``queue://ORDERS``."""
     is_topic: bool
-    size: int | None
+    size: int | None = None
     """Messages of a queue, those with consumers included; None for a topic."""
-    memory_limit: int
+    memory_limit: int = 0
     """Bytes of its messages in memory at most: the policy's, or the broker's."""
-    enqueued: int
-    dequeued: int
+    enqueued: int = 0
+    dequeued: int = 0
     """Messages that have left: acknowledged, removed, moved, expired or dead."""
-    dispatched: int
-    in_flight: int
+    dispatched: int = 0
+    in_flight: int = 0
     """Messages that consumers have, and have not acknowledged."""
-    expired: int
-    dead: int
+    expired: int = 0
+    dead: int = 0
     """Messages that went from here to a dead letter queue."""
-    consumers: int
-    producers: int
+    consumers: int = 0
+    producers: int = 0
     """Connections that have sent to it."""
-    memory_used: int
-    is_paused: bool
-    average_wait: float | None
+    memory_used: int = 0
+    is_paused: bool = False
+    average_wait: float | None = None
     """Seconds from the time when a message was sent to its delivery, on average; None without a delivery."""
     oldest_age: float | None = None
     """The age of the first message of a queue; None if there is none, and in lists unless they ask for it."""
@@ -129,19 +137,19 @@ class SubscriptionView:
 
     destination: str
     """May have wildcards."""
-    connection_id: str | None
+    connection_id: str | None = None
     """None for a durable subscription without a consumer."""
-    client_id: str | None
+    client_id: str | None = None
     """The client id of JMS, if the subscription is durable."""
-    name: str | None
+    name: str | None = None
     """The name of a durable subscription."""
-    selector: str | None
-    is_active: bool
+    selector: str | None = None
+    is_active: bool = False
     """Whether it has a consumer."""
-    is_browser: bool
-    prefetch: int
-    in_flight: int
-    dispatched: int
+    is_browser: bool = False
+    prefetch: int = 0
+    in_flight: int = 0
+    dispatched: int = 0
     pending: int | None = None
     """Messages of a durable subscription that are not acknowledged; None for others, and in lists."""
     consumer_id: str | None = None
@@ -317,16 +325,9 @@ def offline_view(durable: Durable) -> SubscriptionView:
     client_id, name = durable.key
     return SubscriptionView(
         destination=str(durable.destination),
-        connection_id=None,
         client_id=client_id,
         name=name,
         selector=durable.selector,
-        consumer_id=None,
-        is_active=False,
-        is_browser=False,
-        prefetch=0,
-        in_flight=0,
-        dispatched=0,
     )
 
 

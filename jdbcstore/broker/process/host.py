@@ -29,7 +29,7 @@ from jdbcstore.message.destination import Destination
 from jdbcstore.util.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
-    from jdbcstore.broker.console.source import SchemaView
+    from jdbcstore.broker.console.lookups import SchemaView
     from jdbcstore.broker.process.health import HealthServer
 
 log = logging.getLogger(__name__)
