@@ -31,9 +31,10 @@ from jdbcstore.broker.api import (
 )
 from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.directory import Directory
+from jdbcstore.broker.entry import Entry
 from jdbcstore.broker.events import MessageEvents
 from jdbcstore.broker.loop import BrokerLoop
-from jdbcstore.broker.memory import Entry, MemoryUsage, Resources
+from jdbcstore.broker.memory import MemoryUsage, Resources
 from jdbcstore.broker.queues.browser import Browser
 from jdbcstore.broker.queues.dead_letters import DeadLetters, renamed
 from jdbcstore.broker.queues.moves import Moves

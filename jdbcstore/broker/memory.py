@@ -1,4 +1,4 @@
-"""Messages in the broker's memory: entries, their delivery order and size, and producer flow control."""
+"""The memory of the broker's messages: estimated bytes, their limits, and producer flow control."""
 
 from __future__ import annotations
 
@@ -6,17 +6,13 @@ import asyncio
 import logging
 from asyncio import Future
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, InitVar, dataclass, field
 from functools import partial
-from heapq import merge
-from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from jdbcstore.abc import MessageReference, Transaction
 from jdbcstore.broker.api import MessageEventKind, Promise
-from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.events import MessageEvents
 from jdbcstore.broker.loop import BrokerLoop
 from jdbcstore.broker.notices import Notices
@@ -24,23 +20,29 @@ from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.errors import DestinationFull
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
-from jdbcstore.util.futures import StoreFuture
 
 if TYPE_CHECKING:
     from jdbcstore.broker.tracing import Tracing
 
 log = logging.getLogger(__name__)
 
-_OVERHEAD = 1536
-"""Approximate bytes of a message in memory beside its content."""
-ENTRY_SIZE = 512
-"""Approximate bytes of an entry without its message, including what its subscription keeps of it."""
-_sequence = attrgetter("sequence")
+
+class SharedSize(Protocol):
+    """What several entries share: counted once, while any of them is held."""
+
+    def hold(self) -> None: ...
+
+    def release(self) -> None: ...
 
 
-def size_of(message: Message) -> int:
-    """The approximate bytes of a message in memory."""
-    return message.memory_size + _OVERHEAD
+class Sized(Protocol):
+    """An entry, as memory counts it."""
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def shared(self) -> SharedSize | None: ...
 
 
 @dataclass(eq=False, repr=False)
@@ -88,13 +90,13 @@ class MemoryUsage:
             return self.parent.reached
         return f"{self.name} of {self.limit} bytes"
 
-    def hold(self, entry: Entry) -> None:
+    def hold(self, entry: Sized) -> None:
         """Count an entry; a message that several entries share counts once."""
         self.increase(entry.size)
         if entry.shared is not None:
             entry.shared.hold()
 
-    def release(self, entries: Iterable[Entry]) -> None:
+    def release(self, entries: Iterable[Sized]) -> None:
         """Stop counting entries."""
         size = 0
         for entry in entries:
@@ -165,314 +167,6 @@ class Resources:
             high_water_mark=policy.cursor_memory_high_water_mark,
             parent=self.memory,
         )
-
-
-class SharedMessage:
-    """A message of many entries, whose memory is counted once, while any of them is held.
-
-    :param among: registry of stored messages in memory, by sequence
-    """
-
-    __slots__ = ("_among", "_references", "memory", "message", "sequence", "size")
-
-    def __init__(
-        self, message: Message, memory: MemoryUsage, sequence: int | None, among: dict[int, SharedMessage]
-    ) -> None:
-        self.message = message
-        self.sequence = sequence
-        self.size = size_of(message)
-        self.memory = memory
-        self._among = among
-        self._references = 0
-
-    def hold(self) -> None:
-        self._references += 1
-        if self._references == 1:
-            self.memory.increase(self.size)
-            if self.sequence is not None:
-                self._among[self.sequence] = self
-
-    def release(self) -> None:
-        self._references -= 1
-        if not self._references:
-            if self.sequence is not None:
-                self._among.pop(self.sequence, None)
-            self.memory.decrease(self.size)
-
-
-class Source(Protocol):
-    """The owner of entries: a queue, or one topic for one subscriber."""
-
-    @property
-    def destination(self) -> Destination:
-        """The queue or topic, without wildcards."""
-
-    @property
-    def counters(self) -> Counters:
-        """Those of the queue or topic."""
-
-    def acknowledge(self, entries: Sequence[Entry]) -> Future[None]:
-        """Remove consumed entries; completes once that is durable."""
-
-    def stage_acknowledgement(self, transaction: Transaction, entries: Sequence[Entry]) -> bool:
-        """Add the acknowledgement to a store transaction; False if there is nothing to write."""
-
-    def acknowledged(self, entries: Sequence[Entry]) -> None:
-        """The staged acknowledgement has been committed."""
-
-    def reject(self, entries: Sequence[Entry], cause: str | None) -> Future[None]:
-        """Redeliver or dead-letter entries that a consumer has rejected."""
-
-    def expire(self, entries: Sequence[Entry]) -> Future[None]:
-        """Dead-letter entries that have expired with their consumer, or drop them."""
-
-    def retain(self, entries: Sequence[Entry]) -> None:
-        """Deliver entries again whose acknowledgement, or move to a dead letter queue, has failed."""
-
-    def give_back(self, entries: Sequence[Entry]) -> None:
-        """Put entries that no consumer holds any more back in their places."""
-
-    def delivered(self, entry: Entry) -> None:
-        """A consumer has sent the message on and does not need it in memory."""
-
-
-@dataclass(eq=False, repr=False)
-class PendingWrite:
-    """The write of an entry that was dispatched before it is known to be stored."""
-
-    done: Future[None]
-    """Never fails; then ``stored`` and ``sequence`` of the entry are set."""
-    _under_way: StoreFuture[MessageReference] | None = None
-    _is_withdrawn: bool = False
-
-    def withdraw(self) -> bool:
-        """Cancel the write; False if it has begun."""
-        if self._under_way is not None and not self._under_way.cancel():
-            return False
-        self._is_withdrawn = True
-        return True
-
-    def start(self, write: Callable[[], StoreFuture[MessageReference]]) -> StoreFuture[MessageReference]:
-        if self._is_withdrawn:
-            withdrawn: StoreFuture[MessageReference] = StoreFuture()
-            withdrawn.cancel()
-            return withdrawn
-        self._under_way = write()
-        return self._under_way
-
-
-class Entry:
-    """One message of one source; a :class:`jdbcstore.broker.api.Delivery`.
-
-    ``sequence`` orders the entries of a cursor: the store's sequence if the entry is ``stored``, else a
-    counter. ``holder`` is the subscription whose consumer has it, ``shared`` the message with its bytes if
-    other entries have it too, and ``returned`` whether a consumer of this broker had it before.
-    """
-
-    __slots__ = (
-        *("holder", "is_marked", "is_unloaded", "message", "redelivered", "returned", "sequence"),
-        *("shared", "size", "source", "stored", "transaction", "writing"),
-    )
-
-    def __init__(
-        self,
-        message: Message,
-        source: Source,
-        sequence: int,
-        *,
-        stored: bool,
-        redelivered: bool = False,
-        shared: SharedMessage | None = None,
-    ) -> None:
-        self.message = message
-        self.source = source
-        self.sequence = sequence
-        self.stored = stored
-        self.redelivered = redelivered
-        self.returned = False
-        self.shared = shared
-        self.size = size_of(message) if shared is None else ENTRY_SIZE
-        self.is_unloaded = False
-        """Whether the content was dropped from memory; only the store has it, if it is stored."""
-        self.is_marked = False
-        """Whether the store has it as redelivered since it was delivered."""
-        self.holder: object | None = None
-        self.writing: PendingWrite | None = None
-        self.transaction: Any = None
-        """The open transaction that acknowledges it."""
-
-    @property
-    def destination(self) -> Destination:
-        return self.source.destination
-
-    @property
-    def whole_size(self) -> int:
-        """Bytes of the entry with its message."""
-        return self.size if self.shared is None else self.shared.size
-
-    def unload(self, memory: MemoryUsage) -> None:
-        """Drop the message from memory, except for the headers needed while a consumer has it."""
-        memory.release([self])
-        message = self.message
-        self.message = Message(
-            b"",
-            destination=message.destination,
-            priority=message.priority,
-            persistent=message.persistent,
-            expiration_ms=message.expiration_ms,
-            redelivery_counter=message.redelivery_counter,
-            sequence=message.sequence,
-        )
-        self.shared, self.size, self.is_unloaded = None, ENTRY_SIZE, True
-        memory.hold(self)
-
-    def reload(self, message: Message, memory: MemoryUsage) -> None:
-        """Take the message, as read from the store, after :meth:`unload`."""
-        memory.release([self])
-        self.message = message.replace(redelivery_counter=self.message.redelivery_counter)
-        self.size, self.is_unloaded = size_of(self.message), False
-        memory.hold(self)
-
-    def redeliver(self) -> None:
-        """Mark as redelivered, and count the redelivery."""
-        self.redelivered = self.returned = True
-        self.message = self.message.replace(redelivery_counter=self.message.redelivery_counter + 1)
-
-    def __repr__(self) -> str:
-        return f"<Entry {self.sequence} of {self.source.destination}>"
-
-
-Wanted = Callable[[Entry], bool]
-"""Whether an entry is one of those looked for; called once for each, in order."""
-
-
-@dataclass(eq=False, repr=False)
-class TransientSource:
-    """A :class:`Source` of entries that are gone once they are acknowledged, rejected or given back."""
-
-    _loop: BrokerLoop
-    destination: Destination
-    memory: MemoryUsage
-    counters: Counters
-
-    def delivered(self, entry: Entry) -> None:
-        entry.unload(self.memory)
-
-    def acknowledge(self, entries: Sequence[Entry]) -> Future[None]:
-        self.acknowledged(entries)
-        return self._loop.done()
-
-    def stage_acknowledgement(self, transaction: Transaction, entries: Sequence[Entry]) -> bool:  # noqa: ARG002
-        return False
-
-    def acknowledged(self, entries: Sequence[Entry]) -> None:
-        self.counters.dequeued += len(entries)
-        self.memory.release(entries)
-
-    def give_back(self, entries: Sequence[Entry]) -> None:
-        self.memory.release(entries)
-
-    def reject(self, entries: Sequence[Entry], cause: str | None) -> Future[None]:  # noqa: ARG002
-        return self.acknowledge(entries)
-
-    def expire(self, entries: Sequence[Entry]) -> Future[None]:
-        self.counters.expired += len(entries)
-        return self.acknowledge(entries)
-
-    retain = give_back
-
-
-def report_consumed(events: MessageEvents, source: Source, entries: Sequence[Entry]) -> None:
-    """Notify those who watch what is consumed: from queues, and by durable subscribers, as in ActiveMQ."""
-    if not isinstance(source, TransientSource):
-        messages = (entry.message for entry in entries)
-        events.happened(MessageEventKind.CONSUMED, source.destination, messages)
-
-
-def lanes_of(policy: PolicyEntry) -> int:
-    """The number of lanes of a destination: one per priority, or a single one."""
-    return 10 if policy.prioritized_messages else 1
-
-
-class Lanes:
-    """Entries in delivery order: ten lanes, one per priority, or a single one; by sequence within a lane.
-
-    Deques instead of a sorted list: entries come in order and leave at the front.
-    """
-
-    __slots__ = ("_lanes", "count", "size")
-
-    def __init__(self, lanes: int = 1) -> None:
-        self._lanes: list[deque[Entry]] = [deque() for _ in range(lanes)]
-        self.count = 0
-        self.size = 0
-
-    def lane_of(self, entry: Entry) -> int:
-        return entry.message.priority if len(self._lanes) > 1 else 0
-
-    def is_before(self, one: Entry, other: Entry) -> bool:
-        """Whether ``one`` is delivered first."""
-        lane, other_lane = self.lane_of(one), self.lane_of(other)
-        return lane > other_lane if lane != other_lane else one.sequence < other.sequence
-
-    def append(self, entry: Entry) -> None:
-        """Add an entry at the end of its lane."""
-        self._lanes[self.lane_of(entry)].append(entry)
-        self.count += 1
-        self.size += entry.size
-
-    def insert(self, entries: Sequence[Entry]) -> None:
-        """Add entries in their places, which are likely near the front."""
-        ordered = sorted(entries, key=_sequence)
-        for number, lane in enumerate(self._lanes):
-            mine = [entry for entry in ordered if self.lane_of(entry) == number]
-            if not mine:
-                continue
-            before: list[Entry] = []
-            while lane and lane[0].sequence < mine[-1].sequence:
-                before.append(lane.popleft())
-            lane.extendleft(reversed(list(merge(before, mine, key=_sequence))))
-        self.count += len(ordered)
-        self.size += sum(entry.size for entry in ordered)
-
-    def head(self) -> Entry | None:
-        if self.count:
-            for lane in reversed(self._lanes):
-                if lane:
-                    return lane[0]
-        return None
-
-    def pop(self) -> Entry:
-        """Remove the head.
-
-        :raises IndexError: there is none
-        """
-        for lane in reversed(self._lanes):
-            if lane:
-                entry = lane.popleft()
-                self.count -= 1
-                self.size -= entry.size
-                return entry
-        raise IndexError("no entry is waiting")
-
-    def take(self, wanted: Wanted) -> list[Entry]:
-        """Remove the wanted entries; returns them in order."""
-        taken = [entry for entry in self if wanted(entry)]
-        if taken:
-            gone = set(taken)
-            self._lanes = [deque(entry for entry in lane if entry not in gone) for lane in self._lanes]
-            self.count -= len(taken)
-            self.size -= sum(entry.size for entry in taken)
-        return taken
-
-    def clear(self) -> None:
-        for lane in self._lanes:
-            lane.clear()
-        self.count = self.size = 0
-
-    def __iter__(self) -> Iterator[Entry]:
-        for lane in reversed(self._lanes):
-            yield from lane
 
 
 @dataclass(slots=True, eq=False)

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Protocol, cast
 
 from jdbcstore.broker.api import Consumer, Delivery, MessageEventKind, SubscriptionRequest
-from jdbcstore.broker.memory import Entry, Resources, Source, report_consumed
+from jdbcstore.broker.entry import Entry, EntrySource, report_consumed
+from jdbcstore.broker.memory import Resources
 from jdbcstore.errors import CorruptMessage, SpillFailed
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
@@ -64,6 +65,8 @@ class BaseSubscription:
         self.queues: list[Dispatching] = []
         self.held: dict[Entry, None] = {}
         """The unacknowledged entries, in the order of delivery."""
+        self.lent: set[Entry] = set()
+        """Those of them that an open transaction has acknowledged."""
         self.extension: set[Entry] = set()
         """Those of them that take no room: an open transaction has acknowledged them, or the client will."""
         self.reserved: set[Entry] = set()
@@ -112,7 +115,6 @@ class BaseSubscription:
         self.reserved.add(entry)
 
     def _hold(self, entry: Entry) -> None:
-        entry.holder = self
         self.held[entry] = None
         if self._pulled:
             self._pulled -= 1
@@ -138,7 +140,7 @@ class BaseSubscription:
             log.exception("a consumer of %s failed and is closed", entry.destination)
             self.end(error)
             return
-        if self.unloads_messages and entry.holder is self:
+        if self.unloads_messages and entry in self.held:
             entry.source.delivered(entry)
 
     def acknowledge(self, deliveries: Sequence[Delivery]) -> Future[None]:
@@ -151,7 +153,7 @@ class BaseSubscription:
         tracing = self._resources.tracing
         return done if tracing is None else tracing.settled("reject", deliveries, self.request, done)
 
-    def _acknowledge(self, source: Source, entries: list[Entry]) -> Future[None]:
+    def _acknowledge(self, source: EntrySource, entries: list[Entry]) -> Future[None]:
         report_consumed(self._resources.events, source, entries)
         return source.acknowledge(entries)
 
@@ -159,13 +161,12 @@ class BaseSubscription:
         return self._settle(deliveries, lambda source, entries: source.expire(entries))
 
     def _settle(
-        self, deliveries: Sequence[Delivery], settle: Callable[[Source, list[Entry]], Future[None]]
+        self, deliveries: Sequence[Delivery], settle: Callable[[EntrySource, list[Entry]], Future[None]]
     ) -> Future[None]:
         entries = []
         for entry in cast("Sequence[Entry]", deliveries):
             # Others are no longer with this consumer, or in a transaction.
-            if entry.holder is self and entry.transaction is None:
-                entry.holder = None
+            if entry in self.held and entry not in self.lent:
                 del self.held[entry]
                 entries.append(entry)
         if self.extension:
@@ -175,17 +176,36 @@ class BaseSubscription:
             self.on_room()
         return done[0] if len(done) == 1 else self._loop.all_done(done)
 
-    def lend(self, deliveries: Sequence[Delivery], transaction: object) -> list[Entry]:
-        """Add unacknowledged entries to a transaction; returns the ones that this consumer still holds."""
+    def lend(self, deliveries: Sequence[Delivery]) -> list[Entry]:
+        """Leave unacknowledged entries to a transaction; returns the ones that this consumer still holds.
+
+        They take no room any more, and stay here until :meth:`settle_lent` or :meth:`take_back_lent`.
+        """
         entries = []
         for entry in cast("Sequence[Entry]", deliveries):
-            if entry.holder is self and entry.transaction is None:
-                entry.transaction = transaction
+            if entry in self.held and entry not in self.lent:
+                self.lent.add(entry)
                 entries.append(entry)
+        self.extension.update(entries)
+        self.on_room()
         return entries
 
+    def settle_lent(self, entries: Sequence[Entry]) -> None:
+        """Forget lent entries: their transaction is committed."""
+        self.lent.difference_update(entries)
+        self.extension.difference_update(entries)
+        for entry in entries:
+            del self.held[entry]
+
+    def take_back_lent(self, entries: Sequence[Entry]) -> None:
+        """Keep lent entries, whose transaction is rolled back; if this is closed, their sources get them."""
+        self.lent.difference_update(entries)
+        self.extension.difference_update(entries)
+        if self.closed:
+            self.give_back(entries)
+
     def extend(self, deliveries: Sequence[Delivery]) -> None:
-        self.extension.update(entry for entry in cast("Sequence[Entry]", deliveries) if entry.holder is self)
+        self.extension.update(entry for entry in cast("Sequence[Entry]", deliveries) if entry in self.held)
         self.on_room()
 
     def change_prefetch(self, prefetch: int) -> None:
@@ -236,7 +256,7 @@ class BaseSubscription:
         for queue in self.queues:
             queue.leave(self)
         # What a transaction acknowledges stays until that is decided.
-        self.give_back([entry for entry in self.held if entry.transaction is None], unseen)
+        self.give_back([entry for entry in self.held if entry not in self.lent], unseen)
         self.on_close(self)
 
     def give_back(self, entries: Sequence[Entry], unseen: Collection[Delivery] = ()) -> None:
@@ -244,10 +264,9 @@ class BaseSubscription:
         self.extension.difference_update(entries)
         for entry in entries:
             del self.held[entry]
-            entry.holder = None
             if entry in self.reserved or (entry in unseen and not entry.is_marked):
                 self.reserved.discard(entry)
-                entry.returned = True
+                entry.return_unseen()
             else:
                 entry.redeliver()
         for source, mine in by_source(entries):
@@ -307,11 +326,11 @@ def matches(selector: Selector, message: Message) -> bool:
         return False
 
 
-def by_source(entries: Sequence[Entry]) -> list[tuple[Source, list[Entry]]]:
+def by_source(entries: Sequence[Entry]) -> list[tuple[EntrySource, list[Entry]]]:
     """The entries grouped by source."""
     if len(entries) == 1:
         return [(entries[0].source, [*entries])]
-    found: dict[int, tuple[Source, list[Entry]]] = {}
+    found: dict[int, tuple[EntrySource, list[Entry]]] = {}
     for entry in entries:
         source = entry.source
         mine = found.get(id(source))

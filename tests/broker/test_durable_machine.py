@@ -49,7 +49,7 @@ class History:
         self.seen(consumer)
         subscription = consumer.subscription
         assert isinstance(subscription, DurableSubscriber)
-        return [delivery for delivery in subscription.held if delivery.transaction is None]
+        return [delivery for delivery in subscription.held if delivery not in subscription.lent]
 
 
 class Run:

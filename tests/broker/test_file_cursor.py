@@ -16,7 +16,8 @@ import pytest
 from jdbcstore.abc import Transaction
 from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.cursors.file import FileCursor, Spill
-from jdbcstore.broker.memory import Entry, MemoryUsage
+from jdbcstore.broker.entry import Entry
+from jdbcstore.broker.memory import MemoryUsage
 from jdbcstore.errors import InvalidMessage, SpillFailed
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import MessageId

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from jdbcstore.broker.memory import MemoryUsage, SharedMessage, size_of
+from jdbcstore.broker.entry import SharedMessage, size_of
+from jdbcstore.broker.memory import MemoryUsage
 from jdbcstore.broker.topics.topic import Retained
 from jdbcstore.config.policy import (
     FixedCountSubscriptionRecoveryPolicy,

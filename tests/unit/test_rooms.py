@@ -216,7 +216,7 @@ OUTSIDE: dict[str, dict[str, set[str]]] = {
         },
     },
     "Counters are counted where it happens.": {
-        "broker/memory.py": {"self.counters.dequeued", "self.counters.expired"},
+        "broker/entry.py": {"self.counters.dequeued", "self.counters.expired"},
         "broker/queues/concurrent.py": {"self._source.counters.enqueued"},
         "broker/queues/dead_letters.py": {"source.counters.expired"},
         "broker/queues/queue.py": {"self.counters.enqueued"},

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from jdbcstore.broker.memory import Entry, Lanes, MemoryUsage, Wanted
+from jdbcstore.broker.entry import Entry, PriorityLanes, Wanted
+from jdbcstore.broker.memory import MemoryUsage
 
 
 class MessageCursor(Protocol):
@@ -46,7 +47,7 @@ class MessageCursor(Protocol):
         """Forget all entries and free their memory and files. A page being read is dropped."""
 
 
-class MemoryCursor(Lanes):
+class MemoryCursor(PriorityLanes):
     """A :class:`MessageCursor` with all entries in memory; full when the memory is."""
 
     __slots__ = ("_memory",)
@@ -82,7 +83,7 @@ class Backlog:
 
     def __init__(self, cursor: MessageCursor, lanes: int = 1) -> None:
         self.cursor = cursor
-        self._returned = Lanes(lanes)
+        self._returned = PriorityLanes(lanes)
 
     def head(self) -> Entry | None:
         """Return the next entry, which stays; None if none is in memory."""

@@ -9,7 +9,8 @@ from jdbcstore.abc import Cursor, Page
 from jdbcstore.broker.cursors.backlog import MemoryCursor
 from jdbcstore.broker.cursors.file import FileCursor
 from jdbcstore.broker.cursors.store import InFlight, LoadedCursor, StoreCursor
-from jdbcstore.broker.memory import Entry, MemoryUsage, Resources, Source, lanes_of
+from jdbcstore.broker.entry import Entry, EntrySource, lanes_of
+from jdbcstore.broker.memory import MemoryUsage, Resources
 from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.errors import SpillFailed
 from jdbcstore.message.message import Message
@@ -18,7 +19,7 @@ from jdbcstore.message.message import Message
 def memory_or_file(
     kind: str,
     name: str,
-    source_of: Callable[[Message], Source],
+    source_of: Callable[[Message], EntrySource],
     resources: Resources,
     memory: MemoryUsage,
     lanes: int = 1,
@@ -37,7 +38,7 @@ def memory_or_file(
 def cursor_of_stored(
     kind: str,
     name: str,
-    source: Source,
+    source: EntrySource,
     resources: Resources,
     recover: Callable[[int, Cursor], Page],
     in_flight: InFlight,

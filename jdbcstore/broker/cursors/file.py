@@ -13,7 +13,8 @@ from pathlib import Path
 from struct import Struct
 from typing import IO
 
-from jdbcstore.broker.memory import Entry, Lanes, MemoryUsage, Source, Wanted
+from jdbcstore.broker.entry import Entry, EntrySource, PriorityLanes, Wanted
+from jdbcstore.broker.memory import MemoryUsage
 from jdbcstore.errors import SpillFailed
 from jdbcstore.message import openwire
 from jdbcstore.message.message import Message
@@ -198,7 +199,7 @@ class FileCursor:
 
     name: str
     """The name of the messages in the log."""
-    source_of: Callable[[Message], Source]
+    source_of: Callable[[Message], EntrySource]
     """The source of an entry with this message."""
     memory: MemoryUsage
     """Entries stay in memory until this is high; those read back are added beyond that."""
@@ -213,7 +214,7 @@ class FileCursor:
     """Whether more may be read into memory; if not, ``head`` has to be called again later."""
 
     def __post_init__(self) -> None:
-        self._in_memory = Lanes(self.lanes)
+        self._in_memory = PriorityLanes(self.lanes)
         self._spills: dict[int, Spill] = {}
         """By lane: the entries behind those in memory."""
         self._in_files = 0
@@ -348,7 +349,7 @@ def _record(entry: Entry) -> bytes:
     return _prefix.pack(entry.sequence, flags) + openwire.encode(message)
 
 
-def _entry(record: bytes, source_of: Callable[[Message], Source]) -> Entry:
+def _entry(record: bytes, source_of: Callable[[Message], EntrySource]) -> Entry:
     sequence, flags = _prefix.unpack_from(record)
     message = openwire.decode(record[_prefix.size :], sequence=sequence if flags & _NUMBERED else None)
     return Entry(

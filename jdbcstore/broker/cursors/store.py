@@ -17,8 +17,9 @@ from functools import partial
 
 from jdbcstore.abc import Cursor, Page
 from jdbcstore.broker.cursors.backlog import MessageCursor
+from jdbcstore.broker.entry import Entry, PriorityLanes, Wanted, lanes_of, size_of
 from jdbcstore.broker.loop import BrokerLoop
-from jdbcstore.broker.memory import Entry, Lanes, MemoryUsage, Wanted, lanes_of, size_of
+from jdbcstore.broker.memory import MemoryUsage
 from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.errors import StoreClosed
 from jdbcstore.message.message import Message
@@ -172,7 +173,7 @@ class StoreCursor:
     def __post_init__(self, is_empty_at_first: bool) -> None:
         self._page_size = self._policy.max_page_size
         lanes = lanes_of(self._policy)
-        self._window = Lanes(lanes)
+        self._window = PriorityLanes(lanes)
         self._positions = [-1] * lanes
         """By lane: the sequence up to which everything has been in the window."""
         self._top = lanes - 1

@@ -11,11 +11,11 @@ from typing import Protocol
 
 from jdbcstore.broker.api import Delivery, SubscriptionRequest
 from jdbcstore.broker.engine import Engine
+from jdbcstore.broker.entry import Entry
 from jdbcstore.broker.management.audit import Actor, Audit
 from jdbcstore.broker.management.master import CONNECTION, queue_of
 from jdbcstore.broker.management.messages import Consumed, MessageChoice, defect_of
 from jdbcstore.broker.management.views import OperationOutcome
-from jdbcstore.broker.memory import Entry
 from jdbcstore.broker.operations import MAX_BROWSED
 from jdbcstore.broker.queues.queue import Queue
 from jdbcstore.broker.subscription import BaseSubscription

@@ -7,8 +7,8 @@ from typing import Protocol
 
 from jdbcstore.abc import Store
 from jdbcstore.broker.engine import Engine
+from jdbcstore.broker.entry import Entry
 from jdbcstore.broker.management.views import LockEvent
-from jdbcstore.broker.memory import Entry
 from jdbcstore.broker.queues.browser import Browser
 from jdbcstore.broker.queues.queue import Queue
 from jdbcstore.broker.topics.topic import Topic

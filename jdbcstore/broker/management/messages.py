@@ -14,7 +14,7 @@ from hashlib import sha256
 from jdbcstore.abc import Cursor, MessageStore, Page, Transaction
 from jdbcstore.broker.cursors.store import AllPages
 from jdbcstore.broker.engine import Engine
-from jdbcstore.broker.memory import Entry, size_of
+from jdbcstore.broker.entry import Entry, size_of
 from jdbcstore.broker.operations import NotARequest
 from jdbcstore.broker.queues.dead_letters import CAUSE, renamed, restored
 from jdbcstore.broker.queues.moves import Staged

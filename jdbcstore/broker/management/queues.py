@@ -10,11 +10,11 @@ from functools import partial
 from typing import Any
 
 from jdbcstore.broker.engine import Engine
+from jdbcstore.broker.entry import Entry
 from jdbcstore.broker.management.audit import Actor, Audit
 from jdbcstore.broker.management.master import CONNECTION, in_flight, queue_of
 from jdbcstore.broker.management.messages import MessageChoice, addressed, browse, change, move
 from jdbcstore.broker.management.views import OperationOutcome
-from jdbcstore.broker.memory import Entry
 from jdbcstore.broker.queues.queue import Queue
 from jdbcstore.broker.queues.selection import Act
 from jdbcstore.errors import InvalidDestination, InvalidMessage, StoreClosed

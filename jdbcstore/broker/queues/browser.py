@@ -12,7 +12,7 @@ from jdbcstore.abc import MessageStore, Store
 from jdbcstore.broker.api import Delivery
 from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.cursors.store import AllPages
-from jdbcstore.broker.memory import Entry, TransientSource
+from jdbcstore.broker.entry import Entry, TransientSource
 from jdbcstore.broker.subscription import BaseSubscription
 from jdbcstore.errors import StoreError
 from jdbcstore.message.destination import Destination

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from jdbcstore.abc import MessageReference, MessageStore
+from jdbcstore.broker.entry import Entry, EntrySource, PendingWrite
 from jdbcstore.broker.loop import BrokerLoop, settle
-from jdbcstore.broker.memory import Entry, MemoryUsage, PendingWrite, Source
+from jdbcstore.broker.memory import MemoryUsage
 from jdbcstore.broker.queues.dispatcher import Dispatcher
 from jdbcstore.broker.store_io.outbox import StoreLine
 from jdbcstore.errors import OutcomeUnknown
@@ -27,7 +28,7 @@ class ConcurrentSends:
 
     _loop: BrokerLoop
     _line: StoreLine
-    _source: Source
+    _source: EntrySource
     _store: MessageStore
     _memory: MemoryUsage
     _dispatcher: Dispatcher
@@ -39,7 +40,7 @@ class ConcurrentSends:
         subscription = self._dispatcher.taker_of_next(entry)
         if subscription is None:
             return False
-        writing = entry.writing = PendingWrite(self._loop.create_future())
+        writing = entry.begin_write(self._loop.create_future())
         self._memory.increase(entry.size)
         self._line.submit(
             partial(writing.start, partial(self._store.add_message_async, message)),
@@ -58,15 +59,13 @@ class ConcurrentSends:
         reference: MessageReference | None,
         error: BaseException | None,
     ) -> None:
-        entry.writing = None
+        # Without one it was withdrawn, refused, or a duplicate to the store.
+        sequence = reference.sequence if reference is not None and reference.sequence >= 0 else None
+        entry.end_write(sequence)
         if error is None or isinstance(error, CancelledError):
             self._source.counters.enqueued += 1
-        if reference is not None and reference.sequence >= 0:
-            entry.sequence = reference.sequence
+        if sequence is not None:
             self._dispatcher.dispatched_early(entry)
-        else:
-            # Withdrawn, refused, or a duplicate to the store.
-            entry.stored = False
         if isinstance(error, OutcomeUnknown):
             self._resync()
         writing.done.set_result(None)

@@ -13,9 +13,9 @@ from typing import Any
 
 from jdbcstore.abc import Transaction
 from jdbcstore.broker.api import MessageEventKind
+from jdbcstore.broker.entry import Entry, EntrySource
 from jdbcstore.broker.events import MessageEvents
 from jdbcstore.broker.loop import BrokerLoop
-from jdbcstore.broker.memory import Entry, Source
 from jdbcstore.broker.queues.moves import Moves, Staged
 from jdbcstore.broker.store_io.transaction import Target
 from jdbcstore.config.policy import (
@@ -108,7 +108,7 @@ class DeadLetters:
 
     def move(
         self,
-        source: Source,
+        source: EntrySource,
         strategy: DeadLetterStrategy,
         entries: Sequence[Entry],
         *,
@@ -151,7 +151,7 @@ class DeadLetters:
     def _stage(
         self,
         written: Transaction,
-        source: Source,
+        source: EntrySource,
         strategy: DeadLetterStrategy,
         entries: Sequence[Entry],
         expired: bool,

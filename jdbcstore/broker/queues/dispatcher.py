@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from jdbcstore.broker.cursors.backlog import Backlog
 from jdbcstore.broker.cursors.store import InFlight, StoreCursor
-from jdbcstore.broker.memory import Entry, Lanes, Wanted
+from jdbcstore.broker.entry import Entry, PriorityLanes, Wanted
 from jdbcstore.broker.queues.groups import MessageGroups
 from jdbcstore.broker.subscription import BaseSubscription
 from jdbcstore.config.policy import GroupMap
@@ -133,7 +133,7 @@ class Consumers:
                 return None
             if sequence >= 0 and self._groups.assign(group_id, subscription):
                 self._regroup()
-            entry.message = entry.message.replace(first_for_consumer=True)
+            entry.begin_group()
             return subscription
         if owner.room <= 0:
             self._rest(owner)
@@ -253,7 +253,7 @@ class Dispatcher:
     _clock: Clock
     _on_expired: Callable[[Sequence[Entry]], None]
     _deliver: Callable[[BaseSubscription, Entry], None]
-    _blocked: Lanes
+    _blocked: PriorityLanes
     _most_blocked: int
 
     def __post_init__(self) -> None:

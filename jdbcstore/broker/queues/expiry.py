@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from jdbcstore.abc import MessageStore, Page
 from jdbcstore.broker.cursors.store import AllPages, InFlight, StoreCursor
+from jdbcstore.broker.entry import Entry
 from jdbcstore.broker.loop import BrokerLoop
-from jdbcstore.broker.memory import Entry
 from jdbcstore.broker.queues.dispatcher import Dispatcher
 from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.errors import StoreError

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
+from jdbcstore.broker.entry import Entry, EntrySource
 from jdbcstore.broker.loop import BrokerLoop
-from jdbcstore.broker.memory import Entry, Source
 from jdbcstore.broker.store_io.outbox import Outbox
 from jdbcstore.broker.subscription import BaseSubscription
 from jdbcstore.errors import StoreError
@@ -36,7 +36,7 @@ class RedeliveredMarks:
 
     _loop: BrokerLoop
     _outbox: Outbox
-    _source: Source
+    _source: EntrySource
     _on_delivered: Callable[[], None]
     """Called when messages that were waiting are delivered."""
     _waiting: deque[tuple[BaseSubscription, Entry]] = field(default_factory=deque)
@@ -85,7 +85,7 @@ class RedeliveredMarks:
                 error,
             )
         for subscription, entry in batch:
-            if entry.holder is subscription:  # else it was closed meanwhile
-                entry.is_marked = True
+            if entry in subscription.held:  # else it was closed meanwhile
+                entry.mark()
                 subscription.deliver(entry)
         self._on_delivered()

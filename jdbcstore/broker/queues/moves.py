@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from jdbcstore.abc import MessageReference, Transaction
+from jdbcstore.broker.entry import Entry, EntrySource
 from jdbcstore.broker.loop import BrokerLoop, settle
-from jdbcstore.broker.memory import Entry, Source
 from jdbcstore.broker.store_io.outbox import Outbox
 from jdbcstore.broker.store_io.transaction import Target
 from jdbcstore.errors import OutcomeUnknown, StoreError
@@ -33,7 +33,7 @@ class Moves:
 
     def move(
         self,
-        source: Source,
+        source: EntrySource,
         entries: Sequence[Entry],
         stage: Callable[[Transaction], tuple[Sequence[Entry], Staged]],
         what: str,
@@ -77,7 +77,7 @@ class Moves:
 
 
 def _arrive(
-    source: Source, entries: Sequence[Entry], staged: Staged, references: Sequence[MessageReference]
+    source: EntrySource, entries: Sequence[Entry], staged: Staged, references: Sequence[MessageReference]
 ) -> None:
     stored = iter(references)
     for target, message, is_stored in staged:

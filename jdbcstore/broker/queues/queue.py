@@ -21,16 +21,17 @@ from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.cursors.backlog import Backlog, MemoryCursor, MessageCursor
 from jdbcstore.broker.cursors.choice import cursor_of_stored, memory_or_file
 from jdbcstore.broker.cursors.store import InFlight, StoreCursor
+from jdbcstore.broker.entry import Entry, PriorityLanes, lanes_of
 from jdbcstore.broker.loop import settle
-from jdbcstore.broker.memory import Entry, FlowControl, Lanes, Resources, lanes_of
+from jdbcstore.broker.memory import FlowControl, Resources
 from jdbcstore.broker.queues.browser import Browser
 from jdbcstore.broker.queues.concurrent import ConcurrentSends, when_written
 from jdbcstore.broker.queues.dead_letters import DeadLetters
 from jdbcstore.broker.queues.dispatcher import Consumers, Dispatcher
 from jdbcstore.broker.queues.expiry import ExpirySweep
 from jdbcstore.broker.queues.marks import RedeliveredMarks
-from jdbcstore.broker.queues.redelivery import MAX_DELAYED, Rejections, marked
-from jdbcstore.broker.queues.selection import Act, Selection
+from jdbcstore.broker.queues.redelivery import MAX_DELAYED, Rejections, redelivered_again
+from jdbcstore.broker.queues.selection import Act, QueueSelection
 from jdbcstore.broker.store_io.outbox import Acknowledgements, Outbox, PendingSend
 from jdbcstore.broker.store_io.transaction import Target
 from jdbcstore.broker.subscription import BaseSubscription
@@ -49,7 +50,7 @@ _ASSEMBLY = 1.0
 
 @dataclass(eq=False, repr=False)
 class Queue:
-    """One queue of the broker: a target of sends, and a :class:`~jdbcstore.broker.memory.Source` of entries.
+    """One queue of the broker: a target of sends, and an :class:`~jdbcstore.broker.entry.EntrySource`.
 
     Messages keep the order in which their producers sent them, within a priority if the policy is
     prioritized; stored and transient messages are ordered separately. Every method is called on the loop.
@@ -107,7 +108,7 @@ class Queue:
             loop.clock,
             self._rejections.expire,
             BaseSubscription.deliver if self._marks is None else self._marks.deliver,
-            Lanes(lanes),
+            PriorityLanes(lanes),
             5 * policy.max_page_size,
         )
         resources = self._resources
@@ -138,7 +139,7 @@ class Queue:
         )
         self._numbers = count(1)
         """The order of transient messages."""
-        self._selection = Selection(
+        self._selection = QueueSelection(
             loop, policy, self._dispatcher, in_flight, self.store, self._take_stored, self._rejections
         )
         self._assembling: TimerHandle | None = None
@@ -220,12 +221,9 @@ class Queue:
         redeliveries = self._in_flight.redeliveries.get(sequence)
         if redeliveries is None:
             return Entry(message, self, sequence, stored=True, redelivered=sequence <= self._last_sequence)
-        message = message.replace(redelivery_counter=redeliveries)
-        message = marked(message, self.policy.redelivery_policy)
+        message = redelivered_again(message, redeliveries, self.policy.redelivery_policy)
         redelivered = redeliveries > 0 or sequence <= self._last_sequence
-        entry = Entry(message, self, sequence, stored=True, redelivered=redelivered)
-        entry.returned = True
-        return entry
+        return Entry(message, self, sequence, stored=True, redelivered=redelivered, returned=True)
 
     def _take_stored(self, message: Message) -> Entry:
         entry = self._entry_of(message)

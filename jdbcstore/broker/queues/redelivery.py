@@ -8,10 +8,12 @@ from asyncio import Future, TimerHandle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 from jdbcstore.abc import MessageStore
+from jdbcstore.broker.entry import Entry, EntrySource, Wanted
 from jdbcstore.broker.loop import BrokerLoop, pass_on, settle
-from jdbcstore.broker.memory import Entry, MemoryUsage, Source, Wanted
+from jdbcstore.broker.memory import MemoryUsage
 from jdbcstore.broker.queues.dead_letters import DeadLetters, is_dead_letter_queue
 from jdbcstore.config.policy import PolicyEntry, RedeliveryPolicy
 from jdbcstore.errors import CorruptMessage, MessageNotFound
@@ -45,15 +47,20 @@ def delay_before(policy: RedeliveryPolicy, count: int) -> float:
     return delay
 
 
-def marked(message: Message, policy: RedeliveryPolicy | None) -> Message:
-    """The message with the property by which ActiveMQ's redelivery plug-in marks what it sends again.
+def delay_mark(delay: float) -> dict[str, Any]:
+    """Return the property by which ActiveMQ's redelivery plug-in marks what it sends again after a delay.
 
-    A JMS client whose own policy allows fewer redeliveries would reject it unseen otherwise.
+    A JMS client whose own policy allows fewer redeliveries would reject the message unseen otherwise.
     """
-    if policy is None or not message.redelivery_counter:
-        return message
-    delay_ms = round(delay_before(policy, message.redelivery_counter - 1) * 1000)
-    return message.replace(properties={**message.properties, _MARK: Long(delay_ms)})
+    return {_MARK: Long(round(delay * 1000))}
+
+
+def redelivered_again(message: Message, count: int, policy: RedeliveryPolicy | None) -> Message:
+    """Return a message that is read from the store once more, after so many redeliveries of it here."""
+    if policy is None or not count:
+        return message.replace(redelivery_counter=count)
+    mark = delay_mark(delay_before(policy, count - 1))
+    return message.replace(redelivery_counter=count, properties={**message.properties, **mark})
 
 
 @dataclass(eq=False, repr=False)
@@ -62,7 +69,7 @@ class Rejections:
 
     _loop: BrokerLoop
     _dead_letters: DeadLetters
-    source: Source
+    source: EntrySource
     _store: MessageStore | None
     _memory: MemoryUsage
     _policy: PolicyEntry
@@ -86,10 +93,9 @@ class Rejections:
             if policy is None or 0 <= policy.maximum_redeliveries <= count:
                 dead.append(entry)
             else:
-                entry.redeliver()
-                if not entry.is_unloaded:
-                    entry.message = marked(entry.message, policy)
-                self._delay(entry, delay_before(policy, count))
+                delay = delay_before(policy, count)
+                entry.redeliver(delay_mark(delay))
+                self._delay(entry, delay)
         return self.reload(dead, partial(self._move_dead, cause=cause)) if dead else self._loop.done()
 
     def _move_dead(

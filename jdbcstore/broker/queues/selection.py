@@ -15,8 +15,8 @@ from typing import TypeVar
 
 from jdbcstore.abc import MessageStore
 from jdbcstore.broker.cursors.store import AllPages, InFlight
+from jdbcstore.broker.entry import Entry, Wanted
 from jdbcstore.broker.loop import BrokerLoop
-from jdbcstore.broker.memory import Entry, Wanted
 from jdbcstore.broker.queues.dispatcher import Dispatcher
 from jdbcstore.broker.queues.redelivery import Rejections
 from jdbcstore.config.policy import PolicyEntry
@@ -30,7 +30,7 @@ _T = TypeVar("_T")
 
 
 @dataclass(eq=False, repr=False)
-class Selection:
+class QueueSelection:
     """Takes the wanted messages of one queue."""
 
     _loop: BrokerLoop

@@ -18,8 +18,8 @@ from heapq import heappop, heappush
 
 from jdbcstore.abc import MessageReference, MessageStore, Transaction
 from jdbcstore.broker.api import Promise
+from jdbcstore.broker.entry import size_of
 from jdbcstore.broker.loop import BrokerLoop, settle
-from jdbcstore.broker.memory import size_of
 from jdbcstore.broker.scheduler.jobs import CRON, JOBS, Job, is_scheduled, new_job
 from jdbcstore.broker.store_io.outbox import Outbox, PendingSend
 from jdbcstore.broker.store_io.transaction import Target

@@ -17,8 +17,9 @@ from typing import Any, NamedTuple, Protocol, cast
 from jdbcstore.abc import MessageReference, Outcome, Store
 from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.cursors.store import InFlight
+from jdbcstore.broker.entry import Entry, size_of
 from jdbcstore.broker.loop import BrokerLoop, settle
-from jdbcstore.broker.memory import Entry, MemoryUsage, size_of
+from jdbcstore.broker.memory import MemoryUsage
 from jdbcstore.errors import OutcomeUnknown, StoreError
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message

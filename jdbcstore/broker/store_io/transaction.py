@@ -11,8 +11,9 @@ from typing import NamedTuple, NoReturn, Protocol, cast
 
 from jdbcstore.abc import MessageReference, Store, Transaction, XATransaction
 from jdbcstore.broker.api import Delivery, Promise, Subscription
+from jdbcstore.broker.entry import ENTRY_SIZE, Entry, EntrySource, report_consumed, size_of
 from jdbcstore.broker.loop import BrokerLoop, announce, pass_on, settle
-from jdbcstore.broker.memory import ENTRY_SIZE, Entry, Resources, Source, report_consumed, size_of
+from jdbcstore.broker.memory import Resources
 from jdbcstore.broker.store_io.outbox import Outbox, Receiver
 from jdbcstore.broker.subscription import BaseSubscription, by_source
 from jdbcstore.errors import DestinationFull, OutcomeUnknown, StoreError, TransactionError
@@ -183,7 +184,7 @@ class Transactions:
             log.warning("connection %s: %s; raise memory_limit", connection_id, text)
         raise DestinationFull(f"{text}: {advice}, or have memory_limit raised")
 
-    def consumed(self, source: Source, entries: list[Entry]) -> None:
+    def consumed(self, source: EntrySource, entries: list[Entry]) -> None:
         """The transaction that has acknowledged them is committed."""
         report_consumed(self._events, source, entries)
         source.acknowledged(entries)
@@ -245,10 +246,7 @@ class EngineTransaction:
         _ = self._open
         holder = cast(BaseSubscription, subscription)
         self._increase(len(deliveries) * ENTRY_SIZE)
-        entries = holder.lend(deliveries, self)
-        self._holders.setdefault(holder, []).extend(entries)
-        holder.extension.update(entries)
-        holder.on_room()
+        self._holders.setdefault(holder, []).extend(holder.lend(deliveries))
 
     def _increase(self, size: int) -> None:
         self._transactions.increase(self._connection_id, size)
@@ -424,10 +422,7 @@ class EngineTransaction:
         """Remove the acknowledged entries from their subscriptions."""
         entries = []
         for holder, mine in self._holders.items():
-            holder.extension.difference_update(mine)
-            for entry in mine:
-                entry.transaction = entry.holder = None
-                del holder.held[entry]
+            holder.settle_lent(mine)
             entries.extend(mine)
         self._holders.clear()
         return entries
@@ -436,11 +431,7 @@ class EngineTransaction:
         """Leave the deliveries with their consumers; those of closed ones go back to their sources."""
         holders, self._holders = self._holders, {}
         for holder, mine in holders.items():
-            holder.extension.difference_update(mine)
-            for entry in mine:
-                entry.transaction = None
-            if holder.closed:
-                holder.give_back(mine)
+            holder.take_back_lent(mine)
 
 
 def commit_in_store(store: Store, xid: XATransactionId) -> int:

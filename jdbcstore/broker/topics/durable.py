@@ -22,9 +22,10 @@ from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.cursors.backlog import Backlog
 from jdbcstore.broker.cursors.choice import cursor_of_stored, memory_or_file
 from jdbcstore.broker.cursors.store import InFlight
-from jdbcstore.broker.memory import Entry, MemoryUsage, Resources, SharedMessage, Source, lanes_of
+from jdbcstore.broker.entry import Entry, EntrySource, SharedMessage, lanes_of
+from jdbcstore.broker.memory import MemoryUsage, Resources
 from jdbcstore.broker.queues.dead_letters import DeadLetters
-from jdbcstore.broker.queues.redelivery import Rejections, marked
+from jdbcstore.broker.queues.redelivery import Rejections, redelivered_again
 from jdbcstore.broker.store_io.outbox import Acknowledgements, Outbox, StoreLine
 from jdbcstore.broker.store_io.transaction import Target
 from jdbcstore.broker.subscription import BaseSubscription, matches
@@ -156,8 +157,8 @@ class TopicState:
         """Whether producers should wait until transient messages have been consumed."""
         return self._transient is not None and self._transient.cursor.is_full
 
-    def _source_of(self, message: Message) -> Source:  # noqa: ARG002
-        return cast(Source, self.feed)  # the feed that delivers an entry becomes its source
+    def _source_of(self, message: Message) -> EntrySource:  # noqa: ARG002
+        return cast(EntrySource, self.feed)  # the feed that delivers an entry becomes its source
 
     def close(self) -> None:
         """Forget the transient messages."""
@@ -312,7 +313,7 @@ class DurableSubscriber(BaseSubscription):
 
 @dataclass(eq=False, repr=False)
 class DurableFeed:
-    """One topic's messages for a :class:`DurableSubscriber`; a :class:`jdbcstore.broker.memory.Source`.
+    """One topic's messages for a :class:`DurableSubscriber`; a :class:`jdbcstore.broker.entry.EntrySource`.
 
     Stored messages come through a window on the store, or wait in memory or in files; transient ones wait in
     the :class:`TopicState`. Expired messages, and those that the selector does not match, are acknowledged
@@ -382,8 +383,7 @@ class DurableFeed:
         if redeliveries is None:
             message, redelivered = shared.message, sequence <= self._last_sequence
         else:
-            message = message.replace(redelivery_counter=redeliveries)
-            message = marked(message, self._topic.policy.redelivery_policy)
+            message = redelivered_again(message, redeliveries, self._topic.policy.redelivery_policy)
             # Without a count it was only prefetched.
             redelivered = redeliveries > 0 or sequence <= self._last_sequence
         return Entry(message, self, sequence, stored=True, redelivered=redelivered, shared=shared)
@@ -436,8 +436,8 @@ class DurableFeed:
             if entry.stored:
                 self._state.in_flight.add(entry.sequence)
                 self._returned.pop(entry, None)
-            else:
-                entry.source = self  # it may have waited since an earlier consumer
+            elif entry.source is not self:  # it has waited since an earlier consumer
+                entry.move_to(self)
             if 0 < entry.message.expiration_ms < self._loop.clock.now_ms():
                 expired.append(entry)
             elif self._subscriber.wants(entry.message):
@@ -515,7 +515,7 @@ class DurableFeed:
     def adopt(self, entries: Sequence[Entry]) -> None:
         """Take entries of an earlier consumer, which the pages of this one did not bring."""
         for entry in entries:
-            entry.source = self
+            entry.move_to(self)
             self.memory.hold(entry)
         self._take_back(entries)
         self._wake()

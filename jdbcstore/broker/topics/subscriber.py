@@ -10,7 +10,8 @@ from itertools import count
 from jdbcstore.broker.api import Delivery, MessageEventKind, SubscriptionRequest
 from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.cursors.choice import memory_or_file
-from jdbcstore.broker.memory import Entry, MemoryUsage, SharedMessage, TransientSource
+from jdbcstore.broker.entry import Entry, SharedMessage, TransientSource
+from jdbcstore.broker.memory import MemoryUsage
 from jdbcstore.broker.notices import name_of
 from jdbcstore.broker.subscription import BaseSubscription
 from jdbcstore.config.policy import PolicyEntry

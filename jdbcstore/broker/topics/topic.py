@@ -9,8 +9,9 @@ from math import inf
 
 from jdbcstore.abc import MessageReference, Transaction
 from jdbcstore.broker.api import MessageEventKind, Promise
+from jdbcstore.broker.entry import SharedMessage
 from jdbcstore.broker.loop import settle
-from jdbcstore.broker.memory import FlowControl, SharedMessage
+from jdbcstore.broker.memory import FlowControl
 from jdbcstore.broker.notices import name_of
 from jdbcstore.broker.store_io.outbox import PendingSend
 from jdbcstore.broker.subscription import BaseSubscription
