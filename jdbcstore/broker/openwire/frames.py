@@ -11,7 +11,7 @@ from jdbcstore.broker.openwire.commands import NEWEST, OLDEST, Type, framed
 from jdbcstore.broker.transport.buffer import FrameBuffer
 from jdbcstore.errors import ProtocolError
 from jdbcstore.message.openwire.content import decode_map
-from jdbcstore.message.openwire.encoder import encode_map
+from jdbcstore.message.openwire.encoder import encode_map, encode_utf
 from jdbcstore.message.openwire.wire_format import Malformed
 from jdbcstore.message.values import Long
 
@@ -23,6 +23,8 @@ _i32 = Struct(">i")
 _LAYOUT = Struct(">B8si?i")
 _LAYOUT_EMPTY = Struct(">B8si?")
 _MOST_PROPERTIES = 64
+_MOST_PROPERTY_BYTES = 512
+"""In a property's name or value; both limits are those of ActiveMQ 6.3, and values are not nested, either."""
 _FIRST_DELAY_MS = 10_000
 
 
@@ -174,12 +176,24 @@ def _read_offer(frame: bytes) -> tuple[int, Mapping[str, Any]]:
         start = 4 + _LAYOUT.size
         if len(frame) < start or _i32.unpack_from(frame, start - 4)[0] != len(frame) - start:
             raise Malformed("its properties do not fit")
-        properties = decode_map(frame[start:])
-        if len(properties) > _MOST_PROPERTIES:
-            raise Malformed(f"it has {len(properties)} properties")
+        marshalled = frame[start:]
+        if len(marshalled) >= 4 and (count := _i32.unpack_from(marshalled)[0]) > _MOST_PROPERTIES:
+            raise Malformed(f"it has {count} properties")
+        properties = decode_map(marshalled)
+        for name, value in properties.items():
+            _check_property(name, value)
     except Malformed as error:
         raise ProtocolError(f"WIRE_FORMAT_INFO is damaged: {error}", fatal=True) from None
     return version, properties
+
+
+def _check_property(name: str, value: Any) -> None:
+    if isinstance(value, dict | list):
+        raise Malformed("a property is a map or a list")
+    for part in (name, value):
+        size = len(encode_utf(part)) if isinstance(part, str) else len(part) if isinstance(part, bytes) else 0
+        if size > _MOST_PROPERTY_BYTES:
+            raise Malformed(f"a property has {size} bytes")
 
 
 def _number(properties: Mapping[str, Any], name: str) -> int:

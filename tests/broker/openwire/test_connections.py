@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import random
+import re
 import struct
 from collections.abc import Iterator
 from typing import Any
@@ -22,7 +23,8 @@ from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.errors import NotAuthorized
 from jdbcstore.message.destination import DestinationKind
 from jdbcstore.message.ids import ConnectionId, ConsumerId, LocalTransactionId, MessageId, ProducerId
-from tests.support.broker.openwire.client import Client
+from jdbcstore.message.openwire.encoder import encode_map
+from tests.support.broker.openwire.client import Client, offer_of
 from tests.support.broker.openwire.serving import Served
 from tests.support.broker.stomp.serving import Client as StompClient
 
@@ -104,6 +106,38 @@ def test_what_is_not_openwire_is_refused(served: Served, data: bytes) -> None:
         client.socket.sendall(data)
         assert client.ends()
     still_serves(served)
+
+
+@pytest.mark.parametrize(
+    ("properties", "refusal"),
+    [
+        (encode_map({f"{n}": n for n in range(64)}), None),
+        (encode_map({f"{n}": n for n in range(65)}), "65 properties"),
+        # The count alone is enough: what follows is not decoded.
+        (struct.pack(">i", 1_000_000) + b"\xff" * 20_000, "1000000 properties"),
+        (struct.pack(">i", 64) + b"\0", "do not fit|does not fit|too early"),
+        (b"\0\0", "too early"),
+        (encode_map({"k": "v" * 512}), None),
+        (encode_map({"k": "v" * 513}), "513 bytes"),
+        (encode_map({"k": "\u00e9" * 256 + "v"}), "513 bytes"),
+        (encode_map({"k": b"v" * 513}), "513 bytes"),
+        (encode_map({"k" * 512: "v"}), None),
+        (encode_map({"k" * 513: "v"}), "513 bytes"),
+        (encode_map({"k": {}}), "a map or a list"),
+        (encode_map({"k": []}), "a map or a list"),
+        (encode_map({"k": [[[[1]]]]}), "a map or a list"),
+    ],
+)
+def test_properties_of_an_offer(served: Served, properties: bytes, refusal: str | None) -> None:
+    """As ActiveMQ since 6.3: at most 64, none over 512 bytes, none nested."""
+    with Client(served.openwire_port, login=False) as client:
+        client.socket.sendall(offer_of(properties))
+        if refusal is None:
+            client.expect(Type.BROKER_INFO)
+            client.connect()
+        else:
+            assert re.search(refusal, client.expect(Type.CONNECTION_ERROR)["error"].text)
+            assert client.ends()
 
 
 def test_nothing_but_a_login_comes_first(served: Served) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from typing import Any
+from urllib.parse import urlsplit
 
 import jpype
 import pytest
 
+from jdbcstore.broker.openwire.commands import Type
+from jdbcstore.message.openwire.encoder import encode_map
 from tests.interop.jms.conftest import Connect, RunningBroker
+from tests.support.broker.openwire.client import Client, offer_of
 from tests.support.broker.openwire.jms import AUTO, NON_PERSISTENT, Jms, activemq, is_left, refused, take
 from tests.support.interop.activemq import NUMBER
 from tests.support.polling import wait_until
@@ -91,6 +96,35 @@ def test_what_the_broker_says_of_itself(client: Jms) -> None:
     assert connection.getBrokerName()
     assert connection.getMetaData().getJMSMajorVersion() == (3 if NUMBER >= (6, 3) else 1)
     assert str(connection.getMetaData().getJMSProviderName()) == "ActiveMQ"
+
+
+@pytest.mark.parametrize(
+    ("properties", "is_right"),
+    [
+        ({f"{n}": n for n in range(64)}, True),
+        ({f"{n}": n for n in range(65)}, False),
+        ({"k": "v" * 512}, True),
+        ({"k": "v" * 513}, False),
+        ({"k" * 513: "v"}, False),
+        ({"k": b"v" * 513}, False),
+        ({"k": {}}, False),
+        ({"k": [1]}, False),
+    ],
+    ids=itertools.count(1),
+)
+def test_properties_of_a_wire_format(
+    broker: RunningBroker, properties: dict[str, Any], is_right: bool
+) -> None:
+    """Since 6.3 ActiveMQ refuses hostile ones, and so do we."""
+    accepts = is_right or broker.either(activemq=NUMBER < (6, 3), ours=False)
+    port = urlsplit(broker.url).port
+    assert port is not None
+    with Client(port, login=False) as client:
+        client.socket.sendall(offer_of(encode_map(properties)))
+        kinds = set()
+        while Type.BROKER_INFO not in kinds and (frame := client.frame()) is not None:
+            kinds.add(frame[4])
+        assert (Type.BROKER_INFO in kinds) == accepts
 
 
 def test_a_client_id_is_made(client: Jms) -> None:

@@ -1,8 +1,9 @@
 """``python -m tests.long.jms_pair --kills 50 --database postgresql --seed N``: a mixed pair, JMS clients.
 
-An ActiveMQ 5.17.2 and a ``jdbcstore broker`` share a database. The one that serves is killed or stopped, so
-many times, under transacted and plain producers, transacted and acknowledging consumers, and durable
-subscribers on ``failover:``. What must not be is printed, and the exit code says whether there was any.
+An ActiveMQ (5.17.2, or that of ``JDBCSTORE_ACTIVEMQ``) and a ``jdbcstore broker`` share a database. The one
+that serves is killed or stopped, so many times, under transacted and plain producers, transacted and
+acknowledging consumers, and durable subscribers on ``failover:``. What must not be is printed, and the exit
+code says whether there was any.
 ``--brokers java,java`` and ``--brokers ours,ours`` are for comparison.
 """
 

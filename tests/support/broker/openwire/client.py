@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import socket
+import struct
 from typing import Any, Self
 
 from jdbcstore import Destination, Message
@@ -17,6 +18,12 @@ from tests.support.broker.stomp.serving import PATIENCE
 _NUMBERS = itertools.count(1)
 _DISPATCH_HEAD = 10
 """Bytes of a dispatch before its first field."""
+
+
+def offer_of(properties: bytes) -> bytes:
+    """Return the frame of an offer with these marshalled properties."""
+    body = struct.pack(">B8si?i", Type.WIRE_FORMAT_INFO, b"ActiveMQ", 12, True, len(properties)) + properties
+    return struct.pack(">i", len(body)) + body
 
 
 class Client:
