@@ -241,8 +241,39 @@ class Watcher(Protocol):
         """Something has happened to a message. Not for those who watch only temporary destinations."""
 
 
+class ClientDirectory(Protocol):
+    """What a broker knows of its clients, as connectors use it."""
+
+    def add(self, what: ConnectionInfo | ProducerInfo) -> None:
+        """List a client that has logged in, or a producer, until it is removed or its connection ends."""
+
+    def remove_producer(self, connection_id: str, producer_id: ProducerId) -> None:
+        """Remove a producer that has ended; do nothing if it was not listed."""
+
+    def all_known(self, *, only_temporary: bool) -> list[Known]:
+        """Return what is there now: connections and destinations first, then producers and consumers.
+
+        :param only_temporary: only temporary destinations
+        """
+
+    def count_consumers(self, destination: Destination) -> int:
+        """Return the number of consumers of a destination, which may have wildcards."""
+
+    def count_producers(self, destination: Destination) -> int:
+        """Return the number of producers that were made for a destination."""
+
+    def watch(self, watcher: Watcher, *, only_temporary: bool) -> None:
+        """Notify a watcher of every change from now on, or only of temporary destinations."""
+
+    def unwatch(self, watcher: Watcher) -> None:
+        """Notify a watcher no more."""
+
+
 class Broker(Protocol):
     """The broker as connectors use it."""
+
+    @property
+    def directory(self) -> ClientDirectory: ...
 
     def knows(self, destination: Destination) -> bool:
         """Whether a queue or topic of this name, without wildcards, exists."""
@@ -308,32 +339,6 @@ class Broker(Protocol):
         :raises InvalidDestination: through the future; it has consumers or durable subscriptions
         :raises StoreError: through the future; some of it could not be deleted, which stays
         """
-
-    def connected(self, connection: ConnectionInfo) -> None:
-        """A client has logged in."""
-
-    def add_producer(self, producer: ProducerInfo) -> None:
-        """A client has a producer, until it is removed or the connection ends."""
-
-    def remove_producer(self, connection_id: str, producer_id: ProducerId) -> None:
-        """The producer has ended; does nothing if it is not known."""
-
-    def all_known(self, *, only_temporary: bool) -> list[Known]:
-        """What is there now: connections and destinations first, then producers and consumers.
-
-        :param only_temporary: only temporary destinations
-        """
-
-    def count_consumers(self, destination: Destination) -> int:
-        """The number of consumers that a destination has."""
-
-    def count_producers(self, destination: Destination) -> int:
-        """The number of producers that were made for a destination."""
-
-    def watch(self, watcher: Watcher, *, only_temporary: bool) -> None:
-        """Notify a watcher of every change from now on, or only of temporary destinations."""
-
-    def unwatch(self, watcher: Watcher) -> None: ...
 
     def disconnected(self, connection_id: str) -> None:
         """Forget a connection that has ended with its subscriptions; its temporary destinations end."""

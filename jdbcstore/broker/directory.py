@@ -5,9 +5,10 @@ Advisories are made of this. Nothing is kept of a connection that has ended.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 
 from jdbcstore.broker.api import ConnectionInfo, Known, ProducerInfo, SubscriptionRequest, Watcher
+from jdbcstore.broker.events import MessageEvents
 from jdbcstore.broker.loop import BrokerLoop
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import ProducerId
@@ -18,22 +19,18 @@ _AT_ONCE = 1000
 
 
 class Directory:
-    """Connections, producers and consumers, beside the destinations that their owners have.
+    """Connections, producers, consumers and destinations as clients see them; used on the loop only.
 
-    :param destinations: those that exist now, except temporary ones
-    :param temporary: the temporary ones
+    :param events: notifies watchers of what happens to messages
     """
 
-    def __init__(
-        self,
-        loop: BrokerLoop,
-        destinations: Callable[[], Collection[Destination]],
-        temporary: Callable[[], Collection[Destination]],
-    ) -> None:
+    def __init__(self, loop: BrokerLoop, events: MessageEvents) -> None:
         self._loop = loop
-        self._destinations = destinations
-        self._temporary = temporary
+        self._events = events
         self._connections: dict[str, ConnectionInfo] = {}
+        self._destinations: dict[Destination, Destination] = {}
+        """Those that exist now, except temporary ones."""
+        self._temporary: dict[Destination, Destination] = {}
         self._producers: dict[str, dict[ProducerId, ProducerInfo]] = {}
         """By connection."""
         self._consumers: dict[int, SubscriptionRequest] = {}
@@ -45,11 +42,13 @@ class Directory:
         """Temporary destinations that have ended, of which the watchers are not notified yet."""
 
     def add(self, what: Known) -> None:
-        """It is there now, and the watchers are notified."""
+        """List a connection, producer, consumer or destination, and notify the watchers."""
         match what:
-            case Destination() if what in self._ended:
-                del self._ended[what]
-                self.remove(what)
+            case Destination():
+                if what in self._ended:
+                    del self._ended[what]
+                    self._notify_removed(what)
+                (self._temporary if what.is_temporary else self._destinations)[what] = what
             case ConnectionInfo():
                 self._connections[what.connection_id] = what
             case ProducerInfo():
@@ -60,9 +59,14 @@ class Directory:
             watcher.added(what)
 
     def remove(self, what: Known) -> None:
-        """It is there no more, and the watchers are notified; nothing happens if it was not known."""
+        """Remove what :meth:`add` lists, and notify the watchers; do nothing if it was not listed.
+
+        Of a durable subscription, only this is announced.
+        """
         known: object = what
         match what:
+            case Destination():
+                known = self._destinations.pop(what, None)
             case ConnectionInfo():
                 known = self._connections.pop(what.connection_id, None)
             case ProducerInfo():
@@ -70,13 +74,20 @@ class Directory:
             case SubscriptionRequest():
                 known = self._consumers.pop(id(what), None)
         if known is not None:
-            for watcher in self._interested(what):
-                watcher.removed(what)
+            self._notify_removed(what)
 
-    def ended(self, temporary: Collection[Destination]) -> None:
-        """Temporary destinations are there no more, and the watchers are notified of some in each turn of the
-        loop: a connection may have many, and nearly every client watches them."""
-        self._ended.update(dict.fromkeys(temporary))
+    def _notify_removed(self, what: Known) -> None:
+        for watcher in self._interested(what):
+            watcher.removed(what)
+
+    def remove_temporary(self, ended: Collection[Destination]) -> None:
+        """Remove temporary destinations, and notify the watchers of some in each turn of the loop.
+
+        A connection may have many, and nearly every client watches them.
+        """
+        for destination in ended:
+            self._temporary.pop(destination, None)
+        self._ended.update(dict.fromkeys(ended))
         self.turn()
 
     def turn(self) -> None:
@@ -84,7 +95,7 @@ class Directory:
         for _ in range(max(_AT_ONCE // max(len(self._watchers), 1), 1)):
             if not self._ended:
                 return
-            self.remove(self._ended.popitem()[0])
+            self._notify_removed(self._ended.popitem()[0])
         self._loop.schedule(self)
 
     def _interested(self, what: Known) -> list[Watcher]:
@@ -92,7 +103,7 @@ class Directory:
         return [*(self._watchers if is_temporary else self._watching_all)]
 
     def disconnected(self, connection_id: str) -> None:
-        """A connection has ended, and its producers with it."""
+        """Remove a connection that has ended, and its producers."""
         for producer in [*self._producers.get(connection_id, {}).values()]:
             self.remove(producer)
         self._producers.pop(connection_id, None)
@@ -100,46 +111,61 @@ class Directory:
         if connection is not None:
             self.remove(connection)
 
-    def producer(self, connection_id: str, producer_id: ProducerId) -> ProducerInfo | None:
-        """A producer of a connection; None if it is not known."""
-        return self._producers.get(connection_id, {}).get(producer_id)
+    def remove_producer(self, connection_id: str, producer_id: ProducerId) -> None:
+        """Remove a producer that has ended; do nothing if it was not listed."""
+        producer = self._producers.get(connection_id, {}).get(producer_id)
+        if producer is not None:
+            self.remove(producer)
 
-    def __iter__(self) -> Iterator[Known]:
-        yield from self._connections.values()
-        yield from self._destinations()
-        yield from self._temporary()
+    def all_known(self, *, only_temporary: bool) -> list[Known]:
+        """Return what is there now: connections and destinations first, then producers and consumers.
+
+        :param only_temporary: only temporary destinations
+        """
+        if only_temporary:
+            return [*self._temporary]
+        return [
+            *self._connections.values(),
+            *self._destinations,
+            *self._temporary,
+            *self._all_producers(),
+            *self._consumers.values(),
+        ]
+
+    def _all_producers(self) -> Iterator[ProducerInfo]:
         for producers in self._producers.values():
             yield from producers.values()
-        yield from self._consumers.values()
 
-    def consumers_of(self, destination: Destination) -> int:
-        """The number of consumers of a destination, which may have wildcards."""
-        return sum(_meets(destination, one.destination) for one in self._consumers.values())
+    def count_consumers(self, destination: Destination) -> int:
+        """Return the number of consumers of a destination, which may have wildcards."""
+        return sum(_meets(destination, request.destination) for request in self._consumers.values())
 
-    def producers_of(self, destination: Destination) -> int:
-        """The number of producers that were made for a destination."""
-        every = (one for producers in self._producers.values() for one in producers.values())
-        return sum(_meets(destination, one.destination) for one in every)
+    def count_producers(self, destination: Destination) -> int:
+        """Return the number of producers that were made for a destination."""
+        return sum(_meets(destination, producer.destination) for producer in self._all_producers())
 
     def watch(self, watcher: Watcher, *, only_temporary: bool) -> None:
-        """Notify a watcher of changes from now on."""
+        """Notify a watcher of every change from now on, or only of temporary destinations."""
         self._watchers[watcher] = None
         if not only_temporary:
             self._watching_all[watcher] = None
+            self._events.watch(watcher)
 
     def unwatch(self, watcher: Watcher) -> None:
+        """Notify a watcher no more."""
         self._watchers.pop(watcher, None)
         self._watching_all.pop(watcher, None)
+        self._events.unwatch(watcher)
 
 
-def _meets(one: Destination, other: Destination) -> bool:
-    """Whether two destinations have any in common, for one without or with wildcards."""
-    return any(_matches(mine, theirs) for mine in one.members for theirs in other.members)
+def _meets(first: Destination, second: Destination) -> bool:
+    """Return whether two destinations have a member in common, which may have wildcards."""
+    return any(_matches(one, another) for one in first.members for another in second.members)
 
 
-def _matches(one: Destination, other: Destination) -> bool:
-    if one == other:
+def _matches(first: Destination, second: Destination) -> bool:
+    if first == second:
         return True
-    if is_wildcard(other) and DestinationPattern(other).matches(one):
+    if is_wildcard(second) and DestinationPattern(second).matches(first):
         return True
-    return is_wildcard(one) and DestinationPattern(one).matches(other)
+    return is_wildcard(first) and DestinationPattern(first).matches(second)

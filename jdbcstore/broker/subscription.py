@@ -7,7 +7,7 @@ import threading
 from asyncio import Future
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, cast
 
 from jdbcstore.broker.api import Consumer, Delivery, MessageEventKind, SubscriptionRequest
@@ -43,7 +43,7 @@ class Dispatching(Protocol):
 class BaseSubscription:
     """A :class:`jdbcstore.broker.api.Subscription` to any number of sources, with one prefetch limit.
 
-    A source reads :attr:`room` and calls :meth:`deliver`. ``on_close`` is called once, last of all.
+    A source reads :attr:`room` and calls :meth:`deliver`.
 
     :raises InvalidSelector: that of the request is invalid
     """
@@ -53,6 +53,8 @@ class BaseSubscription:
     consumer: Consumer
     prefetch: int
     """The limit, unless the request has one."""
+    on_close: Callable[[BaseSubscription], object] = field(kw_only=True)
+    """Called once, last of all."""
 
     def __post_init__(self) -> None:
         self._loop = self._resources.loop
@@ -82,7 +84,6 @@ class BaseSubscription:
         self.dispatched = 0
         """Deliveries to the consumer."""
         self.unloads_messages = not self.consumer.keeps_messages
-        self.on_close: Callable[[BaseSubscription], object] = lambda _: None
 
     @property
     def room(self) -> int:

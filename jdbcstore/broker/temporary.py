@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Iterable
 
+from jdbcstore.broker.directory import Directory
 from jdbcstore.errors import InvalidDestination
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.patterns import is_wildcard
@@ -18,22 +19,16 @@ class TemporaryDestinations:
     A name is the owner's connection id, a colon, and a part that the connector chooses. The destination
     exists once its owner subscribes, sends to it, or asks for replies to it.
 
-    :param on_created: called with each that begins to exist, before anything is sent to it
-    :param on_deleted: called with those that have ended together
+    :param directory: lists each that exists, before anything is sent to it
     """
 
-    def __init__(
-        self,
-        on_created: Callable[[Destination], None],
-        on_deleted: Callable[[Collection[Destination]], None],
-    ) -> None:
+    def __init__(self, directory: Directory) -> None:
         self._existing: dict[str, set[Destination]] = {}
         """By connection."""
-        self._on_created = on_created
-        self._on_deleted = on_deleted
+        self._directory = directory
 
     def use(self, destinations: Iterable[Destination], connection_id: str) -> None:
-        """A connection sends to these destinations; those that it owns are created.
+        """Check destinations that a connection sends to, and create those that it owns.
 
         :raises InvalidDestination: one does not exist or has wildcards, or the connection has too many
         """
@@ -59,15 +54,15 @@ class TemporaryDestinations:
             )
         if destination not in own:
             own.add(destination)
-            self._on_created(destination)
+            self._directory.add(destination)
 
     def expect_reply(self, destination: Destination, connection_id: str) -> None:
-        """A connection asks for replies, which may come before it subscribes."""
+        """Create a destination for replies, which may come before its owner subscribes."""
         if destination.is_temporary and owner_of(destination) == connection_id:
             self.use([destination], connection_id)
 
     def own(self, destinations: Iterable[Destination], connection_id: str) -> None:
-        """A connection is going to consume these destinations.
+        """Create the destinations that a connection is going to consume.
 
         :raises InvalidDestination: another connection owns one of them, or one has wildcards
         """
@@ -82,19 +77,15 @@ class TemporaryDestinations:
     def delete(self, destination: Destination) -> None:
         """Delete one destination."""
         self._existing.get(owner_of(destination), set()).discard(destination)
-        self._on_deleted([destination])
+        self._directory.remove_temporary([destination])
 
     def end(self, connection_id: str) -> set[Destination]:
-        """Delete the destinations of a closed connection; returns them."""
+        """Delete the destinations of a closed connection, and return them."""
         ended = self._existing.pop(connection_id, set())
-        self._on_deleted(ended)
+        self._directory.remove_temporary(ended)
         return ended
-
-    def all(self) -> list[Destination]:
-        """Those that exist."""
-        return [destination for own in self._existing.values() for destination in own]
 
 
 def owner_of(destination: Destination) -> str:
-    """The id of the connection that owns a temporary destination."""
+    """Return the id of the connection that owns a temporary destination."""
     return destination.name.rpartition(":")[0]

@@ -150,7 +150,7 @@ def test_memory_is_bounded_and_the_window_comes_and_goes(store: Store) -> None:
             await quiet()
             assert cursor._unread < 0
             assert pending(store) == 0
-            assert engine._resources.memory.used == 0
+            assert engine.resources.memory.used == 0
 
     asyncio.run(main())
 
@@ -203,7 +203,7 @@ def test_the_backlog_is_read_into_other_cursors(store: Store, policy: str, kind:
             assert isinstance(cursor._cursor, kind)
             await again.drain(500)
             assert again.bodies == [str(n) for n in range(500)]
-            assert engine._resources.memory.used == 0
+            assert engine.resources.memory.used == 0
             assert pending(store) == 0
 
     asyncio.run(main())
@@ -309,7 +309,7 @@ def test_what_the_selector_does_not_want_is_acknowledged_for_it(store: Store) ->
             await again.acknowledge(*again.deliveries)
             await engine.settled()
             assert pending(store) == 0
-            assert engine._resources.memory.used == 0
+            assert engine.resources.memory.used == 0
 
     asyncio.run(main())
 
@@ -388,7 +388,7 @@ def test_what_is_not_stored_goes_to_those_who_are_there(store: Store) -> None:
             await consumer.got(1)
             assert pending(store) == 0
             await consumer.acknowledge(*consumer.deliveries)
-            assert engine._resources.memory.used == 0
+            assert engine.resources.memory.used == 0
 
     asyncio.run(main())
 
@@ -406,17 +406,17 @@ def test_what_is_not_stored_waits_for_the_next_consumer(
             await consumer.got(2)
             consumer.subscription.close()
             await send(engine, *sent[4:])
-            assert engine._resources.memory.used < 100_000
+            assert engine.resources.memory.used < 100_000
             again = await subscribe(engine, selector="n >= 0")
             await again.drain(500)
             assert [int(body) for body in again.bodies] == [*range(500)]
             assert [delivery.redelivered for delivery in again.deliveries] == [True] * 2 + [False] * 498
-            assert engine._resources.memory.used == 0
+            assert engine.resources.memory.used == 0
             await send(engine, *sent[:50])
             again.subscription.close()
             await send(engine, *sent)
             await unsubscribe(engine)
-            assert engine._resources.memory.used == 0
+            assert engine.resources.memory.used == 0
             await subscribe(engine)
             await send(engine, *sent)
 
@@ -601,7 +601,7 @@ def test_what_is_acknowledged_in_vain_comes_again(open_store: OpenStore, databas
             assert consumer.deliveries[2].redelivered
             await consumer.acknowledge(*consumer.deliveries[1:])
             assert pending(store) == 0
-            assert engine._resources.memory.used == 0
+            assert engine.resources.memory.used == 0
 
     asyncio.run(main())
 
@@ -670,19 +670,19 @@ def test_one_that_is_offline_for_too_long_is_deleted(store: Store, clock: FakeCl
             here = await subscribe(engine, client="here")
             await send(engine, message("x", "topic://T"))
             clock.advance(59)
-            await engine.delete_offline()
+            await engine.offline.delete()
             assert {one.key[0] for one in engine.durables} == {"gone", "here"}
             clock.advance(1)
-            await engine.delete_offline()
+            await engine.offline.delete()
             assert {one.client_id for one in store.topic("T").subscriptions()} == {"here"}
             here.subscription.close()
             clock.advance(59)
-            await engine.delete_offline()
+            await engine.offline.delete()
             again = await subscribe(engine, client="here")
             await again.got(1)
             again.subscription.close()
             clock.advance(60)
-            await engine.delete_offline()
+            await engine.offline.delete()
             assert [*engine.durables] == []
             assert store.topic("T").subscriptions() == []
 
@@ -697,14 +697,14 @@ def test_one_that_comes_back_while_others_are_deleted_stays(
             for client in ("first", "second"):
                 (await subscribe(engine, client=client)).subscription.close()
             clock.advance(100)
-            unsubscribe = engine._unsubscribe
+            unsubscribe = engine.durables.unsubscribe
 
             async def slowly(client_id: str, subscription_name: str) -> None:
                 (await subscribe(engine, client="second")).subscription.close()
                 await unsubscribe(client_id, subscription_name)
 
-            monkeypatch.setattr(engine, "_unsubscribe", slowly)
-            await engine.delete_offline()
+            monkeypatch.setattr(engine.durables, "unsubscribe", slowly)
+            await engine.offline.delete()
             assert {one.key[0] for one in engine.durables} == {"second"}
 
     asyncio.run(main())

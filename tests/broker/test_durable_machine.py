@@ -173,7 +173,7 @@ def test_by_chance(store: Store, cursor: str, seed: int) -> None:
             if steps == 0:
                 async with asyncio.timeout(PATIENCE):
                     await run.drain()
-                assert engine._resources.memory.used == 0
+                assert engine.resources.memory.used == 0
 
     for steps in (STEPS, STEPS, 0):
         asyncio.run(live(steps))

@@ -167,7 +167,7 @@ def test_the_producers_of_a_topic_do_not_wait_for_others(store: Store, durable: 
             assert held * 2500 < 2 * LIMIT
             await consumer.drain(300)
             assert [int(body) for body in consumer.bodies] == [*range(300)]
-            assert engine._resources.memory.used == 0
+            assert engine.resources.memory.used == 0
 
     asyncio.run(main())
 
@@ -200,7 +200,7 @@ def test_everybody_gets_everything_though_all_acknowledge_at_the_end(store: Stor
                 await consumer.got(40)
             for consumer in consumers:
                 await consumer.acknowledge(*consumer.deliveries)
-            assert engine._resources.memory.used == 0
+            assert engine.resources.memory.used == 0
 
     asyncio.run(main())
 
@@ -222,7 +222,7 @@ def test_every_durable_subscriber_gets_everything(store: Store, late: bool) -> N
                 await consumer.got(20)
             for consumer in consumers:
                 await consumer.acknowledge(*consumer.deliveries)
-            assert engine._resources.memory.used == 0
+            assert engine.resources.memory.used == 0
 
     asyncio.run(main())
 
@@ -245,7 +245,7 @@ def test_a_consumer_that_acknowledges_at_the_end_gets_more_than_there_is_memory(
             await consumer.got(60)
             assert consumer.given == bodies
             # What is with the client is read again if it comes back.
-            assert engine._resources.memory.used < LIMIT * 10
+            assert engine.resources.memory.used < LIMIT * 10
             consumer.subscription.close()
             consumer = await consume(engine, name, recorder=Recorder(keeps_messages=False), **names)
             await consumer.got(60)
@@ -253,7 +253,7 @@ def test_a_consumer_that_acknowledges_at_the_end_gets_more_than_there_is_memory(
             assert all(delivery.redelivered for delivery in consumer.deliveries)
             async with asyncio.timeout(PATIENCE):
                 await consumer.subscription.reject(consumer.deliveries)
-            assert engine._resources.memory.used < LIMIT * 10
+            assert engine.resources.memory.used < LIMIT * 10
         dead = store.queue("ActiveMQ.DLQ").recover()
         assert [one.body for one in dead] == bodies
         assert store.queue("Q").message_count() == 0
@@ -268,7 +268,7 @@ def test_messages_that_nobody_consumes_take_the_memory_that_there_is(store: Stor
 
     async def main() -> None:
         async with running(store, memory_limit=1_000_000) as engine:
-            memory = engine._resources.memory
+            memory = engine.resources.memory
             for n in range(50):
                 await send(engine, message("" if header else large, f"Q{n % 2}", properties=properties))
             assert memory.used <= 1_000_000
@@ -280,7 +280,7 @@ def test_messages_that_nobody_consumes_take_the_memory_that_there_is(store: Stor
                 await consumer.acknowledge(*consumer.deliveries)
             assert memory.used == 0
         async with running(store, memory_limit=1_000_000) as engine:
-            assert engine._resources.memory.used == 0
+            assert engine.resources.memory.used == 0
 
     asyncio.run(main())
 
@@ -291,7 +291,7 @@ def test_what_earlier_messages_are_kept_counts_and_is_bounded(store: Store) -> N
     async def main() -> None:
         async with running(store, policy, memory_limit=LIMIT * 10) as engine:
             await send(engine, *[to_topic(f"{n}:{'x' * 10_000}", persistent=False) for n in range(100)])
-            assert LIMIT < engine._resources.memory.used <= LIMIT * 11
+            assert LIMIT < engine.resources.memory.used <= LIMIT * 11
             consumer = await consume(engine, "topic://T", retroactive=True)
             await consumer.got(5)
             assert consumer.bodies[0].partition(":")[0] != "0"

@@ -15,7 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 
 import jdbcstore
 from jdbcstore.broker.api import BrokerTransaction, Delivery
-from jdbcstore.broker.engine import Engine, EngineOptions, Policies
+from jdbcstore.broker.engine import Engine, EngineOptions
+from jdbcstore.broker.policies import Policies
 from jdbcstore.config.policy import PolicyEntry, RedeliveryPolicy
 from tests.support.broker.consuming import PATIENCE, Recorder, consume, message, quiet
 

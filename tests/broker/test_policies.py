@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jdbcstore.broker.engine import Policies
+from jdbcstore.broker.policies import Policies
 from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.errors import ConfigurationError
 from jdbcstore.message.destination import Destination, DestinationKind

@@ -114,7 +114,7 @@ def test_a_backlog_is_not_held_in_memory(store: Store, cursor: str, persistent: 
 
     async def main() -> None:
         async with running(store, policy) as engine:
-            memory = engine.destination(Destination.queue("Q")).memory
+            memory = engine.destinations.find(Destination.queue("Q")).memory
             first = await consume(engine, "Q", prefetch=3)
             for begin in range(0, 2000, 100):
                 await send(
@@ -141,7 +141,7 @@ def test_pages_are_whole_while_memory_is_left(store: Store, left: int) -> None:
             memory = engine.resources.memory
             memory.increase(memory.limit - left)
             assert memory.is_high
-            queue = engine.destination(Destination.queue("Q"))
+            queue = engine.destinations.find(Destination.queue("Q"))
             assert isinstance(queue, Queue)
             cursor = queue._dispatcher.stored.cursor
             assert isinstance(cursor, StoreCursor)
@@ -240,8 +240,8 @@ def test_destinations_that_nobody_uses_are_forgotten(store: Store) -> None:
             transaction = engine.begin("test")
             await transaction.send(message("late", "queue://7"))
             for _ in range(2):
-                engine.forget_idle()
-            left = {str(destination) for destination in engine._destinations}
+                engine.destinations.forget_idle()
+            left = {str(destination) for destination in engine.destinations}
             assert left == {"queue://kept", "topic://kept", "queue://full", "queue://mem"}
             await transaction.commit()
             again = await consume(engine, "queue://7")

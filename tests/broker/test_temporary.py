@@ -55,7 +55,7 @@ def test_they_end_with_their_connection(store: Store) -> None:
             mine.subscription.close()
             engine.disconnected("c-1")
             await quiet()
-            assert engine._resources.memory.used == 0
+            assert engine.resources.memory.used == 0
             with pytest.raises(InvalidDestination, match="ends with its connection"):
                 await engine.send(message("b", "temp-queue://c-1:1"), "c-2")
             transaction = engine.begin("c-2")
@@ -164,9 +164,9 @@ def test_many_that_end_do_not_hold_up_others(store: Store) -> None:
             for number in range(200):
                 engine.create_temporary(temporary(number), "c-1")
             for _ in range(20):
-                engine.watch(Watching(notified), only_temporary=True)
+                engine.directory.watch(Watching(notified), only_temporary=True)
             engine.disconnected("c-1")
-            assert engine.all_known(only_temporary=True) == []
+            assert engine.directory.all_known(only_temporary=True) == []
             most = len(notified)
             while len(notified) < 4000:
                 before = len(notified)
@@ -187,7 +187,7 @@ def test_one_that_begins_again_has_ended_before(store: Store) -> None:
             notified: list[str] = []
             for number in range(2000):
                 engine.create_temporary(temporary(number), "c-1")
-            engine.watch(Watching(notified), only_temporary=True)
+            engine.directory.watch(Watching(notified), only_temporary=True)
             engine.disconnected("c-1")
             assert len(notified) < 2000
             for number in range(2000):
@@ -196,6 +196,6 @@ def test_one_that_begins_again_has_ended_before(store: Store) -> None:
             place = {what: at for at, what in enumerate(notified)}
             assert len(place) == len(notified) == 4000
             assert all(place[f"-{temporary(n)}"] < place[f"+{temporary(n)}"] for n in range(2000))
-            assert len(engine.all_known(only_temporary=True)) == 2000
+            assert len(engine.directory.all_known(only_temporary=True)) == 2000
 
     asyncio.run(main())

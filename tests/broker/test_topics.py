@@ -98,7 +98,7 @@ def test_a_slow_subscriber_goes_on_in_files(
             assert 0 < cursor.count_in_memory * 2000 < 100_000
             await slow.drain(1000)
             assert [int(body) for body in slow.bodies] == [*range(1000)]
-            assert engine._resources.memory.used == 0
+            assert engine.resources.memory.used == 0
 
     asyncio.run(main())
 
@@ -232,7 +232,7 @@ def test_what_expires_while_it_waits_is_not_delivered(open_store: OpenStore) -> 
             await quiet()
             assert slow.bodies == ["a", "c"]
             await slow.acknowledge(*slow.deliveries)
-            assert engine._resources.memory.used == 0
+            assert engine.resources.memory.used == 0
 
     asyncio.run(main())
 
@@ -261,7 +261,7 @@ def test_rejected_or_held_by_a_closed_subscriber_it_is_gone(store: Store) -> Non
             consumer.subscription.close()
             await quiet()
             assert consumer.bodies == ["a", "b"]
-            assert engine._resources.memory.used == 0
+            assert engine.resources.memory.used == 0
             assert store.destinations() == []
 
     asyncio.run(main())
@@ -313,7 +313,7 @@ def test_a_subscriber_whose_file_is_damaged_is_told(
                 await quiet()
             assert isinstance(slow.error, SpillFailed)
             await quiet()
-            assert engine._resources.memory.used == 0
+            assert engine.resources.memory.used == 0
             assert files(folder) == []
 
     asyncio.run(main())
@@ -333,11 +333,11 @@ def test_what_waits_in_files_is_told_of_and_bounded(
                 sends.append(engine.send(message(f"{n:10000}", "topic://T", persistent=False), "test"))
                 await quiet()
             assert not all(one.done() for one in sends)
-            assert 900_000 < engine._resources.files.used < 1_100_000
+            assert 900_000 < engine.resources.files.used < 1_100_000
             await slow.drain(150)
             await asyncio.gather(*sends)
             assert [int(body) for body in slow.bodies] == [*range(150)]
-            assert (engine._resources.files.used, engine._resources.memory.used) == (0, 0)
+            assert (engine.resources.files.used, engine.resources.memory.used) == (0, 0)
 
     asyncio.run(main())
     texts = [record.getMessage() for record in caplog.records]

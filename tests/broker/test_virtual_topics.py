@@ -94,8 +94,8 @@ def test_a_queue_gets_copies_after_a_restart_though_nobody_is_connected(store: S
         async with running(store) as engine:
             consumer = await consume(engine, A)
             consumer.subscription.close()
-            engine.forget_idle()
-            engine.forget_idle()
+            engine.destinations.forget_idle()
+            engine.destinations.forget_idle()
             await send(engine, message("before", TOPIC))
             assert pages(store, A) == [["before"]]
             store.queue(A).acknowledge(*store.queue(A).recover())

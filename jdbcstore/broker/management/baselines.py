@@ -34,7 +34,7 @@ class Baselines:
 
 def total_of(engine: Engine) -> Counters:
     """Return the counters of all destinations together, those that have ended included."""
-    total = engine.ended.since(Counters())
+    total = engine.destinations.forgotten.since(Counters())
     for destination in engine.destinations.values():
         total.add(destination.counters)
     return total

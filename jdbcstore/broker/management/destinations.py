@@ -37,7 +37,7 @@ class DestinationOperations:
         with self._audit.operation(actor, "create", destination=str(destination)) as (engine, _):
             if destination.is_composite:
                 raise InvalidDestination(f"{destination} names several destinations; create each")
-            engine.destination(destination)
+            engine.destinations.find(destination)
 
     async def delete(
         self, actor: Actor, destination: Destination, *, keep_subscriptions: bool = False
@@ -60,7 +60,7 @@ class DestinationOperations:
             found = existing(engine, destination)
             if found.has_consumers:
                 raise InvalidDestination(f"{destination} has consumers; close them before it is deleted")
-            count, left = await engine.delete(found, keep_subscriptions=keep_subscriptions)
+            count, left = await engine.destinations.delete(found, keep_subscriptions=keep_subscriptions)
             line["count"] = count
         return OperationOutcome(count=count, left=left)
 
@@ -118,7 +118,7 @@ class DestinationOperations:
                 )
             for durable in [one for one in engine.durables if destination in one.topics]:
                 try:
-                    count += await engine.purge_subscription(*durable.key, destination)
+                    count += await engine.durables.purge(*durable.key, destination)
                 except SubscriptionInUse:
                     left += await engine.run(partial(pending_messages, engine.store, durable, [destination]))
                 except SubscriptionNotFound:

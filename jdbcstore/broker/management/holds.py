@@ -229,7 +229,7 @@ class HoldOperations:
         names = {"client_id": client_id, "subscription": name}
         with self._audit.operation(actor, "consume", **names) as (engine, line):
             self._check_room()
-            durable = engine.unused_durable(client_id, name)
+            durable = engine.durables.unused(client_id, name)
             subscription, deliveries = await first_of_subscription(engine, durable, CONNECTION, most)
             damaged = [found for one in deliveries if (found := defect_of(one.message)) is not None]
             deliveries = [one for one in deliveries if defect_of(one.message) is None]

@@ -104,6 +104,6 @@ def queue_of(engine: Engine, name: Destination) -> Queue:
 
 def in_flight(engine: Engine) -> Iterator[Entry]:
     """Yield the messages that consumers have, browsers excepted."""
-    for subscription in engine.subscriptions:
+    for subscription in engine.destinations.subscriptions:
         if not isinstance(subscription, Browser):
             yield from subscription.held

@@ -271,7 +271,7 @@ def _replace(
                 log.error("a message cannot be moved and stays where it is: %s", error)
                 damaged.append(entry)
                 continue
-            for target, each in [place for message in messages for place in engine.route(message)]:
+            for target, each in [place for message in messages for place in engine.router.route(message, "")]:
                 staged.append((target, each, target.stage(written, each)))
         return [entry for entry in entries if entry not in damaged] if damaged else entries, staged
 

@@ -179,10 +179,10 @@ class QueueOperations:
         with self._audit.operation(actor, name, destination=str(queue)) as (engine, _):
             found = queue_of(engine, queue)
             if paused:
-                engine.paused.add(queue)
+                engine.destinations.paused.add(queue)
                 found.pause()
             else:
-                engine.paused.discard(queue)
+                engine.destinations.paused.discard(queue)
                 found.resume()
 
 

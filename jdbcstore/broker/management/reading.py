@@ -121,7 +121,7 @@ class Views:
         served, engine = self._master.required()
         for queue in [found for name in chosen if isinstance(found := engine.destinations.get(name), Queue)]:
             if queue.size is None:
-                await engine.count(queue)
+                await engine.destinations.count(queue)
         held = Counter(entry.destination for entry in in_flight(engine))
         producers = Counter(name for client in clients_of(served) for name in client.sends_to)
         views = [
@@ -193,7 +193,7 @@ class Views:
         served, engine = self._master.required()
         consumers: Counter[str] = Counter()
         in_flight: Counter[str] = Counter()
-        for one in engine.subscriptions:
+        for one in engine.destinations.subscriptions:
             consumers[one.request.connection_id] += 1
             in_flight[one.request.connection_id] += len(one.held)
         return [
@@ -223,7 +223,7 @@ class Views:
         engine = self._master.engine()
         numbers: Counter[str] = Counter()
         views = []
-        for one in engine.subscriptions:
+        for one in engine.destinations.subscriptions:
             numbers[one.request.connection_id] += 1
             view = subscription_view(one, numbers[one.request.connection_id])
             views.append((view, durable_of(one)))

@@ -58,7 +58,7 @@ class SubscriptionOperations:
                     retroactive=retroactive,
                 )
                 (await engine.subscribe(request, Collector(0))).close()
-                found = engine.unused_durable(*key)
+                found = engine.durables.unused(*key)
             elif (found.destination, found.selector) != wanted:
                 raise SubscriptionExists(
                     f"{name} of {client_id} subscribes to {found.destination}"
@@ -87,7 +87,7 @@ class SubscriptionOperations:
         """
         names = {"client_id": client_id, "subscription": name}
         with self._audit.operation(actor, "purge_subscription", **names) as (engine, line):
-            line["count"] = count = await engine.purge_subscription(client_id, name)
+            line["count"] = count = await engine.durables.purge(client_id, name)
         return OperationOutcome(count=count)
 
 

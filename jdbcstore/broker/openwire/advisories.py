@@ -14,7 +14,7 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from jdbcstore.broker.api import (
-    Broker,
+    ClientDirectory,
     ConnectionInfo,
     DurableInfo,
     Known,
@@ -88,10 +88,15 @@ class Advisories:
     """
 
     def __init__(
-        self, output: ClientConnection, broker: Broker, version: int, broker_name: str, url: str = ""
+        self,
+        output: ClientConnection,
+        directory: ClientDirectory,
+        version: int,
+        broker_name: str,
+        url: str = "",
     ) -> None:
         self._output = output
-        self._broker = broker
+        self._directory = directory
         self._version = version
         self._origin = {
             "originBrokerName": broker_name,
@@ -115,10 +120,10 @@ class Advisories:
         patterns = self._consumers[consumer_id] = [DestinationPattern(one) for one in destination.members]
         only_temporary = is_of_temporary(destination)
         self._wants_all = self._wants_all or not only_temporary
-        self._broker.watch(self, only_temporary=not self._wants_all)
+        self._directory.watch(self, only_temporary=not self._wants_all)
         if _is_wanted(_MASTER, patterns):
             self._send(_MASTER, _About(None, {}), consumer_id)
-        for known in self._broker.all_known(only_temporary=only_temporary):
+        for known in self._directory.all_known(only_temporary=only_temporary):
             for topic, member in _topics(known):
                 if _is_wanted(topic, patterns):
                     self._send(topic, self._about(known, member, is_removed=False), consumer_id, consumer_id)
@@ -130,7 +135,7 @@ class Advisories:
 
     def close_watch(self) -> None:
         """Be notified no more."""
-        self._broker.unwatch(self)
+        self._directory.unwatch(self)
 
     def added(self, what: Known) -> None:
         self._changed(what, is_removed=False)
@@ -189,7 +194,7 @@ class Advisories:
                 return _About(self._body(Type.DESTINATION_INFO, destination=what, operation=operation), {})
             case ProducerInfo():
                 assert member is not None  # noqa: S101 - it has a destination
-                number = self._broker.count_producers(member)
+                number = self._directory.count_producers(member)
                 return _About(self._of_producer(what, is_removed), {"producerCount": number})
             case DurableInfo():
                 data = self._body(
@@ -197,10 +202,10 @@ class Advisories:
                     client_id=what.client_id,
                     subscription_name=what.subscription_name,
                 )
-                return _About(data, {"consumerCount": self._broker.count_consumers(what.destination)})
+                return _About(data, {"consumerCount": self._directory.count_consumers(what.destination)})
             case SubscriptionRequest():
                 assert member is not None  # noqa: S101 - it has a destination
-                number = self._broker.count_consumers(member)
+                number = self._directory.count_consumers(member)
                 return _About(self._consumer(what, is_removed), {"consumerCount": number})
 
     def _connection(self, connection: ConnectionInfo, is_removed: bool) -> bytes:

@@ -103,7 +103,7 @@ class Session(ClientConnection):
         self._is_released = False
         self._numbers: Iterator[int] = itertools.count(1)
         self._transactions = Transactions(self._broker, self.connection_id)
-        self._advisories = Advisories(self, self._broker, NEWEST, self._service.name)
+        self._advisories = Advisories(self, self._broker.directory, NEWEST, self._service.name)
         self._acknowledgements = AcknowledgementReader(NEWEST)
 
     def connection_made(self, transport: Any) -> None:
@@ -213,7 +213,7 @@ class Session(ClientConnection):
         host, port = self._transport.get_extra_info("sockname", ("localhost", 0))[:2]
         host = f"[{host}]" if ":" in host else host
         url = f"{'ssl' if self._config.is_tls else 'tcp'}://{host}:{port}"
-        return Advisories(self, self._broker, self._version, self._service.name, url)
+        return Advisories(self, self._broker.directory, self._version, self._service.name, url)
 
     def _connect(self, command: Command, receipt: Receipt) -> None:
         if self._is_open:
@@ -273,7 +273,7 @@ class Session(ClientConnection):
             self._windows[producer_id] = ack[:-4]
         if destination is not None:
             mine = self.connection_id
-            self._broker.add_producer(
+            self._broker.directory.add(
                 ProducerInfo(connection_id=mine, producer_id=producer_id, destination=destination)
             )
         if not self._reconnects:
@@ -529,7 +529,7 @@ class Session(ClientConnection):
     def _remove_producer(self, producer_id: ProducerId) -> None:
         self._windows.pop(producer_id, None)
         self._stored.pop(producer_id, None)
-        self._broker.remove_producer(self.connection_id, producer_id)
+        self._broker.directory.remove_producer(self.connection_id, producer_id)
 
     def _close_all(self, consumers: Sequence[OpenWireConsumer | None], last_seen: int) -> None:
         for consumer in consumers:

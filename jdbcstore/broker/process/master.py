@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from jdbcstore.abc import Store
-from jdbcstore.broker.engine import Engine, EngineOptions, Policies
+from jdbcstore.broker.engine import Engine, EngineOptions
+from jdbcstore.broker.policies import Policies
 from jdbcstore.broker.process.protocols import make_connector
 from jdbcstore.broker.security import Security
 from jdbcstore.broker.transport.connector import Connector

@@ -73,6 +73,8 @@ class Queue:
 
     is_rerouted: bool = False
     """Whether its messages may be sent elsewhere or later, which the engine decides for each."""
+    is_paused: bool = False
+    """Whether an administrator has paused the dispatch."""
 
     def __post_init__(self, dead_letters: DeadLetters, is_concurrent: bool, is_empty: bool) -> None:
         loop, destination, policy = self._resources.loop, self.destination, self.policy
@@ -88,8 +90,6 @@ class Queue:
         """The number of messages in the store that the counters do not have; None if it is not known."""
         self._arrived = self._last_sequence
         """The sequence up to which all messages of the queue have arrived here."""
-        self.is_paused = False
-        """Whether an administrator has paused the dispatch."""
         self._holds = 0
         """Operations under way that hold up the dispatch."""
         lanes, stored, transient = lanes_of(policy), self._make_stored(is_empty), self._make_transient()
@@ -460,6 +460,10 @@ class Queue:
         if self.stored_before is None:
             return None
         return max(self.stored_before + self.counters.enqueued - self.counters.dequeued, 0)
+
+    def set_stored_before(self, count: int) -> None:
+        """Take the number of messages in the store that the counters do not have."""
+        self.stored_before = count
 
     def pause(self) -> None:
         """Deliver nothing until :meth:`resume`; messages that consumers have stay with them."""

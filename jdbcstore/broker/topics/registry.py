@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from jdbcstore.abc import SubscriptionInfo, TopicMessageStore, pages
-from jdbcstore.broker.api import Consumer, SubscriptionRequest
+from jdbcstore.broker.api import Consumer, DurableInfo, SubscriptionRequest
+from jdbcstore.broker.directory import Directory
 from jdbcstore.broker.memory import Resources
 from jdbcstore.broker.queues.dead_letters import DeadLetters
 from jdbcstore.broker.store_io.outbox import Outbox
+from jdbcstore.broker.subscription import BaseSubscription
 from jdbcstore.broker.topics.durable import Durable, DurableFeed, DurableSubscriber, Key, TopicState
 from jdbcstore.broker.topics.topic import Topic
 from jdbcstore.config.policy import PolicyEntry
@@ -39,6 +41,8 @@ class DurableRegistry:
     """The policy entry of a destination."""
     _topics: Callable[[], Iterable[Topic]]
     """The topics that exist now."""
+    _directory: Directory
+    """It is notified of subscriptions that are deleted."""
 
     def __post_init__(self) -> None:
         self._loop = self._resources.loop
@@ -115,7 +119,12 @@ class DurableRegistry:
             except SubscriptionNotFound:
                 continue
 
-    async def subscribe(self, request: SubscriptionRequest, consumer: Consumer) -> DurableSubscriber:
+    async def subscribe(
+        self,
+        request: SubscriptionRequest,
+        consumer: Consumer,
+        on_close: Callable[[BaseSubscription], object],
+    ) -> DurableSubscriber:
         """Create a durable subscription, or connect to the existing one.
 
         As in ActiveMQ, one that exists with another selector or destination is deleted and created again.
@@ -140,7 +149,9 @@ class DurableRegistry:
         broker = (self._resources, self._outbox.line, self._dead_letters, self._last_sequence)
         make_feed = partial(DurableFeed, *broker)
         prefetch = self._policy_of(request.destination).durable_topic_prefetch
-        return DurableSubscriber(self._resources, request, consumer, prefetch, make_feed, durable)
+        return DurableSubscriber(
+            self._resources, request, consumer, prefetch, make_feed, durable, on_close=on_close
+        )
 
     async def _create(self, durable: Durable, former: Durable | None, retroactive: bool) -> None:
         key = durable.key
@@ -216,6 +227,11 @@ class DurableRegistry:
             raise
         del self._by_key[durable.key]
         self._forget(durable)
+        self._directory.remove(
+            DurableInfo(
+                client_id=client_id, subscription_name=subscription_name, destination=durable.destination
+            )
+        )
 
     async def delete_topic(self, topic: Topic, *, keep_subscriptions: bool) -> None:
         """Delete the messages of a topic, and the durable subscriptions to it alone.

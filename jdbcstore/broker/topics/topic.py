@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from asyncio import Future
 from collections import deque
+from dataclasses import dataclass
 from functools import partial
 from math import inf
 
@@ -89,6 +90,7 @@ class Retained:
         shared.release()
 
 
+@dataclass(eq=False, repr=False)
 class Topic(StoredTopic):
     """One topic of the broker: a :class:`~jdbcstore.broker.store_io.transaction.Target` of sends.
 
@@ -96,11 +98,12 @@ class Topic(StoredTopic):
     subscription; then it is delivered once it is committed, and what its producer sends next waits for it.
     """
 
+    is_rerouted: bool = False
+    """Whether its messages may also be sent elsewhere, or later, which the engine decides for each."""
+
     def __post_init__(self) -> None:
         super().__post_init__()
         policy, loop = self.policy, self._loop
-        self.is_rerouted = False
-        """Whether its messages may also be sent elsewhere, or later, which the engine decides for each."""
         self._was_used = True
         """Since :meth:`is_idle` was called last."""
         self._is_closed = False

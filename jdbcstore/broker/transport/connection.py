@@ -584,7 +584,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._user_id = user or None
         self._cancel_timers()
         self._connections.logged_in(self)
-        self._broker.connected(
+        self._broker.directory.add(
             ConnectionInfo(
                 connection_id=self.connection_id, client_id=client_id, user=user or None, peer=self.peer
             )

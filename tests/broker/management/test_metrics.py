@@ -93,7 +93,7 @@ def test_beyond_the_limit_destinations_are_one_and_no_counter_falls() -> None:
                 await consumer.acknowledge(*consumer.deliveries)
                 consumer.subscription.close()
             for _ in range(3):
-                engine.forget_idle()
+                engine.destinations.forget_idle()
             assert not engine.destinations
             await send(engine, message("x", "NEW"), message("x", "NEWER"), message("x", "NEWEST"))
             found = await values(metrics)

@@ -285,7 +285,7 @@ def test_a_pause_outlasts_the_engine_and_an_idle_queue(store: Store) -> None:
         await managed(engine).destinations.purge(ALICE, Q)
         for _ in range(3):
             await quiet()
-            engine.forget_idle()
+            engine.destinations.forget_idle()
         assert not engine.knows(Q)
         await fill(engine, 1)
         await engine.stop()

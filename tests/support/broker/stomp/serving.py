@@ -11,7 +11,8 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from jdbcstore import Store
-from jdbcstore.broker.engine import Engine, Policies
+from jdbcstore.broker.engine import Engine
+from jdbcstore.broker.policies import Policies
 from jdbcstore.broker.process.protocols import make_connector
 from jdbcstore.broker.security import AllowAll, Security
 from jdbcstore.broker.stomp.frames import Frame, Limits, Version, encode

@@ -1,0 +1,374 @@
+"""The registry of destinations: queues and topics, made when they are first named, and their subscriptions.
+
+A destination is forgotten when it is empty and idle, and made again when it is named again: clients may use
+any number of names, and all that outlives the broker is in the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import Future, TimerHandle
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+
+from jdbcstore.broker.counters import Counters
+from jdbcstore.broker.directory import Directory
+from jdbcstore.broker.entry import Entry
+from jdbcstore.broker.memory import Resources
+from jdbcstore.broker.policies import Policies
+from jdbcstore.broker.queues.dead_letters import DeadLetters
+from jdbcstore.broker.queues.moves import Moves
+from jdbcstore.broker.queues.queue import Queue
+from jdbcstore.broker.scheduler.jobs import JOBS
+from jdbcstore.broker.store_io.outbox import Outbox
+from jdbcstore.broker.subscription import BaseSubscription
+from jdbcstore.broker.topics.registry import DurableRegistry
+from jdbcstore.broker.topics.topic import Topic
+from jdbcstore.broker.virtual import VirtualDestinations
+from jdbcstore.config.virtual import CompositeConfig, VirtualTopicConfig
+from jdbcstore.errors import InvalidDestination, StoreClosed
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.message import Message
+from jdbcstore.message.patterns import DestinationPattern, is_wildcard
+
+_IDLE_PERIOD = 30.0
+"""Seconds after which a destination is forgotten that was idle all the time."""
+_ROUNDS = 10
+"""How often a deletion removes what has arrived since it began."""
+_PATIENCE = 60.0
+"""Seconds that a deletion waits until a page of the queue is read."""
+
+
+class DestinationRegistry(Mapping[Destination, Queue | Topic]):
+    """The queues and topics that exist now, by name. Every method is called on the loop.
+
+    :param directory: is notified of destinations that are made and forgotten, except temporary ones
+    :param paused: the queues whose dispatch is paused, which a deletion takes from here
+    :param is_audited: whether the store drops a message id that it has seen in any destination
+    :param is_concurrent: whether messages of queues are dispatched while they are being written
+    :param is_scheduled: whether any message may be sent later
+    """
+
+    def __init__(
+        self,
+        *,
+        resources: Resources,
+        outbox: Outbox,
+        moves: Moves,
+        policies: Policies,
+        directory: Directory,
+        paused: set[Destination],
+        virtual_topics: Sequence[VirtualTopicConfig],
+        composites: Sequence[CompositeConfig],
+        is_audited: bool,
+        is_concurrent: bool,
+        is_scheduled: bool,
+    ) -> None:
+        self.by_name: dict[Destination, Queue | Topic] = {}
+        """The queues and topics themselves, for those who look for one with each message."""
+        self.forgotten = Counters()
+        """The counters of all destinations that were forgotten."""
+        self.paused = paused
+        self.last_sequence = 0
+        """The last sequence in the store when the broker started."""
+        self._loop, self._store = resources.loop, outbox.store
+        self._resources, self._outbox = resources, outbox
+        self._policies = policies
+        self._directory = directory
+        self._is_concurrent = is_concurrent
+        self._is_scheduled = is_scheduled
+        self._subscriptions: dict[BaseSubscription, list[DestinationPattern]] = {}
+        """Each subscription with its wildcards."""
+        self._recording: dict[Destination, Future[None]] = {}
+        """The queues of virtual topics that the store has recorded, or is about to."""
+        self.virtual = VirtualDestinations(virtual_topics, composites, self._is_wanted_in)
+        self._dead_letters = DeadLetters(self._loop, moves, self.find, is_audited, resources.events)
+        self.durables = DurableRegistry(
+            resources, outbox, self._dead_letters, policies.of, self._topics, directory
+        )
+        self._idle_timer: TimerHandle | None = None
+        self._is_stopping = False
+
+    def __getitem__(self, name: Destination) -> Queue | Topic:
+        return self.by_name[name]
+
+    def __iter__(self) -> Iterator[Destination]:
+        return iter(self.by_name)
+
+    def __len__(self) -> int:
+        return len(self.by_name)
+
+    # From start to stop
+
+    async def load(self, names: Iterable[Destination], last_sequence: int, *, is_counted: bool) -> None:
+        """Make the destinations and durable subscriptions that the store has.
+
+        :param last_sequence: the last sequence in the store: messages up to it may have been delivered before
+        :param is_counted: whether the stored messages of each queue are counted
+        :raises StoreError: the store cannot be read
+        """
+        self.last_sequence = last_sequence
+        await self.durables.load(names, last_sequence)
+        for name in names:
+            if name != JOBS and not (name.is_topic and is_wildcard(name)):
+                self._make(name, is_empty=False)
+        if is_counted:
+            queues = [queue for queue in self.by_name.values() if isinstance(queue, Queue)]
+            stores = [queue.store for queue in queues]
+            counts = await self._loop.run(lambda: [store.message_count() if store else 0 for store in stores])
+            for queue, count in zip(queues, counts, strict=True):
+                queue.set_stored_before(count)
+        self._look_for_idle_later()
+
+    async def stop(self) -> None:
+        """Close all subscriptions, and wait until the queues of virtual topics are recorded."""
+        self._is_stopping = True
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        for subscription in list(self._subscriptions):
+            subscription.close()
+        await asyncio.gather(*self._recording.values(), return_exceptions=True)
+
+    def close(self) -> None:
+        """Forget what is in memory; stored messages stay stored."""
+        for destination in self.by_name.values():
+            destination.close()
+
+    # Destinations
+
+    def find(self, name: Destination) -> Queue | Topic:
+        """Return the queue or topic of this name, made if it is new.
+
+        :raises InvalidDestination: the name has wildcards, or the store cannot hold it
+        """
+        destination = self.by_name.get(name)
+        if destination is None:
+            self.check_name(name)
+            destination = self._make(name, is_empty=True)
+            for subscription, patterns in self._subscriptions.items():
+                if any(pattern.matches(name) for pattern in patterns):
+                    destination.add(subscription)
+        return destination
+
+    def check_name(self, name: Destination) -> None:
+        """Raise unless a destination can be sent to, which is not made.
+
+        :raises InvalidDestination: it has wildcards, or the store cannot hold its name
+        """
+        if name == JOBS:
+            raise InvalidDestination(f"{JOBS} has the scheduled messages; use another queue")
+        if is_wildcard(name):
+            raise InvalidDestination(f"{name} has wildcards; send to a name without them")
+        if not name.is_temporary:
+            open_in_store = self._store.topic if name.is_topic else self._store.queue
+            open_in_store(name, prioritized=self._policies.of(name).prioritized_messages)
+
+    def _make(self, name: Destination, *, is_empty: bool) -> Queue | Topic:
+        """Make a queue or topic; ``is_empty`` if the store holds nothing of it."""
+        is_rerouted = self._is_scheduled or self.virtual.apply_to(name)
+        destination: Queue | Topic
+        common = (self._resources, self._outbox, self.find, name, self._policies.of(name))
+        if name.is_topic:
+            destination = Topic(*common, is_rerouted=is_rerouted)
+            self.durables.introduce(destination)
+        else:
+            destination = Queue(
+                *common,
+                self._dead_letters,
+                self.last_sequence,
+                self._is_concurrent,
+                is_empty,
+                is_rerouted=is_rerouted,
+                is_paused=name in self.paused,
+            )
+            if self.virtual.takes_copies(name):
+                self.virtual.introduce(name)
+                self.record(name)
+        self.by_name[name] = destination
+        if not name.is_temporary:
+            self._directory.add(name)
+        return destination
+
+    def _topics(self) -> list[Topic]:
+        return [topic for topic in self.by_name.values() if isinstance(topic, Topic)]
+
+    def forget_idle(self) -> None:
+        """Forget the destinations that have been empty and unused since the last call."""
+        for name, destination in [*self.by_name.items()]:
+            if not self.virtual.takes_copies(name) and destination.is_idle():
+                self._forget(destination)
+
+    def _look_for_idle_later(self) -> None:
+        self._idle_timer = self._loop.call_later(_IDLE_PERIOD, self._look_for_idle)
+
+    def _look_for_idle(self) -> None:
+        self.forget_idle()
+        self._look_for_idle_later()
+
+    def _forget(self, destination: Queue | Topic) -> None:
+        name = destination.destination
+        self.forgotten.add(destination.counters)
+        del self.by_name[name]
+        self.virtual.forget(name)
+        destination.close()
+        if not name.is_temporary:
+            self._directory.remove(name)
+
+    def end_temporary(self, name: Destination) -> None:
+        """Drop a temporary destination with its messages; does nothing if it was not used."""
+        destination = self.by_name.pop(name, None)
+        if destination is not None:
+            self.forgotten.add(destination.counters)
+            destination.close()
+            destination.memory.decrease(destination.memory.used)  # also of what was given back
+
+    # Virtual topics
+
+    def record(self, name: Destination) -> Future[None]:
+        """Have the store record a queue of a virtual topic, which exists even if it is empty."""
+        recording = self._recording.get(name)
+        if recording is None:
+            recording = self._recording[name] = self._loop.run(partial(self._store.record_queue, name))
+            recording.add_done_callback(partial(self._recorded, name))
+        return recording
+
+    def _recorded(self, name: Destination, recording: Future[None]) -> None:
+        if recording.cancelled() or recording.exception() is not None:
+            del self._recording[name]  # the next consumer tries again
+
+    def make_of_pattern(self, name: Destination) -> None:
+        """Make a queue whose name has wildcards, if it is the first of these virtual topics.
+
+        As in ActiveMQ, the first consumer of several virtual topics at once has a queue of that name.
+        """
+        pattern = DestinationPattern(name)
+        if self.virtual.takes_copies(name) and not any(
+            pattern.overlaps(DestinationPattern(existing)) for existing in self.by_name
+        ):
+            self._make(name, is_empty=True)
+
+    def _is_wanted_in(self, name: Destination, message: Message) -> bool:
+        queue = self.by_name.get(name)
+        return isinstance(queue, Queue) and any(consumer.wants(message) for consumer in queue.consumers)
+
+    # Subscriptions
+
+    @property
+    def subscriptions(self) -> Collection[BaseSubscription]:
+        """The subscriptions with a consumer, browsers included."""
+        return self._subscriptions.keys()
+
+    def attach(self, subscription: BaseSubscription) -> None:
+        """Have a subscription get the messages of its destinations, and of those that are made later.
+
+        :raises InvalidDestination: the store cannot hold the name of one
+        """
+        names = subscription.request.destination.members
+        patterns = [DestinationPattern(name) for name in names if is_wildcard(name)]
+        self._subscriptions[subscription] = patterns
+        destinations = {self.find(name) for name in names if not is_wildcard(name)}
+        destinations.update(
+            destination
+            for name, destination in self.by_name.items()
+            if any(pattern.matches(name) for pattern in patterns)
+        )
+        for destination in destinations:
+            destination.add(subscription)
+
+    def detach(self, subscription: BaseSubscription) -> None:
+        """Forget a subscription that has been closed."""
+        self._subscriptions.pop(subscription, None)
+
+    # Administration
+
+    async def count(self, queue: Queue) -> int:
+        """Return the number of messages of a queue whose size is not known; it is known from now on.
+
+        It is exact if nothing of the queue is written meanwhile.
+
+        :raises StoreError: the store cannot be read
+        """
+        counters = queue.counters
+        await self._loop.run(self._store.last_sequence)  # behind what is being read now
+        known = counters.enqueued - counters.dequeued
+        counted = 0 if queue.store is None else await self._loop.run(queue.store.message_count)
+        queue.set_stored_before(counted - known)
+        return max(counted + counters.enqueued - counters.dequeued - known, 0)
+
+    async def delete(
+        self, destination: Queue | Topic, *, keep_subscriptions: bool = False
+    ) -> tuple[int, int]:
+        """Remove the messages of a queue without consumers and forget it, or delete a topic without them.
+
+        A topic is deleted with the durable subscriptions to it alone, and what is sent meanwhile waits, and
+        is sent to a topic of the same name. Returns how many messages of a queue were removed, and how many
+        are left: those that have arrived since, and those that an open transaction has.
+
+        :param keep_subscriptions: the durable subscriptions stay, without messages
+        :raises StoreError: some of it could not be deleted, which stays
+        :raises SubscriptionInUse: a durable subscription of the topic is in use
+        """
+        count = left = 0
+        if isinstance(destination, Topic):
+            await self.durables.delete_topic(destination, keep_subscriptions=keep_subscriptions)
+            if self._can_forget(destination):
+                self._forget(destination)
+        else:
+            with destination.held():
+                for _ in range(_ROUNDS):
+                    count += await destination.take(lambda _: True, partial(self._remove, destination))
+                    async with asyncio.timeout(_PATIENCE):
+                        await destination.settled()
+                    if await self._forget_drained(destination) or destination.has_consumers:
+                        break
+                if self._is_current(destination):
+                    left = await self.count(destination)
+            destination.resume()
+        self.paused.discard(destination.destination)
+        return count, left
+
+    def _remove(self, queue: Queue, entries: Sequence[Entry]) -> Future[None]:
+        if self._is_stopping:
+            raise StoreClosed("the broker is stopping; ask the next master")
+        return queue.acknowledge(entries)
+
+    async def _forget_drained(self, queue: Queue) -> bool:
+        """Forget a queue, if it has no consumer and no message; return whether it had none.
+
+        :raises StoreError: the record of a queue of a virtual topic could not be removed
+        """
+        name = queue.destination
+        if not self._can_forget(queue):
+            return False
+        if self.virtual.takes_copies(name):
+            await self._loop.run(partial(self._store.drop_record, name))
+            self._recording.pop(name, None)
+            if not self._can_forget(queue):  # it has come into use meanwhile
+                await self.record(name)
+                return False
+        self._forget(queue)
+        return True
+
+    def _can_forget(self, destination: Queue | Topic) -> bool:
+        return self._is_current(destination) and not destination.has_consumers and destination.is_drained
+
+    def _is_current(self, destination: Queue | Topic) -> bool:
+        return self.by_name.get(destination.destination) is destination
+
+    async def delete_unused(self, name: Destination) -> None:
+        """Delete a destination without subscriptions, by its name; do nothing if it does not exist.
+
+        :raises InvalidDestination: it has subscriptions, or there are several of the name
+        :raises StoreError: some of it could not be deleted, which stays
+        """
+        if name.is_composite or is_wildcard(name):
+            raise InvalidDestination(f"{name} names several destinations; delete each")
+        await self._outbox.written()
+        destination = self.by_name.get(name)
+        if destination is None:
+            return
+        if destination.has_consumers or (isinstance(destination, Topic) and destination.durables):
+            raise InvalidDestination(
+                f"Destination: {name} still has an active subscription; end it before it is deleted"
+            )
+        await self.delete(destination)

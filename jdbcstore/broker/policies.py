@@ -1,0 +1,27 @@
+"""The policy entries of a broker, found by destination."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jdbcstore.config.policy import PolicyEntry
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.patterns import DestinationMap
+
+
+class Policies:
+    """The policy entries of a broker.
+
+    Exactly one entry applies to a destination: that of its name, else of the most specific wildcard that
+    matches, else the entry without a destination, else the defaults. Only the last two apply to temporary
+    destinations.
+    """
+
+    def __init__(self, entries: Sequence[PolicyEntry] = ()) -> None:
+        named = [(entry.destination, entry) for entry in entries]
+        self._by_destination = DestinationMap((name, entry) for name, entry in named if name is not None)
+        self._default = next((entry for name, entry in named if name is None), PolicyEntry())
+
+    def of(self, destination: Destination) -> PolicyEntry:
+        """Return the entry that applies to a destination."""
+        return self._by_destination.find(destination) or self._default

@@ -1,0 +1,75 @@
+"""Routing of sends: the destinations that get a message now, and the message as each gets it."""
+
+from __future__ import annotations
+
+from jdbcstore.broker.destinations import DestinationRegistry
+from jdbcstore.broker.queues.dead_letters import renamed
+from jdbcstore.broker.queues.queue import Queue
+from jdbcstore.broker.temporary import TemporaryDestinations
+from jdbcstore.broker.topics.topic import Topic
+from jdbcstore.errors import InvalidDestination
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.message import Message
+
+_MOST_MEMBERS = 1000
+"""Of a composite destination, each of which stores a copy of the message with the composite's whole name."""
+
+
+class Router:
+    """Finds the queues and topics that get a message: members of composites, and what is virtual.
+
+    :param is_audited: whether the store drops a message id that it has seen in any destination
+    """
+
+    def __init__(
+        self, *, destinations: DestinationRegistry, temporary: TemporaryDestinations, is_audited: bool
+    ) -> None:
+        self._find, self._virtual = destinations.find, destinations.virtual
+        self._temporary = temporary
+        self._is_audited = is_audited
+
+    def route(self, message: Message, connection_id: str) -> list[tuple[Queue | Topic, Message]]:
+        """Return each destination of a message that is sent now, and the message as it gets it.
+
+        :raises InvalidDestination: it cannot be sent there
+        """
+        members = self.members(message, connection_id)
+        messages = [addressed(message, member) for member in members]
+        if any(map(self._virtual.apply_to, members)):
+            messages = [copy for each in messages for copy in self._virtual.route(each)]
+        if self._is_audited:
+            messages[1:] = [each.replace(message_id=renamed(each.message_id)) for each in messages[1:]]
+        return [(self._find(each.destination), each) for each in messages if each.destination]
+
+    def members(self, message: Message, connection_id: str) -> tuple[Destination, ...]:
+        """Return the destinations that a connection names for a message; its own temporary ones exist now.
+
+        :raises InvalidDestination: there is none, there are too many, or a temporary one does not exist
+        """
+        if message.destination is None:
+            raise InvalidDestination("a message needs a destination to be sent to")
+        members = members_of(message.destination)
+        self._temporary.use(members, connection_id)
+        return members
+
+
+def members_of(destination: Destination) -> tuple[Destination, ...]:
+    """Return the members of a composite destination, or the destination itself.
+
+    :raises InvalidDestination: there are too many
+    """
+    members = destination.members
+    if len(members) > _MOST_MEMBERS:
+        raise InvalidDestination(
+            f"a composite of {len(members)} destinations is too long: use several of at most {_MOST_MEMBERS}"
+        )
+    return members
+
+
+def addressed(message: Message, member: Destination) -> Message:
+    """Return the message as one member of a composite destination gets it."""
+    if message.destination == member:
+        return message
+    return message.replace(
+        destination=member, original_destination=message.original_destination or message.destination
+    )

@@ -1,0 +1,72 @@
+"""The deletion of durable subscriptions that have had no consumer for a long time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from asyncio import Task, TimerHandle
+
+from jdbcstore.broker.loop import BrokerLoop
+from jdbcstore.broker.topics.registry import DurableRegistry
+from jdbcstore.errors import StoreError, SubscriptionInUse, SubscriptionNotFound
+
+log = logging.getLogger(__name__)
+
+
+class OfflineDurables:
+    """Deletes the durable subscriptions without a consumer, as ``offlineDurableSubscriberTimeout`` says.
+
+    :param timeout: seconds without a consumer after which one is deleted; 0 never
+    :param period: seconds between two searches; 0 never
+    """
+
+    def __init__(self, *, loop: BrokerLoop, durables: DurableRegistry, timeout: float, period: float) -> None:
+        self._loop = loop
+        self._durables = durables
+        self._timeout = timeout
+        self._period = period
+        self._timer: TimerHandle | None = None
+        self._deleting: Task[None] | None = None
+        self._is_stopping = False
+
+    def start(self) -> None:
+        """Begin to search, once per period."""
+        if self._timeout and self._period:
+            self._timer = self._loop.call_later(self._period, self._begin)
+
+    async def stop(self) -> None:
+        """Search no more, and wait for a deletion under way."""
+        self._is_stopping = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._deleting is not None:
+            await asyncio.gather(self._deleting, return_exceptions=True)
+
+    def _begin(self) -> None:
+        def done(deleting: Task[None]) -> None:
+            deleting.result()
+            if not self._is_stopping:
+                self.start()
+
+        self._deleting = self._loop.create_task(self.delete())
+        self._deleting.add_done_callback(self._loop.guarded(done))
+
+    async def delete(self) -> None:
+        """Delete those that have been without a consumer for too long."""
+        latest = self._loop.clock.monotonic() - self._timeout
+        for durable in [*self._durables]:
+            if self._is_stopping:
+                return
+            # Any of them may have come back, and gone again, while another was deleted.
+            if durable.offline_since > latest:
+                continue
+            try:
+                if self._durables.unused(*durable.key) is not durable:
+                    continue
+                await self._durables.unsubscribe(*durable.key)
+            except (SubscriptionInUse, SubscriptionNotFound):
+                continue
+            except StoreError as error:
+                log.warning("%s could not be deleted, and is tried again later: %s", durable.name, error)
+            else:
+                log.info("%s is deleted: it had no consumer for %g seconds", durable.name, self._timeout)
