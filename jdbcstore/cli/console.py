@@ -59,7 +59,7 @@ def console(settings: Settings, listen: str, users: str | None) -> None:
 
 
 def schema_view(settings: Settings) -> SchemaView:
-    """The schema of the selected database, and what a migration would do; in a thread."""
+    """Return the schema of the selected database, and what a migration would do; in a thread."""
     from jdbcstore.broker.console.lookups import SchemaView
     from jdbcstore.database.migrations import check
 

@@ -29,7 +29,7 @@ _EXCERPT = 200
 
 
 def messages_of(store: Store, destination: Destination) -> MessageStore:
-    """The messages of a queue or of a topic."""
+    """Return the messages of a queue or of a topic."""
     return store.topic(destination) if destination.is_topic else store.queue(destination)
 
 
@@ -54,7 +54,7 @@ Printer = Callable[[Sequence[Facts]], None]
 
 
 def body_text(facts: Facts, *, as_hex: bool = False) -> str:
-    """The body as text: bytes as UTF-8, or else in base64, and with ``as_hex`` in hexadecimal."""
+    """Return the body as text: bytes as UTF-8, or else in base64, and with ``as_hex`` in hexadecimal."""
     body = facts["body"]
     if isinstance(body, str) and facts["type"] in (BodyType.BYTES, BodyType.OBJECT):
         data = b64decode(body)

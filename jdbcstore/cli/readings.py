@@ -59,7 +59,7 @@ class Reading:
     rows: tuple[Row, ...]
 
     def facts(self) -> dict[str, Any]:
-        """The reading as JSON values."""
+        """Return the reading as JSON values."""
         rows = [asdict(row) for row in self.rows]
         return {"broker": asdict(self.broker), "total": self.total, "destinations": rows}
 
@@ -69,7 +69,7 @@ def _count(value: int | None) -> str:
 
 
 def rate(value: float | None) -> str:
-    """A rate with one decimal where that says something."""
+    """Return a rate with one decimal where that says something."""
     if value is None:
         return "-"
     return f"{value:.1f}" if 0 < value < 100 else f"{value:.0f}"
@@ -104,7 +104,7 @@ NUMBERS = TITLES[1:]
 
 
 def broker_lines(broker: Whole) -> tuple[str, str]:
-    """What is above the table: the mastership of the broker, and its rates."""
+    """Return the lines above the table: the mastership of the broker, and its rates."""
     since = "" if broker.master_since is None else f"  master since {local_time(broker.master_since)}"
     epoch = "" if broker.epoch is None else f"  epoch {broker.epoch}"
     rates = {
@@ -120,13 +120,13 @@ def broker_lines(broker: Whole) -> tuple[str, str]:
 
 
 def cells(row: Row) -> tuple[str, ...]:
-    """The texts of a row, a name escaped so that it cannot control a terminal."""
+    """Return the texts of a row, a name escaped so that it cannot control a terminal."""
     name, *others = (column.text(getattr(row, column.name)) for column in COLUMNS)
     return (f"{printable(name)}{' (paused)' if row.is_paused else ''}", *others)
 
 
 def remainder(reading: Reading) -> str:
-    """The number of destinations, and how many of them are not shown."""
+    """Return the number of destinations, and how many of them are not shown."""
     shown = len(reading.rows)
     whole = f"{reading.total} destination{'' if reading.total == 1 else 's'}"
     return whole if shown == reading.total else f"{shown} of {whole}"
@@ -153,7 +153,7 @@ class Selection:
         return {**asked, "search": self.text or None}
 
     def arranged(self, rows: tuple[Row, ...]) -> tuple[Row, ...]:
-        """Rows in this order: by name if they are equal, and last without a value."""
+        """Return rows in this order: by name if they are equal, and last without a value."""
 
         def value(row: Row) -> Any:
             return getattr(row, self.column.name)
@@ -200,7 +200,7 @@ class Readings:
         return self._broker
 
     def read(self, selection: Selection) -> Reading:
-        """The broker as it is now.
+        """Return the broker as it is now.
 
         :raises NotMaster: no broker offers its management
         :raises NotAuthorized: it needs a login

@@ -68,7 +68,7 @@ class RemoteBroker:
             self._headers["Authorization"] = f"Basic {b64encode(login.encode()).decode()}"
 
     def is_master(self, name: str) -> bool:
-        """Whether it answers under this name, and serves: another broker may have the address now.
+        """Return whether it answers under this name, and serves: another broker may have the address now.
 
         :raises NotAuthorized: it needs a login
         """

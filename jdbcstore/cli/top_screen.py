@@ -142,7 +142,7 @@ def _message_cells(facts: Facts) -> tuple[str, ...]:
 
 
 def message_text(facts: Facts, *, as_hex: bool = False) -> str:
-    """Headers that are set, properties and body of a message, without what could control a terminal."""
+    """Return set headers, properties and body of a message, without what could control a terminal."""
     if "error" in facts:
         return printable(str(facts["error"]))
     named = {

@@ -162,7 +162,7 @@ def _messages(visit: Visit) -> tuple[Message]:
 
 
 def _properties(text: str) -> dict[str, Any]:
-    """One property on each line: ``name=value``, or ``name:type=value``."""
+    """Parse properties, one on each line: ``name=value``, or ``name:type=value``."""
     found: dict[str, Any] = {}
     for line in filter(None, map(str.strip, text.splitlines())):
         name, equals, value = line.partition("=")

@@ -44,7 +44,7 @@ def alarms(
     folders: Iterable[Path],
     in_doubt: Sequence[TransactionView] = (),
 ) -> Iterator[Alarm]:
-    """All that is wrong now, the worst first.
+    """Yield all that is wrong now, the worst first.
 
     :param dead: the dead letter queues
     :param in_doubt: the prepared transactions

@@ -60,7 +60,7 @@ class ShownBody:
 
 
 def shown_body(message: Message, *, as_hex: bool = False) -> ShownBody:
-    """The body; JSON is indented, and bytes that are UTF-8 are text.
+    """Return the body; JSON is indented, and bytes that are UTF-8 are text.
 
     :param as_hex: a string and bytes are dumped
 
@@ -113,7 +113,7 @@ def _rows(count: int) -> str:
 
 
 def rows_of(values: Iterable[tuple[str, object]]) -> list[Row]:
-    """Names and values, such as properties, with the type of each."""
+    """Return names and values, such as properties, with the type of each."""
     return [
         (name, type_of(value), text_of(value))
         for (name, value), _ in zip(values, range(_MOST_ROWS), strict=False)
@@ -121,12 +121,12 @@ def rows_of(values: Iterable[tuple[str, object]]) -> list[Row]:
 
 
 def type_of(value: object) -> str:
-    """The Java type of a value."""
+    """Return the Java type of a value."""
     return next((name for kind, name in _TYPES if isinstance(value, kind)), "null")
 
 
 def text_of(value: object) -> str:
-    """A value as text."""
+    """Return a value as text."""
     if isinstance(value, str):
         return str.__str__(value)[:MOST_TEXT]
     if isinstance(value, bytes):
@@ -135,7 +135,7 @@ def text_of(value: object) -> str:
 
 
 def dump(data: bytes) -> str:
-    """Bytes as lines of sixteen: their position, hexadecimal, and as ASCII."""
+    """Return bytes as lines of sixteen: their position, hexadecimal, and as ASCII."""
     lines = []
     for at in range(0, len(data), 16):
         part = data[at : at + 16]
@@ -145,7 +145,7 @@ def dump(data: bytes) -> str:
 
 
 def properties_of(message: Message) -> list[Row]:
-    """The properties, including the headers that JMS has among them.
+    """Return the properties, including the headers that JMS has among them.
 
     :raises CorruptMessage: they cannot be decoded
     """
@@ -158,7 +158,7 @@ def properties_of(message: Message) -> list[Row]:
 
 
 def preview(message: Message) -> str:
-    """The beginning of a body, on one line."""
+    """Return the beginning of a body, on one line."""
     try:
         body = message.body
     except CorruptMessage:

@@ -35,7 +35,7 @@ class Chart:
 
 
 def chart(title: str, lines: Sequence[tuple[str, Sequence[float]]]) -> Chart:
-    """A chart of values, the oldest first; NaN leaves a gap."""
+    """Return a chart of values, the oldest first; NaN leaves a gap."""
     known = [value for _, values in lines for value in values if not isnan(value)]
     top = _rounded(max(known, default=0.0))
     return Chart(title, tuple(_line(label, values, top) for label, values in lines), top)
@@ -58,7 +58,7 @@ def _line(label: str, values: Sequence[float], top: float) -> ChartLine:
 
 
 def _rounded(value: float) -> float:
-    """The next round number."""
+    """Return the next round number."""
     if value <= 1:
         return 1.0
     power: float = 10 ** floor(log10(value))

@@ -66,13 +66,13 @@ class DatabaseSource:
         return await asyncio.to_thread(function)
 
     async def destinations(self, names: Iterable[Destination] | None = None) -> list[DestinationView]:
-        """Those of the names are all counted."""
+        """Return those of the names, which are all counted, or all."""
         chosen = None if names is None else {*names}
         every = await self._run(partial(self._list, chosen))
         return [self._view(name) for name in every if chosen is None or name in chosen]
 
     def _list(self, chosen: set[Destination] | None) -> list[Destination]:
-        """In a thread: list the destinations, and count messages until the time for that is over."""
+        """List the destinations, and count messages until the time for that is over; in a thread."""
         now = time.monotonic()
         if now - self._listed >= _FRESH:
             self._names, self._listed = self._store.destinations(), now
@@ -110,7 +110,7 @@ class DatabaseSource:
         return replace(view, oldest_age=max(time.time() - first[0].timestamp_ms / 1000, 0.0))
 
     def dead_letter_queues(self) -> list[Destination]:
-        """Those with ActiveMQ's names: the policies of the broker are not in its database."""
+        """Return those with ActiveMQ's names: the policies of the broker are not in its database."""
         return [name for name in self._names if not name.is_topic and any(map(name.name.startswith, _DEAD))]
 
     def connections(self) -> list[ConnectionView]:

@@ -26,7 +26,7 @@ class DeadLetterGroup:
     newest_ms: int | None = None
 
     def add(self, message: Message) -> None:
-        """One more."""
+        """Count one more."""
         self.ids.append(str(message.message_id))
         time_ms = message.timestamp_ms
         if time_ms:
@@ -46,7 +46,7 @@ class Grouped:
 
 
 async def grouped(source: ConsoleSource, queue: Destination) -> Grouped:
-    """The first dead letters of a queue, in groups.
+    """Return the first dead letters of a queue, in groups.
 
     :raises DestinationNotFound: it does not exist
     :raises StoreError: the store cannot be read

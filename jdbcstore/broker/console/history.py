@@ -64,7 +64,7 @@ class Series:
             ring[tick % LENGTH] = nan
 
     def values(self, kind: int, tick: int) -> Values:
-        """The samples up to a tick."""
+        """Return the samples up to a tick."""
         at = (tick + 1) % LENGTH
         ring = self._rings[kind]
         return [*ring[at:], *ring[:at]]
@@ -123,25 +123,25 @@ class CounterHistory:
         return len(self._series)
 
     def has(self, name: Destination) -> bool:
-        """Whether a destination has a history of its own."""
+        """Return whether a destination has a history of its own."""
         return name in self._series
 
     def sizes(self, name: Destination | None = None) -> Values:
-        """The messages of a destination, or of all queues, at each sample."""
+        """Return the messages of a destination, or of all queues, at each sample."""
         return self._values(name, SIZE)
 
     def rates(self, kind: int, name: Destination | None = None) -> Values:
-        """How often a counter was increased in a second, before each sample."""
+        """Return by how much a counter grew in a second, before each sample."""
         values = self._values(name, kind)
         return [nan, *map(_rate, values, values[1:])]
 
     def rate(self, kind: int, name: Destination | None = None, samples: int = _MINUTE) -> float | None:
-        """The same over the last samples together, a minute; None if it is not known."""
+        """Return the same over the last samples together, a minute; None if it is not known."""
         known = [one for one in self.rates(kind, name)[-samples:] if not isnan(one)]
         return sum(known) / len(known) if known else None
 
     def growth(self, kind: int, name: Destination | None = None, samples: int = LENGTH) -> float:
-        """The growth of a counter over the last samples.
+        """Return the growth of a counter over the last samples.
 
         A counter begins at 0: what it has when it is first sampled, or after it fell, has been added since.
         """

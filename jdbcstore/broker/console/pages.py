@@ -94,7 +94,7 @@ class Console:
         """What is shown in charts."""
 
     def application(self) -> web.Application:
-        """An application to be mounted under ``/console``; it takes samples while it runs."""
+        """Return an application to be mounted under ``/console``; it takes samples while it runs."""
         application = web.Application(middlewares=[self._as_page], client_max_size=MAX_FORM)
         router = application.router
         for path, role, page in self._pages():
@@ -319,14 +319,14 @@ class Console:
         return self._render(visit, "subscribers.html", clients=self._clients(), **page)
 
     async def _subscriptions(self) -> list[SubscriptionView]:
-        """With what is pending, unless there are too many to count it for each page."""
+        """Return subscriptions with what is pending, unless there are too many to count it for each page."""
         found = await self._source.subscriptions()
         if sum(one.name is not None for one in found) > _MOST_COUNTED:
             return found
         return await self._source.subscriptions(pending=True)
 
     def _clients(self) -> dict[str, str | None]:
-        """The client id of each connection."""
+        """Return the client id of each connection."""
         return {one.id: one.client_id for one in self._source.connections()}
 
     async def _connections(self, visit: Visit) -> web.Response:
@@ -405,7 +405,7 @@ class Console:
 
 
 def _page(visit: Visit, found: Sequence[Any]) -> dict[str, Any]:
-    """The page of a list that was asked for.
+    """Return the page of a list that was asked for.
 
     :raises NotARequest: it is not a number
     """
@@ -429,7 +429,7 @@ def _sortable(view: DestinationView, sort: str) -> tuple[int, str]:
 
 
 def _headers(message: Message) -> list[tuple[str, object]]:
-    """The headers that are set."""
+    """Return the headers that are set."""
     found: Sequence[tuple[str, object]] = (
         ("JMSMessageID", message.message_id),
         ("JMSDestination", message.destination),

@@ -46,11 +46,11 @@ class Static:
         self._versions = {name: sha256(data).hexdigest()[:12] for name, data in self._files.items()}
 
     def url(self, name: str) -> str:
-        """The address of a file."""
+        """Return the address of a file."""
         return f"{ROOT}/static/{name}?{self._versions[name]}"
 
     def answer(self, name: str) -> web.Response:
-        """A file.
+        """Return a file.
 
         :raises web.HTTPNotFound: there is none of this name
         """
@@ -87,7 +87,7 @@ class Renderer:
         }
 
     def page(self, template: str, context: Mapping[str, Any], *, status: int = 200) -> web.Response:
-        """A page, which no browser keeps."""
+        """Return a page, which no browser keeps."""
         text = self._environment.get_template(template).render(context)
         # A name or a body may have half of a surrogate pair.
         body = text.encode("utf-8", "backslashreplace")
@@ -96,19 +96,19 @@ class Renderer:
 
 
 def url(path: str = "", **query: Any) -> str:
-    """The address of a page; what is None is left out."""
+    """Return the address of a page; what is None is left out."""
     given = [(name, value) for name, value in query.items() if value not in (None, "")]
     text = urlencode(given, quote_via=quote, errors="replace", doseq=True)
     return f"{ROOT}{f'/{path}' if path else ''}{f'?{text}' if text else ''}"
 
 
 def visible(value: object) -> str:
-    """A string with signs in the place of control characters; it is not escaped yet."""
+    """Return a string with signs in the place of control characters; it is not escaped yet."""
     return str(value).translate(_SYMBOLS)
 
 
 def number(value: float | None) -> str:
-    """With commas; a dash for None."""
+    """Format a number with commas; a dash for None."""
     if value is None or (isinstance(value, float) and isnan(value)):
         return NONE
     return (
@@ -117,12 +117,12 @@ def number(value: float | None) -> str:
 
 
 def counted(value: int, noun: str) -> str:
-    """A number with its noun: ``1 message``, ``2,000 messages``."""
+    """Format a number with its noun: ``1 message``, ``2,000 messages``."""
     return f"{number(value)} {noun}{'' if value == 1 else 's'}"
 
 
 def rate(value: float | None) -> str:
-    """A number in a second."""
+    """Format a number in a second."""
     return NONE if value is None else f"{number(round(value, 1))}/s"
 
 
@@ -138,7 +138,7 @@ def size(value: float | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Such as ``3 min``."""
+    """Format seconds, such as ``3 min``."""
     if seconds is None:
         return NONE
     for length, unit in _DURATIONS:
@@ -148,7 +148,7 @@ def duration(seconds: float | None) -> str:
 
 
 def moment(time_ms: int | None) -> str:
-    """A time in UTC."""
+    """Format a time, in UTC."""
     if not time_ms:
         return NONE
     try:
@@ -159,5 +159,5 @@ def moment(time_ms: int | None) -> str:
 
 
 def bare(destination: Destination | str) -> str:
-    """A name without its kind."""
+    """Return a name without its kind."""
     return str(destination).partition("://")[2]

@@ -36,11 +36,11 @@ class Visit:
     """The fields of a form, or of the query."""
 
     def text(self, name: str) -> str:
-        """The first value of a field, empty if it is absent."""
+        """Return the first value of a field, empty if it is absent."""
         return self.form.get(name, [""])[0]
 
     def number(self, name: str, *, least: int, most: int) -> int | None:
-        """An integer.
+        """Return an integer.
 
         :raises NotARequest: it is something else
         """
@@ -52,7 +52,7 @@ class Visit:
         return int(text)
 
     def destination(self, kind: DestinationKind = DestinationKind.QUEUE, name: str = "name") -> Destination:
-        """The queue or topic of a name.
+        """Return the queue or topic of a name.
 
         :raises NotARequest: there is none
         :raises InvalidDestination: it is not a name
@@ -63,7 +63,7 @@ class Visit:
         return Destination(kind, text)
 
     def may(self, role: str) -> bool:
-        """Whether the visitor has a role."""
+        """Return whether the visitor has a role."""
         return ROLES.index(self.role) >= ROLES.index(role)
 
     @property
@@ -88,7 +88,7 @@ class Door:
         self._key = secrets.token_bytes(32)
 
     async def visit(self, request: web.Request, role: str) -> Visit:
-        """The visit of someone who has a role.
+        """Return the visit of someone who has a role.
 
         :raises web.HTTPException: it is refused
         :raises NotARequest: the form cannot be read
@@ -119,7 +119,7 @@ class Door:
             raise NotARequest("the form did not arrive in time; send it at once") from None
 
     def token(self, actor: Actor) -> str:
-        """What each form of a user has in it; it is of this process."""
+        """Return the CSRF token of a user's forms, which is valid in this process."""
         return hmac.digest(self._key, actor.user.encode(errors="surrogatepass"), "sha256").hex()
 
 
@@ -138,7 +138,7 @@ class VisitNotices:
         return key
 
     def take(self, actor: Actor, key: str) -> str | None:
-        """The text of a key, once."""
+        """Return the text of a key, once."""
         user, text = self._texts.get(key, (None, None))
         if user != actor.user:
             return None

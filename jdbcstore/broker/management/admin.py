@@ -23,7 +23,7 @@ class AdminPages:
         self._guard = guard
 
     def application(self) -> web.Application:
-        """An application to be mounted under ``/admin/xml``."""
+        """Return an application to be mounted under ``/admin/xml``."""
         application = web.Application(middlewares=[as_json])
         application.router.add_get("/queues.jsp", self._queues)
         application.router.add_get("/topics.jsp", self._topics)
@@ -52,7 +52,7 @@ class AdminPages:
         return _page(page)
 
     async def _subscribers(self, request: web.Request) -> web.Response:
-        """As in ActiveMQ, those of topics that are durable."""
+        """Answer with those of topics that are durable, as ActiveMQ does."""
         await self._guard.admit(request, VIEW)
         page = Element("subscribers")
         for view in await self._views.subscriptions(pending=True):

@@ -39,7 +39,7 @@ class BeanName:
 
     @classmethod
     def parse(cls, text: str) -> BeanName:
-        """The name of this string.
+        """Return the name of this string.
 
         :raises NotABeanName: it is not one
         """
@@ -71,7 +71,7 @@ class BeanName:
         return self.more or any(set(text) & set("*?") for text in (self.domain, *self.keys.values()))
 
     def matching(self, names: Iterable[BeanName]) -> list[BeanName]:
-        """The names that this pattern matches.
+        """Return the names that this pattern matches.
 
         :raises NotABeanName: a value with wildcards is too long
         """
@@ -109,5 +109,5 @@ def _matcher(pattern: str) -> Callable[[str], object]:
 
 
 def escaped(text: str) -> str:
-    """A key's value, as ActiveMQ writes what object names cannot have."""
+    """Return a key's value, as ActiveMQ writes what object names cannot have."""
     return _ESCAPED.sub("_", text)

@@ -130,7 +130,7 @@ def _on_destination(
 
 
 def message_attributes(message: Message) -> Attributes:
-    """A message as ``browse()`` shows it.
+    """Return a message as ``browse()`` shows it.
 
     :raises CorruptMessage: its properties or its body cannot be decoded
     """
@@ -361,7 +361,7 @@ def operations_of(name: BeanName) -> tuple[BeanOperation, ...]:
 
 
 def described(attributes: Attributes, operations: tuple[BeanOperation, ...]) -> dict[str, Any]:
-    """An MBean as ``list`` shows it, not to be changed: it is the same for all of a kind."""
+    """Return an MBean as ``list`` shows it, not to be changed: it is the same for all of a kind."""
     return _described(tuple((name, _java_type(value)) for name, value in attributes.items()), operations)
 
 

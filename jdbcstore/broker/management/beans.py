@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from jdbcstore.broker.management.bean_names import DOMAIN, BeanName, Keys, NoSuchBean, escaped
 from jdbcstore.broker.management.bean_operations import Attributes, described, operations_of
@@ -24,8 +24,24 @@ from jdbcstore.broker.management.views import (
 from jdbcstore.errors import StoreError
 from jdbcstore.message.destination import Destination, DestinationKind
 
+_Read = TypeVar("_Read")
 _AT_ONCE = 100
 """MBeans that are read before the broker goes on with other work."""
+
+
+def _once(
+    read: Callable[[Beans], Awaitable[_Read]],
+) -> Callable[[Beans], Coroutine[Any, Any, _Read]]:
+    """Have a method read once for all requests of a list: each of thousands of MBeans needs it."""
+
+    async def known(beans: Beans) -> _Read:
+        name = read.__name__
+        if name not in beans.known:
+            beans.known[name] = await read(beans)
+        found: _Read = beans.known[name]
+        return found
+
+    return known
 
 
 @dataclass(eq=False, repr=False)
@@ -35,17 +51,8 @@ class Beans:
     _seen: Views
     _broker: str
     """The name of the broker."""
-    _subscriptions: list[SubscriptionView] | None = field(default=None, init=False)
-    _views: dict[str, DestinationView] | None = field(default=None, init=False)
-    """All queues and topics by the names of their MBeans and by their own, once all were asked for."""
-    _pending: dict[tuple[str | None, str | None], int] | None = field(default=None, init=False)
-    """The pending messages of durable subscriptions, once one was asked for."""
-    _named: dict[Keys, SubscriptionView] | None = field(default=None, init=False)
-    """All subscriptions by the keys of their MBeans, once one was asked for."""
-    _consumers: dict[str, list[dict[str, str]]] | None = field(default=None, init=False)
-    """The names of consumers by destination."""
-    _names: list[BeanName] | None = field(default=None, init=False)
-    """Every MBean, once all were asked for."""
+    known: dict[str, Any] = field(default_factory=dict, init=False)
+    """What was read once, by the name of its method."""
     _read: dict[Keys, Attributes] = field(default_factory=dict, init=False)
     _described: dict[Keys, dict[str, Any]] = field(default_factory=dict, init=False)
     _has_looked: bool = field(default=False, init=False)
@@ -83,9 +90,6 @@ class Beans:
         """The version of the broker."""
         return self._view_of_broker.version
 
-    # What follows is read once for all requests of a list: each of thousands of MBeans needs it, and reads
-    # everything.
-
     @cached_property
     def _view_of_broker(self) -> BrokerView:
         return self._seen.broker()
@@ -106,43 +110,58 @@ class Beans:
     def _connections_by_name(self) -> dict[Keys, ConnectionView]:
         return {self._of_connection(one).known_by: one for one in self._connections}
 
-    async def _subscriptions_by_name(self) -> dict[Keys, SubscriptionView]:
-        if self._named is None:
-            found = await self._known_subscriptions()
-            self._named = {self._of_subscription(one).known_by: one for one in found}
-        return self._named
+    @_once
+    async def _known_subscriptions(self) -> list[SubscriptionView]:
+        return await self._seen.subscriptions() if self._serves else []
 
-    async def _pending_of(self, one: SubscriptionView) -> int:
-        if self._pending is None:
-            counted = await self._seen.subscriptions(pending=True)
-            self._pending = {(each.client_id, each.name): each.pending or 0 for each in counted}
-        return max(self._pending.get((one.client_id, one.name), 0) - one.in_flight, 0)
+    @_once
+    async def _subscriptions_by_name(self) -> dict[Keys, SubscriptionView]:
+        views = await self._known_subscriptions()
+        return {self._of_subscription(view).known_by: view for view in views}
+
+    @_once
+    async def _consumers(self) -> dict[str, list[dict[str, str]]]:
+        """Return references to consumers, by destination."""
+        consumers: dict[str, list[dict[str, str]]] = {}
+        for view in await self._known_subscriptions():
+            consumers.setdefault(view.destination, []).append(_reference(self._of_subscription(view)))
+        return consumers
+
+    @_once
+    async def _pending(self) -> dict[tuple[str | None, str | None], int]:
+        views = await self._seen.subscriptions(pending=True)
+        return {(view.client_id, view.name): view.pending or 0 for view in views}
 
     def _client_of(self, one: SubscriptionView) -> str:
         return one.client_id or self._clients.get(one.connection_id or "") or one.connection_id or ""
 
-    async def names(self) -> list[BeanName]:
-        """Every MBean."""
-        if self._names is None:
-            self._names = await self._all_names()
-        return self._names
-
-    async def _all_names(self) -> list[BeanName]:
-        found = [self._name(), self._name(service="Health")]
+    @_once
+    async def _destinations(self) -> list[tuple[BeanName, DestinationView]]:
         if not self._serves:
-            return found
-        names = [
-            (self._of_destination(_bare(view.name), is_topic=view.is_topic), view)
-            for view in await self._seen.destinations()
+            return []
+        views = await self._seen.destinations()
+        return [(self._of_destination(_bare(view.name), is_topic=view.is_topic), view) for view in views]
+
+    @_once
+    async def _views(self) -> dict[str, DestinationView]:
+        """Return all queues and topics by the names of their MBeans and by their own."""
+        named = await self._destinations()
+        return {str(name): view for name, view in named} | {view.name: view for _, view in named}
+
+    @_once
+    async def names(self) -> list[BeanName]:
+        """Return every MBean."""
+        return [
+            self._name(),
+            self._name(service="Health"),
+            *(name for name, _ in await self._destinations()),
+            *(self._of_subscription(view) for view in await self._known_subscriptions()),
+            *(self._of_connector(address) for address in self._view_of_broker.addresses),
+            *(self._of_connection(view) for view in self._connections),
         ]
-        self._views = {str(name): view for name, view in names} | {view.name: view for _, view in names}
-        found += [name for name, _ in names]
-        found += [self._of_subscription(one) for one in await self._known_subscriptions()]
-        found += [self._of_connector(address) for address in self._view_of_broker.addresses]
-        return [*found, *(self._of_connection(one) for one in self._connections)]
 
     async def read_all(self, names: Sequence[BeanName]) -> dict[BeanName, Attributes]:
-        """The attributes of several MBeans, without those that have ended meanwhile.
+        """Return the attributes of several MBeans, without those that have ended meanwhile.
 
         :raises StoreError: the store cannot be read
         """
@@ -160,15 +179,10 @@ class Beans:
     def _dead_letter_queues(self) -> set[str]:
         return {str(one) for one in self._seen.dead_letter_queues()}
 
-    async def _known_subscriptions(self) -> list[SubscriptionView]:
-        if self._subscriptions is None:
-            self._subscriptions = await self._seen.subscriptions() if self._serves else []
-        return self._subscriptions
-
     # Attributes
 
     async def read(self, name: BeanName) -> Attributes:
-        """The attributes of an MBean.
+        """Return the attributes of an MBean.
 
         :raises NoSuchBean: it does not exist
         :raises StoreError: the store cannot be read
@@ -213,17 +227,17 @@ class Beans:
         return "Good" if obstacle is None else f"Getting Worried {{{obstacle}}}"
 
     async def view(self, name: BeanName) -> DestinationView:
-        """The queue or topic of an MBean.
+        """Return the queue or topic of an MBean.
 
         :raises NoSuchBean: it does not exist
         """
-        if not self._has_looked and self._views is None:
+        if not self._has_looked and "_destinations" not in self.known:
             self._has_looked = True
             with contextlib.suppress(IndexError, StoreError):
                 return (await self._seen.destinations([self._destination(name)]))[0]
-        await self.names()
+        views = await self._views()
         own = f"{name.keys.get('destinationType', '').lower()}://{name.keys.get('destinationName')}"
-        found = (self._views or {}).get(own) or (self._views or {}).get(str(name))
+        found = views.get(own) or views.get(str(name))
         if found is None:
             raise _no_bean(name)
         return found
@@ -237,7 +251,7 @@ class Beans:
         return Destination(kind, name.keys.get("destinationName", ""))
 
     async def destination(self, name: BeanName) -> Destination:
-        """The name of the queue or topic of an MBean.
+        """Return the name of the queue or topic of an MBean.
 
         :raises NoSuchBean: it does not exist
         """
@@ -296,10 +310,6 @@ class Beans:
 
     async def _read_destination(self, view: DestinationView) -> Attributes:
         limit = view.memory_limit
-        if self._consumers is None:
-            self._consumers = {}
-            for one in await self._known_subscriptions():
-                self._consumers.setdefault(one.destination, []).append(_reference(self._of_subscription(one)))
         found: Attributes = {
             "Name": _bare(view.name),
             "DLQ": view.name in self._dead_letter_queues,
@@ -315,7 +325,7 @@ class Beans:
             "MemoryUsageByteCount": view.memory_used,
             "MemoryLimit": limit,
             "MemoryPercentUsage": _percent(view.memory_used, limit),
-            "Subscriptions": self._consumers.get(view.name, []),
+            "Subscriptions": (await self._consumers()).get(view.name, []),
         }
         if view.is_topic:  # those that are durable and have no consumer, too
             found["ConsumerCount"] = len(found["Subscriptions"])
@@ -327,7 +337,10 @@ class Beans:
         one = (await self._subscriptions_by_name()).get(name.known_by)
         if one is None:
             raise _no_bean(name)
-        pending = 0 if one.name is None else await self._pending_of(one)
+        pending = 0
+        if one.name is not None:
+            counted = (await self._pending()).get((one.client_id, one.name), 0)
+            pending = max(counted - one.in_flight, 0)
         is_topic = _kind(one) == "topic"
         return {
             "ClientId": self._client_of(one),
@@ -395,7 +408,7 @@ def _percent(used: int, limit: int) -> int:
 
 
 def _spoken(seconds: float) -> str:
-    """A duration as ActiveMQ says it."""
+    """Return a duration as ActiveMQ says it."""
     for unit, size in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
         if seconds >= size:
             count, rest = divmod(int(seconds), size)

@@ -50,7 +50,7 @@ class Guard:
         self._has_users = not isinstance(security, AllowAll)
 
     async def admit(self, request: web.Request, role: str) -> Actor:
-        """The origin of a request that may do what a role may.
+        """Return the origin of a request that may do what a role may.
 
         :raises web.HTTPException: it may not
         """
@@ -63,8 +63,9 @@ class Guard:
         return (await self.identify(request, role))[0]
 
     async def identify(self, request: web.Request, role: str) -> tuple[Actor, str]:
-        """The origin of a request, and its role, which includes ``role``; whether it comes from a page of
-        another site is not checked.
+        """Return the origin of a request, and its role, which includes ``role``.
+
+        Whether it comes from a page of another site is not checked.
 
         :raises web.HTTPException: it may not ask
         """
@@ -146,12 +147,12 @@ class Guard:
 
 
 def _shown(request: web.Request) -> str:
-    """A request in the log: without its query, which may have selectors."""
+    """Return a request in the log: without its query, which may have selectors."""
     return f"{request.method} {request.rel_url.raw_path}"
 
 
 def _own_address(request: web.Request) -> str:
-    """The address of this machine at which the request has arrived: its own clients have it, too."""
+    """Return the address of this machine that the request came to: its own clients have it, too."""
     transport = request.transport
     name = None if transport is None else transport.get_extra_info("sockname")
     return str(name[0]) if name else ""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import Future, TimerHandle
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from secrets import token_urlsafe
-from typing import Protocol
 
 from jdbcstore.broker.api import Delivery, SubscriptionRequest
 from jdbcstore.broker.engine import Engine
@@ -17,7 +17,6 @@ from jdbcstore.broker.management.master import CONNECTION, queue_of
 from jdbcstore.broker.management.messages import Consumed, MessageChoice, defect_of
 from jdbcstore.broker.management.views import OperationOutcome
 from jdbcstore.broker.operations import MAX_BROWSED
-from jdbcstore.broker.queues.queue import Queue
 from jdbcstore.broker.subscription import BaseSubscription
 from jdbcstore.broker.topics.durable import Durable
 from jdbcstore.errors import CorruptMessage, DestinationFull, MessageNotFound
@@ -32,80 +31,18 @@ _PATIENCE = 60.0
 """Seconds for the first messages of a subscription."""
 
 
-class MessageHold(Protocol):
-    """Messages that nobody else gets meanwhile."""
+@dataclass(frozen=True, slots=True)
+class MessageHold:
+    """Messages that nobody else gets meanwhile, of the destination ``name``."""
 
-    @property
-    def place(self) -> str:
-        """Where they are, for the audit log."""
-
-    @property
-    def count(self) -> int: ...
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether the broker has given them back, because it stops."""
-
-    def acknowledge(self) -> Future[None]:
-        """Remove them; completes when that is durable."""
-
-    def give_back(self) -> None:
-        """Have them delivered again."""
-
-
-@dataclass(eq=False, repr=False)
-class HeldOfQueue:
-    """Entries that were taken from the reach of a queue's consumers."""
-
-    _engine: Engine
-    _queue: Queue
-    _entries: Sequence[Entry]
-
-    @property
-    def place(self) -> str:
-        return str(self._queue.destination)
-
-    @property
-    def count(self) -> int:
-        return len(self._entries)
-
-    @property
-    def is_lost(self) -> bool:
-        return self._engine.is_stopping
-
-    def acknowledge(self) -> Future[None]:
-        return self._queue.acknowledge(self._entries)
-
-    def give_back(self) -> None:
-        self._queue.give_back(self._entries)
-
-
-@dataclass(eq=False, repr=False)
-class HeldOfSubscription:
-    """Messages of a durable subscription, whose consumer the administrator is meanwhile."""
-
-    _subscription: BaseSubscription
-    _deliveries: Sequence[Delivery]
-
-    @property
-    def place(self) -> str:
-        return str(self._subscription.request.destination)
-
-    @property
-    def count(self) -> int:
-        return len(self._deliveries)
-
-    @property
-    def is_lost(self) -> bool:
-        return self._subscription.closed
-
-    def acknowledge(self) -> Future[None]:
-        done = self._subscription.acknowledge(self._deliveries)
-        self._subscription.close()
-        return done
-
-    def give_back(self) -> None:
-        self._subscription.close()
+    name: str
+    count: int
+    is_lost: Callable[[], bool]
+    """Whether the broker has given them back, because it stops."""
+    acknowledge: Callable[[], Future[None]]
+    """Removes them; completes when that is durable."""
+    give_back: Callable[[], None]
+    """Has them delivered again."""
 
 
 @dataclass(eq=False, repr=False)
@@ -209,7 +146,14 @@ class HoldOperations:
             self._check_room()
             most = min(choice.limit or MAX_BROWSED, MAX_BROWSED)
             line["count"] = await source.take(chosen, keep, most=most, ids=choice.message_ids())
-        token = self._hold(HeldOfQueue(engine, source, taken)) if taken else None
+        hold = MessageHold(
+            name=str(queue),
+            count=len(taken),
+            is_lost=lambda: engine.is_stopping,
+            acknowledge=partial(source.acknowledge, taken),
+            give_back=partial(source.give_back, taken),
+        )
+        token = self._hold(hold) if taken else None
         return Consumed(token, tuple(entry.message for entry in taken), tuple(damaged))
 
     async def consume_subscription(
@@ -237,8 +181,20 @@ class HoldOperations:
         if not deliveries:
             subscription.close()
             return Consumed(None, (), tuple(damaged))
-        token = self._hold(HeldOfSubscription(subscription, deliveries))
-        return Consumed(token, tuple(one.message for one in deliveries), tuple(damaged))
+
+        def acknowledge() -> Future[None]:
+            done = subscription.acknowledge(deliveries)
+            subscription.close()
+            return done
+
+        hold = MessageHold(
+            name=str(subscription.request.destination),
+            count=len(deliveries),
+            is_lost=lambda: subscription.closed,
+            acknowledge=acknowledge,
+            give_back=subscription.close,
+        )
+        return Consumed(self._hold(hold), tuple(one.message for one in deliveries), tuple(damaged))
 
     async def acknowledge(self, actor: Actor, token: str) -> OperationOutcome:
         """Remove messages that :meth:`consume` or :meth:`consume_subscription` has returned.
@@ -248,30 +204,28 @@ class HoldOperations:
         """
         with self._audit.operation(actor, "acknowledge") as (_, line):
             held, timer = self._held.pop(token, (None, None))
-            if held is None or timer is None or held.is_lost:
+            if held is None or timer is None or held.is_lost():
                 raise MessageNotFound(
                     "these messages are not held any more, and are delivered again; consume again"
                 )
             timer.cancel()
             await held.acknowledge()
-            line |= {"destination": held.place, "count": held.count}
+            line |= {"destination": held.name, "count": held.count}
         return OperationOutcome(count=held.count)
 
     def _check_room(self) -> None:
-        """
-        :raises DestinationFull: too many are held
-        """
+        """Raise DestinationFull if too many are held."""
         if len(self._held) >= _MOST:
             raise DestinationFull(f"{_MOST} batches of messages are held; acknowledge them first")
 
-    def _hold(self, held: MessageHold) -> str:
-        """Keep messages until their token comes back, or the time is over; returns the token."""
+    def _hold(self, hold: MessageHold) -> str:
+        """Keep messages until their token comes back, or the time is over, and return the token."""
         token = token_urlsafe(16)
         timer = asyncio.get_running_loop().call_later(HOLD, self._give_back, token)
-        self._held[token] = held, timer
+        self._held[token] = hold, timer
         return token
 
     def _give_back(self, token: str) -> None:
         held, _ = self._held.pop(token, (None, None))
-        if held is not None and not held.is_lost:
+        if held is not None and not held.is_lost():
             held.give_back()

@@ -110,7 +110,7 @@ def _error(
 
 
 async def body_of(request: web.Request) -> Any:
-    """The JSON object in a request; an empty body is an empty one.
+    """Return the JSON object in a request; an empty body is an empty one.
 
     :raises NotARequest: it is something else
     """

@@ -88,7 +88,7 @@ class Jolokia:
         self._new_id: Callable[[], MessageId] = lambda: MessageId(producer, next(numbers))
 
     def application(self) -> web.Application:
-        """An application to be mounted under ``/api/jolokia``."""
+        """Return an application to be mounted under ``/api/jolokia``."""
         application = web.Application(client_max_size=MAX_BODY)
         application.router.add_get("", self._get)
         application.router.add_post("", self._post)
@@ -107,7 +107,7 @@ class Jolokia:
             return await _page(await self._answer(wanted, asker), request)
 
     def _turn(self, asker: _Asker, given: list[Any]) -> AbstractAsyncContextManager[None]:
-        """What is waited for: an operation that changes something may take minutes, and others read on."""
+        """Wait for a turn, unless an operation changes something: it may take minutes, and others read on."""
         is_exec = any(isinstance(one, dict) and str(one.get("type")).lower() == "exec" for one in given)
         return nullcontext() if is_exec and asker.role == MANAGE else self._turns
 
@@ -323,7 +323,7 @@ def _name_of(wanted: Mapping[str, Any], shown: dict[str, Any]) -> BeanName:
 
 
 def _keys_of(name: BeanName, options: Mapping[str, Any]) -> str:
-    """The keys of a name as they are listed: sorted, unless ``canonicalNaming`` is false."""
+    """Return the keys of a name as they are listed: sorted, unless ``canonicalNaming`` is false."""
     is_canonical = str(options.get("canonicalNaming", True)).lower() != "false"
     return name.canonical_keys if is_canonical else name.registered_keys
 
@@ -340,7 +340,7 @@ def _attribute(found: Mapping[str, Any], name: str, options: Mapping[str, Any]) 
 def _operation(
     operations: Sequence[BeanOperation], name: BeanName, given: str, arguments: Sequence[Any]
 ) -> BeanOperation:
-    """The operation of a name, or of a signature, that takes so many arguments."""
+    """Return the operation of a name, or of a signature, that takes so many arguments."""
     bare, parenthesis, kinds = given.partition("(")
     named = [one for one in operations if one.name == bare]
     if parenthesis:
@@ -363,7 +363,7 @@ def _operation(
 
 
 def _split(path: str) -> list[str]:
-    """The parts of a path, in which ``!/`` is a slash and ``!!`` an exclamation mark."""
+    """Return the parts of a path, in which ``!/`` is a slash and ``!!`` an exclamation mark."""
     parts, escaped = [""], False
     for each in path:
         if escaped or each not in "!/":
@@ -385,7 +385,7 @@ def _parts_of(path: Any) -> list[str]:
 
 
 def _of_path(parts: Sequence[str]) -> dict[str, Any]:
-    """The request that a path of GET describes."""
+    """Return the request that a path of GET describes."""
     kind, *rest = parts or ["version"]
     wanted: dict[str, Any] = {"type": kind}
     if kind in ("read", "exec", "search") and not rest:
@@ -410,7 +410,7 @@ def _of_path(parts: Sequence[str]) -> dict[str, Any]:
 
 
 def _inside(value: Any, path: Any, kind: str, shown: dict[str, Any]) -> Any:
-    """What a path leads to inside a value."""
+    """Return what a path leads to inside a value."""
     if not path or kind == "list":
         return value
     parts = _parts_of(path)
@@ -465,7 +465,7 @@ async def _page(found: Any, request: web.Request) -> web.Response:
 
 
 def _page_of(body: bytes, request: web.Request) -> web.Response:
-    """An answer of the type that is asked for by ``mimeType``, as in Jolokia: text unless it is JSON."""
+    """Return an answer of the type that ``mimeType`` asks for, as in Jolokia: text unless it is JSON."""
     kind = _JSON[0] if request.query.get("mimeType") == _JSON[0] else "text/plain"
     headers = {"Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}
     return web.Response(body=body, content_type=kind, charset="utf-8", headers=headers)

@@ -47,7 +47,7 @@ class Managed(Protocol):
         """The last changes of the mastership, oldest first."""
 
     def obstacle(self) -> str | None:
-        """Why it is not serving; None if it is."""
+        """Return why it is not serving; None if it is."""
 
     def hand_over(self) -> None:
         """Let another broker become the master, and be a slave."""

@@ -65,7 +65,7 @@ class MessageChoice:
         return None if self.ids is None else [MessageId.parse(text) for text in self.ids]
 
     def wanted(self) -> Callable[[Message], bool]:
-        """Whether a message is one of them, but for the limit.
+        """Return whether a message is one of them, but for the limit.
 
         :raises InvalidSelector: the selector is invalid
         """
@@ -116,7 +116,7 @@ class Consumed:
 
 
 def defect_of(message: Message) -> CorruptMessage | None:
-    """Why the properties or the body of a message cannot be decoded; None if they can."""
+    """Return why the properties or the body of a message cannot be decoded; None if they can."""
     try:
         facts_of(message)
     except CorruptMessage as error:
@@ -127,7 +127,7 @@ def defect_of(message: Message) -> CorruptMessage | None:
 async def browse(
     engine: Engine, queue: Queue, choice: MessageChoice, most: int | None, *, last: int | None = None
 ) -> AsyncIterator[Message]:
-    """The chosen messages of a queue, those with consumers included, in order: the transient ones last.
+    """Yield the chosen messages of a queue in order, the transient ones last.
 
     :param last: the sequence after which stored messages are left out
     :raises InvalidSelector: the selector is invalid
@@ -222,7 +222,7 @@ async def _then(
 
 
 def addressed(engine: Engine, message: Message, to: Destination) -> Message:
-    """The message as it is sent to another destination."""
+    """Return the message as it is sent to another destination."""
     return message.replace(
         destination=to,
         original_destination=message.original_destination or message.destination,

@@ -68,7 +68,7 @@ class Metrics:
         self._labelled = _Labelled(most)
 
     def application(self) -> web.Application:
-        """An application to be mounted under ``/metrics``."""
+        """Return an application to be mounted under ``/metrics``."""
         application = web.Application()
         application.router.add_get("", self._answer)
         return application
@@ -78,7 +78,7 @@ class Metrics:
         return web.Response(body=await self.page(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def page(self) -> bytes:
-        """All metrics in the text format."""
+        """Return all metrics in the text format."""
         views = self._views
         broker = views.broker(monotonic=True)
         named: Sequence[DestinationView] = ()
@@ -136,7 +136,7 @@ class _Labelled:
         self._ended = [0] * len(_COUNTERS)
 
     def split(self, views: Sequence[DestinationView]) -> tuple[list[DestinationView], _Other]:
-        """Those with labels of their own, and the others."""
+        """Return those with labels of their own, and the others."""
         present = {view.name for view in views}
         self._named &= present
         for name in self._others.keys() - present:

@@ -68,7 +68,7 @@ class Views:
         self._listing = asyncio.Lock()
 
     def broker(self, *, monotonic: bool = False) -> BrokerView:
-        """The whole broker, also while it does not serve.
+        """Return the whole broker, also while it does not serve.
 
         :param monotonic: as in :meth:`destinations`
         """
@@ -104,7 +104,7 @@ class Views:
     async def destinations(
         self, names: Iterable[Destination] | None = None, *, monotonic: bool = False
     ) -> list[DestinationView]:
-        """The queues and topics that the broker knows, sorted by name; some of them if ``names`` is given.
+        """Return the queues and topics that the broker knows, or those of ``names``, sorted by name.
 
         :param monotonic: whether the counters are those that :meth:`reset` leaves alone
         :raises StoreError: the store cannot be read
@@ -164,7 +164,7 @@ class Views:
         return {"total": len(matching), "destinations": await self.with_ages(page) if ages else page}
 
     async def destination(self, name: Destination) -> DestinationView:
-        """One queue or topic, with the age of its first message.
+        """Return one queue or topic, with the age of its first message.
 
         :raises DestinationNotFound: it does not exist
         :raises StoreError: the store cannot be read
@@ -178,7 +178,7 @@ class Views:
         return replace(views[0], oldest_age=age)
 
     async def oldest_age(self, queue: Queue) -> float | None:
-        """The age of the first message of a queue; None if there is none.
+        """Return the age of the first message of a queue; None if there is none.
 
         :raises StoreError: the store cannot be read
         """
@@ -189,7 +189,7 @@ class Views:
         return max(self._clock.now_ms() - min(times), 0) / 1000 if times else None
 
     def connections(self) -> list[ConnectionView]:
-        """The connections whose clients have logged in."""
+        """Return the connections whose clients have logged in."""
         served, engine = self._master.required()
         consumers: Counter[str] = Counter()
         in_flight: Counter[str] = Counter()
@@ -215,7 +215,7 @@ class Views:
         ]
 
     async def subscriptions(self, *, pending: bool = False) -> list[SubscriptionView]:
-        """Every consumer, and the durable subscriptions that have none.
+        """Return every consumer, and the durable subscriptions that have none.
 
         :param pending: whether to count the pending messages of durable subscriptions
         :raises StoreError: the store cannot be read
@@ -237,7 +237,7 @@ class Views:
         return [view if one is None else replace(view, pending=counted[one.key]) for view, one in views]
 
     async def transactions(self) -> list[TransactionView]:
-        """The XA transactions in doubt.
+        """Return the XA transactions in doubt.
 
         :raises StoreError: the store cannot be read
         """
@@ -250,7 +250,7 @@ class Views:
         return [TransactionView(xid=str(xid), writes=found.get(xid, ())) for xid in xids]
 
     def lock(self) -> MastershipView:
-        """The mastership, also while the broker does not serve."""
+        """Return the mastership, also while the broker does not serve."""
         master = self._master.process.master
         store = None if master is None else master.store
         fence = store.fence if isinstance(store, GuardedStore) else None
@@ -261,11 +261,11 @@ class Views:
         return MastershipView(is_held=lost is None, epoch=epoch, lost=None if lost is None else str(lost))
 
     def lock_history(self) -> list[LockEvent]:
-        """The last changes of the mastership as this process has seen them, oldest first."""
+        """Return the last changes of the mastership as this process has seen them, oldest first."""
         return list(self._master.process.history)
 
     async def journal(self) -> JournalState | None:
-        """The journal in front of the store; None if there is none.
+        """Return the journal in front of the store; None if there is none.
 
         :raises StoreError: its folder cannot be read
         """
@@ -274,7 +274,7 @@ class Views:
         return await engine.run(store.journal_state) if isinstance(store, Checkpointed) else None
 
     async def store(self) -> StoreView:
-        """The store, and its journal if there is one.
+        """Return the store, and its journal if there is one.
 
         :raises StoreError: the store cannot be read
         """
@@ -289,11 +289,11 @@ class Views:
         )
 
     def pending(self) -> tuple[int, int]:
-        """The number and the bytes of writes that wait for the store, or are under way."""
+        """Return the number and the bytes of writes that wait for the store, or are under way."""
         return self._master.engine().pending
 
     async def with_ages(self, views: Sequence[DestinationView]) -> list[DestinationView]:
-        """The views of queues with the age of the first message, in one go.
+        """Return the views of queues with the age of the first message, in one go.
 
         :raises StoreError: the store cannot be read
         """
@@ -314,7 +314,7 @@ class Views:
         ]
 
     def dead_letter_queues(self) -> list[Destination]:
-        """The queues that dead letters go to by the policies of the destinations in memory, sorted."""
+        """Return the queues that dead letters go to by the policies of the destinations in memory, sorted."""
         engine = self._master.engine()
         places: set[Destination] = set()
         seen: set[int] = set()
@@ -331,7 +331,7 @@ class Views:
         return sorted(found_queues, key=str)
 
     def tallies(self) -> dict[Destination, tuple[int, Counters]]:
-        """The size of each destination, 0 if it is not known, and its counters; the store is not asked."""
+        """Return the size of each destination, 0 if it is not known, and its counters, without the store."""
         engine = self._master.engine()
         return {
             name: ((found.size or 0) if isinstance(found, Queue) else 0, found.counters)
@@ -339,8 +339,7 @@ class Views:
         }
 
     def timings(self) -> dict[str, Timings]:
-        """The counters of the store's work, as :class:`~jdbcstore.abc.Measured` has them; none if there are
-        none."""
+        """Return the timings of the store's work, if it is :class:`~jdbcstore.abc.Measured`."""
         master = self._master.process.master
         store = None if master is None else master.store
         return dict(store.timings) if isinstance(store, Measured) else {}
@@ -350,7 +349,7 @@ class Views:
     async def browse(
         self, queue: Destination, choice: MessageChoice | None = None, *, limit: int = 100
     ) -> list[Message]:
-        """The first messages of a queue, those with consumers included; they stay where they are.
+        """Return the first messages of a queue, those with consumers included; they stay where they are.
 
         :raises DestinationNotFound: it does not exist
         :raises InvalidDestination: it is a topic
@@ -365,7 +364,7 @@ class Views:
     async def page(
         self, queue: Destination, choice: MessageChoice, *, after: Cursor | None = None, limit: int = 50
     ) -> MessagePage:
-        """Messages of a queue after a position, found by their sequence: as fast anywhere in a long queue.
+        """Return messages of a queue after a position, as fast anywhere in a long queue.
 
         :raises DestinationNotFound: it does not exist
         :raises InvalidDestination: it is a topic
@@ -379,7 +378,7 @@ class Views:
         return await message_page(engine.run, found.store, transient, choice.wanted(), after, limit)
 
     async def message(self, queue: Destination, message_id: str) -> Message:
-        """One message of a queue.
+        """Return one message of a queue.
 
         :raises DestinationNotFound: the queue does not exist
         :raises InvalidDestination: it is a topic

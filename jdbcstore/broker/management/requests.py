@@ -53,25 +53,25 @@ class Fields:
         return arguments
 
     def take(self, name: str) -> Any:
-        """The value of a field; None if it is absent."""
+        """Return the value of a field; None if it is absent."""
         return self._values.pop(name, None)
 
     def text(self, name: str) -> str | None:
-        """A string."""
+        """Return a string."""
         value = self.take(name)
         if value is not None and not isinstance(value, str):
             raise NotARequest(f"{name} must be a string")
         return value
 
     def one_of(self, name: str, choices: Sequence[str]) -> str | None:
-        """One of these strings."""
+        """Return one of these strings."""
         value = self.text(name)
         if value is not None and value not in choices:
             raise NotARequest(f"{name} must be one of {', '.join(choices)}")
         return value
 
     def number(self, name: str, *, least: int, most: int = _LONGEST) -> int | None:
-        """An integer in these limits, in a query as digits."""
+        """Return an integer in these limits, in a query as digits."""
         value = self.take(name)
         if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 20:
             value = int(value)
@@ -82,23 +82,23 @@ class Fields:
         return value
 
     def flag(self, name: str) -> bool | None:
-        """True or false."""
+        """Return true or false."""
         value = self.take(name)
         if value is not None and not isinstance(value, bool):
             raise NotARequest(f"{name} must be true or false")
         return value
 
     def switch(self, name: str) -> bool | None:
-        """True or false, in a query."""
+        """Return true or false, in a query."""
         value = self.one_of(name, ("true", "false"))
         return None if value is None else value == "true"
 
     def expiration(self, name: str) -> int | None:
-        """The time at which so many milliseconds are over; 0 for 0, which is never."""
+        """Return the time at which so many milliseconds are over; 0 for 0, which is never."""
         return expiration_of(self.number(name, least=0, most=LONGEST_TTL))
 
     def destination(self, name: str) -> Destination:
-        """A queue or topic by its name, which must be there.
+        """Return a queue or topic by its name, which must be there.
 
         :raises NotARequest: it is absent, or something else
         :raises InvalidDestination: it is not a name
@@ -109,7 +109,7 @@ class Fields:
         return Destination.named(value)
 
     def choice(self) -> MessageChoice:
-        """The messages that an operation is for: ``ids``, ``selector``, ``limit``, ``expired``, ``origin``.
+        """Return the messages to act on: ``ids``, ``selector``, ``limit``, ``expired``, ``origin``.
 
         :raises NotARequest: one of them is something else
         :raises InvalidDestination: ``origin`` is not a name
@@ -129,7 +129,7 @@ class Fields:
         )
 
     def selected(self, *, by_origin: bool = False) -> MessageChoice:
-        """The messages to look at: ``selector``, and ``origin`` if they may be chosen by it.
+        """Return the messages to look at: ``selector``, and ``origin`` if they may be chosen by it.
 
         :raises NotARequest: one of them is something else
         :raises InvalidDestination: ``origin`` is not a name
@@ -138,7 +138,7 @@ class Fields:
         return MessageChoice(selector=selector, origin=self.origin() if by_origin else None)
 
     def origin(self) -> Destination | None:
-        """The destination that messages were sent to before, which may have wildcards.
+        """Return the destination that messages were sent to before, which may have wildcards.
 
         :raises NotARequest: it is something else
         :raises InvalidDestination: it is not a name
@@ -147,7 +147,7 @@ class Fields:
         return None if origin is None else Destination.named(origin)
 
     def cursor(self, name: str) -> Cursor | None:
-        """A position between two messages, as :func:`position` writes it."""
+        """Return a position between two messages, as :func:`position` writes it."""
         text = self.text(name)
         if not text:
             return None
@@ -160,7 +160,7 @@ class Fields:
         return Cursor(tuple(map(int, parts)))
 
     def messages(self) -> tuple[Message]:
-        """The message that a request describes, without a destination.
+        """Return the message that a request describes, without a destination.
 
         :raises NotARequest: a field is wrong
         :raises InvalidDestination: ``reply_to`` is not a name
@@ -193,12 +193,12 @@ class Fields:
 
 
 def position(cursor: Cursor | None) -> str | None:
-    """A position between two messages, as it is in an address; None at the end."""
+    """Return a position between two messages, as it is in an address; None at the end."""
     return None if cursor is None else ",".join(map(str, cursor.positions))
 
 
 def destination_of(name: str, kind: DestinationKind) -> Destination:
-    """The queue or topic that a message is sent to, by a name whose kind the address has.
+    """Return the queue or topic that a message is sent to, by a name whose kind the address has.
 
     :raises NotARequest: the name is one of the other kind
     :raises InvalidDestination: it is not a name

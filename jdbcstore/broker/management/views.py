@@ -171,7 +171,7 @@ class WritesView:
 
     @classmethod
     def of(cls, one: PreparedWrites) -> WritesView:
-        """The view of what a store has."""
+        """Return the view of what a store has."""
         return cls(
             destination=str(one.destination),
             added=one.added,
@@ -271,14 +271,14 @@ _SHOWN = ("enqueued", "dequeued", "dispatched", "expired", "dead")
 
 
 def values_of(counters: Counters) -> dict[str, int]:
-    """The counters as fields of a view."""
+    """Return the counters as fields of a view."""
     return {name: getattr(counters, name) for name in _SHOWN}
 
 
 def destination_view(
     found: Queue | Topic, counters: Counters, in_flight: int, producers: int
 ) -> DestinationView:
-    """A queue or a topic as it is now, with these counters."""
+    """Return a queue or a topic as it is now, with these counters."""
     queue = found if isinstance(found, Queue) else None
     average_wait = counters.waited_ms / counters.dispatched / 1000 if counters.dispatched else None
     return DestinationView(
@@ -297,12 +297,12 @@ def destination_view(
 
 
 def durable_of(subscription: BaseSubscription) -> Durable | None:
-    """The durable subscription of a consumer, if it is one's."""
+    """Return the durable subscription of a consumer, if it is one's."""
     return subscription.durable if isinstance(subscription, DurableSubscriber) else None
 
 
 def subscription_view(one: BaseSubscription, number: int) -> SubscriptionView:
-    """A consumer as it is now, with its number in its connection."""
+    """Return a consumer as it is now, with its number in its connection."""
     request = one.request
     consumer_id = f"{request.connection_id}:{number}" if request.consumer_id is None else request.consumer_id
     return SubscriptionView(
@@ -321,7 +321,7 @@ def subscription_view(one: BaseSubscription, number: int) -> SubscriptionView:
 
 
 def offline_view(durable: Durable) -> SubscriptionView:
-    """A durable subscription without a consumer."""
+    """Return a durable subscription without a consumer."""
     client_id, name = durable.key
     return SubscriptionView(
         destination=str(durable.destination),
@@ -332,6 +332,6 @@ def offline_view(durable: Durable) -> SubscriptionView:
 
 
 def timings_view(one: Timings) -> TimingsView:
-    """One kind of work until now."""
+    """Return one kind of work until now."""
     median, p95, p99 = map(one.quantile, (0.5, 0.95, 0.99))
     return TimingsView(count=one.count, items=one.items, seconds=one.seconds, median=median, p95=p95, p99=p99)
