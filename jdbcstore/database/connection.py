@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from jdbcstore.database.adapters.base import Adapter
+from jdbcstore.database.adapters.control import Notifier
 from jdbcstore.database.adapters.sql import (
     MSG,
     UNGUARDED,
@@ -66,7 +67,11 @@ class Connection:
         self._statements = statements
         self._driver_errors = driver_errors
         self._raw = raw
+        self._writing = adapter.writing
         self.cursor = adapter.cursor(raw)
+        """The driver's cursor."""
+        self.control = adapter.control(self.cursor)
+        """What this connection can ask of the server."""
         self._recorder = recorder
         self._epoch: EpochGuard | None = None
         self._unclaimed = UNGUARDED
@@ -95,16 +100,16 @@ class Connection:
         """
         row = sql.row(**values)
         self.cursor.execute(sql.text, row)
-        self._adapter.check_done(self.cursor, sql.text, row)
+        self._writing.check_done(self.cursor, sql.text, row)
 
     def execute_many(self, sql: Sql, rows: Sequence[Row]) -> None:
         if rows:
-            self._adapter.execute_many(self.cursor, sql, rows)
+            self._writing.execute_many(self.cursor, sql, rows)
 
     def insert_rows(self, sql: Sql, rows: Sequence[Row]) -> None:
         """Insert rows of any table in few statements."""
         if rows:
-            self._adapter.insert_rows(self.cursor, sql, rows)
+            self._writing.insert_rows(self.cursor, sql, rows)
 
     def add_messages(self, rows: Sequence[Row]) -> None:
         """Insert rows into ACTIVEMQ_MSGS in the vendor's fastest way."""
@@ -112,7 +117,7 @@ class Connection:
         if self._statements.writes_singly:
             batch = self._statements.arrange(batch)
         if batch.adds:
-            self._adapter.insert_messages(self.cursor, self._statements.add_message, batch.adds)
+            self._writing.insert_messages(self.cursor, self._statements.add_message, batch.adds)
         for sql, singly in batch.others:
             self.execute_many(sql, singly)
 
@@ -134,7 +139,7 @@ class Connection:
         if self._statements.removes_singly:
             self.execute_many(remove, [(id_,) for _, id_ in keys])
         elif keys:
-            self._adapter.delete_messages(self.cursor, remove, keys)
+            self._writing.delete_messages(self.cursor, remove, keys)
         return len(keys)
 
     def _decided(self, keys: Sequence[Key]) -> Sequence[Key]:
@@ -164,7 +169,7 @@ class Connection:
             if self._statements.writes_singly:
                 batch = self._statements.arrange(batch)
             guards = self._guards(block, long=size > _LONG)
-            self._adapter.write(self.cursor, self._statements.write, batch, guards)
+            self._writing.write(self.cursor, self._statements.write, batch, guards)
         except StoreError:
             self.rollback()
             raise
@@ -177,7 +182,7 @@ class Connection:
             return None
         if any(container.startswith(TOPICS) for container, _ in removes):
             return None  # it is read from the database which of them are in doubt
-        return self._adapter.start_write(
+        return self._writing.start_write(
             self.cursor, self._statements.write, batch, self._guards(block, long=False)
         )
 
@@ -186,7 +191,7 @@ class Connection:
             recorder.record(self, batch.removes, Outcome.ACKNOWLEDGED, batch.adds)
             if self._statements.writes_singly:
                 batch = self._statements.arrange(batch)
-            self._adapter.apply(self.cursor, self._statements.write, batch)
+            self._writing.apply(self.cursor, self._statements.write, batch)
 
     def _guards(self, block: Guard | None, *, long: bool) -> Guards:
         guards = UNGUARDED
@@ -204,14 +209,14 @@ class Connection:
         :raises SequencesTaken: another writer has reserved sequences after the block
         """
         guards = self._guards(block, long=True)
-        self._adapter.begin(self.cursor)
+        self._writing.begin(self.cursor)
         try:
             for guard in guards.first:
-                self._adapter.check(self.cursor, guard)
+                self._writing.check(self.cursor, guard)
             yield
             for guard in guards.last:
-                self._adapter.check(self.cursor, guard)
-            self._adapter.commit(self.cursor)
+                self._writing.check(self.cursor, guard)
+            self._writing.commit(self.cursor)
         except BaseException:
             self.rollback()
             raise
@@ -219,59 +224,24 @@ class Connection:
     def rollback(self) -> None:
         """Roll back the open transaction, if there is one. A failure means that the connection is lost."""
         with contextlib.suppress(*self._driver_errors):
-            self._adapter.rollback(self.cursor)
+            self._writing.rollback(self.cursor)
 
     def begin(self) -> None:
         """Begin a transaction that lasts until the connection is closed."""
-        self._adapter.begin(self.cursor)
+        self._writing.begin(self.cursor)
 
-    def limit_lock_wait(self, seconds: float) -> None:
-        """Have the server end waits for row locks after this time."""
-        self._adapter.limit_lock_wait(self.cursor, seconds)
+    def identify(self) -> None:
+        """Read the identifier by which another connection can end this one, where supported."""
+        self.session = self.control.identify()
 
     def limit_query(self, seconds: float) -> None:
         """Cancel statements that run longer, where supported."""
         self._adapter.limit_query(self._raw, seconds)
 
-    def limit_silence(self, seconds: float) -> None:
-        """Have the server close this connection if it is silent for so long within a transaction."""
-        self._adapter.limit_silence(self.cursor, seconds)
-
-    def identify(self) -> None:
-        """Read the identifier by which another connection can end this one, where supported."""
-        self.session = self._adapter.session_of(self.cursor)
-
-    def has_session(self, session: Row) -> bool:
-        """Whether another connection is still open on the server, which may yet write what it was sent."""
-        return self._adapter.has_session(self.cursor, session)
-
-    def end_session(self, session: Row) -> None:
-        """Have the server close another connection, which may take a while."""
-        self._adapter.end_session(self.cursor, session)
-
-    def raise_sequence(self, sequence: str, number: int) -> None:
-        """Let a sequence give no number up to this one."""
-        self._adapter.raise_sequence(self.cursor, sequence, number)
-
-    def read_in_order(self) -> None:
-        """Have the planner use indexes in the order of a query."""
-        self._adapter.read_in_order(self.cursor)
-
-    def listen(self, channel: str) -> None:
-        """Receive what is sent to a channel from now on."""
-        self._adapter.listen(self._raw, channel)
-
-    def received(self, channel: str, seconds: float) -> list[str]:
-        """What was sent to the channel; waits for it, at most so long."""
-        return self._adapter.received(self._raw, channel, seconds)
-
-    def send(self, channel: str, payload: str) -> None:
-        """Send to all connections that listen to the channel."""
-        self._adapter.send(self._raw, channel, payload)
-
-    def wait_replicated(self) -> None:
-        """Wait until whatever is visible is as durable as a commit of this connection."""
-        self._adapter.wait_replicated(self.cursor)
+    @property
+    def notifier(self) -> Notifier:
+        """Messages to other connections and from them."""
+        return self._adapter.notifier(self._raw)
 
     def abort(self) -> None:
         """Interrupt another thread that is waiting for an answer on this connection."""

@@ -395,11 +395,11 @@ class Session(Database):
         """
         backoff = Backoff(0.1, first=0.001, timeout=_END_PATIENCE)
         asked = False
-        while connection.has_session(lost):
+        while connection.control.has_session(lost):
             if not asked:
                 asked = True
                 try:
-                    connection.end_session(lost)
+                    connection.control.end_session(lost)
                 except self.driver_errors as error:
                     # It may have ended by now, or this user lacks the right: wait for it.
                     log.warning("a lost connection, number %s, could not be ended: %s", lost[0], error)

@@ -111,11 +111,11 @@ class JdbcLocker(AbstractLocker):
 
     def _connect(self, lock_wait: float) -> Connection:
         self._connection = connection = self._session.connect()
-        connection.limit_lock_wait(lock_wait)
+        connection.control.limit_lock_wait(lock_wait)
         if self._query_timeout:
             connection.limit_query(self._query_timeout)
         if self._silence is not None:
-            connection.limit_silence(self._silence)
+            connection.control.limit_silence(self._silence)
         return connection
 
     def _close(self) -> None:

@@ -168,7 +168,7 @@ def look(session: Session, clock: Clock) -> LockView:
     :raises StoreUnavailable: the database does not answer
     """
     with contextlib.closing(session.connect()) as connection, session.translated():
-        connection.limit_lock_wait(_LOCK_WAIT)
+        connection.control.limit_lock_wait(_LOCK_WAIT)
         view = _look(session, connection, clock)
         if view.is_leased:
             return view

@@ -244,7 +244,7 @@ class Mastership:
         try:
             connection = self._session.connect()
             with contextlib.closing(connection), self._session.translated():
-                connection.limit_lock_wait(_LOCK_WAIT)
+                connection.control.limit_lock_wait(_LOCK_WAIT)
                 self._other = self._others.holder(connection, self.locker)
                 if self._other is not None:
                     return None

@@ -22,6 +22,7 @@ from jdbcstore.config.locker import LockerConfig
 from jdbcstore.database.adapters.base import Adapter, Failure
 from jdbcstore.database.adapters.mysql import MysqlAdapter
 from jdbcstore.database.adapters.postgresql import PostgresqlAdapter
+from jdbcstore.database.adapters.postgresql_writing import PostgresqlWriting
 from jdbcstore.errors import InvalidMessage, StoreUnavailable
 from tests.lockers.conftest import LEASE, OpenLocked, open_locked
 from tests.support.backends import Backend
@@ -231,15 +232,15 @@ def test_a_transaction_larger_than_what_the_server_takes_at_once(
     """It ends a connection that sends it 1 GiB as one message; here the limit is ten messages."""
     limit = 10 * (1024 + size)
     sent: list[int] = []
-    execute = PostgresqlAdapter._execute
+    execute = PostgresqlWriting._execute
 
-    def limited(self: PostgresqlAdapter, cursor: Any, text: str, parameters: list[bytes]) -> int:
+    def limited(self: PostgresqlWriting, cursor: Any, text: str, parameters: list[bytes]) -> int:
         sent.append(sum(map(len, parameters)))
         assert sent[-1] <= limit
         return execute(self, cursor, text, parameters)
 
-    monkeypatch.setattr("jdbcstore.database.adapters.postgresql._MAX_SENT", limit)
-    monkeypatch.setattr(PostgresqlAdapter, "_execute", limited)
+    monkeypatch.setattr("jdbcstore.database.adapters.postgresql_writing._MAX_SENT", limit)
+    monkeypatch.setattr(PostgresqlWriting, "_execute", limited)
     messages = [Message(b"x" * size) for _ in range(25)]
     with open_locked(locker, reconnect_timeout=0.0) as store:
         queue = store.queue("Q")

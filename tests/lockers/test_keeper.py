@@ -221,13 +221,13 @@ def test_a_lease_is_renewed_during_a_long_write(
     if what == "a transaction":
         store._writes.call(renew)
     else:
-        insert = store._session.adapter.insert_messages
+        insert = store._session.adapter.writing.insert_messages
 
         def insert_slowly(*arguments: Any) -> None:
             insert(*arguments)
             renew()
 
-        monkeypatch.setattr(store._session.adapter, "insert_messages", insert_slowly)
+        monkeypatch.setattr(store._session.adapter.writing, "insert_messages", insert_slowly)
         store.queue("Q").add_message(Message(b"x" * (2 << 20)))
     assert renewed == [True]
 

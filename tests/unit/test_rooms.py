@@ -102,7 +102,7 @@ OUTSIDE: dict[str, dict[str, set[str]]] = {
             "self.parser.StartElementHandler",
             "self.placeholders.environment_wins",
         },
-        "database/adapters/base.py": {"cursor.connection.autocommit"},
+        "database/adapters/writing.py": {"cursor.connection.autocommit"},
         "database/adapters/jdbc/dialect.py": {"connection.autocommit"},
         "database/adapters/libpq.py": {"line.nonblocking"},
         "database/adapters/mssql.py": {
@@ -115,7 +115,7 @@ OUTSIDE: dict[str, dict[str, set[str]]] = {
         "database/adapters/postgresql.py": {
             "connection.answer_timeout",
             "connection.cursor_factory",
-            "cursor.connection.prepare_threshold",
+            "self._cursor.connection.prepare_threshold",
         },
         "database/migrations/migration.py": {
             "context.impl.command_terminator",

@@ -1,4 +1,4 @@
-"""The adapter base class: the facts of one vendor that SQLAlchemy does not know, and its way of writing."""
+"""The adapter base class: what SQLAlchemy does not know of one vendor, and of its driver."""
 
 from __future__ import annotations
 
@@ -14,22 +14,9 @@ from sqlalchemy.sql import ColumnElement
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from jdbcstore.config.statements import Template
-from jdbcstore.database.adapters.sql import (
-    UNGUARDED,
-    Batch,
-    Guard,
-    Guards,
-    Key,
-    Row,
-    Sent,
-    Sql,
-    WriteStatements,
-    by_container,
-    guarded_row,
-    in_list,
-    multi_row,
-)
+from jdbcstore.database.adapters.control import Notifier, ServerControl
 from jdbcstore.database.adapters.urls import from_jdbc
+from jdbcstore.database.adapters.writing import Writing
 from jdbcstore.errors import ConfigurationError, MissingDriver
 
 
@@ -47,8 +34,6 @@ class Failure(enum.Enum):
     OTHER = "anything else"
 
 
-_COLUMNS = 8
-"""The columns of ACTIVEMQ_MSGS."""
 _STATES = {
     "23505": Failure.DUPLICATE,
     "22001": Failure.BAD_VALUE,
@@ -92,16 +77,19 @@ def _write(type_: Worded, _compiler: Any, **_options: Any) -> str:
 
 
 class Adapter:
-    """The vendor-neutral behaviour; a vendor's module overrides what differs.
-
-    Connections are in autocommit mode, so that work of one statement costs one round trip;
-    everything longer is framed by :meth:`begin` and :meth:`commit`.
-    """
+    """The facts of a vendor and the ways of its driver; a vendor's module overrides what differs."""
 
     name: ClassVar[str]
     drivers: ClassVar[dict[str, tuple[str, str]]]
     """SQLAlchemy driver name -> Python module, extra that installs it; the first is the default."""
     jdbc_subprotocols: ClassVar[tuple[str, ...]]
+
+    writing: Writing = Writing()
+    """The vendor's way of writing batches."""
+    control: type[ServerControl] = ServerControl
+    """What a connection can ask of the server, by its cursor."""
+    notifier: type[Notifier] = Notifier
+    """Messages between connections, by a connection of the driver; where the vendor :attr:`notifies`."""
 
     # Names and types of the tables
     fold_upper: ClassVar[bool] = True
@@ -156,8 +144,6 @@ class Adapter:
     Columns in the order of the table. Empty if SQLAlchemy's inspection is as fast.
     """
 
-    # Statements
-    begin_statement: ClassVar[str] = "BEGIN"
     now_ms: ClassVar[str]
     """An expression for the database's clock in epoch milliseconds; empty if there is none."""
     size_function: ClassVar[str] = "length"
@@ -166,23 +152,16 @@ class Adapter:
     """The keyword, after a query and before a number, that limits its rows; empty if there is none."""
     index_hint: ClassVar[str] = ""
     """The hint, after a table's name, to use ``{index}``; for planners that would not."""
-    guards_insert: ClassVar[bool] = False
-    """Whether INSERT ... SELECT keeps the rows that it reads locked, as the SELECT alone does."""
     touches_to_lock: ClassVar[bool] = False
     """Whether a row is locked by an UPDATE that changes nothing, because a SELECT cannot lock it."""
     locks_rows: ClassVar[bool] = True
     """Whether one row can be locked while others are written."""
     takes_arrays: ClassVar[bool] = False
     """Whether a list of numbers can be one parameter, as in ``id = ANY (?)``."""
-    rows_per_insert: ClassVar[int] = 1
-    """Rows of ACTIVEMQ_MSGS in one statement; of a table with more columns fewer."""
-    keys_per_delete: ClassVar[int] = 1
     shares_queues: ClassVar[bool] = False
     """Whether several processes can claim messages of one queue: locked rows are skipped, or one writes."""
     chains_writes: ClassVar[bool] = False
     """Whether one statement can lock rows, write those that it found, and return them."""
-    starts_writes: ClassVar[bool] = False
-    """Whether :meth:`start_write` can do anything."""
     series: ClassVar[str] = ""
     """A table of at least 256 rows, for as many numbers of a sequence; empty if there are no sequences."""
     takes_numbers_apart: ClassVar[bool] = False
@@ -195,7 +174,8 @@ class Adapter:
     in_files: ClassVar[bool] = False
     """Whether this process itself reads and locks the database's files. No fork may find them open."""
     listens_for: ClassVar[float] = 0.5
-    """Seconds for which :meth:`received` waits at a time; closing waits for it, unless others can end it."""
+    """Seconds for which :meth:`Notifier.received` waits at a time; closing waits for it, unless others can
+    end it."""
     notifies: ClassVar[bool] = False
     """Whether messages can be passed between connections."""
     max_blob: ClassVar[int] = 2**31 - 1
@@ -289,18 +269,6 @@ class Adapter:
     def limit_query(self, connection: Any, seconds: float) -> None:
         """Cancel statements that run longer, as a :attr:`Failure.TRANSIENT` error; where supported."""
 
-    def limit_lock_wait(self, cursor: Any, seconds: float) -> None:
-        """End a wait for a row lock after this time, as a :attr:`Failure.TRANSIENT` error.
-
-        Does nothing where the server has a fixed limit or none.
-        """
-
-    def limit_silence(self, cursor: Any, seconds: float) -> None:
-        """Have the server close this connection, if it is silent for so long within a transaction.
-
-        That releases its locks. Does nothing where the server does not support it.
-        """
-
     def cursor(self, connection: Any) -> Any:
         """A cursor that returns binary columns as bytes without conversions."""
         return connection.cursor()
@@ -339,51 +307,9 @@ class Adapter:
     def abandon_rows(self, connection: Any) -> None:
         """Called before a connection is closed on which such a cursor has rows left."""
 
-    def session_of(self, cursor: Any) -> Row | None:  # noqa: ARG002
-        """The server's identifier of this connection, unlike that of any other, past or future.
-
-        None where another connection can neither see nor end it.
-        """
-        return None
-
-    def has_session(self, cursor: Any, session: Row) -> bool:  # noqa: ARG002
-        """Whether the server still has a connection, which may be running what it was sent."""
-        return False
-
-    def end_session(self, cursor: Any, session: Row) -> None:
-        """Ask the server to end a connection; it may take a while, or be refused by a driver's error."""
-
-    def raise_sequence(self, cursor: Any, sequence: str, number: int) -> None:
-        """Let a sequence, by its quoted name, give no number up to this one; called by one at a time."""
-        raise NotImplementedError
-
-    def read_in_order(self, cursor: Any) -> None:
-        """Have the planner use indexes in the order of a query, where no hint in the query can."""
-
-    def listen(self, connection: Any, channel: str) -> None:
-        """Receive what is sent to a channel from now on; where the vendor :attr:`notifies`."""
-        raise NotImplementedError
-
-    def received(self, connection: Any, channel: str, seconds: float) -> list[str]:
-        """What was sent to the channel; waits for it, at most so long.
-
-        An empty string is something of which the vendor does not say what it is.
-        """
-        raise NotImplementedError
-
     def wakeup_file(self, url: URL) -> str | None:  # noqa: ARG002
         """The file that is touched to wake others, where there is no server."""
         return None
-
-    def send(self, connection: Any, channel: str, payload: str) -> None:
-        """Send to all connections that listen to the channel."""
-        raise NotImplementedError
-
-    def wait_replicated(self, cursor: Any) -> None:
-        """Wait until commits of other connections that are visible here are as durable as one's own.
-
-        Does nothing where whatever is visible is durable.
-        """
 
     def abort(self, connection: Any) -> None:
         """Interrupt a statement that another thread is waiting for, which then gets an error.
@@ -460,136 +386,3 @@ class Adapter:
     def shared(self, query: Select[Any]) -> Select[Any]:
         """The query such that nobody changes the rows it finds until the transaction ends."""
         return self.locked(query)
-
-    # Writing
-
-    def write(
-        self, cursor: Any, statements: WriteStatements, batch: Batch, guards: Guards = UNGUARDED
-    ) -> None:
-        """Apply a batch and commit it: all of it or nothing.
-
-        :raises StoreError: a guard does not hold; a transaction may be open
-        """
-        if self._is_one_statement(batch) and not any(guard.locks for some in guards for guard in some):
-            for guard in guards.first:
-                self.check(cursor, guard)
-            self.apply(cursor, statements, batch)
-            return
-        if self.guards_insert and self._is_one_guarded_row(batch, guards):
-            [row], [guard] = batch.adds, guards.first
-            cursor.execute(guarded_row(statements.add_message.text, guard.sql.text), (*row, *guard.values))
-            if cursor.rowcount != 1:
-                raise guard.refusal()
-            return
-        self.begin(cursor)
-        for guard in guards.first:
-            self.check(cursor, guard)
-        self.apply(cursor, statements, batch)
-        for guard in guards.last:
-            self.check(cursor, guard)
-        self.commit(cursor)
-
-    def start_write(
-        self,
-        cursor: Any,  # noqa: ARG002
-        statements: WriteStatements,  # noqa: ARG002
-        batch: Batch,  # noqa: ARG002
-        guards: Guards = UNGUARDED,  # noqa: ARG002
-    ) -> Sent | None:
-        """Begin to write a batch without waiting for anything; None if this batch cannot be written so."""
-        return None
-
-    def check(self, cursor: Any, guard: Guard) -> None:
-        """Make sure that the guard holds until the transaction ends.
-
-        :raises StoreError: it does not
-        """
-        cursor.execute(guard.sql.text, guard.values)
-        held = cursor.rowcount == 1 if guard.touches else bool(cursor.fetchall())
-        if not held:
-            raise guard.refusal()
-
-    def begin(self, cursor: Any) -> None:
-        """Start a transaction on the cursor's connection."""
-        cursor.execute(self.begin_statement)
-
-    def commit(self, cursor: Any) -> None:
-        """Commit the open transaction."""
-        cursor.execute("COMMIT")
-
-    def rollback(self, cursor: Any) -> None:
-        """Roll back the open transaction, if there is one."""
-        cursor.execute("ROLLBACK")
-
-    @staticmethod
-    def _is_one_guarded_row(batch: Batch, guards: Guards) -> bool:
-        if len(batch.adds) != 1 or batch.updates or batch.removes or any(rows for _, rows in batch.others):
-            return False
-        return len(guards.first) == 1 and not guards.last
-
-    def _is_one_statement(self, batch: Batch) -> bool:
-        """Whether :meth:`apply` runs at most one statement, which then commits itself."""
-        rows = len(batch.adds) + len(batch.updates) + len(batch.removes)
-        return rows + sum(len(rows) for _, rows in batch.others) <= 1
-
-    def apply(self, cursor: Any, statements: WriteStatements, batch: Batch) -> None:
-        """Run the statements of a batch, in a transaction."""
-        if batch.adds:
-            self.insert_messages(cursor, statements.add_message, batch.adds)
-        if batch.updates:
-            self.execute_many(cursor, statements.update_message, batch.updates)
-        if batch.removes:
-            self.delete_messages(cursor, statements.remove_message, batch.removes)
-        for sql, rows in batch.others:
-            self.execute_many(cursor, sql, rows)
-
-    def insert_messages(self, cursor: Any, sql: Sql, rows: Sequence[Row]) -> None:
-        """The vendor's fastest way to insert many rows."""
-        self.insert_rows(cursor, sql, rows)
-
-    def insert_rows(self, cursor: Any, sql: Sql, rows: Sequence[Row]) -> None:
-        """Insert rows of any table, many with one statement where possible."""
-        if self.rows_per_insert == 1:
-            self.execute_many(cursor, sql, rows)
-            return
-        step = max(1, self.rows_per_insert * _COLUMNS // len(sql.names))
-        for start in range(0, len(rows), step):
-            chunk = rows[start : start + step]
-            cursor.execute(multi_row(sql.text, len(chunk)), [value for row in chunk for value in row])
-
-    def delete_messages(self, cursor: Any, sql: Sql, keys: Sequence[Key]) -> None:
-        """The vendor's fastest way to delete many rows by their keys."""
-        if self.keys_per_delete == 1:
-            self.execute_many(cursor, sql, [sql.row(container=container, id_=id_) for container, id_ in keys])
-            return
-        for container, ids in by_container(keys, self.keys_per_delete):
-            cursor.execute(in_list(sql.text, len(ids)), [container, *ids])
-
-    def execute_many(self, cursor: Any, sql: Sql, rows: Sequence[Row]) -> None:
-        """One statement for each row."""
-        if len(rows) == 1:
-            cursor.execute(sql.text, rows[0])
-        else:
-            cursor.executemany(sql.text, rows)
-
-    def check_done(self, cursor: Any, text: str, row: Sequence[Any]) -> None:
-        """Make sure that a statement took effect, for servers that may report success without.
-
-        :raises StoreUnavailable: it did not
-        """
-
-
-class SwitchedAdapter(Adapter):
-    """A vendor without BEGIN: a transaction is framed by the driver's ``autocommit`` attribute."""
-
-    def begin(self, cursor: Any) -> None:
-        cursor.connection.autocommit = False
-
-    def commit(self, cursor: Any) -> None:
-        cursor.connection.commit()
-        cursor.connection.autocommit = True
-
-    def rollback(self, cursor: Any) -> None:
-        if not cursor.connection.autocommit:
-            cursor.connection.rollback()
-            cursor.connection.autocommit = True

@@ -14,8 +14,9 @@ from sqlalchemy.exc import NoSuchModuleError
 from sqlalchemy.types import TypeEngine
 
 from jdbcstore.config.statements import Template
-from jdbcstore.database.adapters.base import Adapter, Failure, SwitchedAdapter, Worded, failure_of
+from jdbcstore.database.adapters.base import Adapter, Failure, Worded, failure_of
 from jdbcstore.database.adapters.urls import URL_PROPERTY, bridged
+from jdbcstore.database.adapters.writing import SwitchedWriting, Writing
 from jdbcstore.errors import ConfigurationError
 
 log = logging.getLogger(__name__)
@@ -34,9 +35,10 @@ BRIDGE = ("jpype", "jdbc")
 """Python module and extra."""
 
 
-class JdbcAdapter(SwitchedAdapter):
+class JdbcAdapter(Adapter):
     """A vendor reached through its JDBC driver, in this process's Java machine; errors judged by SQLSTATE."""
 
+    writing = SwitchedWriting()
     failures: ClassVar[dict[str | int, Failure]] = {}
     """The meaning of this vendor's own SQLSTATEs and error numbers."""
     binary_type: ClassVar[TypeEngine[Any]] = Worded(LargeBinary(), "BLOB")
@@ -195,6 +197,27 @@ UNTRIED = {adapter.name: adapter for adapter in _VENDORS}
 """Vendors whose SQL is compiled and compared with golden files, and was never run against a server."""
 
 
+class DialectWriting(Writing):
+    """A transaction is framed by the isolation level that SQLAlchemy's dialect sets."""
+
+    def __init__(self, dialect: Any) -> None:
+        self._dialect = dialect
+
+    def begin(self, cursor: Any) -> None:
+        connection = cursor.connection
+        levels = self._dialect.get_isolation_level_values(connection)
+        level = "READ COMMITTED" if "READ COMMITTED" in levels else "SERIALIZABLE"
+        self._dialect.set_isolation_level(connection, level)
+
+    def commit(self, cursor: Any) -> None:
+        cursor.connection.commit()
+        self._dialect.set_isolation_level(cursor.connection, "AUTOCOMMIT")
+
+    def rollback(self, cursor: Any) -> None:
+        cursor.connection.rollback()
+        self._dialect.set_isolation_level(cursor.connection, "AUTOCOMMIT")
+
+
 class DefaultAdapter(Adapter):
     """Any SQLAlchemy dialect or JDBC driver. One statement for each row, and errors judged by SQLSTATE.
 
@@ -224,6 +247,7 @@ class DefaultAdapter(Adapter):
         try:
             kind: Any = url.get_dialect()
             self._dialect = kind(dbapi=kind.import_dbapi())
+            self.writing = DialectWriting(self._dialect)
         except NoSuchModuleError:
             raise ConfigurationError(
                 f"SQLAlchemy has no dialect {url.drivername!r}; install the package that brings it, or use"
@@ -242,20 +266,6 @@ class DefaultAdapter(Adapter):
 
     def engine_options(self, url: URL) -> dict[str, Any]:  # noqa: ARG002
         return {"isolation_level": "AUTOCOMMIT"}
-
-    def begin(self, cursor: Any) -> None:
-        connection = cursor.connection
-        levels = self._dialect.get_isolation_level_values(connection)
-        level = "READ COMMITTED" if "READ COMMITTED" in levels else "SERIALIZABLE"
-        self._dialect.set_isolation_level(connection, level)
-
-    def commit(self, cursor: Any) -> None:
-        cursor.connection.commit()
-        self._dialect.set_isolation_level(cursor.connection, "AUTOCOMMIT")
-
-    def rollback(self, cursor: Any) -> None:
-        cursor.connection.rollback()
-        self._dialect.set_isolation_level(cursor.connection, "AUTOCOMMIT")
 
     def classify(self, error: BaseException) -> Failure:
         failure = failure_of(_state_of(error))

@@ -10,7 +10,9 @@ from sqlalchemy.dialects.mssql import NVARCHAR, VARBINARY
 from sqlalchemy.types import TypeEngine
 
 from jdbcstore.database.adapters.base import Adapter, Failure, failure_of
+from jdbcstore.database.adapters.control import ServerControl
 from jdbcstore.database.adapters.urls import take_login
+from jdbcstore.database.adapters.writing import Writing
 from jdbcstore.errors import ConfigurationError
 
 _EXACT = "Latin1_General_100_BIN2"
@@ -21,10 +23,32 @@ _URL = re.compile(
 )
 
 
+class MssqlWriting(Writing):
+    """Statements of up to 2,100 parameters."""
+
+    begin_statement = "BEGIN TRANSACTION"
+    # The server takes 2100 parameters in one statement; a row has eight.
+    rows_per_insert = 250
+    keys_per_delete = 1999
+
+    def rollback(self, cursor: Any) -> None:
+        # After a deadlock there is no transaction, and ROLLBACK alone would be an error.
+        cursor.execute("IF @@TRANCOUNT > 0 ROLLBACK")
+
+
+class MssqlControl(ServerControl):
+    """Of SQL Server."""
+
+    def limit_lock_wait(self, seconds: float) -> None:
+        self._cursor.execute(f"SET LOCK_TIMEOUT {round(seconds * 1000)}")
+
+
 class MssqlAdapter(Adapter):
     """Names are compared exactly, whatever the database's collation, and hold all of Unicode."""
 
     name = "mssql"
+    writing = MssqlWriting()
+    control = MssqlControl
     drops_if_exists = True
     drivers: ClassVar = {"mssql+pyodbc": ("pyodbc", "mssql")}
     jdbc_subprotocols = ("sqlserver", "jtds", "microsoft")
@@ -35,10 +59,6 @@ class MssqlAdapter(Adapter):
         "GRANT CREATE TABLE TO {owner}",
         "GRANT ALTER, SELECT, INSERT, UPDATE, DELETE ON SCHEMA::dbo TO {owner}",
     )
-    begin_statement = "BEGIN TRANSACTION"
-    # The server takes 2100 parameters in one statement; a row has eight.
-    rows_per_insert = 250
-    keys_per_delete = 1999
     now_ms = "DATEDIFF_BIG(MILLISECOND, '19700101', SYSUTCDATETIME())"
     size_function = "datalength"  # LEN counts characters, without trailing blanks
     odbc_driver: ClassVar[str] = "ODBC Driver 18 for SQL Server"
@@ -98,15 +118,8 @@ class MssqlAdapter(Adapter):
             query = query.with_hint(table, "WITH (UPDLOCK, ROWLOCK)", "mssql")
         return query
 
-    def limit_lock_wait(self, cursor: Any, seconds: float) -> None:
-        cursor.execute(f"SET LOCK_TIMEOUT {round(seconds * 1000)}")
-
     def limit_query(self, connection: Any, seconds: float) -> None:
         connection.timeout = max(1, round(seconds))
-
-    def rollback(self, cursor: Any) -> None:
-        # After a deadlock there is no transaction, and ROLLBACK alone would be an error.
-        cursor.execute("IF @@TRANCOUNT > 0 ROLLBACK")
 
     def classify(self, error: BaseException) -> Failure:
         state = error.args[0] if error.args and isinstance(error.args[0], str) else None

@@ -16,7 +16,9 @@ from sqlalchemy.types import TypeEngine
 
 from jdbcstore.config.statements import Template
 from jdbcstore.database.adapters.base import Adapter, Failure
+from jdbcstore.database.adapters.control import Notifier, ServerControl
 from jdbcstore.database.adapters.sql import MSG, Batch, Key, Row, Sql, count_columns, in_pairs, multi_row
+from jdbcstore.database.adapters.writing import Writing
 from jdbcstore.errors import StoreUnavailable
 
 _ROWS = 250
@@ -46,6 +48,135 @@ _COLLATIONS = text(
 )
 
 
+class MysqlWriting(Writing):
+    """Many rows in one statement, as far as the server takes its size."""
+
+    begin_statement = "START TRANSACTION"
+    guards_insert = True
+
+    def __init__(self) -> None:
+        self._packet = 1024 * 1024
+
+    def limit_packet(self, size: int) -> None:
+        """Send no statement larger than this, in bytes."""
+        self._packet = size
+
+    def _is_one_statement(self, batch: Batch) -> bool:
+        if super()._is_one_statement(batch):
+            return True
+        others = any(rows for _, rows in batch.others)
+        if others or batch.updates or (batch.adds and batch.removes):
+            return False
+        if batch.removes:
+            return len(batch.removes) <= _ROWS
+        return len(list(self._chunks(batch.adds))) == 1
+
+    def insert_messages(self, cursor: Any, sql: Sql, rows: Sequence[Row]) -> None:
+        for chunk in self._chunks(rows):
+            cursor.execute(multi_row(sql.text, len(chunk)), [value for row in chunk for value in row])
+
+    def delete_messages(self, cursor: Any, sql: Sql, keys: Sequence[Key]) -> None:
+        # Always in the same order: concurrent deletes cannot deadlock.
+        ordered = sorted(keys, key=itemgetter(1))
+        for start in range(0, len(ordered), _ROWS):
+            chunk = ordered[start : start + _ROWS]
+            parameters = [*(id_ for _, id_ in chunk), *chain.from_iterable(chunk)]
+            text = in_pairs(sql.text, len(chunk))
+            cursor.execute(text, parameters)
+            self.check_done(cursor, text, parameters)
+
+    def check_done(self, cursor: Any, text: str, row: Sequence[Any]) -> None:
+        # MariaDB reports a DELETE that KILL QUERY or max_statement_time has ended as one that found no rows.
+        if cursor.rowcount != 0 or not text.startswith(_DELETE):
+            return
+        cursor.execute(f"SELECT COUNT(*) {text.removeprefix(_DELETE)}", row)
+        if cursor.fetchall()[0][0]:
+            raise StoreUnavailable("the server has cancelled a DELETE, and reported success; try again")
+
+    def execute_many(self, cursor: Any, sql: Sql, rows: Sequence[Row]) -> None:
+        if not sql.text.startswith(_DELETE):
+            super().execute_many(cursor, sql, rows)
+            return
+        for row in rows:
+            cursor.execute(sql.text, row)
+            self.check_done(cursor, sql.text, row)
+
+    def _chunks(self, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+        limit = self._packet // 2 - _OVERHEAD
+        start, size = 0, 0
+        for index, row in enumerate(rows):
+            needed = len(row[MSG]) + 2048
+            if index > start and (size + needed > limit or index - start == _ROWS):
+                yield rows[start:index]
+                start, size = index, 0
+            size += needed
+        yield rows[start:]
+
+
+class MysqlControl(ServerControl):
+    """Of MySQL."""
+
+    def limit_lock_wait(self, seconds: float) -> None:
+        self._cursor.execute(f"SET SESSION innodb_lock_wait_timeout = {max(1, round(seconds))}")
+
+    def limit_silence(self, seconds: float) -> None:
+        # Closes a connection without a transaction as well: the next statement opens a new one.
+        self._cursor.execute(f"SET SESSION wait_timeout = {max(1, round(seconds))}")
+
+    def identify(self) -> Row | None:
+        self._cursor.execute(f"{_SESSION}CONNECTION_ID()")
+        found = self._cursor.fetchone()
+        return None if found is None else tuple(found)
+
+    def has_session(self, session: Row) -> bool:
+        # A restarted server counts from 1 again; HOST includes the client's port.
+        self._cursor.execute(f"{_SESSION}{int(session[0])}")
+        return session in [tuple(row) for row in self._cursor.fetchall()]
+
+    def end_session(self, session: Row) -> None:
+        self._cursor.execute(f"KILL CONNECTION {int(session[0])}")
+
+
+class MariadbControl(MysqlControl):
+    """Of MariaDB, which has sequences, and a limit for transactions alone."""
+
+    def raise_sequence(self, sequence: str, number: int) -> None:
+        self._cursor.execute(f"SELECT SETVAL({sequence}, {int(number)})")
+        self._cursor.fetchall()
+
+    def limit_silence(self, seconds: float) -> None:
+        self._cursor.execute(f"SET SESSION idle_transaction_timeout = {max(1, round(seconds))}")
+
+
+class SleepNotifier(Notifier):
+    """A query that sleeps is what others can end."""
+
+    def listen(self, channel: str) -> None:
+        """Nothing to prepare."""
+
+    def received(self, channel: str, seconds: float) -> list[str]:
+        cursor = self._connection.cursor()
+        try:
+            cursor.execute(f"{_SLEEPING.format(channel)}{seconds:f})")
+            [(ended,)] = cursor.fetchall()
+        except Exception as error:
+            if _code(error) != _INTERRUPTED:
+                raise
+            ended = 1
+        return [""] * bool(ended)
+
+    def send(self, channel: str, payload: str) -> None:  # noqa: ARG002
+        cursor = self._connection.cursor()
+        # Those of the same user, unless it may see all.
+        cursor.execute(f"{_SLEEPERS}'{_SLEEPING.format(channel)}%'")
+        for (number,) in cursor.fetchall():
+            try:
+                cursor.execute(f"KILL QUERY {int(number)}")
+            except Exception as error:
+                if _code(error) not in (_NO_THREAD, _NOT_OWNER):
+                    raise
+
+
 class MysqlAdapter(Adapter):
     """Names keep their case; tables are InnoDB, whatever the server's default engine."""
 
@@ -55,6 +186,8 @@ class MysqlAdapter(Adapter):
         "mysql+pyodbc": ("pyodbc", "odbc"),
     }
     jdbc_subprotocols = ("mysql",)
+    control = MysqlControl
+    notifier = SleepNotifier
     limit_clause = "LIMIT"
     odbc_driver: ClassVar[str] = "MySQL ODBC 8.0 Unicode Driver"
     odbc_timeouts: ClassVar[tuple[str, ...]] = ("READTIMEOUT", "WRITETIMEOUT")
@@ -66,8 +199,6 @@ class MysqlAdapter(Adapter):
     lock_migrations = "SELECT GET_LOCK(CONCAT('jdbcstore ', LEFT(SHA2(DATABASE(), 256), 40)), 31536000)"
     make_transactional = "ALTER TABLE {table} ENGINE=InnoDB"
     small_binary_types = frozenset({"TINYBLOB", "BLOB"})
-    begin_statement = "START TRANSACTION"
-    guards_insert = True
     shares_queues = True
     takes_numbers_apart = True
     # A query that sleeps is what others can end. Each further one is a question to the server.
@@ -83,7 +214,7 @@ class MysqlAdapter(Adapter):
     settings: ClassVar[str] = f"{_STRICT}, optimizer_switch = 'index_merge_intersection=off'"
 
     def __init__(self) -> None:
-        self._packet = 1024 * 1024
+        self.writing = self._batches = MysqlWriting()
 
     def is_of_another(self, dialect: Dialect) -> bool:
         return self.name == "mysql" and bool(getattr(dialect, "is_mariadb", False))
@@ -134,29 +265,9 @@ class MysqlAdapter(Adapter):
     def shared(self, query: Select[Any]) -> Select[Any]:
         return query.with_for_update(read=True)
 
-    def limit_lock_wait(self, cursor: Any, seconds: float) -> None:
-        cursor.execute(f"SET SESSION innodb_lock_wait_timeout = {max(1, round(seconds))}")
-
-    def limit_silence(self, cursor: Any, seconds: float) -> None:
-        # Closes a connection without a transaction as well: the next statement opens a new one.
-        cursor.execute(f"SET SESSION wait_timeout = {max(1, round(seconds))}")
-
     def limit_query(self, connection: Any, seconds: float) -> None:
         # Only for queries: the server has no limit for statements that write.
         connection.cursor().execute(f"SET SESSION max_execution_time = {max(1, round(seconds * 1000))}")
-
-    def session_of(self, cursor: Any) -> Row | None:
-        cursor.execute(f"{_SESSION}CONNECTION_ID()")
-        found = cursor.fetchone()
-        return None if found is None else tuple(found)
-
-    def has_session(self, cursor: Any, session: Row) -> bool:
-        # A restarted server counts from 1 again; HOST includes the client's port.
-        cursor.execute(f"{_SESSION}{int(session[0])}")
-        return session in [tuple(row) for row in cursor.fetchall()]
-
-    def end_session(self, cursor: Any, session: Row) -> None:
-        cursor.execute(f"KILL CONNECTION {int(session[0])}")
 
     def abort(self, connection: Any) -> None:
         line = getattr(connection, "_sock", None)
@@ -190,8 +301,9 @@ class MysqlAdapter(Adapter):
 
     def max_message_size(self, cursor: Any) -> int:
         cursor.execute("SELECT @@max_allowed_packet")
-        self._packet = int(cursor.fetchone()[0])
-        return self._packet - _OVERHEAD
+        packet = int(cursor.fetchone()[0])
+        self._batches.limit_packet(packet)
+        return packet - _OVERHEAD
 
     def sent_size(self, blob: bytes) -> int:
         # pymysql writes two hexadecimal digits for each byte, and before 1.2 escaped some of them.
@@ -211,82 +323,6 @@ class MysqlAdapter(Adapter):
     def is_read_only(self, error: BaseException) -> bool:
         return _code(error) in _READ_ONLY
 
-    def _is_one_statement(self, batch: Batch) -> bool:
-        if super()._is_one_statement(batch):
-            return True
-        others = any(rows for _, rows in batch.others)
-        if others or batch.updates or (batch.adds and batch.removes):
-            return False
-        if batch.removes:
-            return len(batch.removes) <= _ROWS
-        return len(list(self._chunks(batch.adds))) == 1
-
-    def insert_messages(self, cursor: Any, sql: Sql, rows: Sequence[Row]) -> None:
-        for chunk in self._chunks(rows):
-            cursor.execute(multi_row(sql.text, len(chunk)), [value for row in chunk for value in row])
-
-    def delete_messages(self, cursor: Any, sql: Sql, keys: Sequence[Key]) -> None:
-        # Always in the same order: concurrent deletes cannot deadlock.
-        ordered = sorted(keys, key=itemgetter(1))
-        for start in range(0, len(ordered), _ROWS):
-            chunk = ordered[start : start + _ROWS]
-            parameters = [*(id_ for _, id_ in chunk), *chain.from_iterable(chunk)]
-            text = in_pairs(sql.text, len(chunk))
-            cursor.execute(text, parameters)
-            self.check_done(cursor, text, parameters)
-
-    def check_done(self, cursor: Any, text: str, row: Sequence[Any]) -> None:
-        # MariaDB reports a DELETE that KILL QUERY or max_statement_time has ended as one that found no rows.
-        if cursor.rowcount != 0 or not text.startswith(_DELETE):
-            return
-        cursor.execute(f"SELECT COUNT(*) {text.removeprefix(_DELETE)}", row)
-        if cursor.fetchall()[0][0]:
-            raise StoreUnavailable("the server has cancelled a DELETE, and reported success; try again")
-
-    def execute_many(self, cursor: Any, sql: Sql, rows: Sequence[Row]) -> None:
-        if not sql.text.startswith(_DELETE):
-            super().execute_many(cursor, sql, rows)
-            return
-        for row in rows:
-            cursor.execute(sql.text, row)
-            self.check_done(cursor, sql.text, row)
-
-    def listen(self, connection: Any, channel: str) -> None:
-        """Nothing to prepare."""
-
-    def received(self, connection: Any, channel: str, seconds: float) -> list[str]:
-        cursor = connection.cursor()
-        try:
-            cursor.execute(f"{_SLEEPING.format(channel)}{seconds:f})")
-            [(ended,)] = cursor.fetchall()
-        except Exception as error:
-            if _code(error) != _INTERRUPTED:
-                raise
-            ended = 1
-        return [""] * bool(ended)
-
-    def send(self, connection: Any, channel: str, payload: str) -> None:  # noqa: ARG002
-        cursor = connection.cursor()
-        # Those of the same user, unless it may see all.
-        cursor.execute(f"{_SLEEPERS}'{_SLEEPING.format(channel)}%'")
-        for (number,) in cursor.fetchall():
-            try:
-                cursor.execute(f"KILL QUERY {int(number)}")
-            except Exception as error:
-                if _code(error) not in (_NO_THREAD, _NOT_OWNER):
-                    raise
-
-    def _chunks(self, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
-        limit = self._packet // 2 - _OVERHEAD
-        start, size = 0, 0
-        for index, row in enumerate(rows):
-            needed = len(row[MSG]) + 2048
-            if index > start and (size + needed > limit or index - start == _ROWS):
-                yield rows[start:index]
-                start, size = index, 0
-            size += needed
-        yield rows[start:]
-
 
 class MariadbAdapter(MysqlAdapter):
     """MariaDB 10.6 and later."""
@@ -296,6 +332,7 @@ class MariadbAdapter(MysqlAdapter):
         "mariadb+pymysql": ("pymysql", "mysql"),
         "mariadb+pyodbc": ("pyodbc", "odbc"),
     }
+    control = MariadbControl
     jdbc_subprotocols = ("mariadb",)
     # Of a SELECT that KILL QUERY has ended at the wrong moment.
     cuts_pages = True
@@ -317,13 +354,6 @@ class MariadbAdapter(MysqlAdapter):
 
     def limit_query(self, connection: Any, seconds: float) -> None:
         connection.cursor().execute(f"SET SESSION max_statement_time = {seconds:f}")
-
-    def raise_sequence(self, cursor: Any, sequence: str, number: int) -> None:
-        cursor.execute(f"SELECT SETVAL({sequence}, {int(number)})")
-        cursor.fetchall()
-
-    def limit_silence(self, cursor: Any, seconds: float) -> None:
-        cursor.execute(f"SET SESSION idle_transaction_timeout = {max(1, round(seconds))}")
 
 
 _READ_ONLY = (1290, 1836)

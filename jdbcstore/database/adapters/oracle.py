@@ -13,9 +13,10 @@ from sqlalchemy import URL
 from sqlalchemy.dialects.oracle import BLOB, NUMBER
 from sqlalchemy.types import TypeEngine
 
-from jdbcstore.database.adapters.base import Failure, SwitchedAdapter
+from jdbcstore.database.adapters.base import Adapter, Failure
 from jdbcstore.database.adapters.sql import Row, Sql
 from jdbcstore.database.adapters.urls import from_jdbc, take_login
+from jdbcstore.database.adapters.writing import SwitchedWriting
 from jdbcstore.errors import ConfigurationError
 
 _THIN = re.compile(
@@ -25,10 +26,19 @@ _THIN = re.compile(
 )
 
 
-class OracleAdapter(SwitchedAdapter):
+class OracleWriting(SwitchedWriting):
+    """One statement for each row."""
+
+    def execute_many(self, cursor: Any, sql: Sql, rows: Sequence[Row]) -> None:
+        _bind_blobs(cursor, rows)
+        super().execute_many(cursor, sql, rows)
+
+
+class OracleAdapter(Adapter):
     """Numbers are NUMBER, as ActiveMQ's are. A page is FETCH FIRST, which cannot lock rows."""
 
     name = "oracle"
+    writing = OracleWriting()
     drivers: ClassVar = {"oracle+oracledb": ("oracledb", "oracle")}
     jdbc_subprotocols = ("oracle",)
     sequence_type: ClassVar[TypeEngine[Any]] = NUMBER()  # type: ignore[no-untyped-call]
@@ -76,10 +86,6 @@ class OracleAdapter(SwitchedAdapter):
     def limit_query(self, connection: Any, seconds: float) -> None:
         # It may interrupt a commit as well: then the connection is closed, and the outcome looked up.
         connection.call_timeout = max(1, round(seconds * 1000))
-
-    def execute_many(self, cursor: Any, sql: Sql, rows: Sequence[Row]) -> None:
-        _bind_blobs(cursor, rows)
-        super().execute_many(cursor, sql, rows)
 
     def classify(self, error: BaseException) -> Failure:
         detail = error.args[0] if error.args else None

@@ -13,11 +13,30 @@ from sqlalchemy.types import TypeEngine
 
 from jdbcstore.config.statements import Template
 from jdbcstore.database.adapters.base import Adapter, Failure
+from jdbcstore.database.adapters.control import ServerControl
 from jdbcstore.database.adapters.sql import count_columns
+from jdbcstore.database.adapters.writing import Writing
 from jdbcstore.errors import ConfigurationError, SchemaError
 
 _TIMEOUT = 30.0
 """Seconds to wait for another process's lock, unless the URL has ``?timeout=``."""
+
+
+class SqliteWriting(Writing):
+    """Statements of up to a hundred rows."""
+
+    # The write lock is acquired at once: acquired later in a transaction, it fails without waiting.
+    begin_statement = "BEGIN IMMEDIATE"
+    guards_insert = True
+    # No faster with more. executemany would acquire the interpreter's lock for every row.
+    rows_per_insert = keys_per_delete = 100
+
+
+class SqliteControl(ServerControl):
+    """Of SQLite, which has no server."""
+
+    def limit_lock_wait(self, seconds: float) -> None:
+        self._cursor.execute(f"PRAGMA busy_timeout = {max(1, round(seconds * 1000))}")
 
 
 class SqliteAdapter(Adapter):
@@ -26,17 +45,14 @@ class SqliteAdapter(Adapter):
     name = "sqlite"
     drivers: ClassVar = {"sqlite": ("sqlite3", "")}
     jdbc_subprotocols = ("sqlite",)
+    writing = SqliteWriting()
+    control = SqliteControl
     limit_clause = "LIMIT"
     alters_by_copy = True
     can_forbid_null = True
     has_users = False
     drops_if_exists = True
     transactional_ddl = True
-    # The write lock is acquired at once: acquired later in a transaction, it fails without waiting.
-    begin_statement = "BEGIN IMMEDIATE"
-    guards_insert = True
-    # No faster with more. executemany would acquire the interpreter's lock for every row.
-    rows_per_insert = keys_per_delete = 100
     locks_rows = False
     shares_queues = True
     in_files = True
@@ -86,9 +102,6 @@ class SqliteAdapter(Adapter):
         _enter_wal(cursor)
         cursor.execute("PRAGMA synchronous=FULL")
         cursor.close()
-
-    def limit_lock_wait(self, cursor: Any, seconds: float) -> None:
-        cursor.execute(f"PRAGMA busy_timeout = {max(1, round(seconds * 1000))}")
 
     def abort(self, connection: Any) -> None:
         connection.interrupt()

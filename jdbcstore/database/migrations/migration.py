@@ -315,12 +315,12 @@ def migration_of(
                 _refuse_journal(connection, migration, database)
             yield migration
             if not only_look and adapter.transactional_ddl:
-                adapter.commit(connection.connection.cursor())
+                adapter.writing.commit(connection.connection.cursor())
 
 
 def _lock(connection: Connection, adapter: Adapter) -> None:
     if adapter.transactional_ddl:
-        adapter.begin(connection.connection.cursor())
+        adapter.writing.begin(connection.connection.cursor())
     if adapter.lock_migrations:
         connection.exec_driver_sql(adapter.lock_migrations).close()
 

@@ -308,10 +308,10 @@ class Claims:
         connection = self.session.connect(self.recorder)
         try:
             with self.session.translated():
-                connection.read_in_order()
+                connection.control.read_in_order()
                 connection.identify()
                 # This very thread may hold the lock, in a transaction of the application's.
-                connection.limit_lock_wait(_CONFLICTS)
+                connection.control.limit_lock_wait(_CONFLICTS)
         except BaseException:
             connection.close()
             raise

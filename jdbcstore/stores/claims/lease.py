@@ -120,7 +120,7 @@ class Lease:
             contextlib.closing(self._session.connect()) as connection,
             self._session.translated(),
         ):
-            connection.limit_lock_wait(_CLOSE_WAIT)
+            connection.control.limit_lock_wait(_CLOSE_WAIT)
             connection.execute(self._sql.return_all, session=self.number)
             connection.execute(self._sql.remove_session, session=self.number)
 
@@ -172,7 +172,7 @@ class Lease:
     def _refuse_exclusive(self) -> None:
         refuse_pending(self._session)
         with contextlib.closing(self._session.connect()) as connection:
-            connection.limit_lock_wait(_LOCK_WAIT)
+            connection.control.limit_lock_wait(_LOCK_WAIT)
             holder = OtherLocks(self._session, self._clock).exclusive(connection)
         if holder is not None:
             raise NotMaster(
@@ -202,4 +202,4 @@ class Lease:
                 connection.execute(own.remove_old_sessions)
                 connection.execute(own.remove_stale)
             if self._session.adapter.series:
-                connection.raise_sequence(own.ids_name, highest + 1)
+                connection.control.raise_sequence(own.ids_name, highest + 1)

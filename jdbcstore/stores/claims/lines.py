@@ -80,4 +80,4 @@ def open_line(session: Session) -> Iterator[Line]:
         yield FileLine(Path(path))
         return
     with contextlib.closing(session.connect()) as connection, session.translated():
-        yield connection
+        yield connection.notifier

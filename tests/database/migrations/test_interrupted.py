@@ -102,7 +102,7 @@ class Held:
         connection: Connection = self._stack.enter_context(self._database.engine.connect())
         if self._adapter.transactional_ddl:
             cursor = connection.connection.cursor()
-            cursor.execute(self._adapter.begin_statement)
+            cursor.execute(self._adapter.writing.begin_statement)
         if self._adapter.lock_migrations:
             connection.exec_driver_sql(self._adapter.lock_migrations).close()
         return self

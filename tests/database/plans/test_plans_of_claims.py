@@ -51,7 +51,7 @@ def claims(large: Large) -> Iterator[tuple[ClaimStatements, PlanReader]]:
     session = large.session
     session.prepare_claims()
     with closing(session.connect()) as connection:
-        connection.read_in_order()
+        connection.control.read_in_order()
         plans = type(large.plans)(connection.cursor)  # type: ignore[call-arg]
         plans.analyze([str(session.tables.messages.name)])
         yield session.claim_statements, plans

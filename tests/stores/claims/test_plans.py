@@ -31,7 +31,7 @@ def buffers(database: Database, claims: Claims, queue: ClaimQueue) -> int:
         raw: Any = connection.connection.dbapi_connection
         raw.autocommit = False
         cursor = raw.cursor()
-        claims.session.adapter.read_in_order(cursor)
+        claims.session.adapter.control(cursor).read_in_order()
         cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql.text}", row)
         [[[plan]]] = cursor.fetchall()
         raw.rollback()

@@ -88,7 +88,7 @@ class Committer:
     @property
     def sends(self) -> bool:
         """Whether :meth:`send` can do anything."""
-        return self.session.adapter.starts_writes
+        return self.session.adapter.writing.starts_writes
 
     def send(self, units: list[Unit]) -> Sent | None:
         """Begin to commit the units without waiting for anything; :meth:`write` has to finish it.
@@ -185,7 +185,7 @@ class Committer:
                 )
                 if self.fence is not None:
                     # Else the open transaction of a vanished master keeps the next one waiting.
-                    connection.limit_silence(self.fence.silence)
+                    connection.control.limit_silence(self.fence.silence)
                 connection.identify()
         except BaseException:
             connection.close()
@@ -207,7 +207,7 @@ class Committer:
                 for session in [*self._lost]:
                     self.session.end_lost(connection, session, self.pause)
                     self._lost.remove(session)
-                connection.wait_replicated()
+                connection.control.wait_replicated()
         except BaseException:
             # This one has not sent anything that would have to be ended.
             connection.close()

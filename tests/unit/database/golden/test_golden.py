@@ -40,7 +40,7 @@ def test_a_row_to_be_changed_is_locked(vendor: str) -> None:
         "by FOR UPDATE, kept": " FOR UPDATE WITH RS" in text,
         "by a hint": "WITH (UPDLOCK, ROWLOCK)" in text,
         "by an UPDATE before": "lock_number" in found,
-        "by the transaction's start": adapter.begin_statement == "BEGIN IMMEDIATE",
+        "by the transaction's start": adapter.writing.begin_statement == "BEGIN IMMEDIATE",
     }
     assert sum(locks.values()) == 1, locks
 
@@ -125,8 +125,10 @@ def test_sql_server_gets_no_more_parameters_than_it_takes() -> None:
     adapter, cursor = MssqlAdapter(), Counting()
     found = statements_in_marks(adapter)
 
-    adapter.insert_messages(cursor, found["add_message"], [(1, "c", "p", 1, 0, b"m", 0, None)] * 1_001)
-    adapter.delete_messages(cursor, found["remove_message"], [("c", id_) for id_ in range(5_001)])
+    adapter.writing.insert_messages(
+        cursor, found["add_message"], [(1, "c", "p", 1, 0, b"m", 0, None)] * 1_001
+    )
+    adapter.writing.delete_messages(cursor, found["remove_message"], [("c", id_) for id_ in range(5_001)])
 
     assert max(cursor.given) <= 2_100
     assert sum(cursor.given) == 8 * 1_001 + 5_001 + 3

@@ -1,0 +1,75 @@
+"""What a connection tells the server about itself, and asks of it about others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jdbcstore.database.adapters.sql import Row
+
+
+class ServerControl:
+    """The control of the server through one connection's cursor; a vendor's module overrides what it has."""
+
+    def __init__(self, cursor: Any) -> None:
+        self._cursor = cursor
+
+    def limit_lock_wait(self, seconds: float) -> None:
+        """End a wait for a row lock after this time, as a :attr:`Failure.TRANSIENT` error.
+
+        Does nothing where the server has a fixed limit or none.
+        """
+
+    def limit_silence(self, seconds: float) -> None:
+        """Have the server close this connection, if it is silent for so long within a transaction.
+
+        That releases its locks. Does nothing where the server does not support it.
+        """
+
+    def identify(self) -> Row | None:
+        """Return the server's identifier of this connection, unlike that of any other, past or future.
+
+        None where another connection can neither see nor end it.
+        """
+        return None
+
+    def has_session(self, session: Row) -> bool:  # noqa: ARG002
+        """Return whether the server still has a connection, which may be running what it was sent."""
+        return False
+
+    def end_session(self, session: Row) -> None:
+        """Ask the server to end a connection; it may take a while, or be refused by a driver's error."""
+
+    def raise_sequence(self, sequence: str, number: int) -> None:
+        """Let a sequence, by its quoted name, give no number up to this one; called by one at a time."""
+        raise NotImplementedError
+
+    def read_in_order(self) -> None:
+        """Have the planner use indexes in the order of a query, where no hint in the query can."""
+
+    def wait_replicated(self) -> None:
+        """Wait until commits of other connections that are visible here are as durable as one's own.
+
+        Does nothing where whatever is visible is durable.
+        """
+
+
+class Notifier:
+    """Messages to other connections and from them, by channels, where the vendor has any."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def listen(self, channel: str) -> None:
+        """Receive what is sent to a channel from now on."""
+        raise NotImplementedError
+
+    def received(self, channel: str, seconds: float) -> list[str]:
+        """Return what was sent to the channel; wait for it, at most so long.
+
+        An empty string is something of which the vendor does not say what it is.
+        """
+        raise NotImplementedError
+
+    def send(self, channel: str, payload: str) -> None:
+        """Send to all connections that listen to the channel."""
+        raise NotImplementedError
