@@ -154,21 +154,25 @@ class Connection:
         self.execute(sql, **values)
         return int(self.cursor.rowcount)
 
-    def write(self, batch: Batch, block: Guard | None = None) -> None:
-        """Apply and commit a batch, all of it or nothing; ``block`` guards the block of its sequences.
+    def write(self, batch: Batch, block: Guard | None = None, *, epoch: EpochGuard | None = None) -> None:
+        """Apply and commit a batch, all of it or nothing.
+
+        :param block: guards the block of its sequences
+        :param epoch: guards this batch alone, where :meth:`guard_by` does not guard all
 
         :raises LockLost: the epoch has ended
         :raises SequencesTaken: another writer has reserved sequences after the block
         """
-        size = sum(len(row[MSG]) for row in batch.adds) if self._epoch is not None else 0
+        epoch = epoch or self._epoch
+        size = sum(len(row[MSG]) for row in batch.adds) if epoch is not None else 0
         try:
             batch.removes = [*self._decided(batch.removes)]
             if self._recorder is not None and batch.removes:
-                self._write_recorded(self._recorder, batch, block)
+                self._write_recorded(self._recorder, batch, block, epoch)
                 return
             if self._statements.writes_singly:
                 batch = self._statements.arrange(batch)
-            guards = self._guards(block, long=size > _LONG)
+            guards = self._guards(block, epoch, long=size > _LONG)
             self._writing.write(self.cursor, self._statements.write, batch, guards)
         except StoreError:
             self.rollback()
@@ -183,32 +187,34 @@ class Connection:
         if any(container.startswith(TOPICS) for container, _ in removes):
             return None  # it is read from the database which of them are in doubt
         return self._writing.start_write(
-            self.cursor, self._statements.write, batch, self._guards(block, long=False)
+            self.cursor, self._statements.write, batch, self._guards(block, self._epoch, long=False)
         )
 
-    def _write_recorded(self, recorder: Recorder, batch: Batch, block: Guard | None) -> None:
-        with self.transaction(block):
+    def _write_recorded(
+        self, recorder: Recorder, batch: Batch, block: Guard | None, epoch: EpochGuard | None
+    ) -> None:
+        with self.transaction(block, epoch=epoch):
             recorder.record(self, batch.removes, Outcome.ACKNOWLEDGED, batch.adds)
             if self._statements.writes_singly:
                 batch = self._statements.arrange(batch)
             self._writing.apply(self.cursor, self._statements.write, batch)
 
-    def _guards(self, block: Guard | None, *, long: bool) -> Guards:
+    def _guards(self, block: Guard | None, epoch: EpochGuard | None, *, long: bool) -> Guards:
         guards = UNGUARDED
-        if self._epoch is not None:
-            guards = self._epoch.long if long else self._epoch.short
+        if epoch is not None:
+            guards = epoch.long if long else epoch.short
         elif block is None:
             guards = self._unclaimed
         return guards if block is None else Guards((*guards.first, block), guards.last)
 
     @contextlib.contextmanager
-    def transaction(self, block: Guard | None = None) -> Iterator[None]:
-        """A transaction around a block, rolled back when that raises; ``block`` as in :meth:`write`.
+    def transaction(self, block: Guard | None = None, *, epoch: EpochGuard | None = None) -> Iterator[None]:
+        """Run a block in a transaction, rolled back when it raises; the guards are as in :meth:`write`.
 
         :raises LockLost: the epoch has ended
         :raises SequencesTaken: another writer has reserved sequences after the block
         """
-        guards = self._guards(block, long=True)
+        guards = self._guards(block, epoch or self._epoch, long=True)
         self._writing.begin(self.cursor)
         try:
             for guard in guards.first:

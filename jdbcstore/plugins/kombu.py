@@ -40,6 +40,7 @@ from jdbcstore.plugins.sharing import SharedClaims, open_claims
 from jdbcstore.plugins.turns import SHORTEST_PAUSE, Look, Turns
 from jdbcstore.stores.claims import Claim, ClaimQueue
 from jdbcstore.stores.claims.routing import Exchange, Routing
+from jdbcstore.util.clock import Clock
 
 _BATCH = 10
 """The most messages that are claimed at once."""
@@ -113,11 +114,11 @@ class QoS(virtual.QoS):  # type: ignore[misc]
 
     def _settle(self, delivery_tag: str, how: Callable[[ClaimQueue, Claim], None]) -> None:
         try:
-            self.channel.settle(delivery_tag, how)
+            self.channel.deliveries.settle(delivery_tag, how)
         except ClaimLost:
             # It counts no longer: Celery only logs this, and another message may be delivered.
             super().ack(delivery_tag)
-            self.channel.forget(delivery_tag)
+            self.channel.deliveries.forget(delivery_tag)
             raise
         super().ack(delivery_tag)
 
@@ -125,8 +126,63 @@ class QoS(virtual.QoS):  # type: ignore[misc]
         """Return all messages to their places, which does not count as a redelivery."""
         self._flush()
         self._delivered.clear()
-        self.channel.release_claims()
+        self.channel.deliveries.release()
         return []
+
+
+class Deliveries:
+    """The claims of the messages that a channel has delivered, by delivery tag."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._claims: dict[str, tuple[ClaimQueue, Claim]] = {}
+        self._numbers = itertools.count(1)
+
+    def add(
+        self, queue: ClaimQueue, claim: Claim, payload: dict[str, Any], *, no_ack: bool
+    ) -> dict[str, Any]:
+        """Return the message as kombu wants it; with ``no_ack`` it is removed, else it is to be settled."""
+        tag = f"{claim.sequence}.{next(self._numbers)}"
+        if no_ack:
+            queue.acknowledge(claim)
+            tag = _SETTLED + tag
+        else:
+            self._claims[tag] = (queue, claim)
+        payload["properties"]["delivery_tag"] = tag
+        payload["properties"].setdefault("delivery_info", {})["redelivered"] = claim.redeliveries > 0
+        return payload
+
+    def settle(self, delivery_tag: str, how: Callable[[ClaimQueue, Claim], None]) -> None:
+        """Settle the claim of a delivered message. Any thread may do so.
+
+        :raises ClaimLost: another process may have it by now
+        """
+        if delivery_tag.startswith(_SETTLED):
+            return
+        if delivery_tag not in self._claims:
+            raise ClaimLost((int(delivery_tag.partition(".")[0]),))
+        queue, claim = self._claims[delivery_tag]
+        if how is ClaimQueue.acknowledge and self._transport.turns is not None:
+            # Those of one turn of the loop by one statement, for which the loop does not wait.
+            self._transport.shared.acknowledger.acknowledge(queue, claim)
+        else:
+            how(queue, claim)
+        self._claims.pop(delivery_tag, None)
+        self._transport.shared.claims.wakeups.nudge(_ROOM)
+
+    def forget(self, delivery_tag: str) -> None:
+        """Note that a claim is lost."""
+        self._claims.pop(delivery_tag, None)
+        self._transport.shared.claims.wakeups.nudge(_ROOM)
+
+    def release(self) -> None:
+        """Return what is claimed to its place."""
+        held: dict[ClaimQueue, list[Claim]] = {}
+        while self._claims:
+            _, (queue, claim) = self._claims.popitem()
+            held.setdefault(queue, []).append(claim)
+        for queue, claims in held.items():
+            self._transport.shared.release(queue, claims)
 
 
 class Channel(virtual.Channel):  # type: ignore[misc]
@@ -140,8 +196,8 @@ class Channel(virtual.Channel):  # type: ignore[misc]
     def __init__(self, connection: Transport, **options: Any) -> None:
         super().__init__(connection, **options)
         self._shared = connection.shared
-        self._claims: dict[str, tuple[ClaimQueue, Claim]] = {}
-        self._numbers = itertools.count(1)
+        self.deliveries = Deliveries(connection)
+        """The claims of the messages that were delivered."""
         self._without_ack: set[str] = set()
         self._looks: dict[str, Look] = {}
 
@@ -412,7 +468,7 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         claims = self._shared.queue(queue)
         while found := claims.claim(wait=timeout or 0.0):
             if (payload := self._readable(claims, found[0])) is not None:
-                return self._taken(claims, found[0], payload, no_ack=no_ack)
+                return self.deliveries.add(claims, found[0], payload, no_ack=no_ack)
         raise Empty
 
     def _readable(self, queue: ClaimQueue, claim: Claim) -> dict[str, Any] | None:
@@ -422,20 +478,6 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         except (ValueError, RecursionError, CorruptMessage) as error:
             queue.dead_letter(claim, reason=f"not a message of kombu's: {error}")
             return None
-
-    def _taken(
-        self, queue: ClaimQueue, claim: Claim, payload: dict[str, Any], *, no_ack: bool
-    ) -> dict[str, Any]:
-        """The message as kombu wants it; with ``no_ack`` it is removed, else it is to be settled."""
-        tag = f"{claim.sequence}.{next(self._numbers)}"
-        if no_ack:
-            queue.acknowledge(claim)
-            tag = _SETTLED + tag
-        else:
-            self._claims[tag] = (queue, claim)
-        payload["properties"]["delivery_tag"] = tag
-        payload["properties"].setdefault("delivery_info", {})["redelivered"] = claim.redeliveries > 0
-        return payload
 
     def _get_and_deliver(self, queue: str, callback: Callable[..., Any]) -> None:
         """Deliver what can be claimed at once, as far as the prefetch count allows."""
@@ -451,6 +493,7 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         look.found(more=len(left) == limit, count=count, longest=longest)
         if not left:
             raise Empty
+        clock = self._shared.claims.clock
         try:
             while left and queue in self._active_queues:
                 no_ack = queue in self._without_ack
@@ -458,11 +501,11 @@ class Channel(virtual.Channel):  # type: ignore[misc]
                 if payload is None:
                     left.pop(0)
                     continue
-                if not no_ack and (early := self._early(payload)) > 0:
+                if not no_ack and (early := _seconds_early(payload, clock, self._shared.lease)) > 0:
                     claims.release(left[0], delay=early)
                     left.pop(0)
                     continue
-                payload = self._taken(claims, left[0], payload, no_ack=no_ack)
+                payload = self.deliveries.add(claims, left[0], payload, no_ack=no_ack)
                 left.pop(0)
                 callback(payload, queue)
         finally:
@@ -482,57 +525,24 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         looks = (self._look(queue) for queue in self._active_queues)
         return min((look.seconds(count) for look, count in looks), default=float("inf"))
 
-    def _early(self, payload: dict[str, Any]) -> float:
-        """Seconds for which a task is not to be held, because its ETA is further away than the lease."""
-        eta = (payload.get("headers") or {}).get("eta")
-        if not isinstance(eta, str):
-            return 0.0
-        try:
-            due = datetime.fromisoformat(eta)
-        except ValueError:
-            return 0.0
-        if due.tzinfo is None:  # the worker knows which it is
-            return 0.0
-        return due.timestamp() - self._shared.claims.clock.now_ms() / 1000 - self._shared.lease
-
-    # Settling
-
-    def settle(self, delivery_tag: str, how: Callable[[ClaimQueue, Claim], None]) -> None:
-        """Settle the claim of a delivered message. Any thread may do so.
-
-        :raises ClaimLost: another process may have it by now
-        """
-        if delivery_tag.startswith(_SETTLED):
-            return
-        if delivery_tag not in self._claims:
-            raise ClaimLost((int(delivery_tag.partition(".")[0]),))
-        queue, claim = self._claims[delivery_tag]
-        if how is ClaimQueue.acknowledge and self.connection.turns is not None:
-            # Those of one turn of the loop by one statement, for which the loop does not wait.
-            self._shared.acknowledger.acknowledge(queue, claim)
-        else:
-            how(queue, claim)
-        self._claims.pop(delivery_tag, None)
-        self._shared.claims.wakeups.nudge(_ROOM)
-
-    def forget(self, delivery_tag: str) -> None:
-        """Note that a claim is lost."""
-        self._claims.pop(delivery_tag, None)
-        self._shared.claims.wakeups.nudge(_ROOM)
-
-    def release_claims(self) -> None:
-        """Return what is claimed to its place."""
-        held: dict[ClaimQueue, list[Claim]] = {}
-        while self._claims:
-            _, (queue, claim) = self._claims.popitem()
-            held.setdefault(queue, []).append(claim)
-        for queue, claims in held.items():
-            self._shared.release(queue, claims)
-
     @property
     def containers(self) -> list[str]:
         """What those are woken by who wait for the queues that are consumed."""
         return [Destination.queue(name).qualified_name for name in self._active_queues]
+
+
+def _seconds_early(payload: dict[str, Any], clock: Clock, lease: float) -> float:
+    """Return for how long a task is not to be held: until its ETA, less the lease; in seconds."""
+    eta = (payload.get("headers") or {}).get("eta")
+    if not isinstance(eta, str):
+        return 0.0
+    try:
+        due = datetime.fromisoformat(eta)
+    except ValueError:
+        return 0.0
+    if due.tzinfo is None:  # the worker knows which it is
+        return 0.0
+    return due.timestamp() - clock.now_ms() / 1000 - lease
 
 
 def _payload(queue: ClaimQueue, claim: Claim) -> dict[str, Any]:

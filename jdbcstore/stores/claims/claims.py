@@ -8,7 +8,6 @@ import os
 import socket
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from types import TracebackType
@@ -16,25 +15,23 @@ from typing import Any, Self, TypeVar
 
 from jdbcstore.config import StoreConfig
 from jdbcstore.database.adapters.base import Adapter, Failure
-from jdbcstore.database.adapters.sql import Batch, EpochGuard, Row, Sql
+from jdbcstore.database.adapters.sql import Row, Sql
 from jdbcstore.database.connection import Connection, Recorder
 from jdbcstore.database.engine import Database
-from jdbcstore.database.schema import SEQUENCE_ROW
 from jdbcstore.database.session import Session
-from jdbcstore.database.statements.builder import Fetch, Statement
-from jdbcstore.database.statements.claims import NUMBERS
+from jdbcstore.database.statements.builder import Statement
 from jdbcstore.database.statements.lock import EPOCH_ROW
 from jdbcstore.errors import (
     ConfigurationError,
     LockLost,
     NotMaster,
     OutcomeUnknown,
-    StoreClosed,
-    StoreError,
     StoreUnavailable,
 )
 from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.message import Message
+from jdbcstore.stores.claims.adding import MessageAdder
+from jdbcstore.stores.claims.connections import ClaimConnections
 from jdbcstore.stores.claims.joined import Execute, JoinedTransaction
 from jdbcstore.stores.claims.lease import Lease
 from jdbcstore.stores.claims.queue import ClaimQueue, Limits
@@ -55,16 +52,8 @@ T = TypeVar("T")
 _CONFLICTS = 10.0
 """Seconds for which work is tried again that other processes were in the way of."""
 _SUSPENSION = 30.0
-_IDLE = 4
-"""Idle connections that are kept."""
-_UNUSED = 5.0
-"""Seconds after which all idle connections but one are closed."""
-_PATIENCE = 0.5
-"""Seconds for which what is done in the background waits for a connection that is in use."""
 _READS = 4
 """Attempts to read: a restart of the server ends all idle connections."""
-_TRUSTED = 1.0
-"""Seconds for which an idle connection is used again without asking whether it is still there."""
 
 
 class Claims:
@@ -110,18 +99,12 @@ class Claims:
         self.session = Session(url, self.config, user=user, password=password)
         """The database."""
         self._queues: dict[Destination, ClaimQueue] = {}
-        self._idle: deque[tuple[Connection, float]] = deque()
-        """Each with the time since when."""
         self._lost: list[Row] = []
         """Lost connections, which the server may not have ended."""
         self._lock = threading.Lock()
-        self._freed = threading.Condition(self._lock)
-        self._used = 0
-        """Connections that are not idle."""
         self._turn = threading.Condition()
         self._taking = 0
         self._answer_lost = False
-        self._closed = False
         self._gate = Gate()
         try:
             if self.session.adapter.is_of_another(self.session.engine.dialect):
@@ -131,6 +114,7 @@ class Claims:
             self.recorder: Recorder | None = history
             """Records the messages that are removed, if there is a history."""
             length = self._lengths.message_id
+            self._connections = ClaimConnections(self.session, recorder=history, lock_wait=_CONFLICTS)
             self._encoder = MessageEncoder(
                 self.clock, self.session.max_message_size, length, self.session.adapter.sent_size
             )
@@ -142,10 +126,12 @@ class Claims:
                 self.clock,
                 name[: self._lengths.string_id],
                 lease,
-                self.borrowed,
+                self._connections.borrowed,
                 self.tidy,
             )
             """The lease of this process."""
+            self.adder = MessageAdder(self.session, self.lease)
+            """Adds messages to the queues."""
             self.wakeups = Wakeups(self.session)
             """The wake-ups of processes that wait."""
             self._cleanup: CleanupTimer | None = None
@@ -211,20 +197,18 @@ class Claims:
         self.lease.check()
         self.fetch(self.session.lock_statements.find_epoch, epoch_row=EPOCH_ROW)
 
-    def run(self, work: Callable[[Connection], T], *, adds: bool = False) -> T:
+    def run(self, work: Callable[[Connection], T]) -> T:
         """Do the work on a connection; from the start again while another process is in the way.
 
-        :param adds: it adds messages, and so is guarded: none may appear behind the back of a master that has
-            read the tables
         :raises StoreUnavailable: the database does not answer, or others are in the way for too long
         :raises OutcomeUnknown: the connection was lost meanwhile
-        :raises NotMaster: it adds messages, and a broker or store serves the tables now
+        :raises NotMaster: it adds messages, and so is guarded, and a broker or store serves the tables now
         """
         backoff = Backoff(0.5, first=0.005, timeout=_CONFLICTS)
         while True:
             try:
                 with self._gate.inside():
-                    return self._run(work, backoff, self.lease.guard if adds else None)
+                    return self._run(work, backoff)
             except LockLost as error:
                 self.lease.rejoin()
                 if backoff.is_over():
@@ -247,174 +231,33 @@ class Claims:
                     raise StoreUnavailable("the connection was lost at each attempt to read") from error
         raise AssertionError
 
-    def _run(self, work: Callable[[Connection], T], backoff: Backoff, guard: EpochGuard | None = None) -> T:
+    def _run(self, work: Callable[[Connection], T], backoff: Backoff) -> T:
+        connections = self._connections
         while True:
-            connection = self._checkout()
-            connection.guard_by(guard)
+            connection = connections.checkout()
             try:
                 done = work(connection)
             except self.session.failures as error:
-                self._drop(connection)
+                connections.drop(connection)
                 failure = self.session.classify(error)
                 if failure is Failure.DISCONNECTED:
                     if connection.session is not None:
                         self._lost.append(connection.session)
-                    self._forget_idle()
+                    connections.forget_idle()
                     raise OutcomeUnknown from error
                 if failure is not Failure.TRANSIENT or backoff.is_over():
                     raise self.session.translate(error) from error
                 time.sleep(backoff.pause())
             except StoreUnavailable:
-                self._drop(connection)
+                connections.drop(connection)
                 raise
             except BaseException:
                 # Rolled back, if it was in a transaction.
-                self._give_back(connection)
+                connections.give_back(connection)
                 raise
             else:
-                self._give_back(connection)
+                connections.give_back(connection)
                 return done
-
-    def _checkout(self, patience: float = 0.0) -> Connection:
-        with self._lock:
-            self._freed.wait_for(lambda: self._idle or not self._used or self._closed, patience)
-            if self._closed:
-                raise StoreClosed("the claims are closed; open them again")
-            connection, since = self._idle.pop() if self._idle else (None, 0.0)
-            self._used += 1
-        try:
-            return self._prepared(connection, since)
-        except BaseException:
-            self._count_freed()
-            raise
-
-    def _count_freed(self) -> None:
-        with self._lock:
-            self._used -= 1
-            self._freed.notify_all()
-
-    def _drop(self, connection: Connection) -> None:
-        connection.close()
-        self._count_freed()
-
-    def _prepared(self, connection: Connection | None, since: float) -> Connection:
-        """The connection that was idle, if it is still there, or a new one."""
-        if connection is not None:
-            # One that the server or a firewall has closed meanwhile leaves nothing in doubt.
-            if time.monotonic() < since + _TRUSTED or self._answers(connection):
-                return connection
-            connection.close()
-            self._forget_idle()
-        connection = self.session.connect(self.recorder)
-        try:
-            with self.session.translated():
-                connection.control.read_in_order()
-                connection.identify()
-                # This very thread may hold the lock, in a transaction of the application's.
-                connection.control.limit_lock_wait(_CONFLICTS)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-    @contextlib.contextmanager
-    def borrowed(self) -> Iterator[Connection]:
-        """A connection for a while, without another one if there is any; driver errors are translated."""
-        connection = self._checkout(_PATIENCE)
-        try:
-            with self.session.translated():
-                yield connection
-        except BaseException:
-            self._drop(connection)
-            raise
-        self._give_back(connection)
-
-    def _answers(self, connection: Connection) -> bool:
-        try:
-            connection.fetch(self.session.lock_statements.find_epoch, epoch_row=EPOCH_ROW)
-        except self.session.failures:
-            return False
-        return True
-
-    def _forget_idle(self) -> None:
-        """Close the idle connections: a restart of the server has ended all."""
-        with self._lock:
-            idle = [*self._idle]
-            self._idle.clear()
-        for connection, _ in idle:
-            connection.close()
-
-    def _give_back(self, connection: Connection) -> None:
-        now, unused = time.monotonic(), [connection]
-        with self._lock:
-            self._used -= 1
-            self._freed.notify_all()
-            if not self._closed and len(self._idle) < _IDLE:
-                unused.clear()
-                self._idle.append((connection, now))
-                # The last is used first: those before it were not needed since.
-                while len(self._idle) > 1 and self._idle[0][1] + _UNUSED < now:
-                    unused.append(self._idle.popleft()[0])
-        for one in unused:
-            one.close()
-
-    def add_rows(
-        self, connection: Connection, encoded: Sequence[EncodedMessage], delay: float = 0.0
-    ) -> list[int]:
-        """Add messages in the caller's transaction, which is guarded; their IDs."""
-        ids = self._numbers(connection.fetch, len(encoded))
-        connection.add_messages([one.row(id_) for one, id_ in zip(encoded, ids, strict=True)])
-        if delay > 0:
-            for id_ in ids:
-                connection.execute(self._sql.delay_message, id_=id_, delay_ms=round(delay * 1000))
-        return ids
-
-    def add_alone(
-        self, connection: Connection, encoded: Sequence[EncodedMessage], delay: float = 0.0
-    ) -> list[int]:
-        """Add messages, all or none, in a guarded transaction of their own; their IDs.
-
-        :raises LockLost: a later epoch has begun
-        """
-        if delay > 0 or not self.session.adapter.series:
-            with connection.transaction():
-                return self.add_rows(connection, encoded, delay)
-        if len(encoded) == 1 and self.session.adapter.chains_writes:
-            values = values_of(encoded[0])
-            found = connection.fetch(self._sql.add_numbered, epoch=self.lease.epoch, **values)
-            if not found:
-                raise self._epoch_ended()
-            return [row[0] for row in found]
-        ids = self._numbers(connection.fetch, len(encoded))
-        rows = [one.row(id_) for one, id_ in zip(encoded, ids, strict=True)]
-        connection.write(Batch(rows, [], [], []))
-        return ids
-
-    def _epoch_ended(self) -> StoreError:
-        return self.lease.guard.short.first[0].refusal()
-
-    def add_routed(
-        self, connection: Connection, encoded: Sequence[EncodedMessage], version: int, *, durable: bool
-    ) -> bool:
-        """Add messages, if this is the number of changes of what routes messages; whether it is.
-
-        If not ``durable``, the commit does not wait for the disk or for a standby, where there is a choice.
-        """
-        chains = self.session.adapter.chains_writes
-        if len(encoded) == 1 and chains:
-            sql, epoch = self._sql.add_routed if durable else self._sql.add_transient, self.lease.epoch
-            if connection.fetch(sql, version=version, epoch=epoch, **values_of(encoded[0])):
-                return True
-            if connection.fetch(self.session.lock_statements.find_epoch, epoch_row=EPOCH_ROW) != [(epoch,)]:
-                raise self._epoch_ended()
-            return False
-        [(found,)] = connection.fetch(self.session.routing_statements.find_version)
-        if found == version and encoded:
-            with connection.transaction():
-                if chains and not durable:
-                    connection.fetch(self._sql.relax)
-                self.add_rows(connection, encoded)
-        return bool(found == version)
 
     def add_by(self, execute: Execute, encoded: Sequence[EncodedMessage], delay: float) -> list[int]:
         """Add messages by statements that ``execute`` runs, and return their IDs.
@@ -427,11 +270,11 @@ class Claims:
 
         def take(connection: Connection) -> list[int]:
             with connection.transaction():
-                return self._numbers(connection.fetch, len(encoded))
+                return self.adder.numbers(connection.fetch, len(encoded))
 
         def numbers() -> list[int]:
             if not self.session.adapter.takes_numbers_apart:
-                return self._numbers(fetch, len(encoded))
+                return self.adder.numbers(fetch, len(encoded))
             return self._run_again(take)
 
         locks_all = self.session.adapter.in_files
@@ -454,17 +297,6 @@ class Claims:
     def _is_guarded(self, execute: Execute) -> bool:
         """Whether no master can begin before the transaction of ``execute`` ends."""
         return all(execute(guard.sql, guard.values) for guard in self.lease.guard.short.first)
-
-    def _numbers(self, fetch: Fetch, count: int) -> list[int]:
-        """IDs for so many messages, each the next that any process gets."""
-        if not self.session.adapter.series:
-            fetch(self._sql.take_ids, count=count)
-            [(last,)] = fetch(self.session.statements.find_number, name_=SEQUENCE_ROW)
-            return [*range(last - count + 1, last + 1)]
-        ids: list[int] = []
-        while len(ids) < count:
-            ids += [row[0] for row in fetch(self._sql.next_ids, limit=min(NUMBERS, count - len(ids)))]
-        return ids
 
     @contextlib.contextmanager
     def taking(self) -> Iterator[None]:
@@ -542,7 +374,7 @@ class Claims:
             return
         if not self._gate.close(_SUSPENSION):
             log.warning("this process forks while messages are claimed or added")
-        self._forget_idle()
+        self._connections.forget_idle()
         self.session.drop_idle()
 
     def resume(self) -> None:
@@ -551,15 +383,13 @@ class Claims:
 
     def close(self) -> None:
         """Return the claims of this process to their places, and close its connections."""
-        with self._lock:
-            if self._closed:
-                return
-            self._closed = True
+        if not self._connections.close():
+            return
         if self._cleanup is not None:
             self._cleanup.stop()
         self.wakeups.close()
         self.lease.close()
-        self._forget_idle()
+        self._connections.forget_idle()
         self.session.close()
 
     def __enter__(self) -> Self:
@@ -569,19 +399,6 @@ class Claims:
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
         self.close()
-
-
-def values_of(encoded: EncodedMessage) -> dict[str, Any]:
-    """The parameters of a statement that adds a message with the next number."""
-    return {
-        "container": encoded.container,
-        "msgid_prod": encoded.producer,
-        "msgid_seq": encoded.producer_sequence,
-        "expiration": encoded.expiration_ms,
-        "head": encoded.blob[: encoded.slot],
-        "tail": encoded.blob[encoded.slot + 8 :],
-        "priority": encoded.priority,
-    }
 
 
 def _unsupported(adapter: Adapter) -> ConfigurationError:

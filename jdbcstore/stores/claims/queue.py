@@ -21,6 +21,7 @@ from jdbcstore.message import openwire
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import MessageId
 from jdbcstore.message.message import Message
+from jdbcstore.stores.claims.adding import MessageAdder
 from jdbcstore.stores.claims.lease import Lease
 from jdbcstore.stores.claims.marks import Marks
 from jdbcstore.stores.claims.wakeups import Wakeups
@@ -89,9 +90,10 @@ class Owner(Protocol):
     clock: Clock
     limits: Limits
     recorder: Recorder | None
+    adder: MessageAdder
 
-    def run(self, work: Callable[[Connection], T], *, adds: bool = False) -> T:
-        """Do the work on a connection; again after a conflict, from the start. What adds is guarded."""
+    def run(self, work: Callable[[Connection], T]) -> T:
+        """Do the work on a connection; again after a conflict, from the start."""
 
     def fetch(self, sql: Statement, **values: Any) -> list[Row]:
         """The rows of a statement, read in a transaction of its own."""
@@ -104,16 +106,6 @@ class Owner(Protocol):
 
     def encode(self, destination: Destination, message: Message) -> EncodedMessage:
         """The row of a message."""
-
-    def add_rows(
-        self, connection: Connection, encoded: Sequence[EncodedMessage], delay: float = 0.0
-    ) -> list[int]:
-        """Add messages in the caller's transaction, and return their IDs."""
-
-    def add_alone(
-        self, connection: Connection, encoded: Sequence[EncodedMessage], delay: float = 0.0
-    ) -> list[int]:
-        """Add messages, all or none, and return their IDs."""
 
 
 class ClaimQueue:
@@ -144,8 +136,8 @@ class ClaimQueue:
         owner = self._owner
         encoded = [owner.encode(self.destination, message) for message in messages]
         owner.lease.check()
-        add = partial(owner.add_alone, encoded=encoded, delay=delay)
-        ids = owner.run(add, adds=True) if encoded else []
+        add = partial(owner.adder.add_alone, encoded=encoded, delay=delay)
+        ids = owner.run(add) if encoded else []
         if delay > 0:
             with self._lock:
                 self._marks.look_again(delay)
@@ -378,12 +370,12 @@ class ClaimQueue:
         ids, session = _of(claims)
 
         def settle(connection: Connection) -> None:
-            with connection.transaction():
+            with connection.transaction(epoch=self._owner.lease.guard if adds else None):
                 _check(ids, fetch(connection, self._sql.find_mine, ids, session=session))
                 work(connection)
 
         if ids:
-            self._owner.run(settle, adds=adds)
+            self._owner.run(settle)
 
     def dead_letter(self, *claims: Claim, reason: str) -> None:
         """Make dead letters of messages that cannot be processed, without regard to their redeliveries.
@@ -445,7 +437,7 @@ class ClaimQueue:
 
     def _move(self, connection: Connection, letters: _Letters) -> None:
         if letters.written:
-            self._owner.add_rows(connection, letters.written)
+            self._owner.adder.add_rows(connection, letters.written)
         log.warning("%d messages of %s are dead letters now", len(letters.dead), self.destination)
         moved = [claim.sequence for claim in letters.moved]
         if moved and letters.target is not None:

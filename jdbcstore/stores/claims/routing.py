@@ -387,7 +387,7 @@ class Routing:
             for queue, one in zip(queues, messages.values(), strict=True)
         ]
         added = self._claims.run(
-            lambda connection: self._claims.add_routed(connection, rows, version, durable=durable), adds=True
+            lambda connection: self._claims.adder.add_routed(connection, rows, version, durable=durable)
         )
         if added:
             for queue in queues:

@@ -499,7 +499,7 @@ def test_idle_connections_that_have_ended_leave_nothing_in_doubt(
     queue: ClaimQueue, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queue.add(*numbered(2))
-    monkeypatch.setattr("jdbcstore.stores.claims.claims._TRUSTED", 0.0)
+    monkeypatch.setattr("jdbcstore.stores.claims.connections._TRUSTED", 0.0)
     for number in range(2):
         database.end_connections()
 
@@ -581,12 +581,12 @@ def test_a_renewal_of_the_lease_waits_for_a_connection_that_is_in_use(
 ) -> None:
     """Another one would be kept for some seconds, in each idle process, at each renewal."""
     queue.claim()
-    monkeypatch.setattr("jdbcstore.stores.claims.claims._PATIENCE", 60.0)
+    monkeypatch.setattr("jdbcstore.stores.claims.connections._PATIENCE", 60.0)
     before, renewing = database.connections(), threading.Thread(target=claims.lease.renew)
 
     def work(_: Connection) -> int:
         renewing.start()
-        wait_until(lambda: bool(claims._freed._waiters))  # type: ignore[attr-defined]
+        wait_until(lambda: bool(claims._connections._freed._waiters))  # type: ignore[attr-defined]
         return database.connections()
 
     assert claims.run(work) == before
@@ -598,7 +598,7 @@ def test_a_connection_that_cannot_be_prepared_is_closed(
     claims: Claims, queue: ClaimQueue, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queue.claim()
-    claims._forget_idle()
+    claims._connections.forget_idle()
     before = database.connections()
 
     def fail(_: Connection) -> None:
@@ -608,7 +608,7 @@ def test_a_connection_that_cannot_be_prepared_is_closed(
     with pytest.raises(StoreUnavailable):
         queue.claim()
     wait_until(lambda: database.connections() <= before, 30.0)
-    assert claims._used == 0
+    assert claims._connections._used == 0
     monkeypatch.undo()
 
 
@@ -665,7 +665,7 @@ def test_connections_take_turns(claims: Claims, queue: ClaimQueue) -> None:
     def one(first: Connection) -> None:
         def other(second: Connection) -> None:
             for connection, row in zip([first, second, first, second], rows, strict=True):
-                claims.add_rows(connection, [row])
+                claims.adder.add_rows(connection, [row])
 
         claims.run(other)
 

@@ -1,0 +1,108 @@
+"""Adding messages beside other processes: their IDs, and the guard that no master has begun."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jdbcstore.database.adapters.sql import Batch
+from jdbcstore.database.connection import Connection
+from jdbcstore.database.schema import SEQUENCE_ROW
+from jdbcstore.database.session import Session
+from jdbcstore.database.statements.builder import Fetch
+from jdbcstore.database.statements.claims import NUMBERS
+from jdbcstore.database.statements.lock import EPOCH_ROW
+from jdbcstore.errors import StoreError
+from jdbcstore.stores.claims.lease import Lease
+from jdbcstore.stores.shared.rows import EncodedMessage
+
+
+class MessageAdder:
+    """Adds rows to the queues of a database that processes share. Thread-safe."""
+
+    def __init__(self, session: Session, lease: Lease) -> None:
+        self._session = session
+        self._lease = lease
+        self._sql = session.claim_statements
+
+    def add_rows(
+        self, connection: Connection, encoded: Sequence[EncodedMessage], delay: float = 0.0
+    ) -> list[int]:
+        """Add messages in the caller's transaction, which is guarded; return their IDs."""
+        ids = self.numbers(connection.fetch, len(encoded))
+        connection.add_messages([one.row(id_) for one, id_ in zip(encoded, ids, strict=True)])
+        if delay > 0:
+            for id_ in ids:
+                connection.execute(self._sql.delay_message, id_=id_, delay_ms=round(delay * 1000))
+        return ids
+
+    def add_alone(
+        self, connection: Connection, encoded: Sequence[EncodedMessage], delay: float = 0.0
+    ) -> list[int]:
+        """Add messages, all or none, in a guarded transaction of their own; return their IDs.
+
+        :raises LockLost: a later epoch has begun
+        """
+        if delay > 0 or not self._session.adapter.series:
+            with connection.transaction(epoch=self._lease.guard):
+                return self.add_rows(connection, encoded, delay)
+        if len(encoded) == 1 and self._session.adapter.chains_writes:
+            values = _values_of(encoded[0])
+            found = connection.fetch(self._sql.add_numbered, epoch=self._lease.epoch, **values)
+            if not found:
+                raise self._epoch_ended()
+            return [row[0] for row in found]
+        ids = self.numbers(connection.fetch, len(encoded))
+        rows = [one.row(id_) for one, id_ in zip(encoded, ids, strict=True)]
+        connection.write(Batch(rows, [], [], []), epoch=self._lease.guard)
+        return ids
+
+    def _epoch_ended(self) -> StoreError:
+        return self._lease.guard.short.first[0].refusal()
+
+    def add_routed(
+        self, connection: Connection, encoded: Sequence[EncodedMessage], version: int, *, durable: bool
+    ) -> bool:
+        """Add messages, if this is the number of changes of what routes messages; return whether it is.
+
+        If not ``durable``, the commit does not wait for the disk or for a standby, where there is a choice.
+        """
+        chains = self._session.adapter.chains_writes
+        if len(encoded) == 1 and chains:
+            sql, epoch = self._sql.add_routed if durable else self._sql.add_transient, self._lease.epoch
+            if connection.fetch(sql, version=version, epoch=epoch, **_values_of(encoded[0])):
+                return True
+            if connection.fetch(self._session.lock_statements.find_epoch, epoch_row=EPOCH_ROW) != [(epoch,)]:
+                raise self._epoch_ended()
+            return False
+        [(found,)] = connection.fetch(self._session.routing_statements.find_version)
+        if found == version and encoded:
+            with connection.transaction(epoch=self._lease.guard):
+                if chains and not durable:
+                    connection.fetch(self._sql.relax)
+                self.add_rows(connection, encoded)
+        return bool(found == version)
+
+    def numbers(self, fetch: Fetch, count: int) -> list[int]:
+        """Return IDs for so many messages, each the next that any process gets."""
+        if not self._session.adapter.series:
+            fetch(self._sql.take_ids, count=count)
+            [(last,)] = fetch(self._session.statements.find_number, name_=SEQUENCE_ROW)
+            return [*range(last - count + 1, last + 1)]
+        ids: list[int] = []
+        while len(ids) < count:
+            ids += [row[0] for row in fetch(self._sql.next_ids, limit=min(NUMBERS, count - len(ids)))]
+        return ids
+
+
+def _values_of(encoded: EncodedMessage) -> dict[str, Any]:
+    """Return the parameters of a statement that adds a message with the next number."""
+    return {
+        "container": encoded.container,
+        "msgid_prod": encoded.producer,
+        "msgid_seq": encoded.producer_sequence,
+        "expiration": encoded.expiration_ms,
+        "head": encoded.blob[: encoded.slot],
+        "tail": encoded.blob[encoded.slot + 8 :],
+        "priority": encoded.priority,
+    }
