@@ -1,4 +1,4 @@
-"""What a connection tells the server about itself, and asks of it about others."""
+"""Requests of a connection to its server: limits, other connections, notifications."""
 
 from __future__ import annotations
 

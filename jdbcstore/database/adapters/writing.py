@@ -1,4 +1,4 @@
-"""How a vendor writes: batches and their transactions, in the fewest statements and round trips."""
+"""A vendor's way of writing: batches and their transactions, in few statements and round trips."""
 
 from __future__ import annotations
 
