@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support.databases import Database
-from tests.support.interop.activemq import Broker, Peer, PeerMissing, connector_missing
+from tests.support.interop.activemq import NUMBER, Broker, Peer, PeerMissing, connector_missing
+from tests.support.interop.older import why_not
 from tests.support.require import unavailable
 
 if TYPE_CHECKING:
@@ -19,6 +20,12 @@ OpenStore = Callable[..., "Store"]
 
 ACKS_PRIMARY_KEY = "pk_activemq_acks"
 """Told so, ActiveMQ makes prioritised durable subscriptions possible on PostgreSQL too."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if (reason := why_not(item.nodeid, NUMBER)) is not None:
+            item.add_marker(pytest.mark.skip(reason=reason))
 
 
 @pytest.fixture(scope="session")

@@ -399,8 +399,8 @@ def test_no_consumer_of_a_queue_is_slow(
     client.send(queue, "m1", "m2", "m3")
     take(consumer).acknowledge()
     take(consumer)
-    # A later ActiveMQ calls one slow that has as many messages as it asked for.
-    is_slow = broker.name == "activemq" and NUMBER >= (5, 18)
+    # An older or a later ActiveMQ calls one slow that has as many messages as it asked for.
+    is_slow = broker.name == "activemq" and not (5, 16) <= NUMBER < (5, 18)
     assert bool(slow.until_now()) == is_slow
 
 
