@@ -43,7 +43,7 @@ class Measure:
         self.rates.append(self.measure())
 
     def row(self) -> str:
-        """A row of the table; the ratio is the median of the rounds' ratios."""
+        """Return a row of the table; the ratio is the median of the rounds' ratios."""
         cells = [self.what, f"{median(self.rates):,.0f}", self.peer, "", ""]
         if self.peer_rates:
             ratios = [ours / peer for ours, peer in zip(self.rates, self.peer_rates, strict=True)]

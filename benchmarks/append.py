@@ -44,7 +44,7 @@ class RawAppends:
         os.fdatasync(self._file)
 
     def rate(self, size: int, together: int, seconds: float) -> float:
-        """Records per second of this size, with ``together`` of them in one write and one sync."""
+        """Measure records per second of this size, with ``together`` of them in one write and one sync."""
         records = os.urandom(size * together)
         syncs = 0
         start = time.perf_counter()
@@ -68,7 +68,7 @@ class GroupCommit:
         self._idle = self._ended = False
 
     def blocking(self, size: int, threads: int, seconds: float) -> float:
-        """Records per second of this many callers that wait for each."""
+        """Measure records per second of this many callers that wait for each."""
         record, counts, end = os.urandom(size), [0] * threads, time.perf_counter() + seconds
 
         def produce(number: int) -> None:
@@ -79,7 +79,7 @@ class GroupCommit:
         return self._timed([partial(produce, number) for number in range(threads)], counts)
 
     def futures(self, size: int, window: int, seconds: float) -> float:
-        """Records per second of one caller with this many in flight."""
+        """Measure records per second of one caller with this many in flight."""
         record, counts, end = os.urandom(size), [0], time.perf_counter() + seconds
 
         def produce() -> None:
@@ -140,7 +140,7 @@ class DirectAppends:
         self._file = os.open(folder / "raw", flags)
 
     def rate(self, size: int, together: int, seconds: float) -> float:
-        """As in :class:`RawAppends`, with each write padded to whole blocks."""
+        """Measure as :class:`RawAppends` does, with each write padded to whole blocks."""
         blocks = mmap.mmap(-1, -(-size * together // _BLOCK) * _BLOCK)  # memory that begins at a block
         blocks.write(os.urandom(size * together))
         offset = syncs = 0

@@ -107,7 +107,7 @@ def _broker(server: PostgresqlServer, cursor: Cursor) -> Iterator[tuple[int, int
 
 
 def _measured(port: int, cursor: Cursor, messages: int, size: int) -> list[str]:
-    """Messages per second in each part."""
+    """Measure messages per second in each part."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as producer:
         drain = Drain(port, "Q")
         together = producer.submit(_send, port, cursor, 0, TOGETHER, size)
@@ -133,7 +133,7 @@ def _send(port: int, cursor: Cursor, first: int, count: int, size: int) -> float
 
 
 def _throttled(port: int, cursor: Cursor, messages: int, size: int) -> list[str]:
-    """The number of messages that the producer sent before it was blocked."""
+    """Count the messages that the producer sent before it was blocked."""
     sent = 0
 
     def send() -> None:

@@ -32,13 +32,13 @@ Way = Callable[[Store, int], None]
 
 
 def single(store: Store, count: int) -> None:
-    """A future for each message."""
+    """Add messages with a future each."""
     queue = store.queue(_NAME)
     _in_flight((lambda: queue.add_message_async(Message(BODY)) for _ in range(count)), _AHEAD)
 
 
 def batches(size: int) -> Way:
-    """A future for each batch."""
+    """Make a way that adds batches with a future each."""
 
     def add(store: Store, count: int) -> None:
         queue = store.queue(_NAME)
@@ -52,7 +52,7 @@ def batches(size: int) -> Way:
 
 
 def each(size: int) -> Way:
-    """A future for each batch whose messages are refused individually, each in its own destination."""
+    """Make a way that adds batches whose messages are refused individually, each in its own destination."""
     destination = Destination.queue(_NAME)
 
     def add(store: Store, count: int) -> None:
@@ -66,7 +66,7 @@ def each(size: int) -> Way:
 
 
 def acknowledged(size: int) -> Way:
-    """Acknowledgements by sequence of this many messages in one call."""
+    """Make a way that acknowledges this many messages by sequence in one call."""
 
     def acknowledge(store: Store, count: int) -> None:
         queue = store.queue(_NAME)
@@ -115,7 +115,7 @@ def main(rounds: int, count: int) -> None:
 
 
 def _cost(way: Way, store: Store, count: int) -> float:
-    """CPU microseconds of this process for a message."""
+    """Measure CPU microseconds of this process for a message."""
     start = time.process_time()
     way(store, count)
     return (time.process_time() - start) / count * 1e6

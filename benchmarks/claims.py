@@ -39,7 +39,7 @@ _PACKAGES = (pgmq.PACKAGE, "procrastinate==3.10.0", f"pgqueuer[psycopg]=={_PGQUE
 
 @dataclass(frozen=True)
 class Run:
-    """What one drain took."""
+    """Result of one drain."""
 
     rate: float
     used: float
@@ -84,7 +84,7 @@ class Queues:
         )
 
     def drain_by_pgqueuer(self, number: int) -> float:
-        """Messages a second by PgQueuer's own benchmark."""
+        """Measure messages a second by PgQueuer's own benchmark."""
         self.fill("PgQueuer", 0)  # makes its tables
         url = self._server.url
         names = ("HOST", "PORT", "USER", "PASSWORD", "DATABASE")

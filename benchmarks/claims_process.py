@@ -27,11 +27,11 @@ class Kind(Protocol):
         """Add messages."""
 
     def drain(self, limit: int, drained: Drained) -> None:
-        """Take and remove all messages, up to so many at a time."""
+        """Claim and remove all messages, up to ``limit`` at a time."""
 
 
 class Drained:
-    """What was taken and removed."""
+    """Messages claimed and removed."""
 
     def __init__(self) -> None:
         self.begin = self.end = time.perf_counter()
@@ -195,7 +195,7 @@ KINDS: dict[str, type[Kind]] = {
     "Procrastinate": Procrastinate,
 }
 SINGLY = ("sqla", "Procrastinate")
-"""Those that take messages one at a time only."""
+"""Kinds that claim messages one at a time only."""
 
 
 def _pages(number: int) -> list[int]:

@@ -10,7 +10,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def seconds(root: int | None = None) -> float:
-    """CPU seconds of the processes below this one, or below ``root``, including those that have ended."""
+    """Measure CPU seconds of the processes below this one, or below ``root``, ended ones included."""
     children, used = defaultdict(list), {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:

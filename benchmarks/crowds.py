@@ -50,7 +50,7 @@ class Broker:
         return f"{int(kilobytes) / 1024:.0f} MB"
 
     async def connect(self, login: str = "", passcode: str = "") -> Client:
-        """A client that is logged in."""
+        """Connect a client and log it in."""
         client = Client(*await asyncio.open_connection("127.0.0.1", self.port, limit=_FRAME_LIMIT))
         credentials = f"login:{login}\npasscode:{passcode}\n" if login else ""
         try:
@@ -62,7 +62,7 @@ class Broker:
         return client
 
     async def observe(self, what: str, seconds: float) -> None:
-        """Print what it uses while nobody does anything, and how long clients wait for their connection."""
+        """Print the CPU and memory of the idle broker, and the seconds that clients wait to connect."""
         before = cpu.seconds(self.process)
         await asyncio.sleep(seconds)
         used = (cpu.seconds(self.process) - before) / seconds
@@ -86,7 +86,7 @@ class Client:
         self.writer.write(frame.encode())
 
     async def read(self, command: str) -> None:
-        """The next frame, which must have this command."""
+        """Read the next frame, which must have this command."""
         frame = (await self.reader.readuntil(b"\0")).lstrip(b"\n").decode()
         if not frame.startswith(command):
             raise ConnectionError(frame)

@@ -41,7 +41,7 @@ class Periods:
     """Time before the master is killed, so that the slave is waiting for the lock."""
 
     def options(self, directory: str) -> dict[str, Any]:
-        """The same settings for ActiveMQ."""
+        """Return the same settings for ActiveMQ."""
         options: dict[str, Any] = {
             "acquire_ms": self.lease * 1000,
             "keep_alive_ms": self.keep_alive * 1000,
@@ -84,7 +84,7 @@ Kill = Callable[[Database, Periods, str], float]
 
 
 def _measure(server: PostgresqlServer, periods: Periods, kill: Kill) -> float:
-    """Seconds between the kill of a master and the first message that the next one stored."""
+    """Measure seconds between the kill of a master and the first message that the next one stored."""
     database = PostgresqlDatabase(server.url.set(drivername="postgresql+psycopg"))
     try:
         jdbcstore.open(database.url, cleanup_period=0.0).close()

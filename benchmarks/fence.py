@@ -38,7 +38,7 @@ def main(commits: int) -> None:
 
 
 def _compare(bare: Store, leased: Store, messages: int, commits: int) -> tuple[float, float]:
-    """Seconds per commit of each store: the 10th percentile, without commits that were disturbed."""
+    """Measure seconds per commit of each store: the 10th percentile, without commits that were disturbed."""
     times: tuple[list[float], list[float]] = ([], [])
     for _ in range(commits):
         for store, taken in zip((bare, leased), times, strict=True):
@@ -63,7 +63,7 @@ def _open(url: str, locker: LeaseDatabaseLockerConfig | None) -> JdbcStore:
 
 
 def databases() -> list[tuple[str, Callable[[], AbstractContextManager[str]]]]:
-    """Databases by name, each a block within which its URL can be used."""
+    """Return databases by name, each a block within which its URL can be used."""
     return [("SQLite", _sqlite), ("PostgreSQL", _postgresql), ("MariaDB", _mariadb)]
 
 

@@ -95,7 +95,7 @@ def _count(views: duck.DuckViews) -> int:
 
 
 def _plain(spark: SparkSession, url: str, count: int) -> int:
-    """As someone would do it who has only a function that decodes one message."""
+    """Count messages with a function that decodes one message, as one would without jdbcstore's views."""
     from pyspark.sql import functions as F  # noqa: N812
 
     table = F.udf(lambda message: decode(bytes(message)).properties.get("table"), "int")
@@ -131,7 +131,7 @@ def _print_costs(costs: dict[str, list[tuple[float, float]]], count: int, rounds
 
 
 def _print_memory(spark: SparkSession, url: str, folder: Path, count: int, doublings: int) -> None:
-    """The peaks of each way with the table as it is, and doubled several times."""
+    """Print the peaks of each way with the table as it is, and doubled several times."""
     needed, free = (count << doublings) * _ROW_BYTES, shutil.disk_usage(folder).free
     if free < needed:
         raise click.ClickException(f"{needed >> 20} MiB of disk are needed, {free >> 20} are free")
@@ -180,21 +180,21 @@ def _remembered(spark: SparkSession, url: str, folder: Path) -> dict[str, Callab
 
 
 def _processes(spark: SparkSession) -> tuple[int, int, list[int]]:
-    """This process, Java, and the workers."""
+    """Return this process, Java, and the workers."""
     java: Any = spark._jvm
     pid = int(java.java.lang.ProcessHandle.current().pid())
     return os.getpid(), pid, [*_below(pid)]
 
 
 def _forget_peaks(spark: SparkSession) -> None:
-    """Let each peak be what is resident now."""
+    """Reset each peak to the currently resident memory."""
     driver, java, workers = _processes(spark)
     for pid in (driver, java, *workers):
         Path(f"/proc/{pid}/clear_refs").write_text("5")
 
 
 def _peaks(spark: SparkSession) -> tuple[int, int, int]:
-    """The peaks of resident memory: of this process, of Java, and of all workers together."""
+    """Return the peaks of resident memory: of this process, of Java, and of all workers together."""
     driver, java, workers = _processes(spark)
     return _peak(driver), _peak(java), sum(map(_peak, workers))
 

@@ -37,7 +37,7 @@ def main(commits: int) -> None:
 
 
 def _compare(bare: Store, recording: Store, messages: int, commits: int) -> tuple[float, float]:
-    """Seconds per commit of each store: the 10th percentile, without commits that were disturbed."""
+    """Measure seconds per commit of each store: the 10th percentile, without commits that were disturbed."""
     times: tuple[list[float], list[float]] = ([], [])
     for _ in range(commits):
         added = bare.queue("BENCHMARK").add_messages([Message(BODY) for _ in range(2 * messages)])

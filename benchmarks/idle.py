@@ -36,7 +36,7 @@ class Counting(PostgresqlServer):
 
 @contextmanager
 def database(name: str, folder: Path) -> Iterator[tuple[str, Any]]:
-    """Its URL, and what counts its statements."""
+    """Yield a database's URL, and its server if that counts statements."""
     if name == "sqlite":
         yield f"sqlite:///{folder}/mq.db", None
         return
@@ -51,7 +51,7 @@ def database(name: str, folder: Path) -> Iterator[tuple[str, Any]]:
 
 
 def statements(server: Any) -> dict[str, int]:
-    """How often each statement was run."""
+    """Return how often each statement was run."""
     engine = create_engine(server.administrator_url)
     with engine.connect() as connection:
         if isinstance(server, PostgresqlServer):
@@ -85,7 +85,7 @@ def main(only: tuple[str, ...], tasks: int, seconds: float, show: bool) -> None:
 
 
 def latencies(app: Any, path: Path, tasks: int) -> Iterator[float]:
-    """Seconds from each call that sends a task to its first statement."""
+    """Yield seconds from each call that sends a task to its first statement."""
     path.touch()
     for number in range(tasks + 5):
         time.sleep(random.uniform(0.3, 1.3))
@@ -97,7 +97,7 @@ def latencies(app: Any, path: Path, tasks: int) -> Iterator[float]:
 
 
 def idle(count: Any, seconds: float, show: bool) -> list[str]:
-    """Statements a second, and those of them that look for messages."""
+    """Measure statements a second, and those of them that look for messages."""
     time.sleep(10.0)
     before = count()
     begin = time.monotonic()

@@ -64,7 +64,7 @@ def main(rounds: int, seconds: float) -> None:
 
 
 def _theirs(broker: Broker, producers: int, batch: int, messages: float) -> float:
-    """Sends per second; the queue is empty afterwards."""
+    """Measure sends per second; the queue is empty afterwards."""
     least = producers * batch
     rate: float = broker.bench(producers, max(least, round(messages)), batch)["sent_per_second"]
     return rate
@@ -78,7 +78,7 @@ def _ours(store: Store, producers: int, batch: int, seconds: float) -> float:
 
 
 def _transactions(store: Store, batch: int, seconds: float) -> float:
-    """Adds per second of one thread that commits this many at a time."""
+    """Measure adds per second of one thread that commits this many at a time."""
     count = 0
 
     def produce() -> None:

@@ -87,7 +87,7 @@ class KahaDb:
             self.rate(producers)
 
     def rate(self, producers: int) -> float:
-        """Sends per second of producers that wait for each reply."""
+        """Measure sends per second of producers that wait for each reply."""
         messages = max(producers, round(self._last[producers] * self._seconds))
         rate: float = self._broker.bench(producers, messages)["sent_per_second"]
         self._last[producers] = rate

@@ -45,7 +45,7 @@ class Journaled:
         """Messages that became durable in one sync, for each measurement."""
 
     def record_size(self) -> int:
-        """Bytes of one message in the journal."""
+        """Measure the bytes of one message in the journal."""
         queue = self.store.queue("BENCHMARK")
         queue.add_message(Message(BODY))
         record = next(one for one in records(self._directory) if isinstance(one, Record))

@@ -72,7 +72,7 @@ def main(rate: int, seconds: int, only: tuple[str, ...], write: str | None, cons
 def _run(
     spark: SparkSession, name: str, rate: int, seconds: int, *, consume: bool
 ) -> tuple[list[float], int]:
-    """The lag of each message, in seconds, and the number of batches."""
+    """Measure the lag of each message, in seconds, and the number of batches."""
     lags: list[float] = []
     batches = 0
     with ExitStack() as stack:
@@ -111,7 +111,7 @@ def _run(
 
 
 def _begun(writer: DataStreamWriter) -> StreamingQuery:
-    """A query that runs; Spark waits ten seconds for a Python of the source, which may be too few."""
+    """Start a query, again if Spark's ten seconds for a Python of the source are too few."""
     while True:
         query = writer.start()
         while not query.recentProgress and query.exception() is None:

@@ -47,36 +47,36 @@ class Broker:
     health: int | None
     process: int
     asked: bool = True
-    """Whether a monitoring asks it."""
+    """Whether a monitoring system polls it."""
     used: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in _WORKS})
     scrapes: list[float] = field(default_factory=list)
     """Seconds that the answers took."""
 
     def cpu(self) -> float:
-        """Processor seconds of its threads; finer than those of ``/proc/PID/stat``."""
+        """Return processor seconds of its threads; finer than those of ``/proc/PID/stat``."""
         threads = Path(f"/proc/{self.process}/task").glob("*/schedstat")
         return sum(int(path.read_text().split()[0]) for path in threads) / 1e9
 
     def memory(self) -> float:
-        """Its resident memory, in MB."""
+        """Return its resident memory, in MB."""
         status = Path(f"/proc/{self.process}/status").read_text()
         return int(re.findall(r"VmRSS:\s+(\d+)", status)[0]) / 1024
 
     def scrape(self) -> None:
-        """Ask for what a monitoring asks for, if there is a management."""
+        """Request the pages of a monitoring system, if there is a management."""
         begun = time.perf_counter()
         for path in ("metrics", "api/destinations") if self.health and self.asked else ():
             self.ask(path)
         self.scrapes.append(time.perf_counter() - begun)
 
     def ask(self, path: str) -> bytes:
-        """The answer of its management."""
+        """Request a page of its management."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.health}/{path}", timeout=_PATIENCE) as answer:
             found: bytes = answer.read()
             return found
 
     def measure(self, count: int) -> None:
-        """Store and deliver so many messages; the queue is empty before and after."""
+        """Store and deliver this many messages; the queue is empty before and after."""
         for work in _WORKS:
             before = self.cpu()
             scraping = threading.Thread(target=self.scrape)
@@ -138,7 +138,7 @@ class Broker:
                 _receive(one, len(some))
 
     def empty(self, pattern: str, count: int) -> None:
-        """Consume so many messages from the queues of a pattern."""
+        """Consume this many messages from the queues of a pattern."""
         with connect(self.port) as one:
             one.sendall(f"SUBSCRIBE\nid:1\ndestination:/queue/{pattern}\nack:auto\n\n\0".encode())
             _receive(one, count)
@@ -146,7 +146,7 @@ class Broker:
             _receive(one, 1)
 
     def destinations(self) -> int:
-        """Those that it has in memory."""
+        """Return the number of destinations in its memory."""
         found = re.findall(rb"(?m)^jdbcstore_destinations{.*} ([\d.e+]+)$", self.ask("metrics"))
         return int(sum(map(float, found)))
 
@@ -169,7 +169,7 @@ def main() -> None: ...
 @click.option("--before", type=click.Path(path_type=Path), help="Another checkout.")
 @click.option("--unasked", is_flag=True, help="Nothing asks for metrics: answers weigh in short rounds.")
 def rounds(rounds: int, messages: int, before: Path | None, unasked: bool) -> None:
-    """Processor time per message."""
+    """Measure processor time per message."""
     with ExitStack() as stack:
         brokers = {
             "off": stack.enter_context(_running(ROOT, None)),
@@ -195,7 +195,7 @@ def rounds(rounds: int, messages: int, before: Path | None, unasked: bool) -> No
 
 
 def _ratio(these: list[float], others: list[float]) -> str:
-    """The median of the ratios of each round, their quartiles, and the ratio of the sums."""
+    """Format the median of the ratios of each round, their quartiles, and the ratio of the sums."""
     low, middle, high = quantiles([one / other for one, other in zip(these, others, strict=True)], n=4)
     return f"{middle:.3f} ({low:.3f} to {high:.3f}; all together {sum(these) / sum(others):.3f})"
 
@@ -205,7 +205,7 @@ def _ratio(these: list[float], others: list[float]) -> str:
 @click.option("--generations", default=3, show_default=True)
 @click.option("--seconds", default=75.0, show_default=True, help="To forget those that are idle.")
 def memory(destinations: int, generations: int, seconds: float) -> None:
-    """Resident memory with very many destinations."""
+    """Measure resident memory with very many destinations."""
     with ExitStack() as stack:
         brokers = {
             "off": stack.enter_context(_running(ROOT, None)),

@@ -37,20 +37,20 @@ _SETTINGS = {
 
 
 def _resident(process: int | str = "self", *, peak: bool = False) -> int:
-    """The resident memory of a process, now or at its peak, in bytes."""
+    """Return the resident memory of a process, now or at its peak, in bytes."""
     status = Path(f"/proc/{process}/status").read_text()
     name = "VmHWM" if peak else "VmRSS"
     return 1024 * int(next(line for line in status.splitlines() if line.startswith(name)).split()[1])
 
 
 def _forget_peak(process: int | str = "self") -> int:
-    """Let the peak of a process be what it has now; returns that."""
+    """Reset the peak of a process to its current memory, and return that."""
     Path(f"/proc/{process}/clear_refs").write_text("5")
     return _resident(process)
 
 
 def _of_a_store(settings: str, count: int, *, traced: bool) -> tuple[int, int]:
-    """The bytes at the peak and those that are kept: of Python's objects, or of resident memory."""
+    """Measure the bytes at the peak and those that are kept: of Python's objects, or of resident memory."""
     with tempfile.TemporaryDirectory() as folder:
         where: str | jdbcstore.Configuration = "memory:"
         if settings:
@@ -93,7 +93,7 @@ class _Client:
 
 
 def _of_the_broker(count: int) -> tuple[int, int]:
-    """The broker's resident bytes at their peak: while it stores messages, and once it has sent them all."""
+    """Measure the broker's resident bytes at their peak: while it stores messages, and after all are sent."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "jdbcstore", "--url", f"sqlite:///{folder}/memory.db", "broker"]
         broker = subprocess.Popen(

@@ -21,7 +21,7 @@ _INSERT = f"INSERT INTO ACTIVEMQ_MSGS ({', '.join(COLUMNS)}) VALUES ({', '.join(
 
 
 def rows(count: int) -> Iterator[Row]:
-    """The rows; the property ``table`` has each number below 1,000 in one message of a thousand."""
+    """Yield the rows; the property ``table`` has each number below 1,000 in one message of a thousand."""
     queues = [Destination.queue(f"QUEUE.{number:03}") for number in range(100)]
     producers = [ProducerId(f"ID:host-{number}-45303-1795222373329-3:1", 1, 1) for number in range(20)]
     for id_ in range(1, count + 1):

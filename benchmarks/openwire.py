@@ -149,7 +149,7 @@ def main(rounds: int, seconds: float, only: str | None) -> None:
 
 
 def _print(brokers: dict[str, Broker]) -> None:
-    """Messages per second, percentiles 50, 95, 99 of ms to a response, the broker's CPU per message."""
+    """Print messages per second, percentiles 50, 95, 99 of ms to a response, the broker's CPU per message."""
     heads = [f"{name} | ms to a response | CPU" for name in brokers]
     click.echo(f"| | {' | '.join(heads)} | rate | CPU |\n{'|---' * (3 * len(brokers) + 3)}|")
     for work, name in _NAMES.items():

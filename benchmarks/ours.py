@@ -18,7 +18,7 @@ SECONDS = 3.0
 
 
 def blocking(store: Store, threads: int, seconds: float = SECONDS) -> float:
-    """Adds per second of this many threads, each waiting for each commit."""
+    """Measure adds per second of this many threads, each waiting for each commit."""
     queue = store.queue("BENCHMARK")
     counts = [0] * threads
     end = time.perf_counter() + seconds
@@ -32,7 +32,7 @@ def blocking(store: Store, threads: int, seconds: float = SECONDS) -> float:
 
 
 def futures(store: Store, window: int, seconds: float = SECONDS) -> float:
-    """Adds per second of one thread with this many futures in flight."""
+    """Measure adds per second of one thread with this many futures in flight."""
     queue = store.queue("BENCHMARK")
     waiting: deque[Future[MessageReference]] = deque()
     count = 0
@@ -53,7 +53,7 @@ def futures(store: Store, window: int, seconds: float = SECONDS) -> float:
 
 
 def batches(store: Store, size: int, window: int, seconds: float = SECONDS) -> float:
-    """Adds per second of one thread with this many messages in flight, in batches with a future each."""
+    """Measure adds per second of one thread with this many messages in flight, a future per batch."""
     queue = store.queue("BENCHMARK")
     waiting: deque[Future[list[MessageReference]]] = deque()
     count = 0
@@ -73,7 +73,7 @@ def batches(store: Store, size: int, window: int, seconds: float = SECONDS) -> f
 
 
 def tasks(store: Store, count: int, seconds: float = SECONDS) -> float:
-    """Adds per second of this many tasks of one event loop, each awaiting each commit."""
+    """Measure adds per second of this many tasks of one event loop, each awaiting each commit."""
     queue = store.queue("BENCHMARK")
     counts = [0] * count
 
@@ -90,7 +90,7 @@ def tasks(store: Store, count: int, seconds: float = SECONDS) -> float:
 
 
 def drain(store: Store, batch: int) -> float:
-    """Messages per second recovered, decoded and acknowledged, one batch after another."""
+    """Measure messages per second recovered, decoded and acknowledged, one batch after another."""
     queue = store.queue("BENCHMARK")
     count = 0
 
@@ -133,7 +133,7 @@ def run(functions: Sequence[Callable[[], None]]) -> None:
 
 
 def timed(work: Callable[[], None], count: Callable[[], int]) -> float:
-    """The count per second of work."""
+    """Measure the count per second of work."""
     start = time.perf_counter()
     work()
     return count() / (time.perf_counter() - start)

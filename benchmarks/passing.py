@@ -29,7 +29,7 @@ class Passing:
         self._waiting: SimpleQueue[Message | None] = SimpleQueue()
 
     def rate(self, pairs: int, seconds: float) -> float:
-        """Messages per second that were added, read and acknowledged by this many of each."""
+        """Measure messages per second that were added, read and acknowledged by this many of each."""
         counts = [0] * pairs
         end = time.perf_counter() + seconds
         left = [pairs]

@@ -18,7 +18,7 @@ class PassingTasks:
         self._count = 0
 
     def rate(self, pairs: int, seconds: float) -> float:
-        """Messages per second that were added, read and acknowledged by this many of each."""
+        """Measure messages per second that were added, read and acknowledged by this many of each."""
         start = time.perf_counter()
         asyncio.run(self._run(pairs, start + seconds))
         return self._count / (time.perf_counter() - start)

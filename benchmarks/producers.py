@@ -53,7 +53,7 @@ class Line(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """What a message took: CPU and rate."""
+    """CPU time and rate of a message."""
 
     microseconds: float
     rate: float
@@ -151,7 +151,7 @@ def _measure(broker: Broker, lines: Sequence[Line], count: int) -> Figures:
 
 
 def _cpu(process: int) -> int:
-    """Nanoseconds of its threads."""
+    """Return nanoseconds of its threads."""
     threads = Path(f"/proc/{process}/task").iterdir()
     return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads)
 

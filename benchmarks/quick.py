@@ -16,7 +16,7 @@ WORK = ("the checkpoint", "reading all of them", "acknowledging nine of ten, and
 
 
 def costs(database: PostgresqlDatabase, folder: Path, count: int, *, quick: bool) -> list[tuple[float, int]]:
-    """Seconds, and bytes of PostgreSQL's WAL, of each step."""
+    """Measure seconds, and bytes of PostgreSQL's WAL, of each step."""
     config = JournalConfig(
         directory=str(folder / f"journal {quick}"),
         use_quick_journal=quick,

@@ -37,7 +37,7 @@ class RawPostgresql:
         self._connection.execute(f"CREATE SEQUENCE {TABLE}_seq CACHE 100")
 
     def single(self, clients: int) -> float:
-        """Rows per second, one per commit."""
+        """Measure rows per second, one per commit."""
         with tempfile.NamedTemporaryFile("w", suffix=".sql") as script:
             script.write(_SCRIPT)
             script.flush()
@@ -56,7 +56,7 @@ class RawPostgresql:
         return float(found[1])
 
     def bulk(self) -> float:
-        """Rows per second through COPY, 1,000 per commit."""
+        """Measure rows per second through COPY, 1,000 per commit."""
         numbers = count(1 << 40)
         cursor = self._connection.cursor(binary=True)
         types = ["int8", "varchar", "varchar", "int8", "int8", "bytea", "int8", "varchar"]
@@ -96,7 +96,7 @@ class RawSqlite:
         self._numbers = count(1)
 
     def single(self, clients: int) -> float:  # noqa: ARG002
-        """Rows per second, one per commit; SQLite has one writer, regardless of ``clients``."""
+        """Measure rows per second, one per commit; SQLite has one writer, regardless of ``clients``."""
         rows, start = 0, time.perf_counter()
         while time.perf_counter() < start + SECONDS:
             self._connection.execute(self._insert, self._row())
@@ -104,7 +104,7 @@ class RawSqlite:
         return rows / (time.perf_counter() - start)
 
     def bulk(self) -> float:
-        """Rows per second through executemany, 1,000 per commit."""
+        """Measure rows per second through executemany, 1,000 per commit."""
         rows, start = 0, time.perf_counter()
         while time.perf_counter() < start + SECONDS:
             self._connection.execute("BEGIN IMMEDIATE")

@@ -129,7 +129,7 @@ def mariadb(folder: Path, count: int) -> Iterator[Source]:
 
 
 def plain_jdbc(spark: SparkSession, name: str, url: str, count: int) -> DataFrame:
-    """The table as someone would read it without jdbcstore."""
+    """Read the table as one would without jdbcstore."""
     vendor = VENDORS[name]
     engine = create_engine(url, poolclass=NullPool)
     with engine.connect() as connection:

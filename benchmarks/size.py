@@ -27,7 +27,7 @@ _REPORT = (
 
 
 def install(wheel: Path, extra: str, folder: Path) -> Path:
-    """The interpreter of a new environment in this folder that has the wheel."""
+    """Install the wheel in a new environment in this folder, and return its interpreter."""
     environment = folder / (extra or "none")
     _run(sys.executable, "-m", "venv", "--without-pip", str(environment))
     python = environment / "bin" / "python"
@@ -37,7 +37,7 @@ def install(wheel: Path, extra: str, folder: Path) -> Path:
 
 
 def sizes(python: Path) -> dict[str, int]:
-    """The bytes of each folder or file of the environment's packages."""
+    """Return the bytes of each folder or file of the environment's packages."""
     (packages,) = python.parents[1].glob("lib/python*/site-packages")
     return {
         one.name: sum(path.stat().st_size for path in (one, *one.rglob("*")) if path.is_file())

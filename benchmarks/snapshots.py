@@ -51,7 +51,7 @@ def produce(url: str, rate: float) -> None:
 
 
 def work(url: str, rate: float) -> None:
-    """Claim and remove at this rate, and print when each claim began, what it took, and what it found."""
+    """Claim and remove at this rate, and print the start, the duration and the messages of each claim."""
     with Claims(url) as claims:
         queue, due = claims.queue(_QUEUE), time.monotonic()
         while _goes_on():
@@ -65,7 +65,7 @@ def work(url: str, rate: float) -> None:
 
 
 def _goes_on() -> bool:
-    """Whether the standard input is open."""
+    """Return whether the standard input is open."""
     os.set_blocking(0, False)
     try:
         return os.read(0, 1) != b""
@@ -80,7 +80,7 @@ def _say(*words: object) -> None:
 
 @contextmanager
 def started(folder: Path, name: str, *arguments: object) -> Iterator[subprocess.Popen[bytes]]:
-    """A process of this module, which ends when its standard input is closed."""
+    """Start a process of this module, which ends when its standard input is closed."""
     with (folder / name).open("wb") as said:
         process = subprocess.Popen(
             [sys.executable, "-m", __name__ if __name__ != "__main__" else "benchmarks.snapshots"],
@@ -95,13 +95,13 @@ def started(folder: Path, name: str, *arguments: object) -> Iterator[subprocess.
 
 
 class Claimed:
-    """What the workers have written."""
+    """Output of the workers."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def between(self, begin: float, end: float) -> tuple[list[float], int]:
-        """The times that claims took which began then, in order; and how many messages there were."""
+        """Return the durations of claims that began in this period, in order, and the number of messages."""
         times, messages = [], 0
         for path in self._folder.glob("worker*"):
             for line in path.read_text().splitlines(keepends=True):
@@ -115,17 +115,17 @@ class Claimed:
 
 
 def part(times: Sequence[float], share: float) -> float:
-    """Milliseconds in which this share of them are."""
+    """Return the milliseconds within which this share of the durations are."""
     return 1000 * times[min(len(times) - 1, int(share * len(times)))] if times else float("nan")
 
 
 def nothing(url: str, seconds: float) -> None:  # noqa: ARG001
-    """Nobody holds anything."""
+    """Hold nothing."""
     time.sleep(seconds)
 
 
 def snapshot(url: str, seconds: float) -> None:
-    """A snapshot is held."""
+    """Hold a snapshot."""
     with psycopg.connect(url) as connection:
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         connection.execute("SELECT count(*) FROM activemq_msgs")
@@ -133,7 +133,7 @@ def snapshot(url: str, seconds: float) -> None:
 
 
 def writer(url: str, seconds: float) -> None:
-    """A transaction has written, and is open."""
+    """Hold a transaction that has written."""
     with psycopg.connect(url) as connection:
         connection.execute("CREATE TABLE written (id INTEGER)")
         time.sleep(seconds)
@@ -141,7 +141,7 @@ def writer(url: str, seconds: float) -> None:
 
 
 def readers(url: str, seconds: float) -> None:
-    """Four snapshots, each begun when the one before has done a quarter of its time."""
+    """Hold four snapshots, each begun when the one before has done a quarter of its time."""
     step = seconds / (2 * _READERS)
     end = time.monotonic() + seconds
     with ExitStack() as opened:

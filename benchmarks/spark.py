@@ -83,7 +83,7 @@ class Measure:
         self.peer_costs.clear()
 
     def rows(self, count: int) -> list[str]:
-        """A row for each counterpart; ``count`` messages were read unless the database answered."""
+        """Return a row for each counterpart; ``count`` messages were read unless the database answered."""
         wall, used = (median(getattr(cost, name) for cost in self.costs) for name in ("wall", "cpu"))
         rate = "" if self.what in _ASKED else f"{count / wall:,.0f}"
         ours = f"| {self.what} | {wall:.2f} | {used:.2f} | {rate} |"
@@ -159,7 +159,7 @@ def _collects(spark: SparkSession, query: str) -> Callable[[], Any]:
 
 
 def _drains(spark: SparkSession, query: str) -> Callable[[], Any]:
-    """Makes Spark produce each row, and discards it."""
+    """Make a function that has Spark produce each row, and discards it."""
     return lambda: spark.sql(query).write.format("noop").mode("overwrite").save()
 
 

@@ -23,7 +23,7 @@ _MESSAGES = 10
 
 
 def cpu_seconds(arguments: Sequence[str], runs: int) -> float:
-    """The median over the runs of a process of this interpreter, after one that is not counted."""
+    """Measure the median over the runs of a process of this interpreter, after one that is not counted."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment["PYTHONPATH"] = str(Path(jdbcstore.__file__).parents[1])
     return median([_cpu_seconds(arguments, environment) for _ in range(runs + 1)][1:])

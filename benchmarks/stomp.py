@@ -105,7 +105,7 @@ def main(rounds: int, seconds: float, only: str | None) -> None:
 
 
 def _print(brokers: dict[str, Broker]) -> None:
-    """Messages per second, percentiles 50, 95, 99 of ms to a receipt, the broker's CPU per message."""
+    """Print messages per second, percentiles 50, 95, 99 of ms to a receipt, the broker's CPU per message."""
     heads = [f"{name} | ms to a receipt | CPU | client's CPU" for name in brokers]
     click.echo(f"| | {' | '.join(heads)} | ratio |\n{'|---' * (4 * len(brokers) + 2)}|")
     for work, name in _NAMES.items():

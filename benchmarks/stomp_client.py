@@ -47,7 +47,7 @@ def connect(port: int) -> socket.socket:
 
 
 def send(port: int, seconds: float, connections: int) -> Result:
-    """Each connection sends a message when it has the receipt of the previous one."""
+    """Send from each connection a message when it has the receipt of the previous one."""
     frame = send_frame(b"receipt:r\n")
     sockets = [connect(port) for _ in range(connections)]
     poll = select.epoll()
@@ -79,7 +79,7 @@ def send(port: int, seconds: float, connections: int) -> Result:
 
 
 def transactions(port: int, seconds: float) -> Result:
-    """One connection, with a receipt for each COMMIT."""
+    """Send on one connection, with a receipt for each COMMIT."""
     connection = connect(port)
     whole = b"".join([b"BEGIN\ntransaction:t\n\n\0", send_frame(b"transaction:t\n") * BATCH, COMMIT])
     latencies = []
@@ -146,7 +146,7 @@ def drain_transacted(port: int, seconds: float, last: bytes = _LAST) -> Result:
 
 
 def fill(port: int, seconds: float) -> Result:
-    """As many messages as transactions can send in that time, and one that is recognised as the last."""
+    """Send as many messages as transactions can in that time, and one that is recognised as the last."""
     result = transactions(port, seconds)
     _finish(port, _LAST)
     return result
@@ -207,7 +207,7 @@ def _consume(port: int, ack: str) -> tuple[_Frames, float]:
 
 
 def _until(connection: socket.socket, count: int) -> bytes:
-    """Read this many frames; returns the rest of what was read."""
+    """Read this many frames, and return the rest of the data."""
     while count:
         data = connection.recv(1 << 18)
         assert data, "the broker closed the connection"

@@ -80,7 +80,7 @@ def main(only: tuple[str, ...], tasks: int, rounds: int) -> None:
 
 
 def program(folder: Path, name: str) -> Path:
-    """The benchmark for one of the brokers, with acknowledgements."""
+    """Write the benchmark for one of the brokers, with acknowledgements."""
     text = (source("celery", version("celery")) / "t" / "benchmarks" / "bench_worker.py").read_text()
     changes = {"'no_ack': True,": ""}
     if name == "jdbcstore, durable":
@@ -97,7 +97,7 @@ def program(folder: Path, name: str) -> Path:
 
 
 def measured(python: Path, program: Path, broker: str, tasks: int) -> tuple[float, float]:
-    """Tasks a second, sent and run."""
+    """Measure tasks a second, sent and run."""
     path = os.pathsep.join((str(REGISTERED), str(ROOT)))
     given = {**os.environ, "BROKER": broker, "PYTHONPATH": path}
 

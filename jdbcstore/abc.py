@@ -201,7 +201,7 @@ class MessageStore(MessageWriter, Recoverable, Protocol):
         ...
 
     def add_message_async(self, message: Message) -> StoreFuture[MessageReference]:
-        """As :meth:`add_message`, not waiting for the commit; blocks only while the store's queue is full.
+        """Add as :meth:`add_message`, not waiting for the commit; block only while the store's queue is full.
 
         This future, like that of every ``..._async`` method, can be awaited, and cancelled until the write
         has begun: if its ``cancel`` returns True, nothing was or will be written.
@@ -216,7 +216,7 @@ class MessageStore(MessageWriter, Recoverable, Protocol):
         ...
 
     def add_messages_async(self, messages: Iterable[Message]) -> StoreFuture[list[MessageReference]]:
-        """As :meth:`add_messages`, without waiting for the commit.
+        """Add as :meth:`add_messages`, without waiting for the commit.
 
         For a producer that has many messages this costs much less than a future for each. The batch is one
         write: it is committed or cancelled as a whole, and is only taken into a queue as a whole.
@@ -224,7 +224,7 @@ class MessageStore(MessageWriter, Recoverable, Protocol):
         ...
 
     def add_each_async(self, messages: Iterable[Message]) -> StoreFuture[list[Outcome]]:
-        """As :meth:`add_messages_async`, but not atomic: each message has an outcome of its own.
+        """Add as :meth:`add_messages_async`, but not atomically: each message has an outcome of its own.
 
         A message that is rejected has its error in the result, and the others are stored, in their order and
         before any later write. The future itself fails only if all fail with the same error.
@@ -232,7 +232,7 @@ class MessageStore(MessageWriter, Recoverable, Protocol):
         ...
 
     def acknowledge_async(self, *messages: Reference) -> StoreFuture[None]:
-        """As :meth:`acknowledge`, without waiting for the commit. Many messages in one call are one write."""
+        """Acknowledge as :meth:`acknowledge`, without waiting for the commit. One call is one write."""
         ...
 
     def get_message(self, message: MessageId | int) -> Message:
@@ -244,11 +244,11 @@ class MessageStore(MessageWriter, Recoverable, Protocol):
         ...
 
     def message_count(self) -> int:
-        """The number of stored messages, expired ones included, without those of prepared XA transactions."""
+        """Return the number of stored messages: expired ones, but not those of prepared XA transactions."""
         ...
 
     def statistics(self) -> Statistics:
-        """The number and size of the messages that :meth:`message_count` counts."""
+        """Return the number and size of the messages that :meth:`message_count` counts."""
         ...
 
     def remove_all_messages(self, progress: Progress | None = None) -> int:
@@ -259,7 +259,8 @@ class MessageStore(MessageWriter, Recoverable, Protocol):
         ...
 
     def recover_expired(self, limit: int = 500, after: Cursor | None = None) -> Page:
-        """As :meth:`recover`, but expired messages only, by sequence: for a broker that handles expiry."""
+        """Recover expired messages only, by sequence, as :meth:`recover`; for a broker's handling of
+        expiry."""
         ...
 
     def remove_expired(self, progress: Progress | None = None) -> int:
@@ -286,11 +287,11 @@ class DurableSubscription(Recoverable, Protocol):
         ...
 
     def acknowledge_async(self, *messages: Reference) -> StoreFuture[None]:
-        """As :meth:`acknowledge`, without waiting for the commit."""
+        """Acknowledge as :meth:`acknowledge`, without waiting for the commit."""
         ...
 
     def message_count(self) -> int:
-        """The number of messages not acknowledged by this subscription; its selector is not applied."""
+        """Return the number of messages that it has not acknowledged; its selector is not applied."""
         ...
 
 
@@ -322,14 +323,14 @@ class TopicMessageStore(MessageStore, Protocol):
         ...
 
     def subscription(self, client_id: str, subscription_name: str) -> DurableSubscription:
-        """The existing subscription.
+        """Return the existing subscription.
 
         :raises SubscriptionNotFound: there is none of these names
         """
         ...
 
     def subscriptions(self) -> list[SubscriptionInfo]:
-        """Every durable subscription of this topic."""
+        """Return every durable subscription of this topic."""
         ...
 
     def unsubscribe(self, client_id: str, subscription_name: str) -> None:
@@ -355,7 +356,7 @@ class TransactionalTopic(TransactionalStore, Protocol):
     """A topic inside a transaction."""
 
     def acknowledge_subscription(self, client_id: str, subscription_name: str, *messages: Reference) -> None:
-        """As :meth:`DurableSubscription.acknowledge`, when the transaction commits.
+        """Acknowledge as :meth:`DurableSubscription.acknowledge`, when the transaction commits.
 
         :raises SubscriptionNotFound: there is none of these names; also from the commit, if it was deleted
         """
@@ -370,14 +371,14 @@ class Transaction(Protocol):
     """
 
     def queue(self, name: str | Destination) -> TransactionalStore:
-        """The queue of this name, to be written to in this transaction.
+        """Return the queue of this name, to be written to in this transaction.
 
         :raises InvalidDestination: as :meth:`Store.queue` does
         """
         ...
 
     def topic(self, name: str | Destination) -> TransactionalTopic:
-        """The topic of this name, as :meth:`queue`."""
+        """Return the topic of this name, as :meth:`queue`."""
         ...
 
     def commit(self) -> list[MessageReference]:
@@ -391,7 +392,7 @@ class Transaction(Protocol):
         ...
 
     def commit_async(self) -> StoreFuture[list[MessageReference]]:
-        """As :meth:`commit`, without waiting for it."""
+        """Commit as :meth:`commit`, without waiting for it."""
         ...
 
     def rollback(self) -> None:
@@ -446,7 +447,7 @@ class XATransaction(Transaction, Protocol):
         ...
 
     def prepare(self) -> bool:
-        """Phase one: store the writes durably, hidden until the transaction is committed or rolled back.
+        """Store the writes durably, phase one: hidden until the transaction is committed or rolled back.
 
         Neither added nor acknowledged messages are visible until then; messages acknowledged for a durable
         subscription are hidden from that subscription only. Complete the transaction with :attr:`Store.xa`.
@@ -474,11 +475,11 @@ class XAResource(Protocol):
         ...
 
     def recover(self) -> list[PreparedTransaction]:
-        """Every prepared transaction, sorted by id."""
+        """Return every prepared transaction, sorted by id."""
         ...
 
     def commit(self, xid: XATransactionId) -> None:
-        """Phase two: commit atomically. Added messages get new sequences, after all others.
+        """Commit atomically, phase two. Added messages get new sequences, after all others.
 
         :raises TransactionNotFound: it is not prepared
         """
@@ -517,7 +518,7 @@ class Announcing(Protocol):
         ...
 
     def announced(self) -> list[MasterAddress]:
-        """The addresses of the last master, which may have ended since; sorted."""
+        """Return the addresses of the last master, which may have ended since; sorted."""
         ...
 
 
@@ -559,11 +560,11 @@ class JournalState:
     segments: int
     """Its files."""
     pending_bytes: int
-    """Bytes in memory of what is not in the backing store."""
+    """Bytes in memory that are not in the backing store yet."""
     checkpoint_age: float
     """Seconds since the last checkpoint began."""
     failure: str | None
-    """Why the last checkpoint failed; None if it did not."""
+    """Reason why the last checkpoint failed; None if it did not."""
     refused: int
     """Messages that the backing store refused, and that are set aside."""
     in_doubt: int
@@ -582,7 +583,7 @@ class Checkpointed(Protocol):
         ...
 
     def journal_state(self) -> JournalState:
-        """The journal as it is now.
+        """Return the current state of the journal.
 
         :raises StoreError: its folder cannot be read
         """
@@ -593,7 +594,7 @@ class Store(Protocol):
     """The durable storage of a broker's messages. A context manager that closes at the end of the block."""
 
     def queue(self, name: str | Destination, *, prioritized: bool | None = None) -> MessageStore:
-        """The queue of this name, which is created by its first message.
+        """Return the queue of this name, which is created by its first message.
 
         ``prioritized`` selects delivery by priority; by default the stored rows decide, and without any,
         delivery is by sequence.
@@ -604,7 +605,7 @@ class Store(Protocol):
         ...
 
     def topic(self, name: str | Destination, *, prioritized: bool | None = None) -> TopicMessageStore:
-        """The topic of this name, as :meth:`queue`."""
+        """Return the topic of this name, as :meth:`queue`."""
         ...
 
     def transaction(self) -> Transaction:
@@ -617,7 +618,7 @@ class Store(Protocol):
         ...
 
     def add_each_async(self, messages: Sequence[Message]) -> StoreFuture[list[Outcome]]:
-        """As :meth:`MessageStore.add_each_async`, each in its own destination.
+        """Add as :meth:`MessageStore.add_each_async`, each in its own destination.
 
         The messages share commits, like those of many :meth:`MessageStore.add_message_async`, at the cost of
         one call. A message that names no destination is rejected.
@@ -625,7 +626,7 @@ class Store(Protocol):
         ...
 
     def use_loop(self, loop: AbstractEventLoop | None) -> None:
-        """Write on an event loop what is submitted to futures in its thread, until called with None.
+        """Do the writes that futures submit in an event loop's thread on that loop, until called with None.
 
         To be called in the thread of the loop, which then sends and receives for the store, where its
         database can do that (PostgreSQL), and no other thread is woken. Such a future completes only while
@@ -640,7 +641,7 @@ class Store(Protocol):
         ...
 
     def destinations(self) -> list[Destination]:
-        """Every destination with a message or a durable subscription, and every recorded queue.
+        """Return every destination with a message or a durable subscription, and every recorded queue.
 
         Sorted by qualified name.
         """
@@ -667,11 +668,11 @@ class Store(Protocol):
         ...
 
     def last_sequence(self) -> int:
-        """The highest sequence assigned so far, 0 if none (ActiveMQ's last broker sequence id)."""
+        """Return the highest sequence assigned so far, 0 if none (ActiveMQ's last broker sequence id)."""
         ...
 
     def last_producer_sequence_id(self, producer_id: ProducerId) -> int | None:
-        """The highest stored sequence of this producer, for a broker that resumes it; None if none."""
+        """Return the highest stored sequence of this producer, for a broker that resumes it; None if none."""
         ...
 
     def cleanup(self, progress: Progress | None = None) -> int:

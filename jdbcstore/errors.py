@@ -49,7 +49,7 @@ class UnknownDatabase(ConfigurationError):
 
 
 def installation(extra: str) -> str:
-    """The command that installs what an extra of this package needs: its missing distributions, by name.
+    """Return the command that installs the missing distributions of an extra of this package, by name.
 
     It does not name this package, which is not on every index.
     """
@@ -184,7 +184,7 @@ class InvalidMessage(StoreError, ValueError):
 
 
 class MessageTooLarge(InvalidMessage):
-    """The message exceeds what the database accepts: ``size`` and ``limit`` are bytes.
+    """The message exceeds the database's limit: ``size`` and ``limit`` are bytes.
 
     ``limit`` is None if it is not known.
     """

@@ -113,7 +113,7 @@ _OF_SQLITE_FILES = ("immutable", "nolock")
 
 
 def of_sqlite(file: str, query: Mapping[str, Any]) -> Address:
-    """The address of an SQLite file, from its path and the options of its URL."""
+    """Return the address of an SQLite file, from its path and the options of its URL."""
     _check(query, _OF_SQLITE.union(_OF_SQLITE_FILES))
     # The last connection to close the file, or the first after a kill, locks it for a moment. The mode is
     # read-only, with the file named by a URI: a ? in a plain path would begin the options.
@@ -155,9 +155,9 @@ _CERTIFICATES = ("sslcert", "sslkey", "sslpassword")
 
 
 def of_libpq(given: Mapping[str, str], password: str | None = None) -> Address:
-    """The address of a PostgreSQL database.
+    """Return the address of a PostgreSQL database.
 
-    :param given: the parameters in effect, from the URL, the environment and service files, and those of the
+    :param given: the parameters in effect, from the URL, the environment and service files, and the
         connection: dbname, user, port and, of several hosts, the one that was reached
     :raises ConfigurationError: JDBC does not have one of them
     """
@@ -221,7 +221,7 @@ _OF_ODBC = frozenset({"charset", "driver", "port"})
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a connection to MySQL or MariaDB goes."""
+    """Host, port and database of a connection to MySQL or MariaDB."""
 
     host: str
     port: int
@@ -231,7 +231,7 @@ class Place:
 
 
 def of_pymysql(place: Place, query: Mapping[str, Any], variables: str) -> Address:
-    """The address of a database of MySQL or MariaDB, from the options of PyMySQL's URL.
+    """Return the address of a database of MySQL or MariaDB, from the options of PyMySQL's URL.
 
     :param variables: what the names of the server's variables for transactions begin with
     :raises ConfigurationError: JDBC does not have one of the options
@@ -246,7 +246,7 @@ def of_pymysql(place: Place, query: Mapping[str, Any], variables: str) -> Addres
 
 
 def _tls(query: Mapping[str, Any]) -> dict[str, str]:
-    """The same protection as PyMySQL's: with a CA the certificate is verified, without only encrypted."""
+    """Return TLS options as strict as PyMySQL's: only a CA verifies the certificate."""
     if not query.keys() & _TLS:
         return {}
     if "ssl_ca" not in query:
@@ -257,9 +257,9 @@ def _tls(query: Mapping[str, Any]) -> dict[str, str]:
 
 
 def of_odbc(url: URL, variables: str) -> Address:
-    """The address of a database of MySQL or MariaDB, from the URL of an ODBC connection.
+    """Return the address of a database of MySQL or MariaDB, from the URL of an ODBC connection.
 
-    :raises ConfigurationError: JDBC does not have one of the options, or they are those of a data source
+    :raises ConfigurationError: JDBC does not have one of the options, or they name a data source
     """
     query = {name.lower(): value for name, value in url.query.items()}
     for name in ("dsn", "odbc_connect"):

@@ -43,24 +43,25 @@ class Batch:
         return len(self.blobs)
 
     def column(self, decode: Callable[[Batch], pa.Array]) -> pa.Array:
-        """The column that this decoder makes of the batch; computed once."""
+        """Return the column that this decoder makes of the batch; computed once."""
         if decode not in self._columns:
             self._columns[decode] = decode(self)
         return self._columns[decode]
 
     def piece(self, spans: Spans, row: int) -> bytes | None:
-        """The bytes of one row's span."""
+        """Return the bytes of one row's span."""
         if not spans.present[row]:
             return None
         start = int(spans.start[row])
         return bytes(self._bytes[start : start + int(spans.size[row])])
 
     def pieces(self, spans: Spans, rows: Any) -> pa.Array:
-        """The bytes of these rows' spans; null where the mask ``rows`` is false."""
+        """Return the bytes of these rows' spans; null where the mask ``rows`` is false."""
         return pieces(self.envelopes.data, spans.start, spans.size, rows)
 
     def texts(self, spans: Spans, rows: Any) -> pa.Array:
-        """The same as strings; a row whose bytes are not a string is null, and noted as a problem."""
+        """Return the bytes of these rows' spans as strings; a row whose bytes are not a string is null and
+        noted as a problem."""
         raw = self.pieces(spans, rows)
         try:
             return raw.cast(pa.string())
@@ -86,7 +87,7 @@ class Batch:
         self.problems.setdefault(row, reason)
 
     def patched(self, column: pa.Array, value: Callable[[Message], Any]) -> pa.Array:
-        """The column of the known rows, completed with this value of the other rows."""
+        """Return the column of the known rows, completed with this value of the other rows."""
         if self.known.all():
             return column
         rows = np.flatnonzero(~self.known).tolist()
@@ -99,7 +100,7 @@ class Batch:
         return self.patched(column, lambda message: for_spark(value(message)))
 
     def names(self, names: Names, value: Callable[[Message], Any]) -> pa.Array:
-        """Qualified names of destinations."""
+        """Return qualified names of destinations."""
         rows = self.known & names.name.present
         if not rows.any():
             return self.patched(pa.nulls(len(self), pa.string()), lambda m: text_of(value(m)))
@@ -127,7 +128,7 @@ class Batch:
         return self.patched(column, lambda message: text_of(value(message)))
 
     def bodies(self, kinds: Iterable[BodyType], rows: Any) -> Iterator[tuple[int, Body]]:
-        """The bodies, one by one, of these rows whose message is of one of these types."""
+        """Yield the row and body of each of these rows whose message is of one of these types."""
         wanted = frozenset(kinds)
         envelopes = self.envelopes
         for row in np.flatnonzero(rows).tolist():
@@ -144,7 +145,7 @@ class Batch:
 
 
 def for_spark(text: str | None) -> str | None:
-    """The string with each lone surrogate, which UTF-8 cannot encode, replaced by U+FFFD."""
+    """Replace each lone surrogate, which UTF-8 cannot encode, by U+FFFD."""
     if text is None or text.isascii():
         return text
     return text.encode("utf-16-be", "surrogatepass").decode("utf-16-be", "replace")

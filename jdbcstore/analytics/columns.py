@@ -29,7 +29,7 @@ class Column(NamedTuple):
 
 
 def _number(name: str, kind: pa.DataType = pa.int64()) -> Callable[[Batch], pa.Array]:  # noqa: B008
-    """A number or flag that has the same name in the envelope and in the message."""
+    """Make a decoder of a number or flag that has the same name in the envelope and in the message."""
     return lambda batch: batch.patched(
         _where_known(batch, getattr(batch.envelopes, name)).cast(kind),
         lambda message: getattr(message, _ATTRIBUTES.get(name, name)),
@@ -85,7 +85,7 @@ def _transaction_id(batch: Batch) -> pa.Array:
 
 
 def _size(name: str) -> Callable[[Batch], pa.Array]:
-    """The stored size in bytes of the content, or of the properties."""
+    """Make a decoder of the stored size in bytes of the content, or of the properties."""
 
     def of_message(message: Message) -> int:
         return max(0, int(getattr(message._source, f"{name}_size")))
@@ -98,7 +98,7 @@ def _is(batch: Batch, *kinds: BodyType) -> Any:
 
 
 def _body_text(batch: Batch) -> pa.Array:
-    """Uncompressed text is the content after its length prefix; other text is decoded row by row."""
+    """Return the text of text messages: uncompressed text by column, other text row by row."""
     envelopes, content = batch.envelopes, batch.envelopes.content
     size = numbers(envelopes.data, content.start, "i4")
     texts = _is(batch, _TEXT) & content.present
@@ -110,7 +110,7 @@ def _body_text(batch: Batch) -> pa.Array:
 
 
 def _body_bytes(batch: Batch) -> pa.Array:
-    """Bodies of bytes messages, and the serialised form of object messages."""
+    """Return the bodies of bytes messages, and the serialised form of object messages."""
     envelopes, content = batch.envelopes, batch.envelopes.content
     kinds = _is(batch, _BYTES, _OBJECT)
     plainly = kinds & content.present & ~envelopes.compressed
@@ -120,7 +120,7 @@ def _body_bytes(batch: Batch) -> pa.Array:
 
 
 def _filled(column: pa.Array, rows: Any, found: dict[int, Any]) -> pa.Array:
-    """The column with the found values in these rows."""
+    """Fill these rows of a column with the decoded values."""
     if not rows.any():
         return column
     values = [found.get(row) for row in np.flatnonzero(rows).tolist()]
@@ -128,14 +128,14 @@ def _filled(column: pa.Array, rows: Any, found: dict[int, Any]) -> pa.Array:
 
 
 def _body_map(batch: Batch) -> pa.Array:
-    """The values of maps, as a JSON object, and of streams, as a JSON array."""
+    """Return the values of maps, as a JSON object, and of streams, as a JSON array."""
     rows = _is(batch, _MAP, _STREAM) | ~batch.known
     found = {row: as_json(body) for row, body in batch.bodies({_MAP, _STREAM}, rows)}
     return _filled(pa.nulls(len(batch), pa.string()), rows, found)
 
 
 def _error(batch: Batch) -> pa.Array:
-    """The reason why any part of a message does not decode."""
+    """Return the reason why any part of a message does not decode."""
     for column in COLUMNS[:-1]:
         batch.column(column.decode)
     batch.names(batch.envelopes.destination, lambda _: None)

@@ -65,7 +65,7 @@ COMMENTS = {
 
 
 def commented(frame: DataFrame) -> DataFrame:
-    """The same columns, with their comments."""
+    """Return the same columns with their comments."""
     return frame.select(
         *(
             # DataFrame.to, which takes a schema at once, would build each map again.

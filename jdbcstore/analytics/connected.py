@@ -40,7 +40,7 @@ class Analytics(contextlib.AbstractContextManager["Analytics"], ABC):
 
     @abstractmethod
     def include(self, archived: DataFrame) -> None:
-        """Add messages to the view ``history``, those that the store and its records do not have.
+        """Add messages to the view ``history`` that the store and its records do not have.
 
         :param archived: as :func:`jdbcstore.tools.archive.read` returns those of an archive, and
             :func:`jdbcstore.tools.journal_views.read` those of a journal's files
@@ -51,7 +51,7 @@ class Analytics(contextlib.AbstractContextManager["Analytics"], ABC):
     def picture(
         self, partitions: int | None = None, *, snapshot: bool = True
     ) -> contextlib.AbstractContextManager[None]:
-        """Within the block all views are as of one moment, and messages are read in many partitions.
+        """Keep all views on one snapshot within the block, and read messages in many partitions.
 
         On PostgreSQL the moment is that of an exported snapshot, which is held until the block ends: keep the
         block short, since VACUUM cannot remove newer dead rows meanwhile. DataFrames made in the block cannot
@@ -65,7 +65,7 @@ class Analytics(contextlib.AbstractContextManager["Analytics"], ABC):
 
 
 def needs_java() -> ConfigurationError:
-    """The error of what a session of Spark Connect cannot do."""
+    """Return the error for an operation that a session of Spark Connect does not support."""
     return ConfigurationError(
         "archives and comparisons need a session with Java, which a session of Spark Connect is not; use"
         " jdbcstore.analytics.session() with SPARK_REMOTE unset"
@@ -74,7 +74,7 @@ def needs_java() -> ConfigurationError:
 
 @contextlib.contextmanager
 def exported(session: Session, vendor: Vendor) -> Iterator[str]:
-    """The name of a snapshot that other connections can read within the block."""
+    """Yield the name of a snapshot that other connections can read within the block."""
     with session.translated(), session.engine.connect() as connection:
         connection.exec_driver_sql(vendor.begin)
         name = connection.exec_driver_sql(vendor.export).scalar_one()
@@ -85,13 +85,13 @@ def exported(session: Session, vendor: Vendor) -> Iterator[str]:
 
 
 def bounds_of(session: Session, partitions: int) -> list[int]:
-    """The IDs that divide the table into this many equal parts."""
+    """Return the IDs that divide the table into this many equal parts."""
     [count] = one(session, count_ids(session.tables))
     places = sorted({count * part // partitions for part in range(1, partitions)} - {0})
     return [one(session, nth_id(session.tables, place))[0] for place in places]
 
 
 def one(session: Session, query: Any) -> tuple[Any, ...]:
-    """The only row of the answer."""
+    """Return the only row of the answer."""
     with session.translated(), session.engine.connect() as connection:
         return tuple(connection.execute(query).one())

@@ -47,7 +47,7 @@ def connect(
 ) -> Analytics:
     """Register the views of a store: see :data:`~jdbcstore.analytics.VIEWS`.
 
-    The views are live: each query reads what is committed at that time, in one statement for each view that
+    The views are live: each query reads the committed data of that time, in one statement for each view that
     it names. To read several views, or many partitions, as of one moment, use :meth:`Analytics.picture`.
 
     :param where: a SQLAlchemy or JDBC URL, or a :class:`Configuration`
@@ -75,7 +75,7 @@ def _session(where: Configuration) -> Session:
 
 @contextlib.contextmanager
 def stored_in(spark: SparkSession, where: Configuration) -> Iterator[Stored]:
-    """The rows of a store as they are stored, for archives and comparisons; without views.
+    """Yield the rows of a store as they are stored, for archives and comparisons; without views.
 
     :raises ConfigurationError: this is a session of Spark Connect, or Spark cannot read this database
     :raises StoreUnavailable: the database does not answer
@@ -93,7 +93,7 @@ def stored_in(spark: SparkSession, where: Configuration) -> Iterator[Stored]:
 
 
 def _has_journal(session: Session) -> bool:
-    """Whether a journal may hold messages that are not in the tables, which is logged."""
+    """Return whether a journal may hold messages that are not in the tables, and log it."""
     found = session.has_own_tables and bool(one(session, journal(session.tables))[0])
     if found:
         log.warning("%s: %s", session.place, IN_JOURNAL)
@@ -101,7 +101,7 @@ def _has_journal(session: Session) -> bool:
 
 
 def _reading(spark: SparkSession, session: Session) -> Reading:
-    """What reads this database in this session, without the catalog."""
+    """Return the reader of this database in this session, without the catalog."""
     adapter = session.adapter.name
     vendor = vendor_of(adapter)
     _check_driver(spark, adapter, vendor)
@@ -127,7 +127,7 @@ def _reading(spark: SparkSession, session: Session) -> Reading:
 
 
 class LocalAnalytics(Analytics):
-    """The views in a session with Java: its JDBC driver reads, and the planner decodes what is asked for."""
+    """The views in a session with Java: its JDBC driver reads, the planner decodes selected columns."""
 
     def __init__(self, spark: SparkSession, session: Session, name: str | None) -> None:
         self.spark = spark

@@ -109,7 +109,7 @@ def _decoder(number: int) -> Callable[[pa.Array], pa.Array]:
 
 
 def _decoder_in_pandas(number: int) -> Callable[[Any], Any]:
-    """The same for a Spark that passes and takes series; as objects, so that no integer becomes a float."""
+    """Make a decoder for a Spark that passes and takes series; as objects, to keep integers exact."""
     decode_array = _decoder(number)
 
     def decode(blobs: Any) -> Any:
@@ -126,17 +126,17 @@ def _decoder_in_pandas(number: int) -> Callable[[Any], Any]:
 
 
 def decoded(column: Column, blob: SparkColumn) -> SparkColumn:
-    """One of :data:`COLUMNS`, decoded from the MSG column when a query reads it."""
+    """Return one of :data:`COLUMNS`, decoded from the MSG column when a query reads it."""
     value = _function(column)(blob)
     return (as_time(value) if column.name in TIMES else value).alias(column.name)
 
 
 def as_time(value: SparkColumn) -> SparkColumn:
-    """The timestamp of epoch milliseconds; null for 0 and outside the calendar."""
+    """Convert epoch milliseconds to a timestamp; null for 0 and outside the calendar."""
     known = (value != 0) & value.between(YEAR_1_MS, YEAR_10000_MS - 1)
     return F.timestamp_millis(F.when(known, value))
 
 
 def decoded_columns(blob: SparkColumn) -> list[SparkColumn]:
-    """The columns that ``messages_decoded`` derives from the MSG column."""
+    """Return the columns that ``messages_decoded`` derives from the MSG column."""
     return [decoded(column, blob) for column in COLUMNS]

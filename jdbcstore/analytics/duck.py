@@ -31,7 +31,7 @@ from jdbcstore.database.engine import Database
 from jdbcstore.message.values import plain
 
 VIEWS = ("messages", "messages_decoded", "subscriptions", "destinations", "in_doubt", "history", "lock")
-"""The names of the views, which are those of Spark."""
+"""Names of the views, the same as in Spark."""
 
 _SETTINGS = (
     # What Spark does by itself.
@@ -54,7 +54,7 @@ FROM jdbcstore_removed
 
 
 def connect(source: str | Configuration) -> DuckViews:
-    """The views of a store in a DuckDB of this process.
+    """Open the views of a store in a DuckDB of this process.
 
     >>> with duck.connect("sqlite:///mq.db") as views:
     ...     print(views.query("SELECT destination, depth FROM destinations").read_all())
@@ -66,7 +66,7 @@ def connect(source: str | Configuration) -> DuckViews:
 
 
 class DuckViews:
-    """The views of one store, live: each query reads what is committed at that time, until :meth:`close`.
+    """Live views of one store: each query reads the data committed at that time, until :meth:`close`.
 
     :raises ConfigurationError: duckdb is not installed
     """
@@ -111,7 +111,7 @@ class DuckViews:
     def query(
         self, text: str, parameters: Sequence[Any] | Mapping[str, Any] | None = None
     ) -> pa.RecordBatchReader | None:
-        """The answer as a stream of record batches; None of a statement that returns no rows.
+        """Run a statement and return its rows as a stream of record batches; None if it returns no rows.
 
         >>> views.query("SELECT id FROM messages WHERE destination = ?", ["queue://ORDERS"])
         >>> views.query("SELECT id FROM messages WHERE id > $after", {"after": 7})
@@ -137,7 +137,7 @@ class DuckViews:
     def explained(self) -> Iterator[None]:
         """Translate DuckDB's errors in the block, such as those of reading an answer.
 
-        :raises QueryFailed: with what DuckDB says, and what it suggests, in one line
+        :raises QueryFailed: with DuckDB's message and suggestion, in one line
         :raises StoreUnavailable: the database did not answer while a view was read
         """
         self._failed.clear()
@@ -152,7 +152,7 @@ class DuckViews:
 
     @contextlib.contextmanager
     def picture(self) -> Iterator[None]:
-        """Within the block all views show one moment on PostgreSQL; elsewhere each view is of one moment."""
+        """Keep all views on one snapshot within the block on PostgreSQL; elsewhere each view has its own."""
         vendor = VENDORS.get(self._database.adapter.name)
         if vendor is None or not vendor.export:
             yield
@@ -228,7 +228,7 @@ def _view(schema: pa.Schema, scan: Callable[[pa.Schema, Any], ds.Scanner]) -> _V
 
 
 def as_rows(reader: pa.RecordBatchReader) -> Iterator[dict[str, Any]]:
-    """Each row as a JSON object has it, with all its columns, as Spark writes them."""
+    """Yield each row as a JSON object with all its columns, as Spark writes them."""
     names = reader.schema.names
     for batch in reader:
         columns = [[_json(value, column.type) for value in column.to_pylist()] for column in batch.columns]

@@ -21,7 +21,7 @@ _MAX_NARROW = (1 << 31) - 1
 
 
 def pieces(data: Any, starts: Any, sizes: Any, rows: Any) -> pa.Array:
-    """The bytes at ``starts``, ``sizes`` long, in one copy; null where the mask ``rows`` is false.
+    """Return the bytes at ``starts``, ``sizes`` long, in one copy; null where the mask ``rows`` is false.
 
     The spans of the rows that are not null must be ascending and must not overlap.
     """
@@ -43,7 +43,7 @@ def pieces(data: Any, starts: Any, sizes: Any, rows: Any) -> pa.Array:
 
 
 def numbers(data: Any, places: Any, code: str) -> Any:
-    """The big-endian numbers at these positions, of the numpy type ``code``; arbitrary beyond the end."""
+    """Return the big-endian numbers of the numpy type ``code`` at these positions; arbitrary past the end."""
     kind = np.dtype(f">{code}")
     # A strided view: every position of ``data``, aligned or not, starts a number.
     all_ = np.ndarray((len(data) - kind.itemsize + 1,), kind, buffer=data, strides=(1,))
@@ -87,7 +87,7 @@ class Walk:
             self._ahead += sizes
 
     def next(self, code: str) -> Any:
-        """The big-endian numbers at the positions, of the numpy type ``code``."""
+        """Read the big-endian numbers at the positions, of the numpy type ``code``."""
         kind = np.dtype(f">{code}")
         if self._table is None or self._ahead + kind.itemsize > WINDOW:
             self._look()
@@ -108,7 +108,7 @@ class Walk:
 
 
 def _windows(data: Any) -> Any:
-    """The window of bytes at each position of ``data``."""
+    """Return the window of bytes at each position of ``data``."""
     return np.ndarray((len(data) - WINDOW + 1,), f"V{WINDOW}", data, strides=(1,))
 
 
@@ -183,7 +183,7 @@ class Envelopes:
 
 
 def _bytes_of(blobs: pa.BinaryArray) -> tuple[Any, Any, Any]:
-    """The bytes of a whole batch, and the start and end of each row in them."""
+    """Return the bytes of a whole batch, and the start and end of each row in them."""
     _, offsets, data = blobs.buffers()
     width = np.int64 if pa.types.is_large_binary(blobs.type) else np.int32
     bounds = np.frombuffer(offsets, width)[blobs.offset : blobs.offset + len(blobs) + 1].astype(np.int64)
@@ -215,11 +215,11 @@ class _Walk(Walk):
         return self._field("u1")
 
     def number(self, size: int) -> Any:
-        """A signed number of so many bytes."""
+        """Read a signed number of this many bytes."""
         return self._field(f"i{size}").astype(np.int64, copy=False)
 
     def present(self) -> Any:
-        """Whether an optional field follows; Java writes 1 and nothing else for that."""
+        """Read whether an optional field follows; Java writes nothing but 1 for that."""
         value = self.byte()
         self.require(value <= 1)
         return value == 1
@@ -234,7 +234,7 @@ class _Walk(Walk):
         return self._span("i4", self.present())
 
     def _field(self, code: str, present: Any = True) -> Any:
-        """A number; where it is not present it is 0, and the position does not move."""
+        """Read a number; where it is absent it is 0, and the position does not move."""
         everywhere = present is True or (present | ~self._right).all()
         if not everywhere and not (present & self._right).any():
             return np.zeros(len(self._right), code)
@@ -243,7 +243,7 @@ class _Walk(Walk):
         return value
 
     def _span(self, code: str, present: Any) -> Spans:
-        """A field after its size, which is a number."""
+        """Read a field after its size, which is a number."""
         size = self._field(code, present).astype(np.int64)
         self.require(~present | (size >= 0))
         # A size beyond the row moves the position beyond the end, and never back.
@@ -253,7 +253,7 @@ class _Walk(Walk):
         return Spans(np.minimum(start, self._size - size), size, present)
 
     def nested(self, number: int, *, always: bool = False) -> Any:
-        """Whether a nested object of this type follows."""
+        """Read whether a nested object of this type follows."""
         present = self.present()
         if always:
             self.require(present)
@@ -272,6 +272,6 @@ class _Walk(Walk):
         return Producer(connection, self._field("i8", present), self._field("i8", present))
 
     def _name_of(self, present: Any) -> Spans:
-        """The name of an object that may be present."""
+        """Read the name of an object that may be absent."""
         self.require(~present | (self._field("u1", present) == 1))
         return self._span("u2", present)

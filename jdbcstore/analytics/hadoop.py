@@ -29,7 +29,7 @@ _CONNECTORS = {"abfs": "hadoop-azure", "abfss": "hadoop-azure", "s3a": "hadoop-a
 
 
 class Footer(NamedTuple):
-    """What a Parquet file says of itself at its end."""
+    """Statistics in the footer of a Parquet file."""
 
     rows: int
     bytes: int
@@ -38,7 +38,7 @@ class Footer(NamedTuple):
 
 
 def footer(spark: SparkSession, url: str, columns: Sequence[str]) -> Footer:
-    """The footer of a Parquet file on any file system of Spark's, without a Spark job."""
+    """Read the footer of a Parquet file on any file system of Spark's, without a Spark job."""
     java: Any = spark._jvm
     context: Any = spark.sparkContext._jsc
     hadoop = java.org.apache.parquet.hadoop
@@ -66,7 +66,7 @@ def footer(spark: SparkSession, url: str, columns: Sequence[str]) -> Footer:
 
 
 def _value(least_or_greatest: Any) -> Any:
-    """A number as it is, and a string out of the form that Parquet has for it."""
+    """Convert a Parquet bound: numbers are kept, strings are decoded."""
     if isinstance(least_or_greatest, int):
         return least_or_greatest
     return str(least_or_greatest.toStringUsingUTF8())
@@ -130,7 +130,7 @@ class HadoopFolder:
                 stream.close()
 
     def keep(self, paths: Iterable[str]) -> None:
-        """Nothing: these file systems keep what was closed."""
+        """Do nothing: these file systems keep a file once it is closed."""
 
     def remove(self, path: str) -> None:
         with contextlib.suppress(FileNotFoundError), self._translated(path):

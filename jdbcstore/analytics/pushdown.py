@@ -74,7 +74,7 @@ class Meaning:
         return words | {name: "yes" if flag else "no" for name, flag in flags.items()}
 
     def of_columns(self, types: Iterable[tuple[str, str]]) -> Meaning:
-        """A copy that knows each column, given by its name and the database's type name."""
+        """Return a copy that knows each column, given by its name and the database's type name."""
         texts, wholes = set(_ANSWERED[True]), set(_ANSWERED[False])
         for name, type_ in types:
             if re.search("char|text|clob", type_.lower()) and "bpchar" not in type_:
@@ -90,7 +90,7 @@ def _names(tables: Tables) -> list[str]:
 
 
 def of_sqlite(connection: Connection, tables: Tables) -> Meaning:
-    """Strings are compared byte by byte, unless the table declares NOCASE or RTRIM."""
+    """Describe SQLite: strings are compared byte by byte, unless the table declares NOCASE or RTRIM."""
     wanted = [name.lower() for name in _names(tables)]
     rows = connection.execute(text("SELECT name, sql FROM sqlite_master WHERE type = 'table'")).all()
     made = " ".join(sql for name, sql in rows if name.lower() in wanted)
@@ -106,7 +106,7 @@ def of_sqlite(connection: Connection, tables: Tables) -> Meaning:
 
 
 def of_postgresql(connection: Connection, tables: Tables) -> Meaning:
-    """Deterministic collations compare for equality exactly; only C orders by bytes."""
+    """Describe PostgreSQL: deterministic collations compare for equality exactly; only C orders by bytes."""
     rows = connection.execute(
         text(
             "SELECT a.attname, t.typname, coalesce(nullif(l.collname, 'default'), d.datcollate) AS collation,"
@@ -129,7 +129,7 @@ def of_postgresql(connection: Connection, tables: Tables) -> Meaning:
 
 
 def of_mysql(connection: Connection, tables: Tables) -> Meaning:
-    """The default collations ignore case and trailing blanks; exact ones exist on newer servers only."""
+    """Describe MySQL: default collations ignore case and trailing blanks; newer servers have exact ones."""
     found = connection.execute(
         text(
             "SELECT collation_name FROM information_schema.collations WHERE collation_name IN :wanted"
@@ -154,9 +154,9 @@ _DIALECT = "jdbcstore.StoreDialect"
 CATALOG = "jdbcstore.StoreCatalog"
 HEADERS = "jdbcstore.Headers"
 PROPERTIES = "jdbcstoreproperties"
-"""The property of connections that has those of the vendor's driver; see ``StoreDriver.java``."""
+"""Connection property with the properties of the vendor's driver; see ``StoreDriver.java``."""
 IDENTITY, IDENTIFYING = "jdbcstoreIdentity", "jdbcstoreIdentifying"
-"""Two of them: what the database is known by, and the query for it."""
+"""Connection properties with the database's identity, and with the query for it."""
 _registered: dict[str, set[str]] = {}
 """URL prefixes that have a dialect, by Spark application."""
 
@@ -179,7 +179,7 @@ def register_dialect(spark: SparkSession, driver: str, url: str, meaning: Meanin
 
 
 def properties_for(address: Address, identity: str, question: str) -> dict[str, str]:
-    """The properties of connections by :data:`DRIVER` that answer the question with this identity."""
+    """Return the properties of connections by :data:`DRIVER` that answer the question with this identity."""
     # As one: some of Spark's readers write names in small letters, which the vendors' drivers do not know.
     login = {name: value for name, value in address.properties.items() if name in ("user", "password")}
     others = {name: value for name, value in address.properties.items() if name not in login}
@@ -187,7 +187,7 @@ def properties_for(address: Address, identity: str, question: str) -> dict[str, 
 
 
 def load_classes(spark: SparkSession) -> Any:
-    """The class loader of the application, with our classes, which are compiled once."""
+    """Return the application's class loader with our classes, which are compiled once."""
     java: Any = spark._jvm
     loader = java.java.lang.Thread.currentThread().getContextClassLoader()
     application = spark.sparkContext.applicationId

@@ -16,7 +16,7 @@ SAMPLE = 100
 
 
 def as_text(query: Select[Any], dialect: Dialect, schema: str) -> str:
-    """The query as SQL with its literals, as Spark takes it; ``schema``: of its tables, or empty."""
+    """Return the query as SQL with its literals, as Spark takes it; ``schema``: of its tables, or empty."""
     compiled = query.compile(
         dialect=dialect,
         schema_translate_map={None: schema or None},
@@ -29,7 +29,7 @@ def as_text(query: Select[Any], dialect: Dialect, schema: str) -> str:
 
 
 def destinations(tables: Tables, adapter: Adapter) -> Select[Any]:
-    """Totals of each destination, and the MSG column of its oldest message."""
+    """Return the query for totals of each destination, and the MSG column of its oldest message."""
     t = tables.messages
     name = adapter.exact(t.c.container).label("destination")
     committed = t.c.xid.is_(None)
@@ -54,13 +54,13 @@ def destinations(tables: Tables, adapter: Adapter) -> Select[Any]:
 
 
 def _exactly(adapter: Adapter, column: Any) -> list[Any]:
-    """Expressions that differ whenever the strings do; exact collations may ignore trailing blanks."""
+    """Return expressions that differ whenever the strings do; exact collations may ignore trailing blanks."""
     exact = adapter.exact(column)
     return [column] if exact is column else [exact, func.length(column)]
 
 
 def subscriptions(tables: Tables, adapter: Adapter, *, ours: bool) -> Select[Any]:
-    """Each durable subscription with its lag; selectors are not applied.
+    """Return the query for each durable subscription with its lag; selectors are not applied.
 
     ``ours``: the table of acknowledgements ahead of LAST_ACKED_ID exists.
     """
@@ -115,7 +115,7 @@ def _ahead(tables: Tables, *, ours: bool) -> Any:
 
 
 def between(tables: Tables, after: int, up_to: int) -> tuple[Any, Any]:
-    """The conditions on IDs in this range, the first exclusive, the last inclusive."""
+    """Return the conditions on IDs in this range, the first exclusive, the last inclusive."""
     ids = tables.messages.c.id
     return ids > after, ids <= up_to
 
@@ -125,19 +125,20 @@ def count_ids(tables: Tables, *conditions: Any) -> Select[Any]:
 
 
 def journal(tables: Tables) -> Select[Any]:
-    """The number of the journal that may hold messages not yet in the tables; 0 or null if there is none."""
+    """Return the query for the number of the journal that may hold messages not yet in the tables; 0 or null
+    if there is none."""
     state = tables.state
     return select(func.max(state.c.number)).where(state.c.name == "journal")
 
 
 def nth_id(tables: Tables, place: int, *conditions: Any) -> Select[Any]:
-    """The ID of the message after ``place`` others; no row if there are fewer."""
+    """Return the query for the ID of the message after ``place`` others; no row if there are fewer."""
     ids = tables.messages.c.id
     return select(ids).where(*conditions).order_by(ids).limit(1).offset(place)
 
 
 def mean_size(tables: Tables) -> Select[Any]:
-    """The mean size of the newest blobs, in bytes."""
+    """Return the query for the mean size of the newest blobs, in bytes."""
     t = tables.messages
     newest = select(func.length(t.c.msg).label("size")).order_by(t.c.id.desc()).limit(SAMPLE).subquery()
     return select(func.avg(newest.c.size))
@@ -148,7 +149,8 @@ def last_id(tables: Tables) -> Select[Any]:
 
 
 def stored(tables: Tables, adapter: Adapter, *, ours: bool, done: bool) -> Select[Any]:
-    """The rows that are not in doubt; ``done``: those that all durable subscriptions have acknowledged."""
+    """Return the query for rows not in doubt; with ``done``, for those that all subscriptions
+    acknowledged."""
     t = tables.messages
     container = t.c.container
     columns = [adapter.exact(c).label(c.name) if c is container else c for c in t.columns]

@@ -19,7 +19,7 @@ def folder() -> Traversable:
 
 
 def named(dialect: str = "") -> dict[str, str]:
-    """The named queries: their SQL by name. The first line of each is a comment that says what it answers.
+    """Return the SQL of the named queries by name. The first line of each states its question.
 
     ``dialect``: a folder of those that are written in another way for another engine.
     """
@@ -34,12 +34,12 @@ def named(dialect: str = "") -> dict[str, str]:
 
 
 def purpose(question: str) -> str:
-    """What a named query answers: the comment in its first line."""
+    """Return the question that a named query answers: the comment in its first line."""
     return question.partition("\n")[0].removeprefix("-- ")
 
 
 def as_json(frame: DataFrame) -> Iterator[str]:
-    """Each row as a JSON object with all its columns; one partition is fetched at a time."""
+    """Yield each row as a JSON object with all its columns; one partition is fetched at a time."""
     from pyspark.sql import functions as F  # noqa: N812
 
     columns = F.struct(*(frame[f"`{name.replace('`', '``')}`"] for name in frame.columns))
@@ -65,7 +65,7 @@ def explained() -> Iterator[None]:
 
 
 ANOTHER = "reaches another database than the Python driver"
-"""What our driver says then; see ``StoreDriver.java``."""
+"""Error of our driver for another database; see ``StoreDriver.java``."""
 
 
 @contextlib.contextmanager

@@ -31,7 +31,7 @@ class Reading:
     url: str
     """The URL that Spark uses: see :func:`jdbcstore.analytics.pushdown.register_dialect`."""
     properties: dict[str, str] = field(repr=False)
-    """Those of its connections: the login, and the identity of the database."""
+    """Properties of its connections: the login, and the identity of the database."""
     schema: str
     """The schema of the tables; empty: the database does not have schemas."""
     catalog: str
@@ -70,25 +70,25 @@ class Reading:
             driver.connect(self.url, properties).close()
 
     def table(self, table: Table) -> DataFrame:
-        """A table through the catalog, read in one statement; column names are in lower case."""
+        """Read a table through the catalog, in one statement; column names are in lower case."""
         return _lower(self.spark.read.options(**self._options).table(self.name_of(table)))
 
     def name_of(self, table: Table) -> str:
-        """The table's name in Spark's catalog."""
+        """Return the table's name in Spark's catalog."""
         parts = (self.catalog, *([self.schema] if self.schema else []), str(table.name))
         return ".".join(f"`{part.replace('`', '``')}`" for part in parts)
 
     def text(self, query: Select[Any]) -> str:
-        """The query in SQL, with the schema of its tables."""
+        """Return the query in SQL, with the schema of its tables."""
         return as_text(query, self.session.engine.dialect, self.schema)
 
     def query(self, query: Select[tuple[object, ...]], types: str) -> DataFrame:
-        """The result of our own query, cast to these Spark types, since no driver reports them all."""
+        """Run a query of ours, its columns cast to these Spark types, which no driver reports in full."""
         reader = self.spark.read.format("jdbc").options(**self._jdbc_options, url=self.url)
         return _lower(reader.options(dbtable=f"({self.text(query)}) answer", customSchema=types).load())
 
     def slices(self, table: Table, bounds: list[int]) -> DataFrame:
-        """A table in partitions divided at these IDs, of which there is at least one."""
+        """Read a table in partitions divided at these IDs, of which there is at least one."""
         prepare = self.session.engine.dialect.identifier_preparer
         id_ = prepare.format_column(table.c.id)
         predicates = [
@@ -100,7 +100,7 @@ class Reading:
         return self.partitions(".".join([*names, prepare.format_table(table)]).replace("%%", "%"), predicates)
 
     def partitions(self, name: str, predicates: list[str]) -> DataFrame:
-        """A table, or a query in parentheses, in one partition per predicate."""
+        """Read a table, or a query in parentheses, in one partition per predicate."""
         read = self.spark.read
         return _lower(read.jdbc(self.url, name, predicates=predicates, properties=self._jdbc_options))
 
@@ -131,22 +131,22 @@ class Stored:
     reading: Reading
 
     def last_id(self) -> int:
-        """The highest ID; -1 in an empty table."""
+        """Return the highest ID; -1 in an empty table."""
         return self._ids(last_id(self.reading.session.tables))[0]
 
     def count(self) -> int:
-        """The number of messages, including those in doubt."""
+        """Return the number of messages, including those in doubt."""
         return self._ids(count_ids(self.reading.session.tables))[0]
 
     def mean_size(self) -> int:
-        """The mean size of the newest messages, in bytes; 1 if there are none."""
+        """Return the mean size of the newest messages, in bytes; 1 if there are none."""
         session = self.reading.session
         with session.translated(), session.engine.connect() as connection:
             [mean] = connection.execute(mean_size(session.tables)).one()
         return max(1, int(mean or 0))
 
     def ranges(self, after: int, up_to: int, count: int) -> Iterator[tuple[int, int]]:
-        """Ranges of ``count`` messages between the two IDs, the first exclusive, the second inclusive."""
+        """Yield ranges of ``count`` messages from ``after``, exclusive, to ``up_to``, inclusive."""
         tables = self.reading.session.tables
         while after < up_to:
             [end] = self._ids(nth_id(tables, count - 1, *between(tables, after, up_to))) or [up_to]
@@ -154,7 +154,7 @@ class Stored:
             after = end
 
     def frame(self, ranges: list[tuple[int, int]], *, acknowledged: bool = False) -> DataFrame:
-        """The columns :data:`RAW` of these ranges, one partition per range.
+        """Read the columns :data:`RAW` of these ranges, one partition per range.
 
         ``acknowledged``: only messages that every durable subscription of their topic has acknowledged.
         """

@@ -19,7 +19,7 @@ _ANSWER = 10.0
 
 
 def remote_session(url: str) -> SparkSession:
-    """A session of the server of Spark Connect at ``sc://HOST:PORT``. No error shows the URL's parameters.
+    """Connect to the Spark Connect server at ``sc://HOST:PORT``. No error shows the URL's parameters.
 
     :raises ConfigurationError: the URL is not one of these, or the client of Spark Connect is not installed
     :raises StoreUnavailable: no server answers there
@@ -45,7 +45,7 @@ def remote_session(url: str) -> SparkSession:
 
 
 def place_of(url: str) -> tuple[str, int]:
-    """The host and port of a server of Spark Connect.
+    """Return the host and port of a server of Spark Connect.
 
     :raises ConfigurationError: the URL names none
     """
@@ -61,7 +61,7 @@ def place_of(url: str) -> tuple[str, int]:
 
 
 def is_remote(spark: Any) -> bool:
-    """Whether this is a session of Spark Connect."""
+    """Return whether this is a session of Spark Connect."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 

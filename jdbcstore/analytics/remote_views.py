@@ -114,7 +114,7 @@ class RemoteAnalytics(Analytics):
 
 
 def _changed(store: StoreConfig) -> dict[str, str]:
-    """The options that differ from their defaults, as the data source takes them."""
+    """Return the options that differ from their defaults, as the data source takes them."""
     return {
         each.name: str(value)
         for each in fields(StoreConfig)

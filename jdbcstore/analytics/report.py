@@ -69,7 +69,7 @@ class Section:
 
 
 def sections(spark: SparkSession) -> Iterator[Section]:
-    """The answers of the named queries over the connected views, in turn."""
+    """Yield the answers of the named queries over the connected views, in turn."""
     for name, question in named().items():
         with explained():
             frame = spark.sql(question)
@@ -79,7 +79,7 @@ def sections(spark: SparkSession) -> Iterator[Section]:
 
 
 def page(taken: list[Section], place: str, time: str) -> str:
-    """HTML that loads nothing: style, script and charts are inline. Content of messages is escaped.
+    """Render HTML that loads nothing: style, script and charts are inline. Content of messages is escaped.
 
     :param place: the store, without secrets
     :raises ConfigurationError: jinja2 or plotly is not installed
@@ -97,7 +97,7 @@ def page(taken: list[Section], place: str, time: str) -> str:
 
 
 def _drawn(section: Section) -> str:
-    """The chart as an element and a script, escaped by plotly."""
+    """Render the chart as an element and a script, escaped by plotly."""
     from plotly import graph_objects
     from plotly.io import to_html
 
@@ -133,7 +133,7 @@ def _drawn(section: Section) -> str:
 
 
 def _lines(plot: Plot, section: Section) -> dict[str, tuple[list[str], list[Any]]]:
-    """The points of each line, by its name."""
+    """Return the points of each line, by its name."""
     at = section.columns.index
     times = [row[at(plot.labels[0])] for row in section.rows]
     lines: dict[str, tuple[list[str], list[Any]]] = {}
@@ -153,7 +153,7 @@ def _lines(plot: Plot, section: Section) -> dict[str, tuple[list[str], list[Any]
 
 
 def with_empty_minutes(times: list[str | None], counts: list[int]) -> tuple[list[str], list[int]]:
-    """The points of a line that drops to zero in minutes without messages."""
+    """Complete the points of a line, which drops to zero in minutes without messages."""
     minute = timedelta(minutes=1)
     points: list[tuple[str, int]] = []
     last: datetime | None = None

@@ -34,7 +34,7 @@ _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 
 def session(master: str | None = None, **settings: str) -> SparkSession:
-    """The running session; else a new one on this machine's cores, with every JDBC driver found.
+    """Return the running session; else start one on this machine's cores, with every JDBC driver found.
 
     ``settings`` are Spark's own, given as a mapping: ``session(**{"spark.driver.memory": "4g"})``. They
     replace ours; jars, packages and Java options are added to ours. ``spark.pyspark.python`` is the Python
@@ -79,13 +79,13 @@ def session(master: str | None = None, **settings: str) -> SparkSession:
 
 
 def errors_once() -> None:
-    """Have PySpark raise its errors without printing them too."""
+    """Make PySpark raise its errors without printing them too."""
     for logger in _LOGGERS:
         logging.getLogger(logger).disabled = True
 
 
 def _submitted() -> dict[str, str]:
-    """The configuration of spark-submit, if it started this program; else empty."""
+    """Return the configuration of spark-submit, if it started this program; else empty."""
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return {}
     from pyspark import SparkConf, SparkContext
@@ -148,7 +148,7 @@ def ship(spark: SparkSession) -> None:
 
 
 def packed() -> Path:
-    """A zip of this package: the one in ``--py-files`` if it was imported from there, else a new one."""
+    """Return a zip of this package: a new one, unless it was imported from one in ``--py-files``."""
     package = Path(__file__).parents[1]
     if not package.is_dir():
         return package.parent

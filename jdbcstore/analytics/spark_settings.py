@@ -48,7 +48,7 @@ _MASTER = "spark.master"
 
 
 def all_settings(master: str, *given: Mapping[str, str]) -> dict[str, str]:
-    """Our settings for this master, with a user's, which replace ours or are added to them."""
+    """Merge our settings for this master with a user's, which replace ours or are added to them."""
     drivers = [each.get(name, "") for each in given for name in (_JARS, _PACKAGES)]
     both = _ours(master, drivers)
     for each in given:
@@ -75,7 +75,7 @@ def _ours(master: str, drivers: list[str]) -> dict[str, str]:
 
 
 def is_local(master: str) -> bool:
-    """Whether this process and its JVM do all the work."""
+    """Return whether this process and its JVM do all the work."""
     return master.partition("[")[0] == "local"
 
 
@@ -98,7 +98,7 @@ def check_settings(given: Mapping[str, str]) -> None:
 
 
 def chosen_master(master: str | None, given: Mapping[str, str]) -> str | None:
-    """The master, which the settings may name too.
+    """Return the master, which the settings may name too.
 
     :raises ConfigurationError: they name another one
     """
@@ -109,7 +109,7 @@ def chosen_master(master: str | None, given: Mapping[str, str]) -> str | None:
 
 
 def check_running(running: Mapping[str, str], master: str | None, given: Mapping[str, str]) -> None:
-    """Check that a session which is already running has what is asked for, since it cannot be given it.
+    """Check that a running session already has the requested settings, since they can no longer be applied.
 
     :raises ConfigurationError: it has another master, or another value of a setting
     """

@@ -23,7 +23,7 @@ _TYPES: dict[str, Any] = {
 
 
 def with_properties(frame: DataFrame, types: Mapping[str, str]) -> DataFrame:
-    """The frame with a column for each of these properties, named as the property.
+    """Add a column for each of these properties, named as the property.
 
     A type is ``boolean``; ``long``, of all integers; ``double``, of all numbers; ``string``, of all values;
     ``bytes``; or ``timestamp``, of epoch milliseconds. A message without the property, or with a value of

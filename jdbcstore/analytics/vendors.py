@@ -206,7 +206,7 @@ VENDORS = {
 
 
 def vendor_of(name: str) -> Vendor:
-    """The vendor of this adapter.
+    """Return the vendor of this adapter.
 
     :raises ConfigurationError: analytics does not support it
     """
@@ -223,7 +223,7 @@ _SYSTEM = (Path("/usr/share/java"), Path("/usr/local/share/java"))
 
 
 def find_jar(vendor: Vendor) -> Path | None:
-    """The jar of the vendor's driver, in the directory in JDBCSTORE_JARS or the system's, or None."""
+    """Return the jar of the vendor's driver, in the directory in JDBCSTORE_JARS or the system's, or None."""
     for directory in _directories():
         for pattern in vendor.jars:
             for jar in sorted(directory.glob(pattern), reverse=True):
@@ -239,7 +239,7 @@ def _directories() -> Iterator[Path]:
 
 
 def jars_beside(given: Iterable[str]) -> list[Path]:
-    """Every driver found, for a session that can read any vendor, except those that the session has already.
+    """Return every driver found, for a session that can read any vendor, except those it already has.
 
     ``given``: lists of jars, or of Maven coordinates, separated by commas.
     """
@@ -256,13 +256,13 @@ def _among(vendor: Vendor, names: list[str]) -> bool:
 
 
 def packages() -> str:
-    """Maven coordinates in JDBCSTORE_JARS for Spark to fetch; empty if it names a directory or is unset."""
+    """Return the Maven coordinates in JDBCSTORE_JARS; empty if it names a directory or is unset."""
     named = os.environ.get(JARS_VARIABLE, "").strip()
     return named if _COORDINATES.fullmatch(named) else ""
 
 
 def cure(vendor: Vendor) -> str:
-    """Advice on installing a missing driver."""
+    """Return advice on installing a missing driver."""
     return (
         f"install Debian's {vendor.debian}, or set {JARS_VARIABLE} to a directory with the jar,"
         f" or, where Maven's repository can be reached, {JARS_VARIABLE}={vendor.package}"
@@ -270,7 +270,7 @@ def cure(vendor: Vendor) -> str:
 
 
 def missing_driver(name: str, vendor: Vendor) -> ConfigurationError:
-    """The error for a session without this vendor's driver, with advice."""
+    """Return the error for a session without this vendor's driver, with advice."""
     jar = find_jar(vendor)
     if jar is not None:
         return ConfigurationError(

@@ -34,11 +34,11 @@ _MARK = "spark.jdbcstore.shown.{}"
 
 
 NAMESPACE = "jdbcstore"
-"""What the names of the views of a named store begin with."""
+"""Prefix of the views of a named store."""
 
 
 def names_of(store: str | None) -> tuple[str, ...]:
-    """The names of a store's temporary views: ``jdbcstore.orders.messages`` of a store named ``orders``.
+    """Return the names of a store's temporary views, such as ``jdbcstore.orders.messages``.
 
     :raises ConfigurationError: the name would have to be quoted
     """
@@ -130,7 +130,7 @@ class Shown:
         self._spark.conf.set(_MARK.format(name), " ".join([*before.split()[-1:], str(view.semanticHash())]))
 
     def _there(self) -> set[str]:
-        """Which of the names are those of temporary views."""
+        """Return the names that are taken by temporary views."""
         if self._remote:
             rows = self._spark.sql("SHOW VIEWS").collect()
             return {*self._names} & {row.viewName for row in rows if row.isTemporary}
@@ -142,12 +142,12 @@ class Shown:
         return self._spark.table(_quoted(name))
 
     def _is_left_behind(self, name: str) -> bool:
-        """Whether the view was left in the JVM by a process of ours that has ended."""
+        """Return whether the view was left in the JVM by a process of ours that has ended."""
         marks = self._spark.conf.get(_MARK.format(name), None) or ""
         return str(self._view(name).semanticHash()) in marks.split()
 
     def _is_same(self, name: str, views: Views) -> bool:
-        """Whether the existing view is one of these, and was not replaced."""
+        """Return whether the existing view is one of these, and was not replaced."""
         if self._remote:
             # There a DataFrame is analysed whenever it is used, to a plan of its own.
             return self._is_left_behind(name)
@@ -172,7 +172,7 @@ _TOTALS = (
 
 
 def define(reading: Reading, bounds: list[int], archived: Sequence[DataFrame] = ()) -> dict[str, DataFrame]:
-    """The DataFrame of each view; ``bounds`` are IDs that divide messages into partitions.
+    """Return the DataFrame of each view; ``bounds`` are IDs that divide messages into partitions.
 
     ``archived``: what ``history`` has besides, as ``read`` of :mod:`jdbcstore.tools.archive` or of
     :mod:`jdbcstore.tools.journal_views` returns it.
@@ -201,7 +201,7 @@ def define(reading: Reading, bounds: list[int], archived: Sequence[DataFrame] = 
 
 
 def _columns(table: DataFrame) -> list[Column]:
-    """The columns of the table except MSG, and those derived from CONTAINER."""
+    """Return the columns of the table except MSG, and those derived from CONTAINER."""
     container = table["container"]
     return [
         table["id"],
@@ -221,13 +221,13 @@ def _destination_type(container: Column) -> Column:
 
 
 def decoded_messages(table: DataFrame) -> DataFrame:
-    """The columns of ``messages_decoded``, from rows with the columns of ACTIVEMQ_MSGS."""
+    """Return the columns of ``messages_decoded``, from rows with the columns of ACTIVEMQ_MSGS."""
     size = F.octet_length(table["msg"]).cast("bigint").alias("message_size")
     return table.select(*_columns(table), size, *decoded_columns(table["msg"]))
 
 
 def decoded_archive(files: DataFrame) -> DataFrame:
-    """The columns of ``messages_decoded``, then those of an archive only, from its files.
+    """Return the columns of ``messages_decoded``, then those of an archive only, from its files.
 
     Some headers are in the files; the rest is decoded from MSG by the queries that need it.
     """
@@ -250,7 +250,7 @@ def _destinations(totals: DataFrame) -> DataFrame:
 def _history(
     stored: DataFrame, messages: DataFrame, records: DataFrame | None, archives: Sequence[DataFrame]
 ) -> DataFrame:
-    """What is stored, records of what was removed, and what only archives and journals have; each once."""
+    """Return stored messages, records of removed ones, and others in archives and journals; each once."""
     rows = waiting(stored)
     known = messages.select(*_NAME)
     if records is not None:
@@ -270,13 +270,13 @@ _NAME = ("id", "container", "msgid_prod", "msgid_seq")
 
 
 def waiting(stored: DataFrame) -> DataFrame:
-    """The messages that are stored, as rows of ``history``."""
+    """Return the stored messages as rows of ``history``."""
     dwell = _seconds("timestamp", F.current_timestamp())
     return _lives(stored.where("xid IS NULL"), F.lit("waiting"), dwell)
 
 
 def _lives(decoded: DataFrame, state: Column, dwell: Column) -> DataFrame:
-    """Decoded messages, as rows of ``history``."""
+    """Return decoded messages as rows of ``history``."""
     return decoded.select(
         *("id", "destination", "destination_type", "msgid_prod", "msgid_seq"),
         state.alias("state"),
@@ -291,7 +291,7 @@ def _lives(decoded: DataFrame, state: Column, dwell: Column) -> DataFrame:
 
 
 def _removed(table: DataFrame) -> DataFrame:
-    """The records of removed messages, as rows of ``history``."""
+    """Return the records of removed messages as rows of ``history``."""
     produced = table["produced"]
     known = (produced != 0) & produced.between(YEAR_1_MS, YEAR_10000_MS - 1)
     timed = table.withColumn("produced", F.timestamp_millis(F.when(known, produced))).withColumn(
@@ -301,7 +301,7 @@ def _removed(table: DataFrame) -> DataFrame:
 
 
 def gone(table: DataFrame) -> DataFrame:
-    """The same, of records whose times are timestamps."""
+    """Return records whose times are timestamps as rows of ``history``."""
     container = F.col("container")
     return table.select(
         *("id", container.alias("destination"), _destination_type(container), "msgid_prod", "msgid_seq"),

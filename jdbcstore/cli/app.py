@@ -70,7 +70,8 @@ class _Deferred(click.Command):
     def load(self) -> click.Command:
         """Import the module of the command.
 
-        Importing creates many objects and no garbage: nothing is collected meanwhile, nor searched later.
+        Importing creates many objects and no garbage: nothing is collected during the import, or
+        searched later.
         """
         module, attribute = self._place
         gc.disable()
@@ -143,7 +144,7 @@ _EXIT_CODES = "\n".join(f"  {code:>3}  {code.text}" for code in ExitCode)
     help="Show the version, and those of what a bug report should name.",
 )
 def commands() -> None:
-    """The command line."""
+    """Run a command."""
 
 
 def _print_versions(context: click.Context) -> None:

@@ -117,7 +117,7 @@ def broker(settings: Settings, /, name: str | None, **given: Any) -> None:
 
 
 def _has_one_database(configuration: Configuration) -> bool:
-    """Whether there is one schema to look at."""
+    """Return whether the configuration has exactly one schema."""
     return not configuration.stores and configuration.data_source.url not in (None, "memory:")
 
 
@@ -129,7 +129,7 @@ def _allow_files() -> None:
 
 
 def _configured(settings: Settings, name: str | None, given: dict[str, Any]) -> Configuration:
-    """The configuration, overridden by the options of the command."""
+    """Return the configuration, overridden by the options of the command."""
     configuration = settings.configuration()
     changes = {
         "users_file": given["users"],

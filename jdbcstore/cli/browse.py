@@ -85,7 +85,7 @@ def browse(
 def browsed(
     store: Store, destination: Destination, client_id: str | None, subscription: str | None, size: int
 ) -> Iterator[Page]:
-    """Read messages that can be consumed; of a whole destination, then those of prepared transactions."""
+    """Yield pages of consumable messages; for a whole destination, then those in prepared transactions."""
     source = _source(store, destination, client_id, subscription)
     yield from pages(source, size)
     recover_in_doubt = getattr(source, "recover_in_doubt", None)  # only destinations in databases have it
@@ -160,7 +160,7 @@ def _consume_there(
     take: Callable[[int], dict[str, Any]],
     count: int,
 ) -> int:
-    """Have a broker hold the messages until they are printed."""
+    """Make a broker hold the messages until they are printed."""
     reader, damaged = _Reader(printer, count), set[str]()
     while reader.shown < count:
         found = take(min(count - reader.shown, _PAGE))

@@ -47,7 +47,7 @@ def show(settings: Settings) -> None:
               help="File to create; the result is printed by default.")  # fmt: skip
 @click.pass_obj
 def convert(settings: Settings, file: Path, output: Path | None) -> None:
-    """Convert an activemq.xml to a jdbcstore.toml, with notes on what was left out and why."""
+    """Convert an activemq.xml to a jdbcstore.toml, with notes on omitted settings and the reasons."""
     configuration = load_file(file)
     text = to_toml(configuration, str(file))
     if output is None:

@@ -28,7 +28,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 def console(settings: Settings, listen: str, users: str | None) -> None:
     """Serve pages for a browser that show the database, and change nothing.
 
-    A broker may serve the database meanwhile: no lock is taken. SIGTERM and SIGINT stop it.
+    A broker may serve the database at the same time: no lock is taken. SIGTERM and SIGINT stop it.
     """
     from jdbcstore.config.broker import Address
 

@@ -137,7 +137,7 @@ def _ask(moved: Path) -> None:
 
 @contextmanager
 def _watching(plan: Plan) -> Iterator[Listener]:
-    """Progress bars if stderr is a terminal, otherwise a line for each kill."""
+    """Show progress bars if stderr is a terminal, otherwise a line for each kill."""
     from jdbcstore.cli.demo.scenario import Listener
 
     note(

@@ -34,18 +34,18 @@ class DeadLetters(CorruptMessages):
     """The dead letters that a command line selects."""
 
     queues: tuple[Destination, ...]
-    """Where they are; if empty, in every dead letter queue of the configuration."""
+    """Queues to read; if empty, every dead letter queue of the configuration."""
     origin: Destination | None
     message_ids: tuple[str, ...]
     selector: Selector | None
     limit: int | None
 
     def places(self, store: Store, configuration: Configuration) -> list[Destination]:
-        """The queues to read."""
+        """Return the queues to read."""
         return self.chosen(store.destinations(), configuration)
 
     def chosen(self, existing: Iterable[Destination], configuration: Configuration) -> list[Destination]:
-        """The queues to read, of those that exist."""
+        """Return the existing queues to read."""
         from jdbcstore.broker.queues.dead_letters import is_dead_letter_queue
 
         strategies = [
@@ -57,7 +57,7 @@ class DeadLetters(CorruptMessages):
         ]
 
     def read(self, store: Store, place: Destination) -> Iterator[Message]:
-        """The selected messages of a queue, without limit and without those that cannot be decoded."""
+        """Yield the selected messages of a queue, without limit and without those that cannot be decoded."""
         for page in pages(messages_of(store, place), _PAGE):
             self.report(*page.corrupt)
             for message in page:
@@ -132,7 +132,7 @@ def _queues(broker: RemoteBroker) -> list[Destination]:
 
 
 def _read_there(broker: RemoteBroker, dead: DeadLetters, place: Destination) -> Iterator[Facts]:
-    """The selected messages of a queue, as the broker has them."""
+    """Yield the selected messages of a queue, as the broker has them."""
     from jdbcstore.broker.queues.dead_letters import CAUSE
 
     selector = None if dead.selector is None else dead.selector.text
@@ -197,7 +197,7 @@ def _process(
 
 
 def _process_there(settings: Settings, broker: RemoteBroker, dead: DeadLetters, done: str) -> int:
-    """Have the broker process them, which counts those that it has processed only."""
+    """Have the broker process the messages, and return how many it has processed."""
     count = left = 0
     configuration = settings.configuration()
     for place in dead.chosen(_queues(broker), configuration):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 SPARK, DUCKDB = "spark", "duckdb"
 _HERE = SparkOptions()
 DIALECTS = {SPARK: "", DUCKDB: "duckdb"}
-"""Where each engine has named queries of its own: see :func:`jdbcstore.analytics.questions.named`."""
+"""Dialect of each engine in the named queries: see :func:`jdbcstore.analytics.questions.named`."""
 
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 
@@ -40,7 +40,7 @@ class Answer(Protocol):
     """The columns of numbers."""
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Each row with all its columns, as JSON has them."""
+        """Yield each row with all its columns, as JSON values."""
 
     def write(self, folder: Path) -> None:
         """Write Parquet files to a folder that does not exist."""
@@ -55,14 +55,14 @@ class Engine(Protocol):
     views: tuple[str, ...]
 
     def answer(self, query: str) -> AbstractContextManager[Answer]:
-        """The result of a query, valid in the block; its errors become one line each."""
+        """Run a query; the result is valid in the block, and an error of it becomes one line."""
 
 
 @contextmanager
 def engine_of(
     name: str, where: Configuration, spark: SparkOptions = _HERE, archives: Sequence[str] = ()
 ) -> Iterator[Engine]:
-    """The engine of this name with the views of a store, of which ``history`` has archives too."""
+    """Open the engine of this name with the views of a store, and ``history`` with archives."""
     if name == DUCKDB:
         spark.refuse("DuckDB has no cluster")
         if archives:
@@ -155,7 +155,7 @@ class _Duck:
 
 
 def spark_session(options: SparkOptions = _HERE) -> SparkSession:
-    """The Spark session, on the cluster that was chosen, with a progress bar on a terminal."""
+    """Open the Spark session, on the chosen cluster, with a progress bar on a terminal."""
     from jdbcstore import analytics
 
     if options.remote is not None:
@@ -174,7 +174,7 @@ def spark_session(options: SparkOptions = _HERE) -> SparkSession:
 def spark_views(
     where: str | Configuration, options: SparkOptions = _HERE, archives: Sequence[str] = ()
 ) -> Iterator[Analytics]:
-    """The views of a store in Spark, of which ``history`` has archives too."""
+    """Open the views of a store in Spark, and ``history`` with archives."""
     from jdbcstore import analytics
 
     if archives and options.remote is not None:
@@ -188,7 +188,7 @@ def spark_views(
 
 
 def _kept_messages(spark: SparkSession, folder: str) -> DataFrame:
-    """The messages of an archive, or of the files of a journal."""
+    """Return the messages of an archive, or of the files of a journal."""
     from jdbcstore.journal import inspection
     from jdbcstore.tools import archive, journal_views
 
@@ -203,6 +203,6 @@ def _kept_messages(spark: SparkSession, folder: str) -> DataFrame:
 
 @contextmanager
 def answer(views: Analytics, query: str) -> Iterator[SparkAnswer]:
-    """The result of a query in Spark; its errors become one line each."""
+    """Run a query in Spark; the result is valid in the block, and an error of it becomes one line."""
     with views.picture(), views.explained():
         yield SparkAnswer(views.spark.sql(query))

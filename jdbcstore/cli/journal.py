@@ -67,11 +67,11 @@ class JournalFolder:
     directory: Path
     configuration: Configuration | None
     known: Known | None = None
-    """What the backing store has of the journal."""
+    """State of the journal as recorded in the backing store."""
 
     @classmethod
     def find(cls, settings: Settings, folder: Path | None, *, ask_database: bool = False) -> JournalFolder:
-        """The folder of the argument, or else of the configuration.
+        """Return the folder of the argument, or else of the configuration.
 
         :raises click.UsageError: there is none
         """
@@ -88,7 +88,7 @@ class JournalFolder:
         return found
 
     def asked(self) -> JournalFolder:
-        """The same, with the current state of the database; if that is not reachable, this is noted."""
+        """Return a copy with the current state of the database; note it if the database is not reachable."""
         journal = journal_of(segments(self.directory)) or 0
         try:
             with self._database() as store:
@@ -99,7 +99,7 @@ class JournalFolder:
         return replace(self, known=known)
 
     def refusal(self) -> StoreError | None:
-        """Why a journal with undamaged files would not open; None if it would."""
+        """Return why a journal with undamaged files would not open; None if it would."""
         configured = self.configuration.journal if self.configuration else None
         config = replace(configured or JournalConfig(), directory=str(self.directory))
         try:
@@ -115,7 +115,7 @@ class JournalFolder:
         return Opening(self.configuration.replace(cleanup_period=0.0), read_only=True).open_database()
 
     def contents(self, files: list[SegmentFile]) -> Iterator[tuple[Record | Damage, Path]]:
-        """The contents of the retained files, then those of the files that the journal still needs."""
+        """Yield the contents of the retained files, then those of the files that the journal still needs."""
         paths = {file.number: file.path for file in files if not file.kept}
         for file in files:
             if file.kept:
@@ -215,7 +215,7 @@ def check(settings: Settings, folder: Path | None) -> int:
 
 
 def _check(place: JournalFolder) -> tuple[list[_Checked], list[Damage]]:
-    """Every file, and all damage, including what belongs to no existing file."""
+    """Return every file, and all damage, including what belongs to no existing file."""
     files = {file.path: _Checked(file) for file in segments(place.directory)}
     lost: list[Damage] = []
     with progress(f"checking {place.directory}", len(files)) as done:
@@ -286,7 +286,7 @@ def _file_facts(one: _Checked) -> dict[str, Any]:
 @click.option("--kept", is_flag=True, help="Include files that are only retained.")
 @click.pass_obj
 def dump(settings: Settings, folder: Path | None, kept: bool) -> int:
-    """Print what each record does: kinds, destinations, ids, sizes. Changes nothing."""
+    """Print the contents of each record: kinds, destinations, ids, sizes. Changes nothing."""
     place = JournalFolder.find(settings, folder)
     files = [file for file in segments(place.directory) if kept or not file.kept]
     code = ExitCode.DONE
@@ -345,7 +345,7 @@ def _record_facts(record: Record) -> dict[str, Any]:
 
 
 def _line(facts: dict[str, Any]) -> str:
-    """``12 write, 1,180 bytes: adds 1 to queue://ORDERS (ID:...)``"""
+    """Format a record as a line: ``12 write, 1,180 bytes: adds 1 to queue://ORDERS (ID:...)``."""
     parts = []
     for what, to in (("adds", "to"), ("updates", "of")):
         where = Counter(one["destination"] for one in facts[what])
@@ -511,7 +511,7 @@ def drop(settings: Settings, ids: tuple[int, ...]) -> None:
 
 
 def _owner(store: Store, sequence: int) -> JournaledStore:
-    """The store that has a refused message with this ID; each of several stores has its own IDs."""
+    """Return the store that has a refused message with this ID; each of several stores has its own IDs."""
     routes = getattr(store, "routes", None)
     found = [
         one

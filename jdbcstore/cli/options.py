@@ -61,7 +61,7 @@ def _target(text: str) -> Destination:
 
 
 def store_named(text: str) -> Configuration:
-    """The configuration of a URL or a file."""
+    """Return the configuration of a URL or a file."""
     if _URL.fullmatch(text):
         return Configuration(data_source=DataSourceConfig(url=text))
     return load_file(Path(text))
@@ -107,7 +107,7 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def all_of(*decorators: Decorator) -> Decorator:
-    """Arguments and options in this order."""
+    """Combine arguments and options, in this order, into one decorator."""
     return lambda function: reduce(lambda decorated, next_: next_(decorated), reversed(decorators), function)
 
 

@@ -58,7 +58,7 @@ def printable(text: str, *, keep: str = "") -> str:
 
 
 def console() -> Console:
-    """A console as wide as the terminal; into a pipe, as wide as COLUMNS, else 160 characters.
+    """Return a console as wide as the terminal; into a pipe, as wide as COLUMNS, else 160 characters.
 
     A reader of a pipe that goes away causes a BrokenPipeError, as with any other output.
     """
@@ -112,7 +112,7 @@ def _paragraph(names: Sequence[str], row: tuple[str, ...]) -> str:
 
 
 def as_text(value: object) -> str:
-    """A string as it is, nothing for None, and other values as JSON."""
+    """Format a value: a string as it is, None as nothing, other values as JSON."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -123,12 +123,12 @@ def as_text(value: object) -> str:
 
 
 def counted(count: int, what: str = "message") -> str:
-    """A count with its noun: ``1 message``, ``2 messages``."""
+    """Format a count with its noun: ``1 message``, ``2 messages``."""
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def local_time(time_ms: int | None) -> str:
-    """A stored time in the time zone of this machine, or a dash."""
+    """Format a stored time in the time zone of this machine, or as a dash."""
     if time_ms is None:
         return "-"
     from datetime import datetime
@@ -140,7 +140,7 @@ def local_time(time_ms: int | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """A duration in at most two units: ``3 d 4 h``."""
+    """Format a duration in at most two units: ``3 d 4 h``."""
     if seconds is None:
         return "-"
     left = max(0, round(seconds))
@@ -153,7 +153,7 @@ def duration(seconds: float | None) -> str:
 
 
 def size(count: int) -> str:
-    """A number of bytes with a binary unit."""
+    """Format a number of bytes with a binary unit."""
     number = float(count)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if number < 1024:
@@ -163,7 +163,7 @@ def size(count: int) -> str:
 
 
 def progress_bars(*, transient: bool = False) -> Progress:
-    """Progress bars on stderr, which disappear at their end if they are ``transient``."""
+    """Return progress bars on stderr, which disappear at their end if they are ``transient``."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 

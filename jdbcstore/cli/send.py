@@ -136,7 +136,7 @@ def send(
 
 
 def _lines() -> Iterator[Iterator[str]]:
-    """The lines that each read of standard input completes."""
+    """Yield the lines that each read of standard input completes."""
     numbers = count_from(1)
     begun: list[bytes] = []
     while data := cast("BufferedReader", sys.stdin.buffer).read1(_READ):
@@ -189,7 +189,7 @@ class _RemoteSender:
             self._done(1)
 
     def flush(self, *_ignored: type[Exception]) -> int:
-        """The number of messages that were stored in all."""
+        """Return the total number of stored messages."""
         return self._stored
 
     def facts(self) -> dict[str, object]:

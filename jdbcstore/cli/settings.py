@@ -27,7 +27,7 @@ URL_VARIABLE = "JDBCSTORE_URL"
 class Settings:
     """Values of the common options, given before or after the command.
 
-    Methods import what they need: ``--version`` and ``--help`` run without a store.
+    Methods import their modules on demand: ``--version`` and ``--help`` run without a store.
     """
 
     url: str | None = None
@@ -45,7 +45,7 @@ class Settings:
             text()
 
     def print_each(self, facts: Iterable[object], text: Callable[[], None]) -> None:
-        """As :meth:`print`, with a line of JSON for each of the facts."""
+        """Print as :meth:`print` does, with a line of JSON for each of the facts."""
         if self.json:
             print_json(facts)
         else:
@@ -94,7 +94,7 @@ class Settings:
 
     @contextlib.contextmanager
     def store_or_broker(self, **options: Any) -> Iterator[Store | RemoteBroker]:
-        """The selected store, or the management of the broker that is its master.
+        """Yield the selected store, or the management of the broker that is its master.
 
         :param options: those of :meth:`open`
         :raises NotMaster: another process is the master, and does not offer a management
@@ -112,7 +112,7 @@ class Settings:
                 yield store
 
     def broker_to_read(self) -> RemoteBroker | None:
-        """As :meth:`broker`, for what can be read from the database as well: None if it refuses the login."""
+        """Return :meth:`broker` for reads that the database answers as well: None if it refuses the login."""
         try:
             broker = self.broker()
         except NotAuthorized:
@@ -123,7 +123,7 @@ class Settings:
         return broker
 
     def broker(self) -> RemoteBroker | None:
-        """The management of the broker that is the master; None if there is none, or it does not offer one.
+        """Return the management of the broker that is the master; None without a master or its management.
 
         :raises NotAuthorized: it needs a login
         :raises StoreError: the database cannot be read
@@ -141,7 +141,7 @@ class Settings:
         return broker if broker.is_master(announced.get(NAME, "")) else None
 
     def database(self, *, must_exist: bool = False) -> Database:
-        """Connection settings of the selected database."""
+        """Return connection settings of the selected database."""
         configuration = self.configuration()
         if not must_exist:
             make_default_folder(configuration)
@@ -203,7 +203,7 @@ def advising_on_master() -> Iterator[None]:
 
 
 def _warn(configuration: Configuration, store: Store, *, read_only: bool) -> None:
-    """Note what the user should know about the store that was opened."""
+    """Warn of limitations of the store that was opened."""
     from pathlib import Path
 
     from jdbcstore import JdbcStore
@@ -235,7 +235,7 @@ def make_default_folder(configuration: Configuration) -> None:
 
 
 def common_options() -> list[click.Option]:
-    """New instances of the common options, for one command."""
+    """Return new instances of the common options, for one command."""
     options: tuple[tuple[str, dict[str, Any]], ...] = (
         ("--url", {"metavar": "URL", "help": "SQLAlchemy or JDBC URL; see 'jdbcstore --help'."}),
         ("--config", {"metavar": "FILE", "help": "Configuration file; see 'jdbcstore --help'."}),

@@ -106,7 +106,7 @@ def sql(
 
 
 def _chosen(query: str | None, queries: dict[str, str]) -> str:
-    """The query itself, or the named query."""
+    """Return the query itself, or the named query."""
     if query is None:
         raise click.UsageError("give a query, --list or --shell")
     if query.replace("-", "").isalnum() and query not in queries:
@@ -159,7 +159,7 @@ def print_rows(answer: Answer, title: str = "") -> None:
 
 
 def _strings(answer: Answer) -> Iterator[list[str]]:
-    """The values of each row as strings: null is empty, nested values are JSON."""
+    """Yield the values of each row as strings: null is empty, nested values are JSON."""
     for values in answer.rows():
         yield [as_text(values[name]) for name in answer.columns]
 
@@ -190,7 +190,8 @@ def _run_shell(engine: Engine, show: Show) -> None:
 
 
 def statements(lines: Iterable[str | None], names: Iterable[str]) -> Iterator[str]:
-    """Split input into commands and names, on one line each, and queries; None discards what has begun."""
+    """Split input into commands and names, on one line each, and queries; None discards an incomplete
+    query."""
     begun: list[str] = []
     for line in lines:
         if line is None:
@@ -212,7 +213,7 @@ def statements(lines: Iterable[str | None], names: Iterable[str]) -> Iterator[st
 
 
 def prompted(words: list[str]) -> Iterator[str | None]:
-    """Lines typed at a terminal, until Ctrl-D; None for each Ctrl-C."""
+    """Yield lines typed at a terminal, until Ctrl-D; None for each Ctrl-C."""
     from prompt_toolkit import PromptSession
     from prompt_toolkit.completion import WordCompleter
     from prompt_toolkit.history import FileHistory
@@ -250,7 +251,7 @@ def _note_short_names(query: str) -> None:
 
 
 def _history() -> Path:
-    """The file of past input, readable only by its owner."""
+    """Return the file of past input, readable only by its owner."""
     state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
     path = state / "jdbcstore" / "sql-history"
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -142,7 +142,7 @@ def _message_cells(facts: Facts) -> tuple[str, ...]:
 
 
 def message_text(facts: Facts, *, as_hex: bool = False) -> str:
-    """Return set headers, properties and body of a message, without what could control a terminal."""
+    """Format set headers, properties and body of a message, without a terminal's control characters."""
     if "error" in facts:
         return printable(str(facts["error"]))
     named = {
@@ -205,7 +205,7 @@ class Top(App[None]):
         self._wanted = asyncio.Event()
         self._turn = asyncio.Lock()  # readings are not for several threads
         self.selection = selection
-        """What is shown, and its order."""
+        """Displayed rows and their order."""
         self.reading: Reading | None = None
         """The last reading."""
         self.rows: tuple[Row, ...] = ()
@@ -260,7 +260,7 @@ class Top(App[None]):
     def _act(
         self, row: Row, work: Callable[[RemoteBroker, Destination], T], done: Callable[[T], object]
     ) -> None:
-        """Have the broker do it, while readings go on; then what follows, or the error is shown."""
+        """Run an operation on the broker while readings go on; then call ``done``, or show the error."""
 
         async def act() -> None:
             try:
@@ -410,7 +410,7 @@ class Top(App[None]):
                 )
 
     def check_action(self, action: str, _parameters: tuple[object, ...]) -> bool | None:
-        """No key acts on a destination while another screen hides the table."""
+        """Return whether a key acts: none does on a destination while another screen hides the table."""
         return len(self.screen_stack) == 1 or action == "quit"
 
 

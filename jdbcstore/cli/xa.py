@@ -93,7 +93,7 @@ def commit(settings: Settings, xid: XATransactionId) -> None:
 @click.argument("xid", metavar="XID", type=_XID)
 @click.pass_obj
 def rollback(settings: Settings, xid: XATransactionId) -> None:
-    """Roll back a prepared transaction: what it acknowledges is delivered again.
+    """Roll back a prepared transaction: the messages that it acknowledges are delivered again.
 
     While a broker with --health serves, it rolls it back.
     """

@@ -37,7 +37,7 @@ class Address(NamedTuple):
 
     @classmethod
     def parse(cls, text: str, option: str) -> Address:
-        """``HOST:PORT``, with an IPv6 address in brackets.
+        """Parse ``HOST:PORT``, with an IPv6 address in brackets.
 
         :raises ConfigurationError: the string, the value of ``option``, has another form
         """
@@ -257,7 +257,7 @@ class BrokerConfig(Options):
         return tuple(one.strip() for one in (self.advertise or "").split(",") if one.strip())
 
     def advertised(self, *, is_tls: bool) -> str:
-        """The addresses of ``advertise`` with or without TLS, separated by commas."""
+        """Return the addresses of ``advertise`` with or without TLS, separated by commas."""
         return ",".join(one for one in self._advertised if one.startswith("ssl:") is is_tls)
 
     @property

@@ -68,7 +68,7 @@ class Configuration:
     notes: tuple[Note, ...] = field(default=(), compare=False, repr=False)
     """Settings that are not obeyed, or not as given."""
     problems: Mapping[str, ConfigurationError] = field(default_factory=dict, compare=False, repr=False)
-    """Why the URL or the login could not be read, by option; raised by :meth:`login`."""
+    """Errors in the URL or the login, by option; raised by :meth:`login`."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -80,7 +80,7 @@ class Configuration:
         object.__setattr__(self, "problems", MappingProxyType(dict(self.problems)))
 
     def replace(self, **options: Any) -> Configuration:
-        """A copy with other options of the store."""
+        """Return a copy with other options of the store."""
         return replace(self, store=self.store.replace(**options))
 
     def log_notes(self, log: logging.Logger) -> None:
@@ -89,7 +89,7 @@ class Configuration:
             log.log(logging.INFO if note.kind is Kind.IGNORED else logging.WARNING, "%s", note)
 
     def login(self) -> Login:
-        """The database to connect to; the password is read from its source now.
+        """Return the database to connect to, with the password read from its source now.
 
         :raises ConfigurationError: no database is named, there are several stores, or a part is missing
         """
@@ -121,7 +121,7 @@ _ABOUT = ("sources", "notes", "problems")
 
 
 def build(values: Section) -> Configuration:
-    """A configuration from merged values.
+    """Build a configuration from merged values.
 
     :raises ConfigurationError: an unknown name or a wrong value, with its place
     """
@@ -190,7 +190,7 @@ class _Builder:
             raise
 
     def values(self, kind: type, section: Section, path: str) -> dict[str, Any]:
-        """The arguments of a dataclass."""
+        """Convert a section to the arguments of a dataclass."""
         values = {}
         for name, value in section.items():
             known = find_field(kind, name)
@@ -220,7 +220,7 @@ class _Builder:
         raise ConfigurationError(f"{name} must be a value, not a section", place=_place(value))
 
     def _choose(self, kinds: list[type], section: Section, name: str, path: str) -> tuple[type, Section]:
-        """The dataclass that a section's ``type`` names, and the rest of the section."""
+        """Return the dataclass that a section's ``type`` names, and the rest of the section."""
         by_type = {kind.type: kind for kind in kinds if hasattr(kind, "type")}
         if not by_type:
             return kinds[0], section
@@ -259,7 +259,7 @@ class _Builder:
 
 
 def _place(value: Any) -> str | None:
-    """The place of a value, or of the first value in a section."""
+    """Return the place of a value, or of the first value in a section."""
     if isinstance(value, Given):
         return value.place
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()

@@ -77,7 +77,7 @@ class DataSourceConfig(Options):
         return f"DataSourceConfig({', '.join(f'{name}={value!r}' for name, value in given if value)})"
 
     def reveal(self, environment: Mapping[str, str] = os.environ) -> str | None:
-        """The password, read from its source now; None if none is configured.
+        """Read the password from its source; None if none is configured.
 
         :raises ConfigurationError: the source does not have it
         """
@@ -102,7 +102,7 @@ class DataSourceConfig(Options):
         return self.password
 
     def masked(self) -> Self:
-        """A copy for display, with ``***`` in place of secrets."""
+        """Return a copy for display, with ``***`` in place of secrets."""
         return replace(
             self,
             url=None if self.url is None else mask_url(self.url),
@@ -111,7 +111,7 @@ class DataSourceConfig(Options):
 
 
 def parse_url(text: str) -> URL:
-    """A SQLAlchemy URL; ``postgres://``, which hosting services print, becomes ``postgresql://``.
+    """Parse a SQLAlchemy URL; ``postgres://``, which hosting services print, becomes ``postgresql://``.
 
     :raises ConfigurationError: the string is not a URL
     """
@@ -138,17 +138,17 @@ def _advice(text: str) -> str:
 
 
 def is_url(where: str) -> bool:
-    """Whether this is a URL; as a path it would be an odd folder below the working directory."""
+    """Return whether this is a URL; as a path it would be an odd folder below the working directory."""
     return _URL.match(where) is not None
 
 
 def sqlite_url(file: str | Path) -> str:
-    """The URL of the SQLite database in a file."""
+    """Return the URL of the SQLite database in a file."""
     return URL.create("sqlite", database=str(file)).render_as_string()
 
 
 def sqlite_file(url: str | None) -> Path | None:
-    """The file of a :func:`sqlite_url`; None for any other URL."""
+    """Return the file of a :func:`sqlite_url`; None for any other URL."""
     try:
         parsed = make_url(url or "")
     except ArgumentError:
@@ -157,17 +157,17 @@ def sqlite_file(url: str | None) -> Path | None:
 
 
 def mask_url(url: str) -> str:
-    """A URL without password, with ``***`` for parameters that look secret."""
+    """Mask a URL: without password, with ``***`` for parameters that look secret."""
     return _SECRET_ITEM.sub(r"\1=***)", _SECRET_PARAMETER.sub(r"\1\2=***", url))
 
 
 def is_encrypted(password: str) -> bool:
-    """Whether Jasypt has encrypted a password: ``ENC(...)``."""
+    """Return whether Jasypt has encrypted a password: ``ENC(...)``."""
     return password.startswith("ENC(") and password.endswith(")")
 
 
 def _split_login(url: str) -> tuple[str, str | None, str | None]:
-    """A URL without its password; the user, if it had to be removed with it; and the password."""
+    """Split a URL: itself without password, the user if removed with it, and the password."""
     if url == "memory:":
         return url, None, None
     if url.lower().startswith("jdbc:"):
@@ -195,7 +195,7 @@ def _split_jdbc(url: str) -> tuple[str, str | None, str | None]:
 
 
 def _password_from_file(path: Path) -> str:
-    """The content of a file, without the end of its last line."""
+    """Read a password file, without the end of its last line."""
     try:
         return path.read_text(encoding="utf-8").rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:

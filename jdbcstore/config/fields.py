@@ -39,11 +39,11 @@ def option(
     size: bool = False,
     choices: tuple[str, ...] = (),
 ) -> Any:
-    """A field of a configuration.
+    """Declare a field of a configuration.
 
     :param at_least: the lowest allowed value
     :param milliseconds: a duration in seconds, which is milliseconds under ActiveMQ's name
-    :param negative_is_off: ActiveMQ uses a negative number for what is 0 here
+    :param negative_is_off: ActiveMQ disables the option by a negative number, jdbcstore by 0
     :param size: a number of bytes, which may be given as a string such as ``20 mb``
     :param choices: the allowed values
     """
@@ -65,24 +65,24 @@ class Options:
 
 
 def snake(name: str) -> str:
-    """``maxAllowableDiffFromDBTime`` as ``max_allowable_diff_from_db_time``; snake_case is unchanged."""
+    """Convert a name to snake_case: ``maxAllowableDiffFromDBTime`` to ``max_allowable_diff_from_db_time``."""
     return _HUMP.sub("_", name).lower()
 
 
 def camel(name: str) -> str:
-    """``max_allowable_diff_from_db_time`` in ActiveMQ's spelling."""
+    """Convert a name to ActiveMQ's spelling, the inverse of :func:`snake`."""
     first, *rest = name.split("_")
     return first + "".join(_ACRONYMS.get(word, word.capitalize()) for word in rest)
 
 
 def is_camel(name: str) -> bool:
-    """Whether a name is in ActiveMQ's spelling."""
+    """Return whether a name is in ActiveMQ's spelling."""
     return name != name.lower()
 
 
 @functools.cache
 def types_of(kind: Any) -> Mapping[str, tuple[type, ...]]:
-    """The types that each field of a dataclass may hold; NoneType is one of them where None is allowed."""
+    """Return the types that each field of a dataclass may hold, with NoneType where None is allowed."""
     hints = typing.get_type_hints(kind)
     return types.MappingProxyType({one.name: _alternatives(hints[one.name]) for one in fields(kind)})
 
@@ -95,7 +95,7 @@ def _alternatives(hint: Any) -> tuple[type, ...]:
 
 
 def check(instance: Any) -> None:
-    """:class:`ConfigurationError` unless each field has its type and is within its bounds."""
+    """Raise :class:`ConfigurationError` unless each field has its type and is within its bounds."""
     for one in fields(instance):
         value = getattr(instance, one.name)
         complaint = _type_error(value, types_of(instance.__class__)[one.name]) or _bounds_error(one, value)
@@ -127,13 +127,13 @@ def _bounds_error(one: Field[Any], value: Any) -> str:
 
 
 def find_field(kind: type, name: str) -> Field[Any] | None:
-    """The field of a dataclass by its name, in our spelling or ActiveMQ's."""
+    """Find the field of a dataclass by its name, in our spelling or ActiveMQ's."""
     wanted = snake(name) if is_camel(name) else name
     return next((one for one in fields(kind) if one.name == wanted), None)
 
 
 def unknown(what: str, name: str, known: Iterable[str], where: str = "") -> str:
-    """The text about a name that is not among ``known``, with the closest one or the list of all."""
+    """Format the error about a name that is not among ``known``, with the closest one or the list of all."""
     by_snake = {snake(one): one for one in sorted(known)}
     close = difflib.get_close_matches(snake(name), by_snake, n=1)
     if close:
@@ -146,7 +146,7 @@ def unknown(what: str, name: str, known: Iterable[str], where: str = "") -> str:
 
 
 def convert(kind: type, one: Field[Any], value: Any, *, activemq_units: bool, text: bool = False) -> Any:
-    """A value converted to the type and unit of its field.
+    """Convert a value to the type and unit of its field.
 
     :param activemq_units: durations are milliseconds, and a negative number means "off"
     :param text: the source has only strings: parse numbers and booleans

@@ -24,7 +24,7 @@ class Given:
     activemq_units: bool = False
     """The value is in ActiveMQ's unit, whichever the spelling of the name."""
     problem: str | None = None
-    """Why the value cannot be determined; raised only if no other source gives it."""
+    """Reason why the value cannot be determined; raised only if no other source gives it."""
 
     def __repr__(self) -> str:
         return f"Given(..., {self.place!r})"  # the value may be a password
@@ -64,7 +64,7 @@ class Note:
 
 
 def merge(lower: Section, upper: Section) -> Section:
-    """Both sections; where both have an option, ``upper`` wins. Lists are replaced as a whole.
+    """Merge two sections; where both have an option, ``upper`` wins. Lists are replaced as a whole.
 
     A URL in ``upper`` replaces the login of the URL in ``lower`` too, and several stores.
     """
@@ -91,7 +91,8 @@ def put(section: Section, path: str, given: Given) -> None:
 
 
 def parse_toml(data: bytes, place: str) -> dict[str, Any]:
-    """
+    """Parse TOML.
+
     :raises ConfigurationError: it is not TOML
     """
     import tomllib

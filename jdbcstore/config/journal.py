@@ -47,8 +47,8 @@ class JournalConfig(Options):
     """Whether files get their full size before they are written."""
 
     journal_disk_sync_strategy: str = option("always", choices=("always", "periodic", "never"))
-    """When records are synced to disk. ``periodic`` and ``never`` lose the messages acknowledged last to
-    their producers when the machine goes down."""
+    """Time at which records are synced to disk. ``periodic`` and ``never`` lose the messages acknowledged
+    last to their producers when the machine goes down."""
     journal_disk_sync_interval: float = option(1.0, at_least=0, milliseconds=True)
     """Seconds between syncs with ``periodic``."""
     journal_buffer_timeout: float = option(0.0, at_least=0)

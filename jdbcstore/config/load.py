@@ -66,7 +66,7 @@ def load_config(
     text: bool = False,
     **options: Any,
 ) -> Configuration:
-    """The configuration from a file, the environment and ``options``, in order of increasing precedence.
+    """Load the configuration from a file, the environment and ``options``, in order of increasing precedence.
 
     :param path: a TOML file, ActiveMQ's ``activemq.xml`` or Artemis's ``broker.xml``; None is the file
         named by JDBCSTORE_CONFIG, else ``jdbcstore.toml`` in the working directory, else none
@@ -87,7 +87,7 @@ def load_config(
 
 
 def load_file(path: Path, environment: Mapping[str, str] = os.environ) -> Configuration:
-    """The configuration in a file alone. The environment only resolves placeholders of an XML file."""
+    """Load the configuration in a file alone. The environment only resolves placeholders of an XML file."""
     return _built(*_read_file(path, environment))
 
 
@@ -133,7 +133,7 @@ def _toml_value(
 
 
 def _read_environment(environment: Mapping[str, str]) -> tuple[Section, list[Note]]:
-    """The options in variables such as JDBCSTORE_LOCKER_TYPE, and notes on variables that are unknown."""
+    """Read the options in variables such as JDBCSTORE_LOCKER_TYPE, and note variables that are unknown."""
     known = _variables()
     given: Section = {}
     notes = []
@@ -149,7 +149,7 @@ def _read_environment(environment: Mapping[str, str]) -> tuple[Section, list[Not
 
 
 def _variables() -> dict[str, str]:
-    """The path of the option that each variable sets."""
+    """Return the path of the option that each variable sets."""
     flat = (name for kind in (DataSourceConfig, StoreConfig) for name in _scalars(kind))
     nested = (
         f"{section}.{name}"
@@ -166,7 +166,7 @@ def _scalars(kind: type) -> list[str]:
 
 
 def _not_obeyed(configuration: Configuration) -> Iterator[Note]:
-    """A note for each option that is set and that nothing reads."""
+    """Yield a note for each option that is set and has no effect."""
     sources, default = configuration.sources, PolicyEntry()
     for name, reason in unused_statements(configuration.store.statements):
         place = sources.get(f"statements.{name}", "configuration")

@@ -81,7 +81,7 @@ DeadLetterStrategy = SharedDeadLetterStrategy | IndividualDeadLetterStrategy | D
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedeliveryPolicy(Options):
-    """When and how often a rejected message is redelivered; ActiveMQ's ``redeliveryPolicy``.
+    """Delays and limits of the redelivery of rejected messages; ActiveMQ's ``redeliveryPolicy``.
 
     Options are its attributes of the same name in camelCase; delays are seconds.
     """
@@ -170,7 +170,7 @@ class GroupMap(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> GroupMap:
-        """``simple``, ``cached?cacheSize=1024`` or ``bucket?bucketCount=1024``, as ActiveMQ writes them.
+        """Parse ActiveMQ's ``simple``, ``cached?cacheSize=1024`` or ``bucket?bucketCount=1024``.
 
         :raises ConfigurationError: it is none of these
         """
@@ -220,8 +220,8 @@ class PolicyEntry(Options):
     dead_letter_strategy: DeadLetterStrategy = SharedDeadLetterStrategy()
     """The destination of dead letters."""
     redelivery_policy: RedeliveryPolicy | None = None
-    """When rejected messages are redelivered. With None they become dead letters at once, as in an
-    ActiveMQ without the redelivery plug-in, of which this is a ``redeliveryPolicy``."""
+    """Redelivery of rejected messages. With None they become dead letters at once, as in an ActiveMQ without
+    the redelivery plug-in, of which this is a ``redeliveryPolicy``."""
     subscription_recovery_policy: SubscriptionRecoveryPolicy = NoSubscriptionRecoveryPolicy()
     """The earlier messages that a new subscriber of a topic gets."""
     dispatch_policy: str = option("roundRobinDispatchPolicy", choices=_DISPATCH_POLICIES)
@@ -271,8 +271,8 @@ class PolicyEntry(Options):
     time_before_dispatch_starts: float = option(0.0, at_least=0, milliseconds=True)
     """Seconds that a queue waits for them at most, or for more consumers after the first."""
     message_group_map_factory_type: str = "cached"
-    """How a queue remembers the owners of message groups: ``cached`` (the 1024 used last, or
-    ``cached?cacheSize=N``), ``simple`` (all) or ``bucket`` (1024 buckets, or ``bucket?bucketCount=N``)."""
+    """Memory of the owners of message groups: ``cached`` (the 1024 used last, or ``cached?cacheSize=N``),
+    ``simple`` (all) or ``bucket`` (1024 buckets, or ``bucket?bucketCount=N``)."""
 
     max_page_size: int = option(200, at_least=1)
     """Messages that a cursor reads at once."""
@@ -312,11 +312,11 @@ class PolicyEntry(Options):
     advisory_for_delivery: bool = False
     """Whether JMS clients can watch which messages arrive."""
     advisory_for_consumed: bool = False
-    """Whether they can watch which messages are consumed. Those that consumers have stay in memory then."""
+    """Whether they can watch which messages are consumed. Messages held by consumers stay in memory then."""
     advisory_for_discarding_messages: bool = False
     """Whether they can watch which messages a subscriber loses through ``pending_message_limit``."""
     send_advisory_if_no_consumers: bool = False
-    """Whether JMS clients get copies of the non-persistent messages that arrive where nobody consumes."""
+    """Whether JMS clients get copies of non-persistent messages for a destination without consumers."""
     advisory_when_full: bool = False
     """Whether they can watch that producers have to wait."""
     advisory_for_fast_producers: bool = False

@@ -27,7 +27,7 @@ _COUNTS = "it counts messages, and a checkpoint commits by bytes: set max_checkp
 
 
 def by_name(names: Mapping[T, Iterable[str]]) -> dict[str, T]:
-    """A table by name, from the names of each of its values."""
+    """Invert a table of names: return each value by each of its names."""
     return {name: value for value, each in names.items() for name in each}
 
 
@@ -53,7 +53,7 @@ TOML = PERSISTENCE_ADAPTER | by_name({
     "messages are always kept in MSG": ("useExternalMessageReferences",),
     _BATCHES: ("batchStatements",),
 })  # fmt: skip
-"""Attributes that someone who knows ActiveMQ may write into jdbcstore.toml."""
+"""Attributes that a user of ActiveMQ may write into jdbcstore.toml."""
 
 ADAPTER = {
     "batchStatements": _BATCHES,

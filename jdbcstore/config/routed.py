@@ -102,6 +102,6 @@ def check_routed(stores: Iterable[RoutedStoreConfig]) -> None:
 
 
 def folder_name(name: str) -> str:
-    """The folder of a destination or pattern: readable, distinct on every file system, and stable."""
+    """Return a folder name for a destination or pattern: readable, stable, distinct on all file systems."""
     digest = hashlib.blake2b(name.encode(), digest_size=8).hexdigest()
     return f"{_UNSAFE.sub('_', name)[:_STEM].strip('._') or 'others'}-{digest}"

@@ -44,7 +44,7 @@ class Property:
     columns: tuple[str, ...] = ()
     """The columns of the result; none for a statement that writes."""
     unused: str = ""
-    """Why the store does not run it; "" if it does."""
+    """Reason why the store does not run it; "" if it does."""
     any_columns: bool = False
     """Whether it may return any columns, or none, because the result is not read."""
     kind: type = str
@@ -182,14 +182,14 @@ _KNOWN["removemessagestatment"] = "removeMessageStatement"
 
 
 def property_name(key: str) -> str:
-    """A property's name in ActiveMQ's spelling, from any spelling; the key itself if it is unknown."""
+    """Return a property's name in ActiveMQ's spelling, from any spelling; the key itself if it is unknown."""
     return _KNOWN.get(_plain(key), key)
 
 
 def normalise(
     given: Mapping[str, object], data: tuple[str, ...]
 ) -> tuple[dict[str, StatementValue], dict[str, str]]:
-    """The statements by ActiveMQ's names, and the values of the properties ``data`` given among them.
+    """Return the statements by ActiveMQ's names, and the values of the properties ``data`` given among them.
 
     :raises ConfigurationError: an unknown name, a wrong value, or two different values of one property
     """
@@ -253,7 +253,7 @@ def _check_text(key: str, value: object) -> str:
 
 
 def unused_statements(statements: Mapping[str, StatementValue]) -> list[tuple[str, str]]:
-    """The names of replaced statements that the store does not run, each with the reason."""
+    """Return the names of replaced statements that the store does not run, each with the reason."""
     given = [BY_NAME[name] for name in statements]
     return [(property_.name, property_.unused) for property_ in given if property_.unused]
 
@@ -266,7 +266,7 @@ class Template:
     names: tuple[str, ...]
 
     def render(self, mark: Callable[[int, str], str], escape: Callable[[str], str] = str) -> str:
-        """The statement with ``mark(number from 1, name)`` for each parameter."""
+        """Render the statement with ``mark(number from 1, name)`` for each parameter."""
         parts = [escape(self.pieces[0])]
         for number, (name, piece) in enumerate(zip(self.names, self.pieces[1:], strict=True), 1):
             parts += [mark(number, name), escape(piece)]
@@ -320,7 +320,7 @@ def _list(parameters: tuple[str, ...]) -> str:
 
 
 def split(text: str) -> list[str]:
-    """The statements of a string, which are separated by semicolons."""
+    """Split a string into its statements, which are separated by semicolons."""
     statements, start = [], 0
     for found in _TOKEN.finditer(text):
         if found["end"]:

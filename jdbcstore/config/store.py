@@ -144,7 +144,7 @@ class StoreConfig(Options):
         )
 
     def replace(self, **changes: Any) -> Self:
-        """A copy with other values, each under our name or ActiveMQ's (and then in ActiveMQ's unit).
+        """Return a copy with other values, each under our name or ActiveMQ's (and then in ActiveMQ's unit).
 
         :raises ConfigurationError: an unknown option, or a value that cannot work
         """
@@ -158,7 +158,7 @@ class StoreConfig(Options):
 
 
 def length_of(column_type: str | None) -> int:
-    """The number of characters that a column type holds; None is the default type of a name."""
+    """Return the number of characters that a column type holds; None is the default type of a name."""
     if column_type is None:
         return NAME_LENGTH
     found = _LENGTH.search(column_type)

@@ -21,7 +21,7 @@ _SECTION = "users"
 _KEYS = ("password", "read", "write", "role")
 VIEW, BROWSE, MANAGE = "view", "browse", "manage"
 ROLES = (VIEW, BROWSE, MANAGE)
-"""What a user may do with the management of a broker; each role has the rights of those before it: to look at
+"""Rights of a user in the management of a broker; each role has the rights of those before it: to look at
 counters and names, to read messages, and to change things."""
 
 
@@ -71,7 +71,7 @@ class PluginUsers:
 
 
 def read_users(path: Path) -> Mapping[str, UserEntry]:
-    """The users of a users file, by name.
+    """Read the users of a users file, by name.
 
     :raises ConfigurationError: the file cannot be read, or is not a users file
     """

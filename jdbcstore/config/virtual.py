@@ -19,9 +19,9 @@ class VirtualTopicConfig(Options):
     name: str = ">"
     """The topics: a name or a wildcard."""
     prefix: str = "Consumer.*."
-    """What precedes the topic's name in the name of such a queue, with a wildcard for the consumers."""
+    """Part before the topic's name in the name of such a queue, with a wildcard for the consumers."""
     postfix: str = ""
-    """What follows it."""
+    """Part after the topic's name."""
     selector_aware: bool = False
     """Whether a queue gets only messages that the selector of a present consumer matches."""
 
@@ -42,7 +42,7 @@ class VirtualTopicConfig(Options):
 
 
 DEFAULT_VIRTUAL_TOPICS = (VirtualTopicConfig(name="VirtualTopic.>"),)
-"""What ActiveMQ has unless it is configured."""
+"""ActiveMQ's default virtual topics."""
 
 
 def _place(queue: str | None, topic: str | None) -> Destination:
@@ -97,7 +97,7 @@ class CompositeConfig(Options):
     topic: str | None = None
     """The topics, instead."""
     forward_to: tuple[ForwardConfig, ...] = ()
-    """Where their messages are sent."""
+    """Destinations to which their messages are sent."""
     forward_only: bool = True
     """Whether they are only sent there; else the destination gets them, too."""
     send_when_not_matched: bool = False

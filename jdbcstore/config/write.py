@@ -28,7 +28,7 @@ _HEADINGS = {
 
 
 def shown_options(configuration: Configuration) -> Iterator[tuple[str, Any]]:
-    """The path and value of each option, without secrets; of policies and several stores, those given."""
+    """Yield the path and value of each option, without secrets; of policies and stores, of set ones."""
     yield from _inside("", configuration.data_source)
     yield "broker_name", configuration.broker_name
     yield from _inside("", configuration.store)
@@ -61,7 +61,7 @@ def _inside(prefix: str, part: Any) -> Iterator[tuple[str, Any]]:
 
 
 def to_toml(configuration: Configuration, origin: str) -> str:
-    """The content of a TOML file that loads as the same configuration, with places and notes as comments.
+    """Render a TOML file that loads as the same configuration, with places and notes as comments.
 
     A password is not written: the environment variable that is named instead must hold it.
     """
@@ -96,7 +96,7 @@ class _Writer:
         return table
 
     def _put_fields(self, table: TOMLDocument | Table, part: Any, path: str, *names: str) -> None:
-        """The options of a dataclass: those of these names, or all."""
+        """Write the options of a dataclass: those of these names, or all."""
         # Without these sections there is no such part: they are written even if all options have defaults.
         absent = {one.name for one in fields(part) if one.default is None}
         for name in names or (one.name for one in fields(part)):
@@ -120,7 +120,7 @@ class _Writer:
                 self._put(table, name, value, inner)
 
     def _several(self, values: Mapping[str, Any] | tuple[Any, ...], path: str) -> Table | AoT:
-        """A section of statements, or an array of sections."""
+        """Render a section of statements, or an array of sections."""
         if isinstance(values, tuple):
             array: AoT = self._toml.aot()
             for number, part in enumerate(values):
@@ -163,5 +163,5 @@ def _password_variable(path: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """The text without characters that a comment cannot contain."""
+    """Replace characters that a comment cannot contain."""
     return "".join(one if one.isprintable() else " " for one in text)

@@ -25,7 +25,7 @@ def segment_path(directory: Path, number: int) -> Path:
 
 
 def preallocated_path(directory: Path, number: int) -> Path:
-    """A file that can become a segment."""
+    """Return the path of a file that can become a segment."""
     return directory / f"spare-{number}.log"
 
 
@@ -55,18 +55,18 @@ def kept_path(directory: Path, header: SegmentHeader, *, last_number: int, last_
 
 
 def live_segments(directory: Path) -> dict[int, Path]:
-    """The segments that are not released, by their numbers, ascending."""
+    """Return the segments that are not released, by their numbers, ascending."""
     found = {int(match[1]): path for path, match in _matching(directory, _SEGMENT)}
     return dict(sorted(found.items()))
 
 
 def preallocated(directory: Path) -> dict[int, Path]:
-    """Files that can become segments, by their numbers."""
+    """Return files that can become segments, by their numbers."""
     return {int(match[1]): path for path, match in _matching(directory, _PREALLOCATED)}
 
 
 def kept_segments(directory: Path) -> list[Kept]:
-    """The retained segments, oldest first."""
+    """Return the retained segments, oldest first."""
     found = [
         Kept(path, int(match[1], 16), *(int(match[group]) for group in range(2, 7)))
         for path, match in _matching(directory, _KEPT)
@@ -75,7 +75,7 @@ def kept_segments(directory: Path) -> list[Kept]:
 
 
 def unfinished(directory: Path) -> list[Path]:
-    """Files that a killed process left while it wrote them."""
+    """Return unfinished files of a killed process."""
     return [path for path in directory.iterdir() if path.name.endswith(UNFINISHED)]
 
 

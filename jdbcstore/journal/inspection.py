@@ -29,14 +29,14 @@ class Damage(NamedTuple):
     segment: int
     offset: int
     end: int | None
-    """Where the next records begin; None if there are none in the file."""
+    """Start of the next valid records; None if the file has no more."""
     number: int
     """The first lost record; 0 if unknown."""
     next_number: int | None
     """The first record after the lost ones; None if unknown."""
     reason: str
     torn: bool = False
-    """Whether it is the end of the journal, which was being written: nothing acknowledged is lost."""
+    """Whether it is the end of the journal, torn during a write: nothing acknowledged is lost."""
 
     @property
     def lost(self) -> int | None:
@@ -47,7 +47,7 @@ class Damage(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What the backing store has applied of a journal: it says where that has to begin and to end."""
+    """State of a journal in its backing store, which says where the journal has to begin and to end."""
 
     journal: int
     applied: int
@@ -73,7 +73,7 @@ class SegmentFile:
 
 
 def segments(directory: Path) -> list[SegmentFile]:
-    """The live segments in order, then the retained ones, oldest first.
+    """Return the live segments in order, then the retained ones, oldest first.
 
     :raises OSError: the directory cannot be read
     """
@@ -81,7 +81,7 @@ def segments(directory: Path) -> list[SegmentFile]:
 
 
 def kept(directory: Path) -> list[SegmentFile]:
-    """The retained segments in the directory of a journal, or in its archive.
+    """Return the retained segments in the directory of a journal, or in its archive.
 
     :raises OSError: the directory cannot be read
     """
@@ -108,7 +108,7 @@ def _look_at(path: Path, number: int, kept: Kept | None = None) -> SegmentFile:
 
 
 def journal_of(files: list[SegmentFile], known: Known | None = None) -> int | None:
-    """The number of the journal that most of the files belong to; None if no header is readable."""
+    """Return the number of the journal that most of the files belong to; None if no header is readable."""
     said = Counter(file.header.journal for file in files if file.header and not file.kept)
     if known is not None and (known.journal in said or not said):
         return known.journal
@@ -116,9 +116,9 @@ def journal_of(files: list[SegmentFile], known: Known | None = None) -> int | No
 
 
 def records(directory: Path, known: Known | None = None) -> Iterator[Record | Damage]:
-    """All records that are not released, in order, and the damage between them.
+    """Return all records that are not released, in order, and the damage between them.
 
-    Records missing at the beginning or the end are found only with what is ``known`` of the backing store.
+    Records missing at the beginning or the end are found only with the state ``known`` to the backing store.
 
     :raises OSError: the directory cannot be read
     """
@@ -143,14 +143,14 @@ def records(directory: Path, known: Known | None = None) -> Iterator[Record | Da
 
 
 def records_of(file: SegmentFile) -> Iterator[Record | Damage]:
-    """The records of one retained segment, in order, and the damage between them."""
+    """Return the records of one retained segment, in order, and the damage between them."""
     journal = file.kept.journal if file.kept else None
     first = file.kept.first_number if file.kept else 0
     return _Walk(file, None, first, journal).found()
 
 
 def _before(directory: Path, first: SegmentFile, known: Known) -> Iterator[Damage]:
-    """Files that are missing before the first one that is there."""
+    """Yield files that are missing before the first one that is there."""
     if first.header is None or first.header.journal != known.journal:
         return
     number, begin = first.number - 1, first.header.first_number
@@ -167,14 +167,14 @@ def _missing(directory: Path, number: int, expected: int, following: SegmentFile
 
 
 def _proves(number: int, found: tuple[int, Head] | None, later: Iterator[tuple[int, Head]]) -> bool:
-    """Whether a later record shows that this number had become durable."""
+    """Return whether a later record shows that this number had become durable."""
     return found is not None and (
         found[1].durable >= number or any(head.durable >= number for _, head in later)
     )
 
 
 class _Walk:
-    """A pass over one file, given what is known of its neighbours."""
+    """A pass over one file, given the neighbours' numbers."""
 
     def __init__(
         self,
@@ -243,7 +243,7 @@ class _Walk:
             reader.offset, reader.number = found[0], found[1].number
 
     def _at_the_end(self, reader: SegmentReader) -> Iterator[Damage]:
-        """No complete record follows."""
+        """Yield the damage at the end, where no complete record follows."""
         number, following = reader.number, None if self._up_to is None else self._up_to + 1
         if self._is_last and number <= self._applied:
             following = self._applied + 1
@@ -267,7 +267,7 @@ class Repaired:
     copies: Path | None = None
     """The folder of the original files; None if nothing was changed."""
     records: int = 0
-    """How many records there are now."""
+    """Number of records after the repair."""
 
 
 def repair(
@@ -278,10 +278,10 @@ def repair(
     files: Files | None = None,
     clock: Clock | None = None,
 ) -> Repaired:
-    """Repair a journal that is not open: skip what is damaged and keep what follows, or ``cut`` the journal
+    """Repair a journal that is not open: skip damage and keep the records after it, or ``cut`` the journal
     off at the first damage. Every file is copied before it is changed.
 
-    With what is ``known`` of the backing store, the journal begins and ends where that store needs it to:
+    With the state ``known`` to the backing store, the journal begins and ends where that store needs it to:
     records written later get numbers after everything that the store has.
 
     It can be interrupted anywhere and repeated. Lost records stay lost: messages that were only in them, and
@@ -366,7 +366,7 @@ class _Repair:
         return True
 
     def _first_number(self, damage: Damage) -> int:
-        """The first number of the first file, whose header is lost; 0 if it cannot be determined."""
+        """Return the first number of the first file, whose header is lost; 0 if it cannot be determined."""
         with SegmentReader(damage.path, self._header(damage.segment, 0)) as reader:
             offset, head = next(reader.later(), (0, None))
         if head is not None:
@@ -414,7 +414,7 @@ class _Repair:
         return journal_of(segments(self._directory), self._known)
 
     def _header(self, segment: int, first_number: int) -> SegmentHeader:
-        """A replacement for a lost header, derived from its neighbours except for the time."""
+        """Derive a replacement for a lost header from its neighbours, except for the time."""
         there = [file.header for file in segments(self._directory) if file.header and not file.kept]
         store = max((header.store for header in there), default=self._known.store if self._known else 0)
         return SegmentHeader(self._journal() or 0, segment, first_number, 0, self._clock.now_ms(), store)

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 from crc32c import crc32c
 
 BLOCK = 512
-"""Where records begin: a torn write of the first one leaves the header's sector alone."""
+"""Offset of the first record: a torn write of it leaves the header's sector alone."""
 FIELDS = struct.Struct("<IIIIBBHQQ")
 """Of a record's header, after the checksum: length, marker, number less the durable one, sequences, kind, two
 of nothing, number, sequence."""
@@ -24,7 +24,8 @@ RECORD = HEAD.size
 """Bytes of a record's header."""
 CLEAN_END = 255
 GAP = 254
-"""A record that a repair puts in place of lost ones: its number is their last, its body what was there."""
+"""Record that a repair puts in place of lost ones: its number is the last of theirs, its body their remaining
+bytes."""
 OWN = (GAP, CLEAN_END)
 """Kinds of records for the journal's internal use."""
 LARGEST = 2**32 - 1
@@ -69,7 +70,7 @@ class Entry(Protocol):
 
     @property
     def sequences(self) -> int:
-        """How many of the store's sequences it takes."""
+        """Number of the store's sequences that it takes."""
         ...
 
     @property
@@ -92,7 +93,7 @@ class Written(NamedTuple):
     """The first of its sequences."""
     segment: int
     offset: int
-    """Where the body begins in the segment's file."""
+    """Offset of the body in the segment's file."""
 
 
 class SegmentHeader(NamedTuple):
@@ -113,7 +114,8 @@ class SegmentHeader(NamedTuple):
 
     @classmethod
     def unpack(cls, block: bytes) -> SegmentHeader:
-        """
+        """Parse a header.
+
         :raises ValueError: it is not a header
         """
         if len(block) < BLOCK:
@@ -130,7 +132,7 @@ class SegmentHeader(NamedTuple):
 
 
 class Stamp(NamedTuple):
-    """Marks a record as this segment's: what a reused file held before never validates."""
+    """Mark of a record as this segment's: earlier contents of a reused file never validate."""
 
     seed: int
     marker: int
@@ -173,16 +175,16 @@ class Head(NamedTuple):
         return space(self.length)
 
     def is_plausible(self, stamp: Stamp) -> bool:
-        """Whether it may be a record's header; only the checksum proves it."""
+        """Return whether this may be a record's header; only the checksum proves it."""
         return self.marker == stamp.marker and bool(self.kind) and not self.flags and not self.spare
 
 
 def space(length: int) -> int:
-    """The bytes that a record with a body of this length takes in a file."""
+    """Return the bytes that a record with a body of this length takes in a file."""
     return RECORD + length + (-length & 7)
 
 
 def gap(stamp: Stamp, last_lost: int, body: bytes) -> bytes:
-    """A record in place of lost ones, with the bytes that remain of them."""
+    """Encode a record in place of lost ones, with their remaining bytes."""
     head = FIELDS.pack(len(body), stamp.marker, 0, 0, GAP, 0, 0, last_lost, 0)
     return _CRC.pack(crc32c(body, crc32c(head, stamp.seed))) + head + body

@@ -46,7 +46,7 @@ Review = Callable[[Sequence[Entry]], Sequence[Entry]]
 """Called with the entries that are written next, once everything before them is durable or has failed, by the
 thread that writes them; returns the entry to write in place of each."""
 Accept = Callable[[Recovered], int]
-"""Called with what the files hold, before anything is changed: returns the identity of the store that the
+"""Check of the recovered files, before anything is changed: returns the identity of the store that the
 journal belongs to, or raises."""
 
 
@@ -54,8 +54,8 @@ class Journal:
     """A journal open for writing, in the files of one directory. Thread-safe.
 
     Opening reads everything, and truncates a record that was being written at an unclean shutdown;
-    ``recovered`` is what was found. ``accept`` may refuse the journal first. ``first_sequence`` is the lowest
-    sequence to give out; the journal continues after its own last one if that is higher.
+    ``recovered`` holds the contents of the files. ``accept`` may refuse the journal first. ``first_sequence``
+    is the lowest sequence to give out; the journal continues after its own last one if that is higher.
 
     Each appended entry ends in exactly one callback, ``committed`` or ``failed``, unless it is withdrawn.
     With the sync strategy "always", and with "periodic" without an interval, committed means synced;
@@ -194,7 +194,7 @@ class Journal:
     def check(self) -> None:
         """Check that nothing is in doubt: everything in the files was passed to ``committed``.
 
-        :raises JournalFailed: the journal cannot be written any more; what was in doubt may be in the files
+        :raises JournalFailed: the journal cannot be written any more; entries in doubt may be in the files
         """
         if self._error is not None:
             raise self._failure()
@@ -212,18 +212,18 @@ class Journal:
             raise
 
     def records(self, after: int) -> Iterator[Record]:
-        """The records after a number, up to the last that was written when this was called.
+        """Return the records after a number, up to the last that was written when this was called.
 
         :raises CorruptJournal: one of them is damaged or missing
         """
         return self._segments.records(after)
 
     def segments(self) -> list[Span]:
-        """The segments that are not released, oldest first; the last is being written."""
+        """Return the segments that are not released, oldest first; the last is being written."""
         return self._segments.spans()
 
     def read(self, segment: int, offset: int, size: int) -> bytes:
-        """Bytes of a segment's file, unverified; fewer at its end.
+        """Return bytes of a segment's file, unverified; fewer at its end.
 
         :raises CorruptJournal: the file does not exist
         :raises StoreUnavailable: the file cannot be read now
@@ -276,9 +276,9 @@ class Journal:
                 return
 
     def _write(self, entries: Sequence[Entry]) -> None:
-        """Write all of them, in as many batches as they span segments, and complete each.
+        """Write all entries, in as many batches as they span segments, and complete each batch.
 
-        After one has failed, all later ones fail: what the review decided by an earlier entry stays true.
+        After one has failed, all later ones fail: the review's decisions by earlier entries stay true.
         """
         if self._review is not None:
             entries = self._review(entries)
@@ -354,7 +354,7 @@ class _Queue:
     """
 
     def __init__(self, batch_bytes: int, gather: float, check: Callable[[], None]) -> None:
-        """``check`` raises when nothing can be written any more; ``gather`` is in seconds."""
+        """Initialise the queue: ``check`` raises once nothing can be written; ``gather`` is in seconds."""
         self._batch_bytes = batch_bytes
         self._gather_for = gather
         self._check = check
@@ -421,7 +421,7 @@ class _Queue:
         return False
 
     def take(self) -> list[Entry]:
-        """The next batch, waiting for it; empty once the queue is closed and drained."""
+        """Take the next batch, waiting for it; empty once the queue is closed and drained."""
         while True:
             with self._lock:
                 if self._queue:
@@ -450,12 +450,12 @@ class _Queue:
             self._changed.notify_all()
 
     def wake_all(self) -> None:
-        """Have the callers that wait for room check whether there will ever be any."""
+        """Wake the callers that wait for room, to check whether there will ever be any."""
         with self._lock:
             self._changed.notify_all()
 
     def abandon(self) -> tuple[list[Entry], list[Entry]]:
-        """Close, and return what is in flight and what is queued, for the caller alone to complete."""
+        """Close, and return the entries in flight and queued, for the caller alone to complete."""
         with self._lock:
             self._closed = self._abandoned = True
             in_flight, self._in_flight = self._in_flight, []

@@ -40,7 +40,7 @@ _LAST = (1 << 64) - 1
 class SegmentReader:
     """Reads the records of one file in order, up to the first invalid one.
 
-    Another process may be writing the file. Memory is bounded by what is in it: a length in a header is
+    Another process may be writing the file. Memory is bounded by the file's contents: a length in a header is
     believed only once the checksum is right. ``offset``, ``number`` and ``sequence`` are where the next
     record is expected, its number, and the lowest sequence it can have. ``assumed`` replaces a damaged
     header; its first number may be 0, for that of the record that is found.
@@ -71,7 +71,7 @@ class SegmentReader:
         os.close(self._file)
 
     def records(self, up_to: int | None = None) -> Iterator[Record]:
-        """The records up to a number, or to the first invalid one."""
+        """Yield the records up to a number, or to the first invalid one."""
         last = _LAST if up_to is None else up_to
         while self.number <= last:
             found = self._in_window(last, is_read=True)
@@ -103,7 +103,7 @@ class SegmentReader:
         return found
 
     def _alone(self) -> Record | None:
-        """A record that may be larger than one read."""
+        """Read a record that may be larger than one read."""
         head, offset = self._head(self.offset), self.offset
         if head is None or not self._is_next(head) or not self._is_whole(offset, head):
             return None
@@ -128,8 +128,8 @@ class SegmentReader:
                 yield offset, head
 
     def markers(self) -> Iterator[int]:
-        """Offsets at which records of this segment seem to begin, from the next expected one on: complete or
-        not, and also where the file ends within the header."""
+        """Yield offsets at which records of this segment seem to begin, from the next expected one on:
+        complete or not, and even where the file ends within the header."""
         wanted = self.stamp.found_as
         start = self.offset
         while start < self.size:
@@ -186,7 +186,7 @@ class Segment:
     size: int
     """The size of the file, or the size it may grow to."""
     end: int = BLOCK
-    """Where the next record is written."""
+    """Offset of the next record to be written."""
     last_number: int = 0
 
     def __post_init__(self) -> None:
@@ -195,7 +195,7 @@ class Segment:
 
 @dataclass(slots=True)
 class Recovered:
-    """What the files of a journal hold when it is opened."""
+    """Contents of a journal's files when it is opened."""
 
     segments: list[Segment] = field(default_factory=list)
     last_sequence: int = 0
@@ -223,14 +223,14 @@ class Recovered:
         return self.segments[-1].last_number if self.segments else 0
 
     def records(self, after: int, *, ignore_missing: bool = False) -> Iterator[Record]:
-        """As :func:`read`, from these segments."""
+        """Read as :func:`read`, from these segments."""
         return read(self.segments, after, self.last_number, ignore_missing=ignore_missing)
 
 
 def read(
     segments: list[Segment], after: int, last_number: int, *, ignore_missing: bool = False
 ) -> Iterator[Record]:
-    """The records after one number, up to another, without those for internal use.
+    """Yield the records after one number, up to another, without those for internal use.
 
     :raises CorruptJournal: one of them is damaged or missing
     """

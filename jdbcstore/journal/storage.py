@@ -88,8 +88,8 @@ class Segments:
         store: int,
         check: Callable[[], None],
     ) -> None:
-        """``store`` is the identity of the backing store; ``check`` raises :class:`OSError` when the
-        directory's lock is lost."""
+        """Take the files that were found: ``store`` identifies the backing store, and ``check`` raises
+        :class:`OSError` when the directory's lock is lost."""
         self.journal = found.journal or secrets.randbits(63) or 1
         self.last_number = found.last_number
         self.last_sequence = max(found.last_sequence, first_sequence - 1)
@@ -128,7 +128,7 @@ class Segments:
         return read(self.live, after, self.last_number, ignore_missing=missing)
 
     def read(self, segment: int, offset: int, size: int) -> bytes:
-        """Bytes of a file, fewer at its end.
+        """Read bytes of a file, fewer at its end.
 
         :raises CorruptJournal: the file does not exist
         :raises StoreUnavailable: the file cannot be read now
@@ -187,7 +187,7 @@ class Segments:
         self._files.sync(self._file)
 
     def frame(self, entries: Sequence[Entry]) -> Batch:
-        """The records of as many entries as fit into the current segment, or into a new one if none does.
+        """Frame the records of as many entries as fit into the current segment, or if none fits, a new one.
 
         :raises StoreUnavailable: the disk is full; nothing has changed
         :raises JournalFailed: nothing can be written any more
@@ -238,7 +238,7 @@ class Segments:
             self._preallocated.prepare()
 
     def _undo(self, error: OSError, current: Segment) -> StoreError:
-        """Remove what was written after the end, durably; the error of the write."""
+        """Remove the data written after the end, durably; return the error of the write."""
         try:
             self._files.truncate(self._file, current.end)
             self._files.sync(self._file)
@@ -247,7 +247,8 @@ class Segments:
         return self._failed(error, "room there")
 
     def sync(self) -> None:
-        """
+        """Sync the written data.
+
         :raises JournalFailed: what is written may not be durable
         """
         with self._io:
@@ -357,7 +358,8 @@ class Segments:
             self._files.close(file)
 
     def _failed(self, error: OSError, need: str | None = None) -> StoreError:
-        """A failed write; with ``need``, one that changed nothing, so that a full disk is not its end."""
+        """Return the error of a failed write; with ``need``, of one that changed nothing, so that a full disk
+        is not the journal's end."""
         if need is not None and error.errno in _NO_ROOM:
             return StoreUnavailable(f"the disk of {self._directory} is full: the journal needs {need}")
         return JournalFailed(
@@ -418,7 +420,7 @@ class _Preallocated:
                 self._thread = thread
 
     def take(self, size: int) -> Path:
-        """A file of at least this size, durable except for its name; created now if none is ready.
+        """Take a file of at least this size, durable except for its name; create it now if none is ready.
 
         :raises OSError: such as a full disk
         """
@@ -466,7 +468,7 @@ class _Preallocated:
         self._files.sync(file)
 
     def _next(self) -> Path:
-        """A new name; the lock is held."""
+        """Return a new name; the lock is held."""
         self._last += 1
         return names.preallocated_path(self._directory, self._last)
 
@@ -505,7 +507,8 @@ class _Retention:
         self._preallocated = preallocated
 
     def start(self) -> None:
-        """
+        """Create the folder, remove unfinished files, and release expired ones.
+
         :raises OSError:
         """
         make_directory(self._place, files=self._files)
@@ -536,7 +539,7 @@ class _Retention:
             self._files.sync_directory(self._directory)
 
     def prune(self) -> None:
-        """Release what was retained long enough, or exceeds the size: the oldest first.
+        """Release segments retained long enough, or beyond the size: the oldest first.
 
         :raises OSError:
         """

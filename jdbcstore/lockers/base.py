@@ -66,13 +66,13 @@ class AbstractLocker:
         self._waiter: threading.Thread | None = None
 
     def configure(self, session: Session) -> None:
-        """Called once, before the start, with the database that the lock guards."""
+        """Prepare the locker: called once, before the start, with the database that the lock guards."""
 
     def pre_start(self) -> None:
-        """Called before the first attempt."""
+        """Prepare the start: called before the first attempt."""
 
     def do_start(self, max_wait: float) -> bool:
-        """One attempt to acquire the lock, waiting at most ``max_wait`` seconds; whether it is held now.
+        """Attempt to acquire the lock, waiting at most ``max_wait`` seconds; return whether it is held now.
 
         :raises StoreError: the attempt failed; it is made again, unless :meth:`is_final`
         """
@@ -83,7 +83,7 @@ class AbstractLocker:
         raise NotImplementedError
 
     def post_stop(self) -> None:
-        """Called after the lock was released."""
+        """Clean up: called after the lock was released."""
 
     def keep_alive(self) -> bool:
         """Renew the lock; whether it is still held.
@@ -93,7 +93,7 @@ class AbstractLocker:
         raise NotImplementedError
 
     def is_final(self, error: StoreError) -> bool:
-        """Whether no further attempt is made after this error."""
+        """Return whether no further attempt is made after this error."""
         return not isinstance(error, StoreUnavailable)
 
     def abort(self) -> None:
@@ -101,7 +101,7 @@ class AbstractLocker:
 
     @property
     def held_until(self) -> float:
-        """The monotonic time until which nobody else can hold the lock."""
+        """The monotonic time until which no other process can hold the lock."""
         return float("inf")
 
     @property
@@ -126,7 +126,7 @@ class AbstractLocker:
 
     @property
     def state(self) -> LockState:
-        """Whether it is stopped, waits for the lock or holds it."""
+        """State of the locker: stopped, waiting for the lock or holding it."""
         return self._state
 
     def start(
@@ -225,12 +225,12 @@ class AbstractLocker:
                 raise StoreClosed("the locker was stopped before it acquired the lock")
 
     def _max_wait(self, deadline: float) -> float:
-        """How long one attempt may wait; a stop has to wait for it."""
+        """Return the seconds that one attempt may wait; a stop has to wait for it."""
         left = 0.0 if self.fail_if_locked else deadline - self.clock.monotonic()
         return max(0.0, min(self.lock_acquire_sleep_interval, left, _LONGEST_ATTEMPT))
 
     def _pause_after(self, failure: StoreError) -> float:  # noqa: ARG002
-        """The pause after an attempt that failed with this error."""
+        """Return the pause after an attempt that failed with this error."""
         return self.lock_acquire_sleep_interval
 
     def _release(self) -> None:

@@ -57,7 +57,8 @@ class JdbcLocker(AbstractLocker):
         """None if there is none; it may be lost without an error so far."""
 
     def configure(self, session: Session) -> None:
-        """
+        """Open the lock's session; the tables may be in another database.
+
         :raises SchemaError: the tables do not exist in the lock's database, and must not be created
         """
         self._session = self._locking_session(session)
@@ -76,7 +77,7 @@ class JdbcLocker(AbstractLocker):
         return own
 
     def _check_given(self, *names: str) -> None:
-        """Have the database check those of these statements that the user has given."""
+        """Have the database check those of these statements that the user replaced."""
         session = self._session
         if not session.read_only and {*names} & {*session.config.statements}:
             with contextlib.closing(session.connect()) as connection, session.translated():
@@ -322,7 +323,7 @@ class LeaseDatabaseLocker(JdbcLocker):
         return round(self.lock_acquire_sleep_interval * 1000)
 
     def _now_ms(self, connection: Connection) -> int:
-        """The database's clock; the local one if it may differ so far, or there is no other."""
+        """Return the database's time; the local one if the clocks may differ, or the database has none."""
         ours = self.clock.now_ms()
         if self._sql.now_ms is None:
             return ours

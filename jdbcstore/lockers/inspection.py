@@ -27,7 +27,7 @@ _LOCK_WAIT = 1.0
 
 
 class OtherLocks:
-    """The locks of other kinds over one session's tables: taking one means that nobody may hold another.
+    """Locks of other kinds over one session's tables: the lock may be taken only while all others are free.
 
     The connection should limit its waits for row locks.
     """
@@ -38,14 +38,14 @@ class OtherLocks:
         self._clock = clock
 
     def holder(self, connection: Connection, own: AbstractLocker | None = None) -> str | None:
-        """The holder of a lock of another kind than ``own``; None if there is none.
+        """Return the holder of a lock of another kind than ``own``; None if there is none.
 
         Processes that claim messages hold one together. Driver errors are not translated.
         """
         return claimed_by(self._session, connection) or self.exclusive(connection, own)
 
     def exclusive(self, connection: Connection, own: AbstractLocker | None = None) -> str | None:
-        """As :meth:`holder`, without processes that claim messages."""
+        """Return the holder as :meth:`holder` does, without processes that claim messages."""
         if own is None or own.holder_in_row is None:
             leased = self._leased(connection)
             if leased is not None:
@@ -110,12 +110,12 @@ class OtherLocks:
 
 
 def last_epoch(session: Session, connection: Connection) -> int:
-    """The number of the last epoch that a master has begun; 0 if none has. Its row is there then."""
+    """Return the number of the last epoch that a master has begun; 0 if none has. Its row is there then."""
     return number_in(EPOCH_ROW, session, connection)
 
 
 def number_in(row: str, session: Session, connection: Connection) -> int:
-    """The number in a row of JDBCSTORE_STATE, which is added with 0 if it is missing; in no transaction."""
+    """Return the number in a row of JDBCSTORE_STATE, outside a transaction; a missing row is added with 0."""
     sql = session.lock_statements
     while not (found := connection.fetch(sql.find_epoch, epoch_row=row)):
         try:
@@ -128,7 +128,7 @@ def number_in(row: str, session: Session, connection: Connection) -> int:
 
 
 def claimed_by(session: Session, connection: Connection) -> str | None:
-    """One of the processes that claim messages now, in words; None if there is none."""
+    """Describe one of the processes that claim messages now; None if there is none."""
     find = session.statements.find_number
     if not session.has_own_tables or not connection.fetch(find, name_=CLAIMS_ROW):
         return None
@@ -144,15 +144,15 @@ class LockView:
     """The state of the lock; times are epoch milliseconds."""
 
     holder: str | None
-    """BROKER_NAME, or who has locked a file or the row; None if the lock is free."""
+    """BROKER_NAME, or the holder of a lock on a file or the row; None if the lock is free."""
     expires_ms: int | None
     """TIME, the end of a lease by the database's clock; None for a locked file or row."""
     now_ms: int | None
     """The database's clock; None if it cannot be read."""
     skew_ms: int | None
-    """How far the local clock is ahead of it."""
+    """Milliseconds by which the local clock is ahead of it."""
     epoch: int | None
-    """How often a jdbcstore has become the master; None if none has."""
+    """Number of times that a jdbcstore has become the master; None if none has."""
 
     @property
     def is_leased(self) -> bool:
@@ -163,7 +163,7 @@ class LockView:
 
 
 def look(session: Session, clock: Clock) -> LockView:
-    """The state of the lock now.
+    """Read the current state of the lock.
 
     :raises StoreUnavailable: the database does not answer
     """
@@ -185,7 +185,7 @@ def _look(session: Session, connection: Connection, clock: Clock) -> LockView:
 
 
 def _row(sql: LockStatements, connection: Connection) -> tuple[str | None, int | None, int | None]:
-    """BROKER_NAME and TIME in the row of ACTIVEMQ_LOCK, and the database's clock if it can be read."""
+    """Return BROKER_NAME and TIME in the row of ACTIVEMQ_LOCK, and the database's clock if it can be read."""
     owner = connection.fetch(sql.lease_owner)
     holder, expires = owner[0] if owner else (None, None)
     now = connection.fetch(sql.now_ms) if sql.now_ms is not None else []
@@ -198,7 +198,7 @@ def release(session: Session, clock: Clock, *, force: bool = False) -> LockView:
     ``force`` frees a lease that has not expired too, and so deposes a holder that may be alive.
 
     :raises NotMaster: the lease has not expired
-    :raises StoreError: another broker took it meanwhile
+    :raises StoreError: another broker took it in the meantime
     """
     sql = session.lock_statements
     with contextlib.closing(session.connect()) as connection, session.translated():

@@ -205,14 +205,14 @@ class IOExceptionHandler:
 
 
 def _is_database_failure(error: StoreError) -> bool:
-    """Whether the database failed, not the request."""
+    """Return whether the database failed, not the request."""
     if isinstance(error, StoreUnavailable | SchemaError):
         return True
     return type(error) is StoreError and any(map(_is_from_driver, _causes(error)))
 
 
 def _is_from_driver(error: BaseException) -> bool:
-    """Whether this is ActiveMQ's SQLException: an error of any DBAPI, or of the pool."""
+    """Return whether this is ActiveMQ's SQLException: an error of any DBAPI, or of the pool."""
     return any(kind.__name__ in ("Error", "SQLAlchemyError") for kind in error.__class__.__mro__)
 
 

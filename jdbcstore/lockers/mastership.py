@@ -239,7 +239,7 @@ class Mastership:
         return fence
 
     def _begin_epoch(self) -> int | None:
-        """Begin a new epoch, which ends every other; its number, None if the lock is not held alone."""
+        """Begin a new epoch, which ends all others; return its number, None if others hold the lock too."""
         self._other = None
         try:
             connection = self._session.connect()

@@ -21,7 +21,7 @@ _BUILT_IN = {
 
 
 def make_locker(config: LockerConfig, broker_name: str, clock: Clock | None = None) -> AbstractLocker:
-    """The locker of a configuration, not started.
+    """Make the locker of a configuration, not started.
 
     :raises ConfigurationError: the class does not exist, or does not take these options
     """
@@ -50,7 +50,7 @@ def make_locker(config: LockerConfig, broker_name: str, clock: Clock | None = No
 
 
 def _imported(where: str) -> Any:
-    """``package.module:Name`` or ``package.module.Name``."""
+    """Import ``package.module:Name`` or ``package.module.Name``."""
     try:
         return pkgutil.resolve_name(where)
     except (ImportError, AttributeError, ValueError) as error:

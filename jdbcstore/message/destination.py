@@ -67,18 +67,18 @@ class Destination:
 
     @classmethod
     def queue(cls, name: str) -> Destination:
-        """The queue of this name."""
+        """Make the queue of this name."""
         return cls(DestinationKind.QUEUE, clean_name(name))
 
     @classmethod
     def topic(cls, name: str) -> Destination:
-        """The topic of this name."""
+        """Make the topic of this name."""
         return cls(DestinationKind.TOPIC, clean_name(name))
 
     @classmethod
     def named(cls, text: str, default: DestinationKind = DestinationKind.QUEUE) -> Destination:
-        """The destination for a name from a user or client: a qualified name, STOMP's ``/queue/ORDERS`` or
-        ``/topic/NEWS``, or a bare name, whose kind is ``default``.
+        """Make the destination for a name from a user or client: a qualified name, STOMP's ``/queue/ORDERS``
+        or ``/topic/NEWS``, or a bare name, whose kind is ``default``.
 
         :raises InvalidDestination: it is not a name, or a mistyped qualified name: ``topic:NEWS``,
             ``QUEUE://ORDERS``
@@ -98,7 +98,7 @@ class Destination:
 
     @classmethod
     def parse(cls, text: str, default: DestinationKind = DestinationKind.QUEUE) -> Destination:
-        """The destination for a qualified name, as tables have it, or a bare one, whose kind is ``default``.
+        """Parse a qualified name, as tables have it, or a bare one, whose kind is ``default``.
 
         A mistyped qualified name is accepted as a bare one, as in ActiveMQ: a row can have it.
         """
@@ -146,7 +146,7 @@ class Destination:
 
 
 def clean_name(text: str) -> str:
-    """The name without options and surrounding blanks, as ActiveMQ reads it."""
+    """Remove options and surrounding blanks from a name, as ActiveMQ does."""
     if not isinstance(text, str):
         raise InvalidDestination(f"the name of a destination must be a str, not {type(text).__name__}")
     return text.partition("?")[0].strip(_BLANK)

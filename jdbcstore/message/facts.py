@@ -34,7 +34,7 @@ def facts_of(message: Message) -> Facts:
 
 
 def _properties(message: Message) -> dict[str, object]:
-    """The properties, including the headers that JMS exposes as properties."""
+    """Return the properties, including the headers that JMS exposes as properties."""
     properties: dict[str, object] = dict(message.properties)
     if message.group_id is not None:
         properties["JMSXGroupID"] = message.group_id

@@ -35,7 +35,7 @@ class ProducerId:
 
     @classmethod
     def parse(cls, text: str) -> ProducerId:
-        """The producer id of this string.
+        """Parse a producer id.
 
         :raises InvalidMessage: it is not valid
         """
@@ -85,7 +85,7 @@ class MessageId(_MessageIdFields):
 
     @classmethod
     def parse(cls, text: str) -> MessageId:
-        """The id of this string; one that is not in ActiveMQ's form becomes a ``text_view``.
+        """Parse a message id; one that is not in ActiveMQ's form becomes a ``text_view``.
 
         :raises InvalidMessage: the string is empty
         """
@@ -127,7 +127,7 @@ MESSAGE_ID_FIELDS = ("producer_id", "producer_sequence", "broker_sequence", "tex
 
 
 def _split(pattern: re.Pattern[str], text: str) -> tuple[str, list[int]] | None:
-    """The part before the numbers, and the numbers; None if they are not Java longs as Java prints them."""
+    """Return the part before the numbers, and the numbers; None if these are not Java longs."""
     match = pattern.fullmatch(text)
     if match is None:
         return None
@@ -205,7 +205,7 @@ class XATransactionId:
 
     @classmethod
     def parse(cls, text: str) -> XATransactionId:
-        """The branch of this string.
+        """Parse the id of a transaction branch.
 
         :raises TransactionError: it is not valid
         """

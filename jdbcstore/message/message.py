@@ -270,7 +270,7 @@ class Message(MessageFields):
         return size
 
     def replace(self, **changes: Any) -> Message:
-        """A copy with some of the constructor's arguments changed.
+        """Return a copy with some of the constructor's arguments changed.
 
         A new ``body`` without a ``body_type`` sets the type, as in the constructor.
 
@@ -320,7 +320,7 @@ class Message(MessageFields):
 
 
 def seal(fields: MessageFields) -> Message:
-    """The message of these attributes, which the caller has checked; ``fields`` becomes it."""
+    """Return the message of these attributes, which the caller has checked; ``fields`` becomes it."""
     fields.__class__ = Message
     return fields  # type: ignore[return-value]
 
@@ -360,7 +360,7 @@ _IMMUTABLE: dict[type, BodyType] = {str: BodyType.TEXT, bytes: BodyType.BYTES}
 
 
 def _type_of(body: object) -> BodyType:
-    """The kind of message that this body makes."""
+    """Return the kind of message that this body makes."""
     kind = _KINDS.get(type(body))
     if kind is not None:
         return kind
@@ -375,7 +375,7 @@ def _type_of(body: object) -> BodyType:
 
 
 def _checked_body(body: object, kind: BodyType) -> Body:
-    """The body, copied where it could change, as a message of this kind keeps it.
+    """Return the body, copied where it could change, as a message of this kind keeps it.
 
     :raises InvalidMessage: it is not a body of this kind, or holds a value that cannot be stored
     """
@@ -406,7 +406,7 @@ def _checked_element(element: object) -> Value:
 
 
 def _checked_properties(properties: Mapping[str, object] | None) -> Mapping[str, Value]:
-    """A read-only copy of the properties; :class:`InvalidMessage` if they cannot be stored."""
+    """Return a read-only copy of the properties; raise :class:`InvalidMessage` if they cannot be stored."""
     if not properties:
         return NO_PROPERTIES
     if not isinstance(properties, Mapping):
@@ -437,7 +437,7 @@ _NONE = type(None)
 
 
 def _is_plain(message: MessageFields) -> bool:
-    """Whether only the headers that every message has are set, and are valid."""
+    """Return whether only the headers that every message has are set, and are valid."""
     timestamp_ms, expiration_ms = message.timestamp_ms, message.expiration_ms
     broker_in_time_ms = message.broker_in_time_ms
     return (

@@ -38,11 +38,11 @@ class DestinationPattern:
         return _matches(self._elements, destination.name.split("."))
 
     def matches_any(self, destination: Destination | None) -> bool:
-        """Whether it matches a destination, or a member of a composite one; none has no members."""
+        """Return whether it matches a destination, or a member of a composite one; None does not match."""
         return destination is not None and any(map(self.matches, destination.members))
 
     def covers(self, other: DestinationPattern) -> bool:
-        """Whether this matches every destination that ``other`` matches."""
+        """Return whether this matches every destination that ``other`` matches."""
         mine, others = self._elements, other._elements
         if other.destination.kind is not self.destination.kind:
             return False
@@ -53,7 +53,7 @@ class DestinationPattern:
         return _matches(mine, [*others])
 
     def overlaps(self, other: DestinationPattern) -> bool:
-        """Whether both may match the same destination."""
+        """Return whether both may match the same destination."""
         if other.destination.kind is not self.destination.kind:
             return False
         mine, others = self._elements, other._elements
@@ -84,7 +84,7 @@ class DestinationMap(Generic[T]):
                 self._entries.setdefault(member, (DestinationPattern(member), value))
 
     def find(self, destination: Destination) -> T | None:
-        """The value for a destination; None if no pattern matches."""
+        """Return the value for a destination; None if no pattern matches."""
         exact = self._entries.get(destination)
         if exact is not None:
             return exact[1]
@@ -99,7 +99,7 @@ class DestinationMap(Generic[T]):
 
 
 def is_wildcard(destination: Destination) -> bool:
-    """Whether an element of the name is a wildcard: in ``A.*`` and ``A.>``, not in ``A*``."""
+    """Return whether an element of the name is a wildcard: in ``A.*`` and ``A.>``, not in ``A*``."""
     elements = destination.name.split(".")
     return ANY_CHILD in elements or elements[-1] == ANY_DESCENDANT
 

@@ -13,7 +13,7 @@ _EMPTY = {"{": "}", "[": "]"}
 
 
 def text_of_bytes(data: bytes, most: int | None = None) -> str | None:
-    """The text that bytes are in UTF-8; None if they are something else.
+    """Decode bytes as UTF-8; None if they are something else.
 
     :param most: bytes to look at, the first ones; by default all
     """
@@ -26,7 +26,7 @@ def text_of_bytes(data: bytes, most: int | None = None) -> str | None:
 
 
 def indented_json(text: str) -> str | None:
-    """A JSON object or array with a line for each of its members, every value as it was written.
+    """Indent a JSON object or array, a line for each of its members, with every value as it was written.
 
     None if the text is something else, or is nested too deep to be read.
     """

@@ -17,7 +17,7 @@ from typing import Self, TypeAlias
 from jdbcstore.errors import InvalidMessage
 
 MAX_NESTING = 100
-"""How deep maps and lists may be nested."""
+"""Greatest depth of nested maps and lists."""
 
 _FLOAT = Struct(">f")
 _INT = Struct(">I")
@@ -79,7 +79,7 @@ class Float(float):
 
     @classmethod
     def from_bits(cls, bits: int) -> Self:
-        """The float of these 32 bits, as Java's ``intBitsToFloat``."""
+        """Make the float of these 32 bits, as Java's ``intBitsToFloat``."""
         self = super().__new__(cls, _FLOAT.unpack(_INT.pack(bits))[0])
         object.__setattr__(self, "bits", bits)
         return self
@@ -117,7 +117,7 @@ _KEPT = frozenset({type(None), bool, float, str, bytes, Byte, Short, Long, Float
 
 
 def checked(value: object, *, nesting: int = MAX_NESTING) -> Value:
-    """The value as it is stored, with maps and lists copied.
+    """Return the value as it is stored, with maps and lists copied.
 
     :raises InvalidMessage: it does not have a Java type, is out of range, or is nested too deep
     """
@@ -145,7 +145,7 @@ def checked(value: object, *, nesting: int = MAX_NESTING) -> Value:
 
 
 def checked_map(mapping: Mapping[str, object], *, nesting: int = MAX_NESTING) -> dict[str, Value]:
-    """A copy of the mapping, names and values checked as by :func:`checked`."""
+    """Return a copy of the mapping, names and values checked as by :func:`checked`."""
     result: dict[str, Value] = {}
     for name, value in mapping.items():
         if not isinstance(name, str) or not name:
@@ -155,7 +155,7 @@ def checked_map(mapping: Mapping[str, object], *, nesting: int = MAX_NESTING) ->
 
 
 def _checked_int(value: int) -> int:
-    """The number in the type in which it is read back."""
+    """Return the number in the type in which it is read back."""
     if -(1 << 31) <= value < 1 << 31:
         return value
     if not -(1 << 63) <= value < 1 << 63:
@@ -164,7 +164,7 @@ def _checked_int(value: int) -> int:
 
 
 def identical(one: object, other: object) -> bool:
-    """Whether the values have the same Java types and bits; a NaN is identical to itself."""
+    """Return whether the values have the same Java types and bits; a NaN is identical to itself."""
     if type(one) is not type(other):
         return False
     if isinstance(one, Float) and isinstance(other, Float):
@@ -179,7 +179,7 @@ def identical(one: object, other: object) -> bool:
 
 
 def plain(value: object) -> object:
-    """The value for JSON: bytes become base64, NaN and infinities their names."""
+    """Convert a value for JSON: bytes become base64, NaN and infinities their names."""
     match value:
         case bytes():
             return b2a_base64(value, newline=False).decode("ascii")

@@ -91,7 +91,7 @@ class JdbcQueueStore(QueueStore):  # type: ignore[misc]
         return frame
 
     def claim(self, destination: str) -> StoredFrame | None:
-        """The next message, hidden from other callers until it is released; None if there is none."""
+        """Claim the next message, hidden from other callers until it is released; None if there is none."""
         with self._lock:
             backlog = self._backlog(destination)
             if not backlog.fill():
@@ -111,17 +111,17 @@ class JdbcQueueStore(QueueStore):  # type: ignore[misc]
             self._backlog(frame.headers["destination"]).put(redelivered)
 
     def size(self, destination: str) -> int:
-        """The number of stored messages, claimed ones included."""
+        """Return the number of stored messages, claimed ones included."""
         with self._lock:
             return self._backlog(destination).messages.message_count()
 
     def has_frames(self, destination: str) -> bool:
-        """Whether a message can be claimed."""
+        """Return whether a message can be claimed."""
         with self._lock:
             return self._backlog(destination).fill()
 
     def destinations(self) -> set[str]:
-        """The queues that have messages, as ``/queue/NAME``."""
+        """Return the queues that have messages, as ``/queue/NAME``."""
         queues = (one for one in self._store.destinations() if one.kind is DestinationKind.QUEUE)
         return {_PREFIX + queue.name for queue in queues}
 
@@ -138,7 +138,8 @@ class JdbcQueueStore(QueueStore):  # type: ignore[misc]
             return backlog
 
     def _frame(self, name: str, destination: Destination, message: Message) -> StoredFrame:
-        """CoilMQ cannot parse a colon in a header's value, so the message-id is the message's sequence."""
+        """Convert a message to a frame; message-id is its sequence, as CoilMQ cannot parse colons in
+        values."""
         delivery = _Delivery(message, destination, message.redelivery_counter > 0)
         reader = FrameReader(Limits(head=1 << 30, line=1 << 30, headers=1 << 20, body=1 << 31))
         reader.feed(MessageFrames(self._names, Version.V1_0).encode(delivery, ""))
@@ -158,7 +159,7 @@ class _Backlog:
     messages: MessageStore
     waiting: list[tuple[int, int, Message]] = field(default_factory=list)
     complete: bool = False
-    """Whether nothing has been stored behind the last page."""
+    """Whether the last page reached the end of the queue."""
     _cursor: Cursor | None = None
 
     def fill(self) -> bool:
@@ -206,7 +207,7 @@ class DurableQueueManager(QueueManager):  # type: ignore[misc]
         super().__init__(store, *schedulers, **named)
 
     def send(self, message: Frame) -> None:
-        """Durable on return, which is before the receipt."""
+        """Store a message; durable on return, which is before the receipt."""
         destination = message.headers.get("destination")
         if not destination:
             raise ValueError(f"Cannot send frame with no destination: {message}")
@@ -216,19 +217,19 @@ class DurableQueueManager(QueueManager):  # type: ignore[misc]
             self._deliver(destination)
 
     def subscribe(self, connection: Any, destination: str, id: Any = None) -> None:  # noqa: A002
-        """Add a subscriber, and deliver to it what is waiting."""
+        """Add a subscriber, and deliver pending messages to it."""
         with lock:
             self._subscriptions.subscribe(connection, destination, id=id)
             self._deliver(destination)
 
     def unsubscribe(self, connection: Any, destination: str, id: Any = None) -> None:  # noqa: A002
-        """Remove a subscriber; what it has not acknowledged returns to the queue."""
+        """Remove a subscriber; its unacknowledged messages return to the queue."""
         with lock:
             self._subscriptions.unsubscribe(connection, destination, id=id)
             self._release({Subscription.factory(connection, id)})
 
     def disconnect(self, connection: Any) -> None:
-        """Remove the subscribers of a connection; what they have not acknowledged returns to its queues."""
+        """Remove the subscribers of a connection; their unacknowledged messages return to the queues."""
         with lock:
             self._subscriptions.disconnect(connection)
             self._release({one for one in self._pending if one.connection is connection})
@@ -281,7 +282,7 @@ class DurableQueueManager(QueueManager):  # type: ignore[misc]
 
 
 def make_store() -> JdbcQueueStore:
-    """The ``qstore.factory``: opens the store that CoilMQ's configuration or the environment names.
+    """Open the store that CoilMQ's configuration or the environment names: the ``qstore.factory``.
 
     :raises ConfigurationError: neither names one
     """
@@ -296,7 +297,7 @@ def make_store() -> JdbcQueueStore:
 
 
 def main() -> None:
-    """CoilMQ's command with this store and this manager."""
+    """Run CoilMQ's command with this store and this manager."""
     from coilmq import start
 
     config.set("coilmq", "qstore.factory", _FACTORY)

@@ -50,7 +50,7 @@ _AUTO_DELETE_MS = 300_000
 _TYPE = "kombu"
 """The JMSType of messages that kombu has sent."""
 _ROOM = ""
-"""What connections are woken by whose prefetch count may be exhausted."""
+"""Wake-up key of connections at their prefetch limit."""
 _SETTLED = "-"
 """The beginning of delivery tags of messages that were removed before they were delivered."""
 
@@ -61,7 +61,7 @@ _joined: ContextVar[Any] = ContextVar("joined", default=None)
 
 @contextmanager
 def joined(connection: Any) -> Iterator[None]:
-    """Send what is published in this context in the transaction that is open on the application's connection.
+    """Send messages published in this context in the open transaction of the application's connection.
 
     Tasks and messages exist if and only if that transaction commits: an outbox without another table.
     Workers see them within a second or two after the commit. The queues must have been declared before, by a
@@ -189,9 +189,9 @@ class Channel(virtual.Channel):  # type: ignore[misc]
     """A channel: queues, exchanges and bindings as AMQP has them, in the database."""
 
     QoS = QoS
-    """What keeps the messages that were delivered."""
+    """Keeper of the delivered messages."""
     supports_fanout = True
-    """Whether there are exchanges of the type fanout."""
+    """Whether exchanges of the type fanout are supported."""
 
     def __init__(self, connection: Transport, **options: Any) -> None:
         super().__init__(connection, **options)
@@ -247,11 +247,11 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         self.routing.remove_exchange(exchange)
 
     def get_exchanges(self) -> list[str]:
-        """The names of exchanges that have bindings."""
+        """Return the names of exchanges that have bindings."""
         return sorted({exchange for _, exchange, _ in self.routing.bindings()})
 
     def get_table(self, exchange: str) -> list[tuple[str, Any, str]]:
-        """The bindings of an exchange, as kombu's exchange types read them."""
+        """Return the bindings of an exchange, as kombu's exchange types read them."""
         found = self.routing.find_exchange(exchange)
         return self._table(found) if found else []
 
@@ -260,7 +260,7 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         return [prepare(one.queue, None, one.routing_key, None) for one in exchange.bindings]
 
     def typeof(self, exchange: str, default: str = "direct") -> Any:
-        """The type of an exchange."""
+        """Return the type of an exchange."""
         found = self.routing.find_exchange(exchange)
         return self.exchange_types[found.kind if found else default]
 
@@ -297,13 +297,13 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         self.routing.unbind(exchange or "amq.direct", queue, routing_key or "")
 
     def list_bindings(self) -> Iterator[tuple[str, str, str]]:
-        """All bindings, each as queue, exchange and routing key."""
+        """Return all bindings, each as queue, exchange and routing key."""
         return iter(self.routing.bindings())
 
     # Queues
 
     def prepare_queue_arguments(self, arguments: Any, **options: Any) -> Any:
-        """The arguments of a queue under the names that RabbitMQ gives them."""
+        """Return the arguments of a queue under the names that RabbitMQ gives them."""
         return to_rabbitmq_queue_arguments(arguments, **options)
 
     def queue_declare(
@@ -346,7 +346,7 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         self.routing.remove_queue(queue)
 
     def queue_delete(self, queue: str, if_unused: bool = False, if_empty: bool = False, **_: Any) -> None:
-        """Delete a queue, with its bindings and the messages that nobody has claimed.
+        """Delete a queue, with its bindings and its unclaimed messages.
 
         Only consumers of this connection count as a use.
         """
@@ -357,7 +357,7 @@ class Channel(virtual.Channel):  # type: ignore[misc]
     # Sending
 
     def encode_body(self, body: Any, encoding: str | None = None) -> tuple[Any, str | None]:
-        """The body as it is stored: a string unchanged, bytes in ``encoding``."""
+        """Encode the body as it is stored: a string unchanged, bytes in ``encoding``."""
         if isinstance(body, str):
             return body, "utf-8"
         encoded: tuple[Any, str | None] = super().encode_body(body, encoding)
@@ -381,7 +381,7 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         self._send(route, message)
 
     def _routed(self, exchange: str, routing_key: str) -> dict[str, int | None]:
-        """The queues for a message, each with its TTL."""
+        """Return the queues for a message, each with its TTL."""
         if not exchange:
             queue = self.routing.known_queue(routing_key)
             return {} if queue is None else {routing_key: queue.message_ttl_ms}
@@ -455,7 +455,7 @@ class Channel(virtual.Channel):  # type: ignore[misc]
             self._shared.disuse(queue)
 
     def basic_get(self, queue: str, no_ack: bool = False, **_: Any) -> Any:
-        """The next message of a queue; None if there is none."""
+        """Claim the next message of a queue; None if there is none."""
         try:
             message = self.Message(self._get(queue, no_ack=no_ack), channel=self)
         except Empty:
@@ -472,7 +472,7 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         raise Empty
 
     def _readable(self, queue: ClaimQueue, claim: Claim) -> dict[str, Any] | None:
-        """What kombu has sent; None if a worker would end by it, and it is a dead letter now."""
+        """Return kombu's payload; None if it would end a worker, after making the message a dead letter."""
         try:
             return _payload(queue, claim)
         except (ValueError, RecursionError, CorruptMessage) as error:
@@ -480,7 +480,7 @@ class Channel(virtual.Channel):  # type: ignore[misc]
             return None
 
     def _get_and_deliver(self, queue: str, callback: Callable[..., Any]) -> None:
-        """Deliver what can be claimed at once, as far as the prefetch count allows."""
+        """Deliver the claimable messages of a queue, up to the prefetch count."""
         allowed = self.qos.can_consume_max_estimate()
         limit = _BATCH if allowed is None else min(allowed, _BATCH)
         look, count = self._look(queue)
@@ -512,7 +512,7 @@ class Channel(virtual.Channel):  # type: ignore[misc]
             self._shared.release(claims, left)
 
     def _look(self, queue: str) -> tuple[Look, int]:
-        """When to look at a queue, and the number of its wake-ups."""
+        """Return the schedule of looks at a queue, and the number of its wake-ups."""
         container = Destination.queue(queue).qualified_name
         claims = self._shared.claims
         return self._looks.setdefault(queue, Look(claims.clock)), claims.wakeups.count(container)[0]
@@ -527,7 +527,7 @@ class Channel(virtual.Channel):  # type: ignore[misc]
 
     @property
     def containers(self) -> list[str]:
-        """What those are woken by who wait for the queues that are consumed."""
+        """Wake-up keys of the consumed queues."""
         return [Destination.queue(name).qualified_name for name in self._active_queues]
 
 
@@ -546,7 +546,7 @@ def _seconds_early(payload: dict[str, Any], clock: Clock, lease: float) -> float
 
 
 def _payload(queue: ClaimQueue, claim: Claim) -> dict[str, Any]:
-    """What kombu has sent; or a message of another client, as if kombu had.
+    """Return kombu's payload, or that of another client's message in kombu's form.
 
     :raises ValueError: it has kombu's type, and is not what kombu sends
     :raises RecursionError: likewise
@@ -576,7 +576,7 @@ def _payload(queue: ClaimQueue, claim: Claim) -> dict[str, Any]:
 
 
 def _checked(sent: Any) -> dict[str, Any]:
-    """An envelope with all that kombu and Celery take for granted.
+    """Return an envelope with all that kombu and Celery take for granted.
 
     :raises ValueError: it lacks something
     """
@@ -645,7 +645,7 @@ class Transport(virtual.Transport):  # type: ignore[misc]
     implements = virtual.Transport.implements.extend(
         asynchronous=True, exchange_type=frozenset(["direct", "topic", "fanout"]), heartbeats=False
     )
-    """What it can do."""
+    """Features of the transport."""
     shared: SharedClaims
     """The claims of this process on the database, while the connection is established."""
 
@@ -656,7 +656,7 @@ class Transport(virtual.Transport):  # type: ignore[misc]
         """The turns in an event loop, if there is one."""
 
     def driver_version(self) -> str:
-        """The version of jdbcstore."""
+        """Return the version of jdbcstore."""
         return jdbcstore.__version__
 
     @property
@@ -687,7 +687,7 @@ class Transport(virtual.Transport):  # type: ignore[misc]
         return connected
 
     def close_connection(self, connection: Any) -> None:
-        """Return what is claimed to its place."""
+        """Return claimed messages to their queues."""
         if self._process != os.getpid():
             # Of the parent process, or never established.
             self.turns = None
@@ -741,7 +741,7 @@ class Transport(virtual.Transport):  # type: ignore[misc]
         self.turns = Turns(loop, wakeups, self._names, self._deliver_some, self._looks_in)
 
     def _names(self) -> list[str]:
-        """What a wake-up for concerns this connection."""
+        """Return the wake-up keys of this connection."""
         channels: Sequence[Channel] = self.channels
         return [_ROOM, *(name for channel in channels for name in channel.containers)]
 

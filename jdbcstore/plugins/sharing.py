@@ -18,7 +18,7 @@ from jdbcstore.util.backoff import Backoff
 log = logging.getLogger(__name__)
 
 _RETRY = 0.5
-"""Seconds between two attempts to settle what the database did not hear of."""
+"""Seconds between two attempts to settle claims after a failure of the database."""
 
 
 class Acknowledger:
@@ -64,13 +64,13 @@ class Acknowledger:
                 self._changed.wait_for(lambda: self._closed, backoff.pause())
 
     def finish(self) -> bool:
-        """Wait for what is pending to be removed; false if the database does not answer."""
+        """Wait for pending claims to be removed; return false if the database does not answer."""
         with self._changed:
             self._changed.wait_for(lambda: self._failing or not (self._pending or self._busy))
             return not self._failing
 
     def _remove(self, pending: list[tuple[ClaimQueue, Claim]]) -> list[tuple[ClaimQueue, Claim]]:
-        """Those that could not be removed, because the database does not answer."""
+        """Remove claims, and return those that could not be removed, because the database does not answer."""
         queues: dict[ClaimQueue, list[Claim]] = {}
         for queue, claim in pending:
             queues.setdefault(queue, []).append(claim)
@@ -84,7 +84,7 @@ class Acknowledger:
         return failed
 
     def close(self) -> None:
-        """Remove what is pending, and stop; what cannot be removed is delivered again."""
+        """Remove pending claims, and stop; those that cannot be removed are delivered again."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -100,7 +100,7 @@ class SharedClaims:
 
     def __init__(self, url: str, lease: float, redeliveries: int, letters: str | None, prefix: str) -> None:
         self.users = 0
-        """How many connections share them."""
+        """Number of connections that share the claims."""
         config = StoreConfig(table_prefix=prefix)
         self.claims = Claims(url, config, lease=lease, max_redeliveries=redeliveries, dead_letters=letters)
         """The claims."""
@@ -112,7 +112,7 @@ class SharedClaims:
             self.claims.close()
             raise
         self.acknowledger = Acknowledger()
-        """What acknowledges for connections that are in an event loop."""
+        """Background acknowledger for connections on an event loop."""
         self.lease = lease
         """The lease in seconds."""
         self._interval = lease / 3
@@ -124,7 +124,7 @@ class SharedClaims:
         self._thread: threading.Thread | None = None
 
     def queue(self, name: str) -> ClaimQueue:
-        """The queue of a name, which need not be declared."""
+        """Return the queue of a name, which need not be declared."""
         return self.claims.queue(Destination.queue(name))
 
     def use(self, name: str, expires_ms: int | None) -> None:
@@ -162,7 +162,7 @@ class SharedClaims:
                 self._start()
 
     def finish(self) -> bool:
-        """Settle what is to be settled; false if the database does not answer."""
+        """Settle pending claims; return false if the database does not answer."""
         return self.acknowledger.finish() and not self._unreleased
 
     def finish_later(self) -> bool:
@@ -196,7 +196,7 @@ class SharedClaims:
         self.routing.remove_unused_queues()
 
     def close(self) -> None:
-        """Return what is claimed to its place, and close the claims."""
+        """Return claimed messages to their queues, and close the claims."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
@@ -205,7 +205,7 @@ class SharedClaims:
 
 
 def settle(how: Callable[..., None], claims: list[Claim]) -> None:
-    """Settle those of the claims that are not lost; afterwards the list has those that are not settled."""
+    """Settle the claims that are not lost; afterwards the list has those that could not be settled."""
     while claims:
         try:
             how(*claims)
@@ -219,7 +219,7 @@ def settle(how: Callable[..., None], claims: list[Claim]) -> None:
 
 
 class OpenClaims:
-    """The shared claims of this process, by what they were opened with."""
+    """The shared claims of this process, by the arguments with which they were opened."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -227,7 +227,7 @@ class OpenClaims:
         self._inherited: list[Any] = []
 
     def acquire(self, *key: Any) -> SharedClaims:
-        """The claims that are opened with these arguments of :class:`SharedClaims`, for one more user."""
+        """Open claims with these arguments of :class:`SharedClaims`, or share open ones."""
         with self._lock:
             shared = self._shared.get(key)
             if shared is None:
@@ -238,7 +238,7 @@ class OpenClaims:
             return shared
 
     def release(self, shared: SharedClaims) -> None:
-        """One user less; without any they are closed.
+        """Release the claims of one user; without users they are closed.
 
         While the database does not answer they stay open, for the next connection of this process: what was
         to be acknowledged would be delivered again.
@@ -266,19 +266,19 @@ class OpenClaims:
         shared.close()
 
     def suspend(self) -> None:
-        """Before a fork: hold up what works on files that the child must not find open."""
+        """Suspend work on files that a child must not find open, before a fork."""
         self._lock.acquire()
         for one in self._shared.values():
             one.claims.suspend()
 
     def resume(self) -> None:
-        """After a fork, in the parent."""
+        """Resume after a fork, in the parent."""
         for one in self._shared.values():
             one.claims.resume()
         self._lock.release()
 
     def forget(self) -> None:
-        """In a child process: the parent's connections must be neither used nor closed."""
+        """Drop the parent's connections in a child process: they must be neither used nor closed."""
         self._lock = threading.Lock()
         self._inherited.append(self._shared)
         self._shared = {}
@@ -292,7 +292,7 @@ class OpenClaims:
 
 
 open_claims = OpenClaims()
-"""Those of this process."""
+"""The open claims of this process."""
 os.register_at_fork(
     before=open_claims.suspend, after_in_parent=open_claims.resume, after_in_child=open_claims.forget
 )

@@ -12,7 +12,7 @@ SHORTEST_PAUSE = 0.05
 
 
 class Look:
-    """When to look at a queue again that was found empty. Not thread-safe."""
+    """Schedule of looks at a queue that was found empty. Not thread-safe."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -21,11 +21,11 @@ class Look:
         self._at = float("-inf")
 
     def seconds(self, count: int) -> float:
-        """Seconds until the next look; ``count`` is that of the wake-ups of this queue."""
+        """Return the seconds until the next look; ``count`` is that of the wake-ups of this queue."""
         return max(0.0, self._at - self._clock.monotonic()) if count == self._count else 0.0
 
     def found(self, *, more: bool, count: int, longest: float) -> None:
-        """Note what was found, and whether there may be ``more``; ``count`` is from before the look."""
+        """Note the result of a look, and whether there may be ``more``; ``count`` is from before the look."""
         if more or count != self._count:
             self._pause = SHORTEST_PAUSE
         self._count = count
@@ -74,7 +74,7 @@ class Turns:
             self._timer = None
 
     def close(self) -> None:
-        """Have no more turns."""
+        """Stop taking turns."""
         self._cancel()
         if self.loop.readers.get(self._bell.fileno(), (None,))[0] == self._woken:
             self.loop.remove_reader(self._bell)

@@ -38,7 +38,7 @@ class Finding:
     found: str | None
     """Version or location; None if missing."""
     cure: str | None = None
-    """How to install it."""
+    """Command that installs it."""
 
 
 def examine() -> Iterator[Finding]:
@@ -69,7 +69,7 @@ def examine_store(configuration: Configuration) -> tuple[Finding, StoreError | N
 
 
 def _reached(configuration: Configuration) -> tuple[str, str]:
-    """The name of the adapter, and the response time of the database."""
+    """Return the name of the adapter, and the response time of the database."""
     database = Database.configured(configuration, must_exist=True)
     engine = database.connect_with()
     begun = time.monotonic()
@@ -81,7 +81,7 @@ def _reached(configuration: Configuration) -> tuple[str, str]:
 
 
 def _python_drivers() -> Iterator[Finding]:
-    """Each driver module once, with its databases."""
+    """Yield each driver module once, with its databases."""
     wanted: dict[tuple[str, str], list[str]] = {}
     for name in BUILT_IN:
         if name not in GENERIC:

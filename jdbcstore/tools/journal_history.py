@@ -29,7 +29,7 @@ class _Place(NamedTuple):
     at: int
 
     def is_after(self, other: _Place | None) -> bool:
-        """Whether this follows ``other``; its journal is known not to precede that of ``other``."""
+        """Return whether this follows ``other``; its journal is known not to precede that of ``other``."""
         return other is None or self.journal != other.journal or self[3:] > other[3:]
 
 
@@ -78,7 +78,8 @@ class JournalHistory:
         return json.dumps(["journal", journal, *self._selection.facts])
 
     def messages(self, after: str | None) -> Iterator[Historic]:
-        """
+        """Yield messages of the journal in the order of their records.
+
         :raises CorruptJournal: a file is damaged or missing, and there is no ``on_damage``
         :raises StoresDiffer: files that had not been read were removed in the meantime
         """
@@ -87,7 +88,7 @@ class JournalHistory:
             yield from self._of_record(record, start, end, segment.created)
 
     def writes(self) -> Iterator[tuple[int, Writes]]:
-        """What each record made durable, whatever the selection, and the sequence of its first message.
+        """Yield the writes of each record, whatever the selection, and the sequence of its first message.
 
         :raises CorruptJournal: a file is damaged or missing, and there is no ``on_damage``
         :raises StoresDiffer: files that had not been read were removed in the meantime
@@ -97,7 +98,7 @@ class JournalHistory:
                 yield record.sequence, decode_record(record)[1]
 
     def _records_after(self, start: _Place | None) -> Iterator[tuple[_Segment, Record, _Place]]:
-        """The records whose messages may be after a position, each with its file and its end."""
+        """Yield the records whose messages may be after a position, each with its file and its end."""
         segments = self._segments()
         if start is not None:
             last = (start.last_journal, start.last_record)
@@ -116,7 +117,7 @@ class JournalHistory:
                 return
 
     def _segments(self) -> list[_Segment]:
-        """All files in order, journal by journal."""
+        """Return all files in order, journal by journal."""
         found: dict[tuple[int, int], _Segment] = {}
         # Live files first: a file that is retired in the meantime is then found twice, but never missed.
         for number, path in live_segments(self._directory).items():
@@ -191,7 +192,7 @@ class JournalHistory:
             return SegmentReader(self._find(segment).path)
 
     def _find(self, segment: _Segment) -> _Segment:
-        """Its current location: the journal may have retired it in the meantime."""
+        """Find the current location of a file: the journal may have retired it in the meantime."""
         for one in self._segments():
             if (one.journal, one.number) == (segment.journal, segment.number):
                 return one
@@ -200,7 +201,7 @@ class JournalHistory:
     def _of_record(
         self, record: Record, start: _Place | None, end: _Place, created: int
     ) -> Iterator[Historic]:
-        """The selected messages that this record makes durable.
+        """Yield the selected messages that this record makes durable.
 
         The commit record of an XA transaction has all of its messages, because the file of the prepare record
         may have been removed.
@@ -216,7 +217,7 @@ class JournalHistory:
 
 
 def _time_of(message: object, created: int) -> int:
-    """The time of a message; that of its file for one that has none, or cannot be decoded."""
+    """Return the time of a message; that of its file for one that has none, or cannot be decoded."""
     if isinstance(message, Message):
         return message.timestamp_ms or message.broker_in_time_ms or created
     return created

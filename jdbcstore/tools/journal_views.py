@@ -40,7 +40,7 @@ _REMOVALS = pa.schema([("removed_id", pa.int64())])
 
 
 def read(spark: SparkSession, directory: str | Path, archive: str | Path | None = None) -> DataFrame:
-    """The messages that the files of a journal have, those that are retained included, each once.
+    """Read the messages in the files of a journal, those that are retained included, each once.
 
     The columns of ``messages_decoded``, and ``state``: :data:`REMOVED` if the files also have the message's
     removal, which does not say why and when; else :data:`JOURNALED`. The files are read now, also while the
@@ -77,7 +77,7 @@ def _size(row: Row | None) -> int:
 
 
 def _operations(history: JournalHistory) -> Iterator[tuple[Row | None, int]]:
-    """Each message that was added, as a row, and the sequence of each that was removed, without one."""
+    """Yield each message that was added, as a row, and the sequence of each that was removed, without one."""
     for sequence, writes in history.writes():
         for number, message in enumerate(writes.adds, sequence):
             yield message.row(number), number

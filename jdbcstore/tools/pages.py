@@ -10,7 +10,7 @@ _PAGE_BYTES = 8 * 1024 * 1024
 
 
 def bounded(rows: Iterable[T], size: Callable[[T], int], most: int | None = None) -> Iterator[list[T]]:
-    """Pages of at most 1,000 rows, or ``most``, and 8 MiB, but of one row at least."""
+    """Yield pages of at most 1,000 rows, or ``most``, and 8 MiB, but of one row at least."""
     most = PAGE if most is None else most
     page: list[T] = []
     total = 0

@@ -66,18 +66,18 @@ class Selection:
         return [sorted(str(one.destination) for one in self.destinations), self.since_ms, self.until_ms]
 
     def has_destination(self, container: str) -> bool:
-        """Whether messages of this destination, given as in CONTAINER, are selected."""
+        """Return whether messages of this destination, given as in CONTAINER, are selected."""
         destination = Destination.parse(container)
         return not self.destinations or any(one.matches(destination) for one in self.destinations)
 
     def has_time(self, time_ms: int | None) -> bool:
-        """Whether messages of this time are selected; those without a time only if no time is given."""
+        """Return whether messages of this time are selected; without a time, only if no bound is set."""
         if time_ms is None:
             return self.since_ms is None and self.until_ms is None
         return self.overlaps(time_ms, time_ms + 1)
 
     def overlaps(self, first_ms: int, end_ms: int) -> bool:
-        """Whether a time from the first up to, but not including, the last is selected."""
+        """Return whether a time from the first up to, but not including, the last is selected."""
         return (self.since_ms is None or self.since_ms < end_ms) and (
             self.until_ms is None or first_ms < self.until_ms
         )
@@ -95,7 +95,7 @@ class History(Protocol):
         ...
 
     def messages(self, after: str | None) -> Iterator[Historic]:
-        """All messages, or those after a position from an earlier call."""
+        """Yield all messages, or those after a position from an earlier call."""
         ...
 
 
@@ -157,7 +157,7 @@ def replay(
 
 
 def renewed(message: Message, origin: Destination, to: Destination) -> Message:
-    """The same content as a new message without message id, timestamp and expiration.
+    """Return the same content as a new message without message id, timestamp and expiration.
 
     The original values become properties with ActiveMQ's names: ``originalMessageID``, ``originalTimestamp``
     and ``originalExpiration``. Those of an earlier replay are kept.

@@ -25,7 +25,7 @@ def issue_report(
     findings: Sequence[Finding],
     environment: Mapping[str, str],
 ) -> str:
-    """The report as Markdown, which can be published as it is.
+    """Render the report as Markdown, without secrets and safe to publish.
 
     It has no password, user, host, database name or broker name: of strings it says only that they are
     set, of URLs only the scheme, of errors only the class, and of variables only the name.
@@ -48,7 +48,7 @@ def issue_report(
 
 
 def _scheme(url: str) -> str:
-    """Everything before the host: ``postgresql+psycopg``, ``jdbc:postgresql``."""
+    """Return everything before the host: ``postgresql+psycopg``, ``jdbc:postgresql``."""
     scheme, colon, _ = url.partition("://")
     if not colon:
         scheme = ":".join(url.split(":")[: 2 if url.startswith("jdbc:") else 1])

@@ -122,11 +122,11 @@ class StoreTables:
         return self.session.place
 
     def message_count(self) -> int:
-        """The number of messages, including those of prepared transactions."""
+        """Return the number of messages, including those of prepared transactions."""
         return int(self.session.fetch(self.rows.count_messages)[0][0])
 
     def messages(self) -> Iterator[list[MessageRow]]:
-        """All messages in pages, ordered by ID."""
+        """Yield all messages in pages, ordered by ID."""
         after = -1
         while True:
             sizes = self.session.fetch(self.rows.find_sizes, after=after, limit=PAGE)
@@ -140,23 +140,23 @@ class StoreTables:
             after = up_to
 
     def containers(self) -> set[str]:
-        """Destinations with rows in ACTIVEMQ_ACKS."""
+        """Return the destinations with rows in ACTIVEMQ_ACKS."""
         return {name for (name,) in self.session.fetch(self.session.statements.find_subscribed_destinations)}
 
     def marks(self, container: str) -> list[MarkRow]:
-        """The rows of ACTIVEMQ_ACKS of a destination, ordered by key."""
+        """Return the rows of ACTIVEMQ_ACKS of a destination, ordered by key."""
         found = self.session.fetch(self.rows.find_marks, container=container)
         return sorted((MarkRow(*row) for row in found), key=lambda mark: mark.key)
 
     def subscriptions_ahead(self) -> set[Subscription]:
-        """Subscriptions with acknowledgements ahead of their marks."""
+        """Return the subscriptions with acknowledgements ahead of their marks."""
         if not self.session.has_own_tables:
             return set()
         found = self.session.fetch(self.rows.find_subscriptions_ahead)
         return {(container, client_id, sub_name) for container, client_id, sub_name in found}
 
     def ahead(self, subscription: Subscription) -> Iterator[AheadRow]:
-        """The acknowledgements ahead of the mark of a subscription, ordered by ID."""
+        """Yield the acknowledgements ahead of the mark of a subscription, ordered by ID."""
         if not self.session.has_own_tables:
             return
         container, client_id, sub_name = subscription
@@ -169,7 +169,7 @@ class StoreTables:
             after = rows[-1].id if len(rows) == PAGE else None
 
     def reserved(self) -> int:
-        """The highest sequence that was reserved; 0 if the store does not record it."""
+        """Return the highest sequence that was reserved; 0 if the store does not record it."""
         session = self.session
         if not session.has_own_tables:
             return 0
@@ -204,7 +204,7 @@ class Target(StoreTables):
             raise
 
     def beside(self, configuration: Configuration) -> Target:
-        """Another connection to the same store, for another thread, under the lock of this one."""
+        """Open another connection to the same store, for another thread, under the lock of this one."""
         other = Target(replace(configuration, locker=None))
         if self._epoch is not None and other._connection is not None:
             other._connection.guard_by(self._epoch)
@@ -219,7 +219,7 @@ class Target(StoreTables):
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
-        """A transaction that is committed at the end of the block.
+        """Run the block in a transaction, and commit it at the end.
 
         :raises LockLost: another process has become the master
         """
@@ -250,7 +250,8 @@ class Target(StoreTables):
             connection.execute(sql.update_number, name_=SEQUENCE_ROW, new=sequence)
 
     def names(self, after: int, up_to: int, limit: int) -> list[Row]:
-        """ID, container, producer and producer sequence of at most ``limit`` messages with IDs in a range."""
+        """Return ID, container, producer and producer sequence of up to ``limit`` messages in a range of
+        IDs."""
         return self.session.fetch(self.rows.find_names, after=after, up_to=up_to, limit=limit)
 
 
@@ -260,7 +261,7 @@ _WHAT = {MessageRow: "message", MarkRow: "subscription", AheadRow: "acknowledgem
 
 
 def between(fetch: Callable[..., Sequence[Row]], after: int, up_to: int, limit: int = PAGE) -> Iterator[Row]:
-    """Rows between two IDs, the first exclusive and the last inclusive, fetched in pages, ordered by ID."""
+    """Yield rows with IDs from ``after``, exclusive, to ``up_to``, inclusive, fetched in pages, by ID."""
     while after < up_to:
         found = fetch(after=after, up_to=up_to, limit=limit)
         yield from found
@@ -375,7 +376,7 @@ def compare_ends(
 
 
 def _pairs(left: StoreTables, right: StoreTables) -> Iterator[tuple[Any, Any]]:
-    """Every row of either side, paired with the row of the same key on the other."""
+    """Yield every row of either side, paired with the row of the same key on the other."""
     yield from _merged(_flat(left.messages()), _flat(right.messages()), lambda row: row.id)
     for container in sorted(left.containers() | right.containers()):
         yield from _merged(left.marks(container), right.marks(container), lambda mark: mark.key)
@@ -423,7 +424,7 @@ def _difference(left: Any, right: Any) -> Difference:
 
 
 def _encoded(value: int | str | bytes | None) -> bytes:
-    """An encoding that is different for different values, and for different sequences of them."""
+    """Return an encoding that is different for different values, and for different sequences of them."""
     if value is None:
         return b"N"
     if isinstance(value, int):
@@ -475,7 +476,7 @@ def _copy_messages(origin: StoreTables, goal: Target, progress: Progress | None)
 
 
 def _missing(goal: Target, page: list[MessageRow], after: int) -> list[MessageRow]:
-    """The messages of a page that the target lacks; fails if it has others in this range of IDs."""
+    """Return the messages of a page that the target lacks; fail if it has others in this range of IDs."""
     up_to = page[-1].id if page else _LAST_ID
     there = goal.names(after, up_to, len(page) + 1)
     names = {row.name for row in page}

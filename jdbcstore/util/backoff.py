@@ -25,12 +25,13 @@ class Backoff:
         self._deadline: float | None = None
 
     def is_over(self) -> bool:
-        """Whether the timeout has passed; to be called after each failure, the first of which starts it."""
+        """Return whether the timeout has passed; to be called after each failure, which starts it at
+        first."""
         if self._deadline is None:
             self._deadline = time.monotonic() + self._timeout
         return time.monotonic() >= self._deadline
 
     def pause(self) -> float:
-        """The seconds to wait before the next attempt."""
+        """Return the seconds to wait before the next attempt."""
         pause, self._next = self._next, min(self._next * 2, self._longest)
         return pause * random.uniform(0.5, 1.0)  # noqa: S311

@@ -10,11 +10,11 @@ class Clock(Protocol):
     """Wall-clock time for stored timestamps, monotonic time for waiting."""
 
     def now_ms(self) -> int:
-        """Wall-clock time in epoch milliseconds."""
+        """Return wall-clock time in epoch milliseconds."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that never go backwards."""
+        """Return seconds that never go backwards."""
         ...
 
 

@@ -58,7 +58,7 @@ class FileLock:
         os.pwrite(self.descriptor, content, 0)
 
     def status(self) -> os.stat_result | None:
-        """The status of the file under this name; None if it is no longer the one that is locked.
+        """Return the status of the file under this name; None if it is no longer the locked one.
 
         Then it was removed or replaced, and another process may have locked the new one.
         """
@@ -81,7 +81,7 @@ class FileLock:
 
 
 def holder_of(path: Path) -> str | None:
-    """The process that has the file locked now, in words; None if none has, or the system does not say."""
+    """Describe the process that has the file locked now; None if none has, or the system does not say."""
     with _guard:
         if _is_taken(path):
             return "this process"
@@ -139,12 +139,12 @@ def _is_taken(path: Path) -> bool:
 
 
 def _key(status: os.stat_result, name: str = "") -> _Key:
-    """The file by its inode, or by its name in a folder."""
+    """Identify the file by its inode, or by its name in a folder."""
     return status.st_dev, status.st_ino, name
 
 
 def _forget() -> None:
-    """In a forked child: the file would stay locked as long as the child has it open, too."""
+    """Close locked files in a forked child, which would keep them locked."""
     global _guard
     _guard = threading.Lock()
     for lock in list(_held):

@@ -102,7 +102,7 @@ def replace_file(
 
 @contextlib.contextmanager
 def creating(path: Path, files: Files) -> Iterator[int]:
-    """The descriptor of a new file, which gets its name when the block ends, and is removed on an error.
+    """Yield the descriptor of a new file, which gets its name after the block, or is removed on an error.
 
     :raises OSError: the file is as before
     """

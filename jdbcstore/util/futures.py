@@ -119,7 +119,7 @@ class StoreFuture(Future[T]):
         return self.result()
 
     def call_when_done(self, loop_calls: LoopCalls, call: Callable[[Future[Any]], object]) -> None:
-        """Have an event loop call this with the future, once it is done; cheaper than a callback."""
+        """Call this with the future on an event loop, once it is done; cheaper than a callback."""
         self.add_done_callback(lambda done: loop_calls.add(partial(call, done)))
 
     _done_callbacks: list[Callable[[Any], object]]
@@ -298,7 +298,7 @@ class Waiter(Generic[T]):
 
 
 def done(result: Any) -> StoreFuture[Any]:
-    """A future that has this result."""
+    """Return a future that has this result."""
     future: StoreFuture[Any] = StoreFuture()
     future.set_result(result)
     return future

@@ -18,7 +18,7 @@ class Gate:
 
     @contextlib.contextmanager
     def inside(self) -> Iterator[None]:
-        """Around work; waits until the gate is open."""
+        """Run the block inside the gate, once it is open."""
         me = threading.get_ident()
         with self._changed:
             self._changed.wait_for(lambda: not self._closed or me in self._inside)
@@ -33,7 +33,7 @@ class Gate:
                     self._changed.notify_all()
 
     def close(self, seconds: float) -> bool:
-        """Let nobody in, and wait for other threads' work, at most so long; whether it has ended."""
+        """Close the gate, and wait up to ``seconds`` for other threads' work; return whether it has ended."""
         me = threading.get_ident()
         with self._changed:
             self._closed = True

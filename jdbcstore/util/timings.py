@@ -18,18 +18,18 @@ class Timings:
         self.items = 0
         self.seconds = 0.0
         self.buckets = [0] * (len(BOUNDS) + 1)
-        """How often it took so long; each bucket without the shorter ones."""
+        """Number of times in each bucket; a bucket does not include the shorter ones."""
 
     def add(self, seconds: float, items: int) -> None:
-        """It was done once more."""
+        """Record one more operation."""
         self.count += 1
         self.items += items
         self.seconds += seconds
         self.buckets[bisect_left(BOUNDS, seconds)] += 1
 
     def quantile(self, fraction: float) -> float | None:
-        """The upper bound of the bucket that has this quantile; None if nothing was done, or it took longer
-        than all bounds."""
+        """Return the upper bound of the bucket that has this quantile; None if nothing was done, or it took
+        longer than all bounds."""
         wanted, seen = fraction * self.count, 0
         for bound, count in zip(BOUNDS, self.buckets, strict=False):
             seen += count

@@ -28,7 +28,7 @@ _OPTIONAL = (
 
 
 def versions(own: str) -> list[tuple[str, str]]:
-    """The name and version of each part, beginning with jdbcstore's ``own``; imports no library."""
+    """Return the name and version of each part, beginning with jdbcstore's ``own``; imports no library."""
     from importlib.metadata import PackageNotFoundError, version
     from sqlite3 import sqlite_version
 

@@ -26,7 +26,7 @@ def steps(tables: Tables, _adapter: Adapter) -> Sequence[Step]:
 
 
 def drops(_tables: Tables, _adapter: Adapter) -> Sequence[Step]:
-    """ActiveMQ's own tables stay."""
+    """Return no steps: ActiveMQ's own tables stay."""
     return []
 
 

@@ -25,7 +25,7 @@ def steps(tables: Tables, adapter: Adapter) -> Sequence[Step]:
 
 
 def drops(tables: Tables, _adapter: Adapter) -> Sequence[Step]:
-    """An ActiveMQ knows nothing of these tables, and does without them."""
+    """Drop jdbcstore's tables, which ActiveMQ neither knows nor needs."""
     return [DropTheTable(tables.acknowledged), DropTheTable(tables.state)]
 
 

@@ -22,7 +22,7 @@ def steps(tables: Tables, _adapter: Adapter) -> Sequence[Step]:
 
 
 def drops(_tables: Tables, _adapter: Adapter) -> Sequence[Step]:
-    """The table goes as a whole, in the step before."""
+    """Return no steps: the table goes as a whole, in the step before."""
     return []
 
 

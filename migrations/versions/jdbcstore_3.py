@@ -19,7 +19,7 @@ def steps(tables: Tables, adapter: Adapter) -> Sequence[Step]:
 
 
 def drops(_tables: Tables, _adapter: Adapter) -> Sequence[Step]:
-    """The table goes as a whole, in an earlier revision."""
+    """Return no steps: the table goes as a whole, in an earlier revision."""
     return []
 
 

@@ -21,12 +21,12 @@ def read_arrow(
     *,
     config: StoreConfig | None = None,
 ) -> RecordBatchReader:
-    """The messages of a store as a stream of Arrow record batches, decoded column by column.
+    """Return the messages of a store as a stream of Arrow record batches, decoded column by column.
 
     Columns have the names and types of Spark's view ``messages_decoded``. Only those that are named, or that
     ``where`` needs, are read and decoded. The order of the messages is not defined.
 
-    The messages are those of one moment: they are read by one statement. It starts with this call, and its
+    The messages are a consistent snapshot: one statement reads them. It starts with this call, and its
     connection is closed after the last batch, or as soon as nothing refers to the reader any more. Memory
     holds one batch, of about 8 MiB, whatever the number of messages. Nothing is written.
 

@@ -26,14 +26,14 @@ class Condition(Protocol):
         """The columns that it is about."""
 
     def clause(self, tables: Tables) -> ColumnElement[bool] | None:
-        """A clause that no message fails which fulfils the condition, as far as the database has one."""
+        """Return SQL that matches all these messages, and possibly more; None if there is no such SQL."""
 
     def mask(self, rows: Rows) -> pa.Array:
-        """Where it holds; null is false."""
+        """Return the mask of the rows that satisfy the condition; null counts as false."""
 
 
 def conditions(where: Any) -> list[Condition]:
-    """The conditions that ``where`` describes, the cheapest first.
+    """Return the conditions that ``where`` describes, the cheapest first.
 
     :raises ConfigurationError: one is not valid
     :raises InvalidSelector: a selector is not valid
@@ -88,7 +88,7 @@ class Comparison:
 
     @classmethod
     def of(cls, name: str, operator: str, value: Any) -> Comparison:
-        """The comparison.
+        """Return the comparison of a column with a value.
 
         :raises ConfigurationError: there is no such column or operator, or the value is of another type
         """
@@ -118,8 +118,8 @@ class Comparison:
         return frozenset({self.name})
 
     def clause(self, tables: Tables) -> ColumnElement[bool] | None:
-        """Numbers mean the same everywhere. Names that are equal are so in every collation, but the database
-        may find more, so that only ``=`` and ``in`` of names are left to it, and checked again."""
+        """Return SQL for what compares alike everywhere: numbers, and equality of names, which a database's
+        collation may match too widely, so that the mask checks names again."""
         several = self.operator in _SETS
         value = self.value.to_pylist() if several else self.value.as_py()
         values = value if several else [value]
@@ -153,7 +153,7 @@ _IN_SQL: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether it is a string that every database takes as a parameter."""
+    """Return whether the value is a string that every database takes as a parameter."""
     return isinstance(value, str) and bool(value) and "\0" not in value
 
 
@@ -178,7 +178,7 @@ class Expression:
             ) from error
 
     def clause(self, tables: Tables) -> None:
-        """Nothing: an expression cannot be looked into."""
+        """Return None: an expression cannot be translated to SQL."""
 
     def mask(self, rows: Rows) -> pa.Array:
         mask = np.zeros(len(rows), bool)
@@ -186,7 +186,7 @@ class Expression:
         return pa.array(mask)
 
     def _found(self, rows: Rows, count: int) -> pa.Array:
-        """The numbers of the rows for which it is true."""
+        """Return the numbers of the rows for which the expression is true."""
         schema = schema_of([*self.names]) if self.names else pa.schema([])
         columns = [
             rows.column(name) if count else pa.array([], schema.field(name).type) for name in schema.names
@@ -198,7 +198,7 @@ class Expression:
 
 
 def fulfilled(rows: Rows, all_of: Sequence[Condition], needed: Iterable[str]) -> Rows:
-    """The rows that fulfil all conditions. What one leaves out is decoded no further.
+    """Return the rows that satisfy all conditions. A row that one condition rejects is decoded no further.
 
     ``needed``: columns that are asked for afterwards.
     """

@@ -73,7 +73,7 @@ class Fetching:
 
 
 def _compiled(query: Select[Any], dialect: Dialect) -> tuple[str, Any]:
-    """The query and its parameters, for the driver's own cursor."""
+    """Return the query and its parameters, for the driver's own cursor."""
     compiled: Any = query.compile(dialect=dialect, compile_kwargs={"render_postcompile": True})
     if not compiled.positional:
         return str(compiled), compiled.params
@@ -81,7 +81,7 @@ def _compiled(query: Select[Any], dialect: Dialect) -> tuple[str, Any]:
 
 
 def _in_binary(query: Select[Any], types: Sequence[pa.DataType]) -> Select[Any]:
-    """The query with the types whose binary form is known."""
+    """Return the query with its columns cast to types whose binary form is known."""
     answer = query.subquery("answer")
     columns = [
         column if type_ == pa.binary() else cast(column, BigInteger if type_ == pa.int64() else Text)
@@ -120,7 +120,7 @@ def _copied_pages(copied: Iterable[Any], types: Sequence[pa.DataType]) -> Iterat
 
 
 def parsed(rows: list[Any], types: Sequence[pa.DataType]) -> Page:
-    """The columns of rows in PostgreSQL's binary form: a count of fields, then each after its size."""
+    """Return the columns of rows in PostgreSQL's binary form: a count of fields, then each after its size."""
     sizes = np.fromiter(map(len, rows), np.int64, len(rows))
     data = np.frombuffer(b"".join([*rows, bytes(WINDOW)]), np.uint8)
     walk = Walk(data, np.cumsum(sizes) - sizes)

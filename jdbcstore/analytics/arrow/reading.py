@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 def database_of(source: str | Configuration, config: StoreConfig | None = None) -> Database:
-    """The database of a URL or a configuration, which must exist.
+    """Return the database of a URL or a configuration, which must exist.
 
     :raises ConfigurationError: no database is named, or the URL is not valid
     """
@@ -43,7 +43,7 @@ def read(database: Database, columns: Sequence[str] | None, where: Any) -> pa.Re
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How the messages of one database are read."""
+    """Reader of the messages of one database."""
 
     database: Database
     first: tuple[str, ...] = ()
@@ -52,13 +52,13 @@ class Reading:
     def reader(
         self, schema: pa.Schema, all_of: Sequence[Condition], clause: ColumnElement[bool] | None = None
     ) -> pa.RecordBatchReader:
-        """The messages that fulfil all conditions, and the clause."""
+        """Return a reader of the messages that satisfy all conditions, and the clause."""
         return started(schema, self.batches(schema, all_of, clause))
 
     def batches(
         self, schema: pa.Schema, all_of: Sequence[Condition], clause: ColumnElement[bool] | None = None
     ) -> Iterator[pa.RecordBatch | None]:
-        """The same as a generator: None once the statement runs, then the batches that are not empty."""
+        """Yield None once the statement runs, then the batches that are not empty."""
         stored = stored_for([*schema.names, *(name for condition in all_of for name in condition.names)])
         query = self._query(stored, [condition.clause(self.database.tables) for condition in all_of], clause)
         fetching = Fetching(self.database, self.first)
@@ -89,13 +89,13 @@ class Reading:
 
 
 def started(schema: pa.Schema, batches: Iterator[pa.RecordBatch | None]) -> pa.RecordBatchReader:
-    """The reader of a generator that has been run up to its first value."""
+    """Return the reader of a generator, which is run up to its first value."""
     next(batches)  # a generator that was never started would not run its ``finally``
     return pa.RecordBatchReader.from_batches(schema, batches)
 
 
 def has_journal(fetching: Fetching) -> bool:
-    """Whether a journal may have messages that are not in the tables."""
+    """Return whether a journal may have messages that are not in the tables."""
     tables = fetching.database.tables
     with fetching.database.translated():
         ours = inspect(fetching.connection).has_table(str(tables.state.name))

@@ -30,7 +30,7 @@ def _decoded(name: str) -> Callable[[Rows], pa.Array]:
 
 
 def _destination(rows: Rows) -> pa.Array:
-    """The original destination; else the message's own."""
+    """Return the original destination, or else the message's own."""
     batch = rows.batch
     return batch.names(batch.envelopes.destination, lambda message: message.destination)
 
@@ -63,7 +63,7 @@ class Selecting:
     """A JMS selector as a condition. A message that does not decode does not match."""
 
     names = frozenset({"properties"})
-    """What it decodes are not columns of the view; this one says that it reads MSG."""
+    """No column of the view: the selector decodes MSG itself."""
 
     def __init__(self, text: str) -> None:
         self._selector = Selector(text)
@@ -74,7 +74,7 @@ class Selecting:
         self._by_codec = bool(self._selector.names & _WHOLE)
 
     def clause(self, tables: Tables) -> ColumnElement[bool] | None:  # noqa: ARG002
-        """Nothing: what a selector is about is in MSG."""
+        """Return None: a selector is evaluated on MSG."""
         return None
 
     def mask(self, rows: Rows) -> pa.Array:
@@ -99,7 +99,7 @@ class Selecting:
         return pa.array(mask)
 
     def _holds(self, values: tuple[Value, ...]) -> bool:
-        """Whether a message with these attributes and properties matches."""
+        """Return whether a message with these attributes and properties matches."""
         count = len(self._attributes)
         properties = dict(zip(self._properties, values[count:], strict=True))
         attributes = zip(self._attributes, values[:count], strict=True)
@@ -127,7 +127,7 @@ def _encoded(column: pa.Array) -> Encoded:
 
 
 def values_of(batch: Batch, names: Sequence[str]) -> tuple[list[Encoded], Any]:
-    """The values of these properties, None where one is absent, and a mask of the rows that decode."""
+    """Return the values of these properties, None where one is absent, and a mask of the rows that decode."""
     decodes = batch.known.copy()
     decodes[[*batch.others]] = True
     columns = [Encoded(np.zeros(len(batch), np.int64), [None]) for _ in names]

@@ -28,7 +28,7 @@ STORED = {
     "xid": pa.string(),
     "msg": pa.binary(),
 }
-"""What is read of a row: the columns of ACTIVEMQ_MSGS, MSG last, and :data:`SIZE`."""
+"""Columns that are read of a row: those of ACTIVEMQ_MSGS, MSG last, and :data:`SIZE`."""
 
 TIME = pa.timestamp("us", "UTC")
 _TYPES = {
@@ -41,7 +41,7 @@ _TYPES = {
 
 
 class Column(NamedTuple):
-    """A column of the view: its type, what it is made of, and how."""
+    """Column of the view: its type, its source, and how it is made."""
 
     type: pa.DataType
     stored: str
@@ -64,19 +64,19 @@ class Rows:
         return Batch(self.stored["msg"])
 
     def column(self, name: str) -> pa.Array:
-        """A column of the view."""
+        """Return a column of the view."""
         if name not in self._made:
             self._made[name] = ALL[name].make(self)
         return self._made[name]
 
     def filter(self, mask: pa.Array, needed: Iterable[str]) -> Rows:
-        """The rows where the mask is true; the columns ``needed`` that were made are not made again."""
+        """Return the rows where the mask is true, with the columns ``needed`` that were made already."""
         stored = {name: column.filter(mask) for name, column in self.stored.items()}
         made = {name: self._made[name].filter(mask) for name in {*needed} & self._made.keys()}
         return Rows(stored, made)
 
     def record_batch(self, schema: pa.Schema) -> pa.RecordBatch:
-        """The columns of the schema."""
+        """Return the columns of the schema."""
         return pa.RecordBatch.from_arrays([self.column(name) for name in schema.names], schema=schema)
 
 
@@ -85,7 +85,7 @@ def _as_stored(name: str) -> Column:
 
 
 def _kinds(rows: Rows) -> pa.Array:
-    """The kind of each destination; few destinations have many messages."""
+    """Return the kind of each destination; few destinations have many messages."""
     names = rows.stored["container"].dictionary_encode()
     kinds = [_kind(name) for name in names.dictionary.to_pylist()]
     return pa.array(kinds, pa.string()).take(names.indices)
@@ -112,7 +112,7 @@ def _decoded(name: str, kind: str, decode: Callable[[Batch], pa.Array]) -> Colum
 
 
 def time_of(milliseconds: pa.Array) -> pa.Array:
-    """Timestamps of epoch milliseconds; null for 0, which means unset, and outside the calendar."""
+    """Convert epoch milliseconds to timestamps; null for 0, which means unset, and outside the calendar."""
     calendar = pc.and_(pc.greater_equal(milliseconds, YEAR_1_MS), pc.less(milliseconds, YEAR_10000_MS))
     known = pc.if_else(pc.and_(calendar, pc.not_equal(milliseconds, 0)), milliseconds, None)
     return known.cast(pa.timestamp("ms", "UTC")).cast(TIME)
@@ -138,7 +138,7 @@ RAW = (*PLAIN, "message_size", "msg")
 
 
 def schema_of(names: Sequence[str] | None) -> pa.Schema:
-    """The schema of these columns; None for all.
+    """Return the schema of these columns; None for all.
 
     :raises ConfigurationError: there is no such column, or one is named twice
     """
@@ -163,7 +163,7 @@ def check_name(name: Any, option: str = "columns") -> None:
 
 
 def stored_for(names: Iterable[str]) -> list[str]:
-    """What has to be read of each row to make these columns, in the order of :data:`STORED`."""
+    """Return the columns to read to make these columns, in the order of :data:`STORED`."""
     wanted = {ALL[name].stored for name in names} or {"id"}
     if "msg" in wanted:
         wanted.discard(SIZE)

@@ -57,7 +57,7 @@ OF_MESSAGES = frozenset({"messages", "messages_decoded", "in_doubt"})
 
 
 def small(view: str, fetching: Fetching) -> pa.Table:
-    """The rows of a view that is small.
+    """Return the rows of a small view.
 
     :raises StoreUnavailable: the database does not answer
     """

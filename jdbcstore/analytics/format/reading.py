@@ -49,7 +49,7 @@ class ViewReader(DataSourceReader):
 
     Spark evaluates the filters of queries. It would pass them to ``pushFilters``, but Spark 4.3 keeps what
     the source makes of them with the view and not with the query: the next query of the same view, or the
-    other side of a join with itself, would miss what the filters of the first leave out.
+    other side of a join with itself, would miss the rows that the filters of the first exclude.
     """
 
     def __init__(self, options: ViewOptions, columns: pa.Schema) -> None:

@@ -123,7 +123,7 @@ def _columns(given: Mapping[str, str]) -> pa.Schema:
 
 
 def _spelled(schema: pa.Schema) -> pa.Schema:
-    """The types as Spark spells them in Arrow: the names of the parts of a map differ."""
+    """Return the schema in Spark's spelling for Arrow: the names of the parts of a map differ."""
     return to_arrow_schema(from_arrow_schema(schema, prefer_timestamp_ntz=False), timezone="UTC")
 
 

@@ -19,7 +19,7 @@ class Gaps:
         self._firsts = [first for first, _ in self.ranges]
 
     def __len__(self) -> int:
-        """The number of ranges."""
+        """Return the number of ranges."""
         return len(self.ranges)
 
     def __eq__(self, other: object) -> bool:
@@ -36,7 +36,7 @@ class Gaps:
         return place >= 0 and id_ <= self.ranges[place][1]
 
     def __add__(self, later: Gaps) -> Gaps:
-        """Both; all of ``later`` is higher."""
+        """Return the union; all of ``later`` is higher."""
         return Gaps([*self.ranges, *later.ranges])
 
     def up_to(self, last: int) -> Gaps:
@@ -46,7 +46,7 @@ class Gaps:
         return Gaps((max(first, id_ + 1), end) for first, end in self.ranges if end > id_)
 
     def without(self, ids: Iterable[int]) -> Gaps:
-        """What is left without these ascending IDs, each of which is in the set."""
+        """Return the gaps without these ascending IDs, each of which is in the set."""
         left: list[Range] = []
         pending = iter(self.ranges)
         first, end = next(pending, (0, -1))
@@ -60,7 +60,7 @@ class Gaps:
         return Gaps((first, end) for first, end in left if first <= end)
 
     def spans(self, distance: int) -> Iterator[Range]:
-        """Ranges that cover the set, in which the gaps are at most so far from each other."""
+        """Yield ranges that cover the set, and that join gaps up to ``distance`` apart."""
         span: Range | None = None
         for first, end in self.ranges:
             if span is not None and first - span[1] <= distance:
@@ -77,7 +77,7 @@ NO_GAPS = Gaps()
 
 
 def gaps_between(after: int, ids: Sequence[int], up_to: int) -> Gaps:
-    """The IDs after ``after``, up to ``up_to``, that are not among these ascending ones."""
+    """Return the IDs after ``after``, up to ``up_to``, that are not among these ascending ones."""
     starts, ends = [after, *ids], [*ids, up_to + 1]
     pairs = zip(starts, ends, strict=True)
     return Gaps((start + 1, end - 1) for start, end in pairs if end - start > 1)
@@ -85,17 +85,17 @@ def gaps_between(after: int, ids: Sequence[int], up_to: int) -> Gaps:
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """The end of a batch. What is read up to it are all IDs up to ``id`` that are not in the gaps."""
+    """The end of a batch: it includes all IDs up to ``id`` that are not in the gaps."""
 
     id: int
     gaps: Gaps = NO_GAPS
     """IDs up to ``id`` that were not there, in which a message may be committed yet."""
     late: tuple[int, ...] = ()
-    """What this batch has of the gaps of the one before."""
+    """IDs that this batch reads from the gaps of the previous one."""
 
     @classmethod
     def of(cls, facts: Mapping[str, Any]) -> Self:
-        """The offset as Spark stores it, in JSON; those of earlier versions have ``id`` only."""
+        """Parse the offset as Spark stores it, in JSON; earlier versions stored ``id`` only."""
         gaps = ((first, end) for first, end in facts.get("gaps", ()))
         return cls(int(facts["id"]), Gaps(gaps), tuple(facts.get("late", ())))
 

@@ -48,7 +48,7 @@ class StreamOptions(Login):
 
 
 def read_options(given: Mapping[str, str]) -> StreamOptions:
-    """The options of a stream; the database may also be named in a file or the environment.
+    """Read the options of a stream; the database may also be named in a file or the environment.
 
     :param given: by names in lower case, as Spark passes them
     :raises ConfigurationError: an option is unknown or has a bad value
@@ -69,7 +69,7 @@ def read_options(given: Mapping[str, str]) -> StreamOptions:
 
 
 def read_login(given: Mapping[str, str], names: frozenset[str]) -> tuple[dict[str, str], Login]:
-    """The options that have these names or are common to views and streams, and the database.
+    """Read the options that have these names or are common to views and streams, and the database.
 
     :raises ConfigurationError: another option is not one of the store's, or no database is named
     """
@@ -83,13 +83,13 @@ def read_login(given: Mapping[str, str], names: frozenset[str]) -> tuple[dict[st
 
 
 def read_destination(own: Mapping[str, str]) -> str | None:
-    """The qualified name of the only destination to read; None reads all."""
+    """Read the qualified name of the only destination to read; None for all."""
     destination = own.get("destination")
     return None if destination is None else Destination.named(destination).qualified_name
 
 
 def task_url(text: str, store: StoreConfig) -> str:
-    """The URL as tasks need it.
+    """Return the URL as tasks need it.
 
     :raises ConfigurationError: analytics does not support this database
     """
@@ -100,7 +100,7 @@ def task_url(text: str, store: StoreConfig) -> str:
 
 
 def read_flag(name: str, value: str) -> bool:
-    """The value of an option that is true or false."""
+    """Parse the value of an option that is true or false."""
     if value.lower() not in _FLAGS:
         refuse(name, value, "true or false")
     return _FLAGS[value.lower()]

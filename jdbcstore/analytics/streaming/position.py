@@ -70,7 +70,7 @@ class Position:
         self._database = database
         self._horizon = Horizon(settle)
         self._start: Offset | None = None
-        """The last offset; the next three are what is known beyond it."""
+        """The last offset; the next three describe the table beyond it."""
         self._passed = 0
         """The stream has nothing up to here."""
         self._gaps = Gaps()
@@ -86,11 +86,11 @@ class Position:
         self._until = sight.highest
 
     def is_waiting(self, start: Offset) -> bool:
-        """Whether the stream has not passed all messages on which it ends."""
+        """Return whether the stream has not yet passed all messages at which it ends."""
         return self._until is not None and max(start.id, self._passed) < self._until
 
     def after(self, start: Offset, rows: int) -> Offset:
-        """The end of a batch after ``start``, of at most ``rows`` new messages; ``start`` if there are none.
+        """Return the end of a batch of at most ``rows`` new messages after ``start``; ``start`` without any.
 
         :raises StoreError: a message appeared below the stream's offset
         """
@@ -117,7 +117,7 @@ class Position:
         return start
 
     def _scan(self, until: int, rows: int) -> tuple[int, Gaps]:
-        """How far the stream may go, about ``rows`` messages of all destinations, and the gaps in between."""
+        """Scan for about ``rows`` messages of all destinations; return the last ID, and the gaps."""
         passed, new, seen = self._passed, Gaps(), 0
         while passed < until and seen < rows:
             ids, end = self._database.run(passed, until)
@@ -130,13 +130,13 @@ class Position:
         return passed, new.up_to(passed)
 
     def _unsettled(self, gaps: Gaps) -> Gaps:
-        """The gaps in which a message may appear."""
+        """Return the gaps in which a message may appear."""
         settled = self._horizon.settled
         uncommitted = self._database.uncommitted_among(gaps.up_to(settled))
         return Gaps((id_, id_) for id_ in uncommitted) + gaps.after(settled)
 
     def _look_back(self, start: Offset) -> None:
-        """Below the offset, and not in its gaps, messages may only disappear: a new one would not be read."""
+        """Check that no message has appeared below the offset outside its gaps: it would not be read."""
         highest = self._database.highest_below(start.id)
         before, self._below = self._below, highest
         if before is not None and highest > before and highest not in self._gaps:

@@ -74,7 +74,7 @@ class StreamDatabase:
         self._engine.dispose()
 
     def _ask(self, question: Callable[[Connection], T]) -> T:
-        """The answer; retried while the database is unavailable.
+        """Run a query, and retry while the database is unavailable.
 
         :raises StoreUnavailable: it was unavailable for longer than ``reconnect_timeout``
         """
@@ -105,7 +105,7 @@ class StreamDatabase:
         return func.coalesce(func.max(self._table.c.id), literal_column("0"))
 
     def has_journal(self) -> bool:
-        """Whether a journal may hold messages that are not in the tables yet."""
+        """Return whether a journal may hold messages that are not in the tables yet."""
         state = self._database.tables.state
 
         def question(connection: Connection) -> bool:
@@ -116,26 +116,27 @@ class StreamDatabase:
         return self._ask(question)
 
     def highest_below(self, end: int) -> int:
-        """The highest ID up to this one; 0 if there is none."""
+        """Return the highest ID up to this one; 0 if there is none."""
         return self._ids(select(self._highest).where(self._table.c.id <= end))[0]
 
     def run(self, start: int, end: int) -> tuple[list[int], int]:
-        """The first IDs after ``start``, up to ``end``, of all destinations, and the ID that they reach."""
+        """Return the first IDs after ``start``, up to ``end``, of all destinations, and the last ID
+        covered."""
         ids = self._ids(self._all_ids(start, end).limit(_RUN))
         return ids, ids[-1] if len(ids) == _RUN else end
 
     def stored_among(self, gaps: Gaps) -> list[int]:
-        """The IDs in these gaps that are stored, ascending."""
+        """Return the IDs in these gaps that are stored, ascending."""
         return [id_ for queries in self._spanning(gaps) for id_ in self._ids(queries) if id_ in gaps]
 
     def _spanning(self, gaps: Gaps) -> Iterator[Select[Any]]:
-        """Queries for the IDs around these gaps, in ascending order."""
+        """Yield queries for the IDs around these gaps, in ascending order."""
         ids = self._table.c.id
         for spans in _by(_SPANS, gaps.spans(_NEAR)):
             yield select(ids).where(or_(*(ids.between(*span) for span in spans))).order_by(ids)
 
     def uncommitted_among(self, gaps: Gaps) -> list[int]:
-        """The IDs in these gaps that have rows, committed or not, on vendors that show it."""
+        """Return the IDs in these gaps that have rows, committed or not, on vendors that show it."""
         uncommitted = self._vendor.uncommitted
         if not uncommitted or not gaps:
             return []
@@ -151,7 +152,7 @@ class StreamDatabase:
         return self._ask(question)
 
     def ours(self, ids: Sequence[int]) -> list[int]:
-        """Those of these ascending IDs that the stream reads."""
+        """Return those of these ascending IDs that the stream reads."""
         if not self._ours:
             return [*ids]
         table = self._table.c
@@ -159,23 +160,23 @@ class StreamDatabase:
         return sorted(id_ for query in queries for id_ in self._ids(query))
 
     def _all_ids(self, start: int, end: int) -> Select[Any]:
-        """Every ID after ``start``, up to ``end``, of all destinations."""
+        """Return the query for every ID after ``start``, up to ``end``, of all destinations."""
         ids = self._table.c.id
         return select(ids).where(*between(self._database.tables, start, end)).order_by(ids)
 
     def _between(self, start: int, end: int) -> tuple[Any, ...]:
-        """The conditions on the messages of the stream after ``start``, up to ``end``."""
+        """Return the conditions on the messages of the stream after ``start``, up to ``end``."""
         return *between(self._database.tables, start, end), *self._ours
 
     def cut(self, start: int, end: int, rows: int) -> int | None:
-        """The end of a batch of ``rows`` messages after ``start``; None if there is no message."""
+        """Return the end of a batch of ``rows`` messages after ``start``; None if there is no message."""
         if not self._nth_id(start, end, 0):
             return None
         [last] = self._nth_id(start, end, rows - 1) or [end]
         return last
 
     def bounds(self, start: int, end: int, partitions: int, least: int) -> list[tuple[int, int]]:
-        """The ranges that divide a batch into equal parts of at least ``least`` rows."""
+        """Return the ranges that divide a batch into equal parts of at least ``least`` rows."""
         [count] = self._ids(count_ids(self._database.tables, *self._between(start, end)))
         parts = max(1, min(partitions, count // least))
         cuts = [id_ for part in range(1, parts) for id_ in self._nth_id(start, end, count * part // parts)]
@@ -185,7 +186,7 @@ class StreamDatabase:
         return self._ids(nth_id(self._database.tables, place, *self._between(start, end)))
 
     def pages(self, start: int, end: int) -> Iterator[Sequence[Any]]:
-        """The messages after ``start``, up to ``end``, in pages of about 16 MiB.
+        """Yield the messages after ``start``, up to ``end``, in pages of about 16 MiB.
 
         :raises BodyInJournal: the body of a message is still in a journal only
         """
@@ -201,7 +202,7 @@ class StreamDatabase:
             rows = max(_LEAST_ROWS, min(_MOST_ROWS, int(_PAGE_BYTES / max(1, mean))))
 
     def pages_of(self, ids: Iterable[int]) -> Iterator[Sequence[Any]]:
-        """The messages with these IDs.
+        """Yield the messages with these IDs, in pages.
 
         :raises BodyInJournal: the body of a message is still in a journal only
         """

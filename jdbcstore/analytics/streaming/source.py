@@ -39,7 +39,7 @@ _KINDS = frozenset(DestinationKind)
 
 
 def schema(*, decoded: bool) -> str:
-    """The columns of a stream: those of ``messages_decoded``, or those of the table with ``msg``."""
+    """Return the columns of a stream: those of ``messages_decoded``, or those of the table with ``msg``."""
     if not decoded:
         return f"{_TABLE}, msg BINARY"
     types = ("timestamp" if column.name in TIMES else column.type for column in COLUMNS)
@@ -48,7 +48,7 @@ def schema(*, decoded: bool) -> str:
 
 
 def batch_of(page: Sequence[Any], columns: pa.Schema, *, decoded: bool) -> pa.RecordBatch:
-    """The committed messages of a page.
+    """Return the committed messages of a page as a record batch.
 
     A message whose acknowledgement is prepared is included: a rollback leaves it where it is. A message whose
     add is prepared is not: it gets a new ID when its transaction commits."""
@@ -88,7 +88,7 @@ def _decoded(blobs: pa.Array) -> list[pa.Array]:
 
 
 def _time(milliseconds: pa.Array) -> pa.Array:
-    """The timestamp; null for 0, which means unset, and outside the calendar."""
+    """Convert epoch milliseconds to timestamps; null for 0, which means unset, and outside the calendar."""
     calendar = pc.and_(pc.greater_equal(milliseconds, YEAR_1_MS), pc.less(milliseconds, YEAR_10000_MS))
     known = pc.if_else(pc.and_(calendar, pc.not_equal(milliseconds, 0)), milliseconds, None)
     return known.cast(pa.timestamp("ms", "UTC"))
@@ -124,8 +124,8 @@ class MessageStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     An offset is an ID, with the gaps below it in which a message may be committed yet, so none is skipped,
     whichever broker stores it: see :mod:`jdbcstore.analytics.streaming.position`. A batch
-    that is read again after a failure has the same messages, except those removed meanwhile. Messages that
-    were removed before the stream read them are not in it.
+    that is read again after a failure has the same messages, except those removed in the meantime. Messages
+    that were removed before the stream read them are not in it.
 
     It plans batches next to the driver; its copies in tasks only read their slices."""
 

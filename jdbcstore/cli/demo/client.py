@@ -25,7 +25,7 @@ class ConnectionLost(Exception):
 
 
 class _Connection(stomp.ConnectionListener):  # type: ignore[misc]
-    """One connection, with queues that a thread of stomp.py fills with what it receives."""
+    """One connection, with queues that a thread of stomp.py fills with the frames received."""
 
     def __init__(self, port: int) -> None:
         self.messages: queue.SimpleQueue[Delivery | None] = queue.SimpleQueue()
@@ -74,7 +74,7 @@ class Client(AbstractContextManager["Client"]):
         self._request(lambda connection, more: connection.send(destination, body, headers=headers, **more))
 
     def receive(self, timeout: float) -> Delivery | None:
-        """The next message; None if there is none within ``timeout`` seconds.
+        """Return the next message; None if there is none within ``timeout`` seconds.
 
         :raises ConnectionLost: unacknowledged messages will be redelivered
         """

@@ -50,7 +50,7 @@ class Process(AbstractContextManager["Process"]):
         return self._popen.pid
 
     def ended(self) -> bool:
-        """Whether it has ended successfully.
+        """Return whether the process has ended successfully.
 
         :raises ProcessFailed: it has failed
         """
@@ -76,7 +76,7 @@ class Process(AbstractContextManager["Process"]):
 
 
 def _environment(url: str) -> dict[str, str]:
-    """This process's environment plus the store's URL, which must not appear in the list of processes."""
+    """Return this process's environment plus the store's URL, which must not appear among processes."""
     package = str(Path(__file__).parents[3])
     path = os.environ.get("PYTHONPATH")
     return {
@@ -182,7 +182,7 @@ class _Run:
         self._listener.counts(self._ledger.counts())
 
     def _next_kill(self) -> int:
-        """The number of acknowledged messages at the next kill: kills are spread over the whole run."""
+        """Return the number of acknowledged messages at the next kill; kills are spread over the run."""
         return self._plan.messages * (self._kills + 1) // (self._plan.kills + 1)
 
     def _kill(self) -> None:
@@ -200,7 +200,7 @@ class _Run:
 
 
 def _free_port() -> int:
-    """A free local port, for all brokers of this run."""
+    """Return a free local port, for all brokers of this run."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port: int = server.getsockname()[1]
         return port

@@ -130,7 +130,7 @@ def _redelivery_counter(headers: dict[str, str]) -> int:
 
 
 def _message(delivery: Delivery) -> Message:
-    """The message as it was received; every delivery is kept, duplicates included."""
+    """Return the message as it was received; every delivery is kept, duplicates included."""
     from jdbcstore import Message, MessageId
 
     headers, body = delivery
@@ -146,7 +146,7 @@ def _message(delivery: Delivery) -> Message:
 
 
 def _body_of(order: str) -> str:
-    """A body of about a kilobyte that is unique to this order."""
+    """Return a body of about a kilobyte that is unique to this order."""
     return f"order {order}: {hashlib.sha256(order.encode()).hexdigest() * 15}"
 
 

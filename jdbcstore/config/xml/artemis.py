@@ -34,12 +34,12 @@ _LEASE = {
 
 
 def is_artemis(root: Element) -> bool:
-    """Whether a file is Artemis's."""
+    """Return whether a file is Artemis's."""
     return any(root.all("database-store", "core"))
 
 
 def read_artemis(document: Document) -> Section:
-    """The sections of a ``broker.xml``."""
+    """Read the sections of a ``broker.xml``."""
     section = _read_store(document)
     settings = next(document.root.all("security-settings"), None)
     switches = document.root.all("security-enabled")
@@ -105,7 +105,7 @@ def _read_lease(document: Document, store: Element) -> Section:
 
 
 def _read_files(document: Document, core: Element) -> Section:
-    """A journal and an SQLite database, in the directories of Artemis's journal and of its bindings."""
+    """Read a journal and an SQLite database, in the directories of Artemis's journal and of its bindings."""
     given = {one.name: document.text(one, one.text) for one in core.children if one.name in _DIRECTORIES}
     journal, index = {**_DIRECTORIES, **given}.values()
     place = document.place(core)

@@ -89,7 +89,7 @@ class Element:
     text: str = ""
 
     def all(self, *names: str) -> Iterator[Element]:
-        """This element and all its descendants: those of these names, if any are given."""
+        """Yield this element and all its descendants: those of these names, if any are given."""
         if not names or self.name in names:
             yield self
         for child in self.children:
@@ -106,7 +106,7 @@ class Value:
     elements: list[Element] = field(default_factory=list)
 
     def all(self, name: str) -> Iterator[Element]:
-        """All elements of a name in the value."""
+        """Return all elements of a name in the value."""
         return (found for element in self.elements for found in element.all(name))
 
 
@@ -130,7 +130,7 @@ class Bean:
 
 
 class Document:
-    """A file: its beans, its placeholders, and the notes on what was found in it."""
+    """A configuration file in XML: its beans, its placeholders, and notes on its contents."""
 
     def __init__(self, path: Path, data: bytes, environment: Mapping[str, str]) -> None:
         self.path = path
@@ -145,7 +145,7 @@ class Document:
         }
 
     def place(self, at: Located, name: str | None = None) -> str:
-        """The file and line of something; its own name is added unless another, or "", is given."""
+        """Return the file and line of something; its own name is added unless another, or "", is given."""
         name = at.name if name is None else name
         return f"{self.path}:{at.line}" + (f", {name}" if name else "")
 
@@ -157,11 +157,11 @@ class Document:
         self.note(Kind.IGNORED, at, text, name)
 
     def error(self, at: Located, text: str, name: str | None = None) -> ConfigurationError:
-        """An error about something in this file, to be raised."""
+        """Return an error about something in this file, to be raised."""
         return ConfigurationError(text, place=self.place(at, name))
 
     def bean(self, element: Element) -> Bean:
-        """The bean of an element, with the properties of its Spring parent."""
+        """Return the bean of an element, with the properties of its Spring parent."""
         attributes = element.attributes
         is_bean = element.name == "bean"
         if is_bean:
@@ -205,7 +205,7 @@ class Document:
         return Value(name, element.line, element.text or None, element.children)
 
     def resolve(self, value: Value | None) -> Bean | None:
-        """The bean that a property contains or refers to; None if it is a plain string, or absent.
+        """Return the bean that a property contains or refers to; None if it is a plain string, or absent.
 
         :raises ConfigurationError: no bean has the id that is referred to
         """
@@ -221,7 +221,7 @@ class Document:
         return None
 
     def beans(self, value: Value | None) -> Iterator[Bean]:
-        """The beans of a list that a property contains or refers to, or its one bean."""
+        """Yield the beans of a list that a property contains or refers to, or its one bean."""
         if value is None:
             return
         parts = [Value(value.name, value.line, text) for text in (value.text or "").replace(",", " ").split()]
@@ -241,19 +241,19 @@ class Document:
             raise ConfigurationError(text, place=f"{self.path}:{line}") from None
 
     def given(self, at: Located, text: str) -> Given:
-        """A string with its placeholders resolved, in ActiveMQ's unit."""
+        """Return a string with its placeholders resolved, in ActiveMQ's unit."""
         try:
             return Given(self.placeholders.fill(text), self.place(at), text=True, activemq_units=True)
         except Unresolved as error:
             return Given(None, self.place(at), problem=str(error))
 
     def no_database(self, at: Located, why: str) -> Given:
-        """In place of the URL of a database; an error if no other source names one."""
+        """Return a placeholder for the URL of a database; an error if no other source names one."""
         problem = f"{why}; name a database with --url or JDBCSTORE_URL"
         return Given(None, self.place(at, ""), problem=problem)
 
     def text(self, at: Located, text: str | None) -> str:
-        """A string with its placeholders resolved; "" for None.
+        """Return a string with its placeholders resolved; "" for None.
 
         :raises ConfigurationError: a placeholder is not defined
         """
@@ -263,7 +263,7 @@ class Document:
         return str(given.value)
 
     def string(self, bean: Bean, name: str) -> str | None:
-        """A property that is a string; None if it is absent or an element.
+        """Return a property that is a string; None if it is absent or an element.
 
         :raises ConfigurationError: a placeholder is not defined
         """
@@ -271,11 +271,11 @@ class Document:
         return None if value is None or value.text is None else self.text(value, value.text)
 
     def flag(self, bean: Bean, name: str) -> bool | None:
-        """A property that is true or false; None if it is neither."""
+        """Return a property that is true or false; None if it is neither."""
         return {"true": True, "false": False}.get((self.string(bean, name) or "").lower())
 
     def scalar(self, value: Value) -> Given:
-        """A property that must be a string.
+        """Return a property that must be a string.
 
         :raises ConfigurationError: it is an element
         """
@@ -339,7 +339,7 @@ class Document:
 
 
 def parse_xml(path: Path, data: bytes) -> Element:
-    """The root of a document.
+    """Parse a document, and return its root.
 
     :raises ConfigurationError: it is not well-formed, declares entities, or is nested too deep
     """

@@ -47,7 +47,7 @@ _URLS = by_name({
 
 
 def read_data_source(document: Document, value: Value) -> Section:
-    """The section of the DataSource that a property refers to, with ``pool_size`` if it bounds its pool.
+    """Read the DataSource that a property refers to, with ``pool_size`` if it bounds its pool.
 
     :raises ConfigurationError: the property is not a reference
     """
@@ -82,7 +82,7 @@ def _read(document: Document, bean: Bean) -> Section:
 
 
 def _take_pool_size(document: Document, value: Value, section: Section) -> None:
-    """All connections but the writer's are for reading; a negative number means unbounded."""
+    """Read the pool's size, which includes the writer's connection; a negative one is unbounded."""
     text = document.text(value, value.text)
     try:
         size = int(text)

@@ -67,7 +67,7 @@ _VALUES = {
         {"entire_journal": ["entire_journal", "entire_journal_async"], "none": ["none"]}
     ),
 }
-"""The values of some settings, in lower case, with those of the options."""
+"""Option values by the values of some settings, in lower case."""
 _NANOSECONDS = ("journal-buffer-timeout",)
 
 PLACES = {
@@ -88,7 +88,7 @@ OLD_FILES = {
 
 
 def read_file_store(document: Document, bean: Bean) -> Section:
-    """The sections of a store in files: index, journal, locker and options."""
+    """Read the sections of a store in files: index, journal, locker and options."""
     place = document.place(bean)
     directory = document.string(bean, "directory") or _DIRECTORY.get(bean.kind, "activemq-data")
     index = document.string(bean, "indexDirectory") or directory
@@ -123,7 +123,7 @@ def take_options(document: Document, bean: Bean, section: Section) -> None:
 
 
 def converted(document: Document, given: Given, at: Located) -> Given:
-    """The value of an option from that of its setting.
+    """Return the value of an option from that of its setting.
 
     :raises ConfigurationError: the setting does not have such a value
     """

@@ -29,7 +29,7 @@ LOCKING = (*_SWITCHES, *_OTHERS)
 
 
 def read_locker(document: Document, adapter: Bean, default: str = "database-locker") -> Section | None:
-    """The section of a persistence adapter's locker; None if it does not use one."""
+    """Read the section of a persistence adapter's locker; None if it does not use one."""
     given = adapter.values
     if any(document.flag(adapter, name) is False for name in _SWITCHES):
         for name in _OTHERS:
@@ -72,7 +72,7 @@ def _data_source(document: Document, value: Value) -> Section:
 
 
 def _renew_in_time(document: Document, bean: Bean, section: Section) -> None:
-    """ActiveMQ accepts a lease that expires before it is renewed, and makes one by default."""
+    """Renew a lease in time that, as by ActiveMQ's default, would expire between renewals."""
     interval = _milliseconds(section.get(_INTERVAL), _DEFAULT_INTERVAL)
     keep_alive = _milliseconds(section.get(_KEEP_ALIVE), _DEFAULT_KEEP_ALIVE)
     if interval is None or keep_alive is None or 0 < keep_alive < interval:
@@ -89,7 +89,7 @@ def _renew_in_time(document: Document, bean: Bean, section: Section) -> None:
 
 
 def _milliseconds(given: object, default: float) -> float | None:
-    """None for a value that is not a number, which is an error when the option is made."""
+    """Return the milliseconds; None for a value that is not a number, an error when the option is made."""
     if not isinstance(given, Given):
         return default
     try:

@@ -31,7 +31,7 @@ _PATTERNS = ("queue", "topic")
 
 
 def read_persistence(document: Document, bean: Bean) -> Section:
-    """The sections of a persistence adapter, in any of its forms."""
+    """Read the sections of a persistence adapter, in any of its forms."""
     readers = {
         _JDBC: _read_jdbc,
         **dict.fromkeys(_FACTORIES, _read_factory),
@@ -43,7 +43,7 @@ def read_persistence(document: Document, bean: Bean) -> Section:
 
 
 def _read_jdbc(document: Document, bean: Bean, directory: str | None = None) -> Section:
-    """The store in a database; ``directory`` is that of the journal in front of it, if there is one."""
+    """Read the store in a database; ``directory`` is that of the journal in front of it, if there is one."""
     section: Section = {}
     for name, value in bean.values.items():
         if name in _OPTIONS:
@@ -71,7 +71,7 @@ def _read_jdbc(document: Document, bean: Bean, directory: str | None = None) -> 
 
 
 def _read_factory(document: Document, bean: Bean) -> Section:
-    """A factory makes a journal and the JDBC adapter under it, which most attributes are for."""
+    """Read a factory of a journal and the JDBC adapter under it, which most attributes are for."""
     journal: Section = {}
     jdbc = Bean(_JDBC, bean.line)
     for name, value in bean.values.items():
@@ -118,7 +118,7 @@ def _read_other(document: Document, bean: Bean) -> Section:
 
 
 def _read_several(document: Document, bean: Bean) -> Section:
-    """The sections of each store of ``mKahaDB``, and the options of the broker among them."""
+    """Read the sections of each store of ``mKahaDB``, and the options of the broker among them."""
     parent = document.string(bean, "directory") or f"activemq-data/{_SEVERAL}"
     section: Section = {}
     stores: list[Section] = []
@@ -141,7 +141,7 @@ def _read_several(document: Document, bean: Bean) -> Section:
 
 
 def _read_filtered(document: Document, bean: Bean, parent: str) -> tuple[Section, Section]:
-    """The section of one store, and the options of its adapter that are for all stores."""
+    """Read the section of one store, and the options of its adapter that are for all stores."""
     store: Section = {}
     adapter = Bean("kahaDB", bean.line)
     for name, value in bean.values.items():
@@ -181,7 +181,7 @@ def _take_pattern(document: Document, value: Value, store: Section) -> None:
 
 
 def _label(store: Section) -> str:
-    """The name of the store's folder: that of the store in the configuration."""
+    """Return the name of the store's folder: that of the store in the configuration."""
     given = ((kind, store.get(kind)) for kind in _PATTERNS)
     return " ".join(f"{kind}://{one.value}" for kind, one in given if isinstance(one, Given)) or "others"
 
@@ -234,7 +234,7 @@ def _read_adapter(document: Document, value: Value) -> Section:
 
 
 def _read_statements(document: Document, value: Value) -> Section:
-    """The attributes of a ``statements`` element, with their placeholders resolved."""
+    """Read the attributes of a ``statements`` element, with their placeholders resolved."""
     bean = document.resolve(value)
     section: Section = {}
     for name, inner in bean.values.items() if bean else ():

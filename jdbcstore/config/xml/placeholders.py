@@ -58,7 +58,7 @@ class Placeholders:
         return self._folder / re.sub(r"^/{2,}", "/", text)
 
     def fill(self, text: str) -> str:
-        """The text with every placeholder replaced.
+        """Replace every placeholder in the text.
 
         :raises Unresolved: one of them is not defined, or they refer to each other
         """
@@ -95,7 +95,7 @@ class Placeholders:
 
 
 def _folders(conf: Path) -> dict[str, Path]:
-    """The folders that ActiveMQ's start script defines around the XML file's, and Java's own."""
+    """Return the folders that ActiveMQ's start script defines around the XML file's, and Java's own."""
     conf = conf.absolute()
     base = conf.parent if conf.name == "conf" else conf
     karaf = conf.parent if conf.name == "etc" else base
@@ -113,5 +113,5 @@ def _folders(conf: Path) -> dict[str, Path]:
 
 
 def _variable(name: str) -> str:
-    """``db.user-name`` as DB_USER_NAME."""
+    """Return the environment variable of a property: ``db.user-name`` as DB_USER_NAME."""
     return re.sub(r"\W", "_", name).upper()

@@ -57,7 +57,7 @@ _PARSE = {"queue": Destination.queue, "topic": Destination.topic}
 
 
 def read_policies(document: Document, value: Value) -> Iterator[Section]:
-    """A section for each policy entry, in order."""
+    """Yield a section for each policy entry, in order."""
     for policy_map in document.beans(value):
         for inner in policy_map.values.values():
             if inner.name in ("policyEntries", "entries", "policyEntry", "defaultEntry"):
@@ -134,14 +134,14 @@ def _take_strategy(document: Document, value: Value, section: Section) -> None:
 
 
 def _chosen(document: Document, value: Value) -> tuple[Bean, str]:
-    """The bean of a cursor or strategy, and the name of its element."""
+    """Return the bean of a cursor or strategy, and the name of its element."""
     bean = document.resolve(value) or Bean(value.text or "", value.line)
     name = bean.class_name
     return bean, _CLASSES.get(name, bean.kind if name == bean.kind else name[:1].lower() + name[1:])
 
 
 def _queue_name(document: Document, value: Value) -> Given:
-    """``queue://X``, ``X``, or a ``queue`` element."""
+    """Read the name of a queue: ``queue://X``, ``X``, or a ``queue`` element."""
     bean = document.resolve(value)
     name = bean.values.get("physicalName") if bean else None
     given = document.scalar(replace(name or value, name=value.name))
@@ -160,7 +160,7 @@ def _take_limit(document: Document, value: Value, section: Section) -> None:
 
 
 def read_redelivery(document: Document, value: Value) -> Iterator[Section]:
-    """The redelivery policies among a broker's plug-ins, with their destinations."""
+    """Yield the redelivery policies among a broker's plug-ins, with their destinations."""
     for plugin in document.beans(value):
         for inner in plugin.values.values() if plugin.kind == "redeliveryPlugin" else ():
             if inner.name == "redeliveryPolicyMap":
@@ -182,7 +182,7 @@ def _read_redelivery(document: Document, bean: Bean) -> Section:
 
 
 def with_redelivery(policies: list[Section], redeliveries: list[Section]) -> list[Section]:
-    """The policies, each with the redelivery policy of its destinations; ActiveMQ chooses them separately.
+    """Return the policies, each with the redelivery policy of its destinations, separate in ActiveMQ.
 
     A destination that only a redelivery policy names gets a copy of the policy that matches it.
     """

@@ -72,7 +72,7 @@ _URI_OPTIONS = {
 _PROTOCOLS = "auto.protocols"
 _OTHER_PROTOCOLS = frozenset(("amqp", "mqtt"))
 _OF_ONE = {AUTO: (OPENWIRE, STOMP), AUTO_TLS: (OPENWIRE_TLS, STOMP_TLS)}
-"""What ``auto`` is if it serves OpenWire or STOMP only."""
+"""Protocol of an ``auto`` connector that serves OpenWire or STOMP only."""
 _LIMITS = {"memoryUsage": "memoryLimit", "tempUsage": "tempLimit"}
 _NO_KEYSTORE = (
     "Java's key stores are not read; export the certificate and its key as PEM files, and name them in"
@@ -81,7 +81,7 @@ _NO_KEYSTORE = (
 
 
 def read_xml(path: Path, data: bytes, environment: Mapping[str, str]) -> tuple[Section, list[Note]]:
-    """The options in an ``activemq.xml`` or Artemis's ``broker.xml``, and notes on the rest of it.
+    """Read the options in an ``activemq.xml`` or Artemis's ``broker.xml``, and notes on the rest of it.
 
     :raises ConfigurationError: the file cannot be read, or does not contain a broker
     """
@@ -97,7 +97,7 @@ def read_xml(path: Path, data: bytes, environment: Mapping[str, str]) -> tuple[S
 
 
 def read_plugin_users(path: Path, environment: Mapping[str, str]) -> PluginUsers:
-    """The users of the security plug-ins in an ``activemq.xml``, and their permissions.
+    """Read the users of the security plug-ins in an ``activemq.xml``, and their permissions.
 
     :raises ConfigurationError: the file cannot be read, or has a plug-in that jdbcstore cannot obey
     """
@@ -177,7 +177,7 @@ def _no_database(document: Document, broker: Bean) -> Given:
 
 
 def _find_broker(document: Document) -> Bean:
-    """The only broker of the file, or the parts of a broker in a file that is included by another."""
+    """Find the only broker of the file, or the parts of a broker in a file that is included by another."""
     found = [bean for bean in map(document.bean, document.root.all()) if bean.kind == "broker"]
     if len(found) > 1:
         lines = ", ".join(str(bean.line) for bean in found)
@@ -209,7 +209,7 @@ def _find_adapter(document: Document, value: Value) -> Bean | None:
 
 
 def _read_io_handler(document: Document, value: Value) -> Section | None:
-    """The section of an I/O exception handler; None for a class that only Java can load."""
+    """Read the section of an I/O exception handler; None for a class that only Java can load."""
     bean = document.resolve(value)
     if bean is None:
         raise document.error(value, "a handler, or a reference to one, is needed; correct it")
@@ -225,7 +225,7 @@ def _read_io_handler(document: Document, value: Value) -> Section | None:
 
 
 def _read_connectors(document: Document, value: Value) -> Iterator[Section]:
-    """A section for each connector of STOMP and OpenWire."""
+    """Yield a section for each connector of STOMP and OpenWire."""
     for bean in document.beans(value):
         uri = bean.values.get("uri")
         if uri is None:
@@ -242,7 +242,7 @@ def _read_connectors(document: Document, value: Value) -> Iterator[Section]:
 
 
 def _read_uri(document: Document, uri: Value) -> Section | None:
-    """The address, and the parameters of the URI; None for another protocol."""
+    """Read the address, and the parameters of the URI; None for another protocol."""
     given = document.scalar(uri)
     if given.problem is not None:
         return {"uri": given}
@@ -273,7 +273,7 @@ def _read_uri(document: Document, uri: Value) -> Section | None:
 
 
 def _only_one(document: Document, uri: Value, scheme: str, protocols: str) -> str:
-    """The scheme of a connector whose URI names the protocols that it detects."""
+    """Return the scheme of a connector whose URI names the protocols that it detects."""
     names = {name.strip() for name in protocols.split(",")} - {""}
     if scheme not in _OF_ONE or not names:
         return scheme
@@ -284,7 +284,7 @@ def _only_one(document: Document, uri: Value, scheme: str, protocols: str) -> st
 
 
 def _read_usage(document: Document, value: Value) -> Section:
-    """The options of the broker that ``systemUsage`` sets."""
+    """Read the options of the broker that ``systemUsage`` sets."""
     section: Section = {}
     for usage in document.beans(value):
         for inner in usage.values.values():

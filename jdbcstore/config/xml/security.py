@@ -44,7 +44,7 @@ _ALL = (*map(Destination.parse, EVERYTHING), *TEMPORARY)
 
 
 def find_security(document: Document, plugins: Value) -> Section:
-    """The ``usersFile``, which is this file, if there are plug-ins that may restrict clients.
+    """Return the ``usersFile``, which is this file, if there are plug-ins that may restrict clients.
 
     Plug-ins that are not supported are noted: the store opens, but the broker does not start.
     """
@@ -60,12 +60,12 @@ def find_security(document: Document, plugins: Value) -> Section:
 
 
 def this_file(document: Document, at: Located) -> Given:
-    """The path of the document itself, as the users file."""
+    """Return the path of the document itself, as the users file."""
     return Given(str(document.path.absolute()), document.place(at, ""))
 
 
 def read_security(document: Document, broker: Bean) -> PluginUsers:
-    """The users of all plug-ins of a broker.
+    """Read the users of all plug-ins of a broker.
 
     :raises ConfigurationError: one of the plug-ins cannot be obeyed
     """
@@ -98,7 +98,7 @@ def read_security(document: Document, broker: Bean) -> PluginUsers:
 
 
 def _find_plugins(document: Document, broker: Bean) -> Mapping[str, Bean]:
-    """The plug-ins to obey, by kind."""
+    """Find the plug-ins to obey, by kind."""
     found: dict[str, Bean] = {}
     for plugin in document.beans(broker.values.get("plugins")):
         if plugin.kind not in _OBEYED:
@@ -142,7 +142,7 @@ def _unsupported(plugin: Bean) -> str:
 
 
 def _user(name: str, password: str, groups: set[str], rights: list[_Rights], made: Patterns) -> PluginUser:
-    """A user with the permissions of all entries that match, as in ActiveMQ."""
+    """Return a user with the permissions of all entries that match, as in ActiveMQ."""
 
     def patterns(option: str) -> Patterns:
         found = [one for one in rights if getattr(one, option) & {*groups, _ANYBODY}]
@@ -193,7 +193,7 @@ def _read_jaas(document: Document, plugin: Bean, logins: _Logins) -> None:
 
 
 def _login_module(document: Document, path: Path, domain: str) -> Mapping[str, str]:
-    """The options of the only module in a domain of a ``login.config``."""
+    """Read the options of the only module in a domain of a ``login.config``."""
     try:
         text = _COMMENT.sub(" ", path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
@@ -217,7 +217,7 @@ def _login_module(document: Document, path: Path, domain: str) -> Mapping[str, s
 
 
 def _domains(tokens: list[str]) -> Iterator[tuple[str, list[list[str]]]]:
-    """Each domain with its modules: class, flag, and three tokens per option."""
+    """Yield each domain with its modules: class, flag, and three tokens per option."""
     name, modules, module = "", list[list[str]](), list[str]()
     for part in tokens:
         if part == "{":
@@ -283,7 +283,7 @@ def _check_groups(document: Document, bean: Bean, texts: Mapping[str, str]) -> N
 
 
 def _destinations(document: Document, value: Value | None) -> Iterator[Destination]:
-    """The destinations of ``queue`` and ``topic`` elements."""
+    """Yield the destinations of ``queue`` and ``topic`` elements."""
     make = {"queue": Destination.queue, "topic": Destination.topic}
     for bean in document.beans(value):
         name = bean.values.get("physicalName")
@@ -297,7 +297,7 @@ def _destinations(document: Document, value: Value | None) -> Iterator[Destinati
 def _texts(
     document: Document, bean: Bean, names: tuple[str, ...], elements: tuple[str, ...] = ()
 ) -> dict[str, str]:
-    """The attributes of a bean; an unknown one is an error, because it could revoke a permission."""
+    """Read the attributes of a bean; an unknown one is an error, because it could revoke a permission."""
     found = {}
     for name, value in bean.values.items():
         if name in elements:

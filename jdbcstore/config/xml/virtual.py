@@ -31,7 +31,7 @@ def take_virtual(document: Document, value: Value, section: Section) -> bool:
 
 
 def _read_interceptors(document: Document, value: Value) -> Section:
-    """The options of the broker that ``destinationInterceptors`` sets; they replace ActiveMQ's default."""
+    """Read the broker's options in ``destinationInterceptors``, which replace ActiveMQ's default."""
     topics: list[Section] = []
     composites: list[Section] = []
     for bean in _virtual_destinations(document, value):

@@ -26,7 +26,7 @@ class Report:
     found: str | None
     """The last revision that is complete."""
     missing: tuple[str, ...]
-    """What ``jdbcstore migrate`` would do."""
+    """Steps that ``jdbcstore migrate`` would take."""
     wrong: tuple[str, ...]
     """Differences that it cannot change, and on which a store may fail."""
     notes: tuple[str, ...]
@@ -55,7 +55,7 @@ def check(database: Database) -> Report:
 
 
 def _judge(migration: Migration) -> Iterator[tuple[bool, str]]:
-    """The differences: whether each is wrong, and its description."""
+    """Yield the differences: whether each is wrong, and its description."""
     tables = migration.tables
     stuck = ForbidNull(tables.messages.c.container, migration.adapter)
     if stuck.is_nullable(migration.found) and stuck.nulls(migration.found):
@@ -94,5 +94,5 @@ def _judge_type(table: Table, column: Column[Any], found: FoundColumn) -> Iterat
 
 
 def _kind(type_: Any) -> type[Any] | None:
-    """The family of a type; None for types unknown to SQLAlchemy."""
+    """Return the family of a type; None for types unknown to SQLAlchemy."""
     return next((kind for kind in (String, LargeBinary, Integer, Numeric) if isinstance(type_, kind)), None)

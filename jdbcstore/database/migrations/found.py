@@ -72,7 +72,7 @@ class Found:
         self._tables.pop(_name(table), None)
 
     def rows(self, table: Table) -> int | None:
-        """The number of rows of a table, counted once; None without a connection."""
+        """Return the number of rows of a table, counted once; None without a connection."""
         if self.table(table) is None:
             return 0
         if _name(table) not in self._counts:
@@ -80,20 +80,20 @@ class Found:
         return self._counts[_name(table)]
 
     def count(self, query: Select[Any]) -> int | None:
-        """The number of rows that a query finds; None without a connection."""
+        """Return the number of rows of a query; None without a connection."""
         if self.connection is None:
             return None
         counted = select(func.count()).select_from(query.subquery("counted"))
         return int(self.connection.execute(counted).scalar_one())
 
     def exists(self, query: Select[Any]) -> bool:
-        """Whether a query finds a row."""
+        """Return whether a query finds a row."""
         if self.connection is None:
             return True
         return self.connection.execute(query.limit(1)).first() is not None
 
     def version(self, tables: Tables) -> str | None:
-        """The recorded revision."""
+        """Return the recorded revision."""
         if self.connection is None or self.table(tables.version) is None:
             return None
         row = self.connection.execute(select(tables.version.c.version_num)).first()
@@ -106,7 +106,7 @@ _MESSAGES = {"id", "container", "msgid_prod", "msgid_seq", "expiration", "msg"}
 
 
 def messages_elsewhere(connection: Connection, tables: Tables) -> list[str]:
-    """Tables with other names and the columns of ACTIVEMQ_MSGS."""
+    """Return tables with other names and the columns of ACTIVEMQ_MSGS."""
     inspector = inspect(connection)
     columns = inspector.get_multi_columns()
     return sorted(

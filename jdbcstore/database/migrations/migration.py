@@ -57,7 +57,7 @@ class Revision:
 
 
 def revisions() -> list[Revision]:
-    """All revisions, the oldest first."""
+    """Return all revisions, the oldest first."""
     scripts = ScriptDirectory(str(_ENVIRONMENT))
     return [
         Revision(script.revision, str(script.doc), script.module.steps, script.module.drops)
@@ -66,7 +66,7 @@ def revisions() -> list[Revision]:
 
 
 def position(history: Sequence[Revision], name: str) -> int:
-    """The index of a revision; ``head`` and ``activemq`` are the latest of all and of ActiveMQ's own.
+    """Return the index of a revision; ``head`` and ``activemq`` are the latest of all and of ActiveMQ's own.
 
     :raises ConfigurationError: there is none of this name
     """
@@ -171,7 +171,7 @@ class Migration:
             self._run(Config(), as_sql=False)
 
     def sql(self) -> str:
-        """The steps as a script for the database's own client; nothing is run."""
+        """Render the steps as a script for the database's own client; nothing is run."""
         output = io.StringIO()
         if self.is_needed:
             # RETURNING is of no use in a script.
@@ -223,7 +223,7 @@ class Migration:
         self.recorded = self._from.id
 
     def take(self, steps: Steps) -> None:
-        """Take those of a revision's steps that are needed; called by its script.
+        """Take the needed steps of a revision; called by its script.
 
         :raises SchemaError: the database refused one
         """
@@ -292,7 +292,7 @@ def _add_column(element: AddColumn, compiler: DDLCompiler, **_: Any) -> str:
 def migration_of(
     database: Database, target: str = "head", *, only_look: bool = False, watch: Watch | None = None
 ) -> Iterator[Migration]:
-    """The migration of a database, locked against others and in one transaction if DDL is transactional.
+    """Yield the migration of a database, under a lock, and in one transaction if DDL is transactional.
 
     With ``only_look`` it is not locked, and must not be run.
 
@@ -326,7 +326,7 @@ def _lock(connection: Connection, adapter: Adapter) -> None:
 
 
 def _refuse_journal(connection: Connection, migration: Migration, database: Database) -> None:
-    """Without the journal's position, an ActiveMQ would use the tables while a journal has newer changes."""
+    """Refuse to drop the journal's position: a journal may have changes that ActiveMQ would miss."""
     state = migration.tables.state
     goes = not migration.target.is_ours and any(planned.step.table is state for planned in migration.plan)
     if goes and migration.found.table(state) is not None:
@@ -336,7 +336,7 @@ def _refuse_journal(connection: Connection, migration: Migration, database: Data
 
 
 def _refuse_foreign(found: Found, tables: Tables) -> None:
-    """A foreign table may have one of ActiveMQ's names."""
+    """Refuse a foreign table that has one of ActiveMQ's names."""
     for table in (tables.messages, tables.acks, tables.lock):
         there = found.table(table)
         if there is not None:
@@ -344,7 +344,7 @@ def _refuse_foreign(found: Found, tables: Tables) -> None:
 
 
 def _refuse_others(names: list[str], database: Database) -> None:
-    """New, empty tables beside ActiveMQ's, because a prefix was forgotten, would hide all messages."""
+    """Refuse new tables beside ActiveMQ's: with a forgotten prefix, they would hide all messages."""
     if not names:
         return
     own = database.config.message_table_name.lower()

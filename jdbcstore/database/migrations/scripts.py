@@ -37,7 +37,7 @@ _CONTAINER_IS_NULLABLE = ("activemq_5_0", "activemq_5_4", "activemq_5_7")
 
 
 def scripts(vendor: str) -> dict[str, str]:
-    """All scripts of a vendor, by the names of their files."""
+    """Return all scripts of a vendor, by the names of their files."""
     adapter = adapter_class(vendor)()
     renderer = _Renderer(vendor, adapter)
     made = {
@@ -164,7 +164,7 @@ class _Renderer:
         )
 
     def _generation(self, revision: Revision) -> Found:
-        """The tables as the ActiveMQs of a revision created them."""
+        """Return the tables as the ActiveMQs of a revision created them."""
         found = Found({})
         Migration(self._tables, self._adapter, found, self._dialect, revision.id).sql()
         messages, acks = found.add(self._tables.messages), found.add(self._tables.acks)

@@ -38,7 +38,7 @@ Advance = Callable[[int], None]
 
 
 class Effect(Enum):
-    """What a step means to a large table and to those who use it."""
+    """Effect of a step on a large table and its users."""
 
     NONE = ""
     WRITES = "changes rows"
@@ -64,7 +64,7 @@ class Step(ABC):
         """Run it through Alembic and update ``found``, calling ``advance`` with numbers of rows done."""
 
     def rows(self, found: Found) -> int | None:
-        """The number of rows that it processes; None if unknown."""
+        """Return the number of rows that it processes; None if unknown."""
         return 0 if self.effect is Effect.NONE else found.rows(self.table)
 
 
@@ -138,13 +138,13 @@ class MakeIndex(Step):
 
 
 def indexes_of(table: Table, *suffixes: str) -> list[MakeIndex]:
-    """The steps that create the indexes of a table with these suffixes."""
+    """Return the steps that create the indexes of a table with these suffixes."""
     by_name = {str(index.name).upper(): index for index in table.indexes}
     return [MakeIndex(table, by_name[f"{table.name}_{suffix}".upper()]) for suffix in suffixes]
 
 
 def plain(table: Table, without: frozenset[Column[Any]] = frozenset()) -> Table:
-    """A copy of the table without indexes and some of its columns, keyed by name, as Alembic expects."""
+    """Return a copy of the table, keyed by name as Alembic expects, without indexes and some columns."""
     columns = [_plain_column(column) for column in table.columns if column not in without]
     key = table.primary_key
     names = [column.name for column in key.columns if column not in without]
@@ -220,7 +220,7 @@ class ForbidNull(Step):
         return can and there is not None and there.columns[str(self.column.key)].nullable
 
     def nulls(self, found: Found) -> bool:
-        """Whether there are rows with NULL, which prevent it."""
+        """Return whether there are rows with NULL, which prevent it."""
         return found.exists(select(ONE).select_from(self.table).where(self.column.is_(None)))
 
     def run(self, found: Found, advance: Advance) -> None:  # noqa: ARG002
@@ -388,7 +388,7 @@ class NumberSubscriptions(_NumberRows):
     what = "subscriptions"
 
     def _is_older(self) -> ColumnElement[bool]:
-        """Whether a row has the default and is its subscription's only one: one of ten has it as well."""
+        """Return whether a row has the default and is its subscription's only one, not the first of ten."""
         acks = self.table
         names = ("container", "client_id", "sub_name")
         # DISTINCT makes MySQL materialize them: it cannot read from a table that it updates.

@@ -128,7 +128,7 @@ def _size(content: bytes, otherwise: str) -> int:
 
 
 def _inflate_bytes(content: bytes) -> bytes:
-    """Four bytes of length, then the deflated bytes.
+    """Inflate a body of bytes: four bytes of length, then the deflated bytes.
 
     ActiveMQ deflates the whole of its write buffer, so more may come out than the length says.
     """

@@ -549,7 +549,7 @@ def java_length(text: str) -> int:
 
 
 def _short_utf(text: str, what: str) -> bytes:
-    """Two bytes of length, then the string; :class:`InvalidMessage` beyond 65535 bytes."""
+    """Encode two bytes of length, then the string; raise :class:`InvalidMessage` beyond 65535 bytes."""
     raw = encode_utf(text)
     if len(raw) > 0xFFFF:
         raise InvalidMessage(f"{what} takes {len(raw)} bytes, and OpenWire has room for 65535; shorten it")

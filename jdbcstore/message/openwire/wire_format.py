@@ -63,7 +63,7 @@ MAX_INFLATED_VALUES = 32 * 1024 * 1024
 """The same for maps and streams, whose values take many times their bytes in memory."""
 
 MAX_MESSAGE_NESTING = 8
-"""How deep messages may be nested as data structures of each other (advisories carry one)."""
+"""Greatest depth of messages nested as data structures of each other (advisories carry one)."""
 
 
 class Malformed(Exception):

@@ -46,7 +46,7 @@ class Selector:
         self.text = text
 
     def matches(self, message: Message) -> bool:
-        """Whether the condition is true for the message, rather than false or unknown.
+        """Return whether the condition is true for the message, rather than false or unknown.
 
         Properties are decoded only if the selector has one.
 
@@ -65,7 +65,7 @@ class Selector:
 
 
 def _compile(text: str) -> tuple[Condition, frozenset[str]]:
-    """The condition, and the names in it."""
+    """Compile a selector to its condition, and return the names in it."""
     # Loading the parser takes time, and most programs have no selector.
     from jdbcstore.message.selector.compiler import Compiler
     from jdbcstore.message.selector.grammar import parse

@@ -19,7 +19,7 @@ Condition = Callable[[Message], bool | None]
 
 
 def getter(name: str) -> Getter:
-    """The header or property of this name; None if the message does not have it."""
+    """Return a getter of the header or property of this name; None if the message does not have it."""
     return _HEADERS.get(name) or (lambda message: message.properties.get(name))
 
 
@@ -63,7 +63,7 @@ _ORDERS: dict[str, Callable[[Number, Number], bool]] = {
 
 
 def junction(conditions: Sequence[Condition], *, decisive: bool) -> Condition:
-    """OR, which one true condition decides; or AND, which one false condition decides."""
+    """Join conditions by OR, which a true one decides, or by AND, which a false one decides."""
 
     def holds(message: Message) -> bool | None:
         result: bool | None = not decisive
@@ -87,7 +87,7 @@ def negation(condition: Condition) -> Condition:
 
 
 def is_true(value: Getter) -> Condition:
-    """A property used as a condition."""
+    """Return a condition that tests a property."""
 
     def holds(message: Message) -> bool | None:
         found = value(message)
@@ -137,7 +137,8 @@ def _ordering(order: Callable[[Number, Number], bool], one: Getter, other: Gette
 
 
 def text_test(value: Getter, is_so: Callable[[str], bool], *, expected: bool) -> Condition:
-    """LIKE or IN, or with ``expected`` false their opposites; false for what is not a string."""
+    """Return a condition for LIKE or IN, or with ``expected`` false their opposites; false for a value that
+    is not a string."""
 
     def holds(message: Message) -> bool | None:
         found = value(message)
@@ -152,7 +153,7 @@ _ANY, _ONE = "%", "_"
 
 
 def like(pattern: str, escape: str | None) -> Callable[[str], bool]:
-    """The test for LIKE: ``%`` is any number of characters, ``_`` is one.
+    """Compile a LIKE pattern to a test: ``%`` is any number of characters, ``_`` is one.
 
     Its time grows with the product of the lengths. As in ActiveMQ, the escape character is an ordinary
     character before anything but ``%``, ``_`` and itself.
@@ -183,7 +184,7 @@ def like(pattern: str, escape: str | None) -> Callable[[str], bool]:
 
 
 def _pieces(pattern: str, escape: str | None) -> Iterator[str]:
-    """A regular expression of fixed width for each piece between two ``%``."""
+    """Yield a regular expression of fixed width for each piece between two ``%``."""
     piece: list[str] = []
     characters = iter(range(len(pattern)))
     for at in characters:
@@ -200,12 +201,12 @@ def _pieces(pattern: str, escape: str | None) -> Iterator[str]:
 
 
 def _width(piece: str) -> int:
-    """The number of characters that the piece matches: each is written as one, or as two with a backslash."""
+    """Return the number of characters that a piece matches: a backslash and its character are one."""
     return len(re.sub(r"\\(.)", r"\1", piece, flags=re.DOTALL))
 
 
 def arithmetic(symbol: str, one: Getter, other: Getter) -> Getter:
-    """The result; NULL if an operand is NULL or not a number, or an integer is divided by 0."""
+    """Return a getter of the result; NULL for a non-numeric operand, or an integer divided by 0."""
     operation = OPERATIONS[symbol]
 
     def value(message: Message) -> Value:
@@ -218,7 +219,7 @@ def arithmetic(symbol: str, one: Getter, other: Getter) -> Getter:
 
 
 def signed(symbol: str, operand: Getter) -> Getter:
-    """The operand or its negative; NULL if it is NULL or not a number."""
+    """Return a getter of the operand or its negative; NULL if it is NULL or not a number."""
     is_minus = symbol == "-"
 
     def value(message: Message) -> Value:
@@ -231,7 +232,7 @@ def signed(symbol: str, operand: Getter) -> Getter:
 
 
 def as_number(value: Getter) -> Getter:
-    """A string converted to a number where it is one; other values are returned as they are."""
+    """Convert a string to a number where it is one; other values are returned as they are."""
 
     def number(message: Message) -> Value:
         found = value(message)
@@ -244,7 +245,7 @@ def as_number(value: Getter) -> Getter:
 
 
 def alike(one: Getter, other: Getter) -> tuple[Getter, Getter]:
-    """Both, a string converted to a number or boolean if the other is one."""
+    """Convert a string to a number or boolean if the other operand is one; return both."""
     return _like_the(other, one), _like_the(one, other)
 
 

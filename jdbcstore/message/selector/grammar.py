@@ -57,7 +57,7 @@ NAME: /[^\W\d$][\w$]*|\$[\w$]*/
 
 
 def parse(text: str, begin: int) -> Tree[Token]:
-    """The syntax tree of the selector in ``text`` from ``begin`` on; positions are those of ``text``.
+    """Parse the selector in ``text`` from ``begin`` on to a syntax tree; positions are those of ``text``.
 
     :raises InvalidSelector: it is not valid
     """
@@ -90,7 +90,7 @@ def _refuse(token: Token) -> Token:
 
 
 def _keyword(token: Token) -> Token:
-    """A keyword in upper or lower case, or else an identifier."""
+    """Classify a word: a keyword in upper or lower case, or else an identifier."""
     word = token.upper()
     if word in ("TRUE", "FALSE", "NOT") or word in _UNSUPPORTED:
         return token.update(type=word)

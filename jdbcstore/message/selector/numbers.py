@@ -21,7 +21,7 @@ _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", re.A
 
 
 def literal(text: str) -> Number:
-    """The number of a literal, as in Java; 2**63 is accepted, since a minus may precede it.
+    """Parse the number of a literal, as Java does; 2**63 is accepted, since a minus may precede it.
 
     :raises ValueError: it is not a Java number; the message says why
     """
@@ -49,7 +49,7 @@ def _integer(digits: str, base: int) -> int:
 
 
 def parsed(text: str) -> Number | None:
-    """The number in a property's string; None if it is not a number."""
+    """Parse the number in a property's string; None if it is not a number."""
     if len(text) > 400:
         return None
     if _INTEGER.fullmatch(text):
@@ -59,7 +59,7 @@ def parsed(text: str) -> Number | None:
 
 
 def promoted(one: Number, other: Number) -> tuple[Number, Number]:
-    """Both after Java's binary numeric promotion, which precedes a comparison."""
+    """Return both after Java's binary numeric promotion, which precedes a comparison."""
     if type(one) in EXACT and type(other) in EXACT:
         return one, other
     if type(one) is float or type(other) is float:
@@ -68,7 +68,7 @@ def promoted(one: Number, other: Number) -> tuple[Number, Number]:
 
 
 def wrapped(value: int) -> int:
-    """The number truncated to 64 bits."""
+    """Truncate a number to 64 bits."""
     return value if -_LIMIT <= value < _LIMIT else (value + _LIMIT) % (2 * _LIMIT) - _LIMIT
 
 

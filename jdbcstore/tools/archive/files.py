@@ -66,7 +66,7 @@ class Manifest:
 
     number: int
     folder: str
-    """Where its files are, which is the name of no other batch of any archive."""
+    """Folder of its files, a name that no other batch of any archive has."""
     written_ms: int
     files: tuple[File, ...]
 
@@ -86,11 +86,11 @@ class Archive:
 
     @staticmethod
     def is_one(where: str | Path) -> bool:
-        """Whether there is an archive."""
+        """Return whether there is an archive."""
         return "_manifest" in folder_at(where).names("")
 
     def manifests(self) -> list[Manifest]:
-        """The batches of the archive, oldest first.
+        """Return the batches of the archive, oldest first.
 
         :raises ConfigurationError: another version of jdbcstore wrote them
         :raises StoresDiffer: a manifest is damaged
@@ -116,7 +116,7 @@ class Archive:
         return Manifest(**facts, files=files)
 
     def _completed(self, name: str, begun: bytes) -> bytes | None:
-        """The manifest of which a killed process wrote only the beginning."""
+        """Return the manifest of which a killed process wrote only the beginning."""
         prefix = f"batch={name.removesuffix('.json')}-"
         for folder in reversed([one for one in self.folder.names("") if one.startswith(prefix)]):
             if _MANIFEST in self.folder.names(folder):
@@ -127,7 +127,7 @@ class Archive:
 
     @contextmanager
     def opened(self, file: File) -> Iterator[Path]:
-        """A file on this machine, with its checksum verified.
+        """Yield a file on this machine, with its checksum verified.
 
         :raises StoresDiffer: the file is missing or damaged
         """
@@ -137,7 +137,7 @@ class Archive:
             self.folder.drop(file.path)
 
     def check(self, file: File) -> Path:
-        """The same, for as long as this process runs."""
+        """Return a file on this machine for as long as this process runs, with its checksum verified."""
         self.check_sum(file)
         return self.folder.fetch(file.path)
 
@@ -218,7 +218,7 @@ class Archive:
         return manifest
 
     def is_removed(self, manifest: Manifest) -> bool:
-        """Whether the store has nothing left of this batch."""
+        """Return whether all messages of this batch were removed from the store."""
         return f"{_name(manifest.number)}.removed" in self.folder.names("_manifest")
 
     def note_removed(self, manifest: Manifest) -> None:
@@ -232,19 +232,19 @@ def _name(number: int) -> str:
 
 
 def _sealed(facts: dict[str, Any]) -> bytes:
-    """The text of a manifest; its last line is a checksum of the others."""
+    """Return the text of a manifest; its last line is a checksum of the others."""
     text = json.dumps(facts, indent=1).encode()
     return text + b"\n" + hashlib.sha256(text).hexdigest().encode() + b"\n"
 
 
 def _unsealed(content: bytes) -> bytes | None:
-    """The text of a manifest, if all of it is there."""
+    """Return the text of a manifest if it is complete."""
     text, _, seal = content.removesuffix(b"\n").rpartition(b"\n")
     return text if hashlib.sha256(text).hexdigest().encode() == seal else None
 
 
 def _unsealed_first(content: bytes) -> bytes | None:
-    """The text of a manifest of the first format, which had no checksum."""
+    """Return the text of a manifest of the first format, which had no checksum."""
     try:
         facts = json.loads(content)
     except ValueError:
@@ -274,12 +274,12 @@ class ArchivedMessage(NamedTuple):
 
 
 def message_pages(path: Path, most: int | None = None) -> Iterator[list[ArchivedMessage]]:
-    """The messages in a file, ordered by destination and ID, in pages of bounded size."""
+    """Return the messages in a file, ordered by destination and ID, in pages of bounded size."""
     return bounded(messages(path), lambda row: row.size, most)
 
 
 def messages(path: Path, container: str | None = None) -> Iterator[ArchivedMessage]:
-    """The messages in a file, ordered by destination and ID; of one destination only if that is given."""
+    """Yield the messages in a file, or those of one destination, ordered by destination and ID."""
     with pq.ParquetFile(path) as file:
         for group in range(file.num_row_groups):
             if container is None or _may_have(file, group, container):
@@ -289,7 +289,7 @@ def messages(path: Path, container: str | None = None) -> Iterator[ArchivedMessa
 
 
 def containers(path: Path) -> list[str]:
-    """The destinations in a file, in order."""
+    """Return the destinations in a file, in order."""
     with pq.ParquetFile(path) as file:
         return sorted(file.read(columns=["container"])["container"].unique().to_pylist())
 
@@ -302,7 +302,7 @@ def _rows(file: pq.ParquetFile, group: int) -> Iterator[ArchivedMessage]:
 
 
 def _at_once(file: pq.ParquetFile, group: int) -> int:
-    """The rows to decompress at once, which bounds the memory for large messages."""
+    """Return the number of rows to decompress at once, which bounds the memory for large messages."""
     bounds = _statistics(file, group, "message_size")
     largest = bounds.max if bounds is not None else None
     return _MOST_ROWS if not largest else max(_FEWEST_ROWS, min(_MOST_ROWS, _BYTES // largest))

@@ -21,21 +21,21 @@ from jdbcstore.util.files import make_directory, sync, write_all
 
 
 class Folder(Protocol):
-    """A folder and what is below it, by relative paths with slashes."""
+    """A folder and its contents, by relative paths with slashes."""
 
     place: str
     """Its path or URL, for people."""
 
     def url(self, path: str) -> str:
-        """The URL of something in it, for Spark."""
+        """Return the URL of a path in it, for Spark."""
         ...
 
     def names(self, path: str) -> list[str]:
-        """The names in a folder; empty if it does not exist."""
+        """Return the names in a folder; empty if it does not exist."""
         ...
 
     def read(self, path: str) -> bytes:
-        """The content of a file.
+        """Read a file.
 
         :raises FileNotFoundError: there is none
         """
@@ -53,18 +53,18 @@ class Folder(Protocol):
         ...
 
     def remove(self, path: str) -> None:
-        """Remove a file, or a folder with what it has, if it exists."""
+        """Remove a file, or a folder with its contents, if it exists."""
         ...
 
     def checksum(self, path: str) -> str:
-        """SHA-256 of a file, in hexadecimal.
+        """Return the SHA-256 of a file, in hexadecimal.
 
         :raises FileNotFoundError: there is none
         """
         ...
 
     def fetch(self, path: str) -> Path:
-        """A file as one of this machine, until :meth:`drop`.
+        """Return a file as one of this machine, until :meth:`drop`.
 
         :raises FileNotFoundError: there is none
         """
@@ -76,7 +76,7 @@ class Folder(Protocol):
 
     @contextmanager
     def writing(self) -> Iterator[bool]:
-        """A block that writes; yields whether it excludes every other writer.
+        """Yield whether the block, which writes, excludes every other writer.
 
         :raises NotMaster: another process is writing
         :raises ConfigurationError: the folder cannot be written to
@@ -85,7 +85,7 @@ class Folder(Protocol):
 
 
 def folder_at(where: str | Path) -> Folder:
-    """The folder of this path or URL; a URL needs Spark, which is started if it does not run."""
+    """Return the folder of this path or URL; a URL needs Spark, which is started if it does not run."""
     if isinstance(where, Path) or not is_url(where):
         refuse_url(where)
         return LocalFolder(Path(where))

@@ -215,7 +215,7 @@ class _Inserting:
 
 
 def _files_of(manifests: Iterable[Manifest], selection: Selection) -> Iterator[File]:
-    """The files that may have selected messages."""
+    """Yield the files that may have selected messages."""
     for manifest in manifests:
         for file in manifest.files:
             day = _day_of(file)
@@ -232,7 +232,7 @@ class _Present:
         self._names = {row[0]: tuple(row) for row in found}
 
     def sift(self, rows: list[MessageRow], result: Restored) -> list[MessageRow]:
-        """The rows whose IDs are free; they and the others are counted."""
+        """Return the rows whose IDs are free, and count them and the others."""
         free = [row for row in rows if row.id not in self._names]
         present = sum(self._names.get(row.id) == row.name for row in rows)
         result.messages += len(free)
@@ -261,7 +261,8 @@ class ArchiveHistory:
         return json.dumps([first, *self._selection.facts])
 
     def messages(self, after: str | None) -> Iterator[Historic]:
-        """
+        """Yield messages of the archive, or those after a position from an earlier call.
+
         :raises StoresDiffer: a file of the archive is missing or damaged
         """
         newest = max((manifest.number for manifest in self._manifests), default=0)
@@ -273,7 +274,7 @@ class ArchiveHistory:
                 yield from self._of_destination(last, name, files[name], start)
 
     def _files(self, last: int) -> dict[str, _Files]:
-        """Files that may contain wanted messages, by destination."""
+        """Return files that may contain wanted messages, by destination."""
         files = defaultdict(list)
         for file in _files_of((one for one in self._manifests if one.number <= last), self._selection):
             one = file.first_container == file.last_container
@@ -296,7 +297,7 @@ class ArchiveHistory:
 
 
 def _overlapping(files: _Files) -> Iterator[_Files]:
-    """Groups of files with overlapping IDs, which must be merged, in the order of IDs."""
+    """Yield groups of files with overlapping IDs, which must be merged, in the order of IDs."""
     group: _Files = []
     last = 0
     for file in sorted(files, key=lambda one: one.first_id):
@@ -314,7 +315,7 @@ def _key(row: ArchivedMessage) -> Key:
 
 
 def _day_of(file: File) -> tuple[int, int] | None:
-    """The interval of times of the messages in a file; None if they have no time."""
+    """Return the interval of times of the messages in a file; None if they have no time."""
     if file.day == "unknown":
         return None
     start = datetime.combine(date.fromisoformat(file.day), datetime.min.time(), UTC)

@@ -54,8 +54,8 @@ _PLAINLY = {
     },
     "parquet.column.statistics.enabled#msg": "false",
 }
-"""No dictionary of values that are all different, which Parquet would only find to be too large; and no
-bounds of the bytes of messages, which nobody looks for."""
+"""Without a dictionary for values that are all different, which Parquet would only find to be too large, and
+without bounds of the bytes of messages, which no query uses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Window:
         acknowledged: bool = False,
         destinations: Iterable[Destination] = (),
     ) -> Self:
-        """The window of what is older than ``older_than`` seconds each time that it is used.
+        """Return a window of messages older than ``older_than`` seconds whenever it is used.
 
         :raises ConfigurationError: the window would include every message of the store
         """
@@ -96,14 +96,14 @@ class Window:
         return cls(None, acknowledged, names, older_than)
 
     def now(self) -> Self:
-        """The window as of the current time, with ``before_ms`` only."""
+        """Return the window as of the current time, with ``before_ms`` only."""
         if self.older_than is None:
             return self
         before_ms = time.time_ns() // 1_000_000 - round(self.older_than * 1000)
         return replace(self, before_ms=before_ms, older_than=None)
 
     def includes(self, container: str, time_ms: int | None) -> bool:
-        """Whether a window as of one time has this destination and time, disregarding acknowledgements."""
+        """Return whether a window as of one time has this destination and time, whatever is acknowledged."""
         if self.destinations and container not in self.destinations:
             return False
         return self.before_ms is None or (time_ms is not None and time_ms < self.before_ms)
@@ -163,7 +163,7 @@ _Ranges = list[tuple[int, int]]
 
 
 def _batches(stored: Stored, archive: Archive, window: Window, batch: int | None) -> Iterator[_Ranges]:
-    """Ranges of IDs for the tasks of each batch, with messages that may be new."""
+    """Yield ranges of IDs for the tasks of each batch, with messages that may be new."""
     tasks = cores = stored.reading.spark.sparkContext.defaultParallelism
     if batch:
         each = -(-batch // cores)
@@ -184,7 +184,7 @@ def _grouped(ranges: Iterator[tuple[int, int]], count: int) -> Iterator[_Ranges]
 
 
 def _evenly(count: int, cores: int, mean_size: int) -> int:
-    """Messages of each task, so that all cores have as many tasks, and few, but of a bounded size."""
+    """Return the messages of each task: all cores get equally many tasks, and few, but of a bounded size."""
     most = max(_FEWEST, min(_MOST, _TASK_BYTES // mean_size))
     rounds = max(1, -(-count // (cores * most)))
     return max(_FEWEST, -(-count // (cores * rounds)))
@@ -193,9 +193,9 @@ def _evenly(count: int, cores: int, mean_size: int) -> int:
 def _narrowed(
     stored: Stored, archive: Archive, window: Window, ranges: _Ranges, size: int, wanted: int
 ) -> Iterator[tuple[int, int]]:
-    """Ranges of ``wanted`` messages that may be new, of these ranges of ``size`` messages.
+    """Return ranges of ``wanted`` messages that may be new, from these ranges of ``size`` messages.
 
-    What is archived is recognised without its bytes.
+    Archived messages are recognised without their bytes.
     """
     if _known(stored, archive, ranges) is None:
         if size == wanted:
@@ -242,7 +242,7 @@ def _write_part(archive: Archive, folder: str, frame: DataFrame, window: Window)
 
 
 def _date() -> Column:
-    """The date of a message in UTC."""
+    """Return the date of a message in UTC."""
     days = F.floor(F.col("time_ms") / _DAY_MS).cast("int")
     known = F.col("time_ms").between(0, YEAR_10000_MS - 1)
     day = F.date_add(F.lit("1970-01-01").cast("date"), F.when(known, days))
@@ -250,7 +250,7 @@ def _date() -> Column:
 
 
 def _new(stored: Stored, archive: Archive, window: Window, ranges: _Ranges) -> DataFrame:
-    """The messages that the window may include and that are in no earlier batch."""
+    """Return the messages that the window may include and that are in no earlier batch."""
     frame = stored.frame(ranges, acknowledged=window.acknowledged)
     if window.destinations:
         frame = frame.where(F.col("container").isin(sorted(window.destinations)))
@@ -262,7 +262,7 @@ def _new(stored: Stored, archive: Archive, window: Window, ranges: _Ranges) -> D
 
 
 def _known(stored: Stored, archive: Archive, ranges: _Ranges) -> DataFrame | None:
-    """The names of the messages of earlier batches with IDs in these ranges; None if there are none."""
+    """Return the names of messages of earlier batches with IDs in these ranges; None without any."""
     after, up_to = ranges[0][0], ranges[-1][1]
     files = [
         file
@@ -279,7 +279,7 @@ def _known(stored: Stored, archive: Archive, ranges: _Ranges) -> DataFrame | Non
 
 
 def _files(spark: SparkSession, archive: Archive, folder: str) -> list[File]:
-    """The files of a batch that the driver sees, in a folder to which Spark has written."""
+    """Return the files of a batch that the driver sees, in a folder to which Spark has written."""
     files = []
     for day in archive.folder.names(folder):
         for name in archive.folder.names(f"{folder}/{day}") if day.startswith("date=") else ():
@@ -292,9 +292,9 @@ def _files(spark: SparkSession, archive: Archive, folder: str) -> list[File]:
 
 
 def read(spark: SparkSession, where: str | Path) -> DataFrame:
-    """The messages of an archive: the columns of ``messages_decoded``, and ``time_ms``, ``date``, ``msg``.
+    """Read an archive's messages: the columns of ``messages_decoded``, and ``time_ms``, ``date``, ``msg``.
 
-    Only what is committed is read. Filters on ``date`` and ``destination`` skip files and parts of files.
+    Only committed batches are read. Filters on ``date`` and ``destination`` skip files and parts of files.
 
     :raises ConfigurationError: there is no archive, or it has no messages
     """
@@ -383,14 +383,14 @@ def compare(
 
 
 def _digested(frame: DataFrame) -> DataFrame:
-    """The names, and 128 bits of a hash of the bytes; null if there are none."""
+    """Return the names, and 128 bits of a hash of the bytes; null if there are none."""
     there = F.col("msg").isNotNull()
     one, other = F.xxhash64("msg"), F.xxhash64(F.lit(1), F.col("msg"))
     return frame.select(*KEY, F.when(there, one).alias("one"), F.when(there, other).alias("other"))
 
 
 def _joined(left: DataFrame, right: DataFrame) -> DataFrame:
-    """A row for each message of either side: how often each has it, and whether the bytes are the same."""
+    """Return a row for each message of either side: its count on each, and whether the bytes are equal."""
     both = left.withColumn("archived", F.lit(0)).unionByName(right.withColumn("archived", F.lit(1)))
     some_null = F.col("digests").between(1, F.col("in_store") + F.col("in_archive") - 1)
     verdict = (
