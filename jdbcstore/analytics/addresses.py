@@ -233,7 +233,7 @@ class Place:
 def of_pymysql(place: Place, query: Mapping[str, Any], variables: str) -> Address:
     """Return the address of a database of MySQL or MariaDB, from the options of PyMySQL's URL.
 
-    :param variables: what the names of the server's variables for transactions begin with
+    :param variables: prefix of the server's variables for transactions
     :raises ConfigurationError: JDBC does not have one of the options
     """
     if "unix_socket" in query:

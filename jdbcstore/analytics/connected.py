@@ -42,8 +42,8 @@ class Analytics(contextlib.AbstractContextManager["Analytics"], ABC):
     def include(self, archived: DataFrame) -> None:
         """Add messages to the view ``history`` that the store and its records do not have.
 
-        :param archived: as :func:`jdbcstore.tools.archive.read` returns those of an archive, and
-            :func:`jdbcstore.tools.journal_views.read` those of a journal's files
+        :param archived: messages of an archive, from :func:`jdbcstore.tools.archive.read`, or
+            of a journal's files, from :func:`jdbcstore.tools.journal_views.read`
         :raises ConfigurationError: this is a session of Spark Connect
         """
 
@@ -54,9 +54,9 @@ class Analytics(contextlib.AbstractContextManager["Analytics"], ABC):
         """Keep all views on one snapshot within the block, and read messages in many partitions.
 
         On PostgreSQL the moment is that of an exported snapshot, which is held until the block ends: keep the
-        block short, since VACUUM cannot remove newer dead rows meanwhile. DataFrames made in the block cannot
-        be read after it. Other databases offer a snapshot to a single statement only: there each view is read
-        as one partition, and is consistent in itself.
+        block short, since VACUUM cannot remove newer dead rows until it ends. DataFrames made in the block
+        cannot be read after it. Other databases offer a snapshot to a single statement only: there each view
+        is read as one partition, and is consistent in itself.
 
         :param partitions: None means one per core of the session
         :param snapshot: False means without the one moment, in many partitions on any database: each

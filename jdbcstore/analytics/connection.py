@@ -54,7 +54,7 @@ def connect(
     :param config: the store's options, in place of the configuration's: names of tables
     :param name: show them as ``jdbcstore.<name>.messages`` and so on, beside those of other stores; None: as
         ``messages``
-    :raises ConfigurationError: Spark cannot read this database; the message says what is missing
+    :raises ConfigurationError: Spark cannot read this database; the message names the missing part
     :raises StoreUnavailable: the database does not answer
     :raises SchemaError: the tables are absent, or are not ActiveMQ's
     """

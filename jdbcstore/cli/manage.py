@@ -17,7 +17,7 @@ from jdbcstore.message.selector import Selector
 
 @click.group()
 def manage() -> None:
-    """Have the broker that serves the store do what only it can do.
+    """Control the broker that serves the store.
 
     It must have been started with --health. JDBCSTORE_BROKER_LOGIN is USER:PASSWORD, if it has users.
     """
@@ -115,7 +115,7 @@ def connections(settings: Settings) -> None:
 @click.argument("connection", metavar="ID")
 @click.pass_obj
 def drop(settings: Settings, connection: str) -> None:
-    """Close the connection of a client; what it has not acknowledged goes to others."""
+    """Close the connection of a client; its unacknowledged messages go to others."""
     _broker(settings).call("drop", connection)
     settings.print({"dropped": connection}, f"dropped {printable(connection)}")
 
@@ -123,7 +123,7 @@ def drop(settings: Settings, connection: str) -> None:
 @manage.command(cls=Command)
 @click.pass_obj
 def checkpoint(settings: Settings) -> None:
-    """Write what is in the journal to the database, and wait for it."""
+    """Write the journal's contents to the database, and wait for it."""
     _broker(settings).call("checkpoint")
     settings.print({"checkpoint": True}, "what was in the journal is in the database")
 
@@ -131,7 +131,7 @@ def checkpoint(settings: Settings) -> None:
 @manage.command("hand-over", cls=Command)
 @click.pass_obj
 def hand_over(settings: Settings) -> None:
-    """Have another broker become the master.
+    """Make another broker the master.
 
     Without one that waits for the lock, there is no service for 15 seconds.
     """

@@ -83,7 +83,7 @@ class Column:
     name: str
     """The field of a row."""
     sort: str
-    """What the broker sorts by in its place."""
+    """Column by which the broker sorts instead."""
     text: Callable[[Any], str] = _count
 
 
@@ -147,7 +147,7 @@ class Selection:
     limit: int = 200
 
     def query(self) -> dict[str, Any]:
-        """Return what the broker is asked for."""
+        """Return the fields of the request to the broker."""
         order = "desc" if self.descending else "asc"
         asked = {"sort": self.column.sort, "order": order, "limit": self.limit, "ages": "true"}
         return {**asked, "search": self.text or None}

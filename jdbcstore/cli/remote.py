@@ -41,14 +41,14 @@ _LOOK = 5.0
 _READ = 30.0
 """Seconds for a reading: a broker under load may be slow, and its watcher wants to leave."""
 _KINDS = {kind.__name__: kind for kind, _ in STATUS}
-"""Errors of a broker, by what it calls them."""
+"""Errors of a broker, by their names there."""
 _BY_STATUS: dict[int, type[StoreError]] = {400: InvalidDestination, 503: NotMaster}
-"""Those of requests that are refused before they are an operation."""
+"""Errors of requests that are refused before they reach an operation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Acted:
-    """What an operation has done."""
+    """Result of an operation."""
 
     count: int
     left: int
@@ -79,7 +79,8 @@ class RemoteBroker:
         return bool(found["name"] == name and found["obstacle"] is None)
 
     def call(self, name: str, *values: Any, timeout: float | None = None, **fields: Any) -> Any:
-        """Have an operation of :data:`jdbcstore.broker.operations.OPERATIONS` done; return its answer.
+        """Run an operation of :data:`jdbcstore.broker.operations.OPERATIONS` on the broker; return its
+        answer.
 
         :param values: those of its path
         :param fields: those of its request; None is left out
@@ -112,7 +113,7 @@ class RemoteBroker:
             ) from error
 
     def on_queue(self, name: str, queue: Destination, unknown: Any, **fields: Any) -> Any:
-        """Have an operation on a queue done; return what is given for a queue that the broker does not know.
+        """Run an operation on a queue; return ``unknown`` if the broker does not know the queue.
 
         Such a queue is empty.
         """

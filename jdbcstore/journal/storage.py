@@ -249,7 +249,7 @@ class Segments:
     def sync(self) -> None:
         """Sync the written data.
 
-        :raises JournalFailed: what is written may not be durable
+        :raises JournalFailed: written data may not be durable
         """
         with self._io:
             self._sync_written()

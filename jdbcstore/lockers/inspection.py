@@ -193,7 +193,7 @@ def _row(sql: LockStatements, connection: Connection) -> tuple[str | None, int |
 
 
 def release(session: Session, clock: Clock, *, force: bool = False) -> LockView:
-    """Free an expired lease and end its holder's epoch; returns the state of the lock before.
+    """Free an expired lease and end its holder's epoch; return the state of the lock before.
 
     ``force`` frees a lease that has not expired too, and so deposes a holder that may be alive.
 

@@ -34,7 +34,7 @@ def read_arrow(
 
     - a tuple ``(column, operator, value)``, with ``=``, ``!=``, ``<``, ``<=``, ``>``, ``>=``, ``in`` and
       ``not in``. Those on ``id``, ``destination``, ``msgid_prod``, ``msgid_seq``, ``expiration``,
-      ``priority`` and ``xid`` are evaluated by the database as far as its indexes and comparisons allow
+      ``priority`` and ``xid`` are evaluated by the database where its indexes and comparisons allow
     - a string: a JMS selector, such as ``"table = 7 AND JMSPriority > 4"``
     - an expression of ``pyarrow.compute`` over the columns
 

@@ -127,6 +127,6 @@ def _number(name: str, value: str, at_least: int) -> float:
 def refuse(name: str, value: str, wanted: str) -> NoReturn:
     """Reject an option's value.
 
-    :raises ConfigurationError: always; it says what is wanted
+    :raises ConfigurationError: always; it states the accepted values
     """
     raise ConfigurationError(f"the option {name} is {value!r}; give {wanted}", option=name)
