@@ -104,7 +104,7 @@ def _route(path: str, kind: str) -> str:
     def of(name: str) -> str:
         return f"{kind}/{{{name}:[^/]+}}" if name in _KINDS else f"{{{name}:[^/]+}}"
 
-    return _NAME.sub(lambda found: of(found[1]), path)
+    return _NAME.sub(lambda match: of(match[1]), path)
 
 
 def _encoded(value: Any) -> str:
@@ -117,12 +117,20 @@ def _view(call: str, path: str, *parameters: Parameter, role: str = VIEW, name: 
     return Operation(name or call, f"views.{call}", role, "GET", path, parameters)
 
 
-def _change(call: str, method: str, path: str, *parameters: Parameter, name: str = "") -> Operation:
+def _change(call: str, path: str, *parameters: Parameter, method: str = "POST", name: str = "") -> Operation:
     return Operation(name or call.partition(".")[2], call, MANAGE, method, path, parameters)
+
+
+def _delete(call: str, path: str) -> Operation:
+    return _change(call, path, method="DELETE")
 
 
 def _number(name: str, default: int | None = None, **limits: int) -> Parameter:
     return Parameter(name, "number", name, limits, default)
+
+
+def _switch(name: str) -> Parameter:
+    return Parameter(name, "switch", name)
 
 
 def _flag(name: str) -> Parameter:
@@ -151,12 +159,12 @@ OPERATIONS = {
             Parameter("order", "one_of", "order", {"choices": ("asc", "desc")}),
             _number("offset", least=0),
             _number("limit", _PAGE, least=1, most=_LARGEST_PAGE),
-            Parameter("ages", "switch", "ages"),
+            _switch("ages"),
             name="destinations",
         ),
         _view("destination", "/{destination}"),
         _view("connections", "/connections"),
-        _view("subscriptions", "/subscriptions", Parameter("pending", "switch", "pending")),
+        _view("subscriptions", "/subscriptions", _switch("pending")),
         _view("transactions", "/transactions"),
         _view("lock", "/lock"),
         _view("lock_history", "/lock/history"),
@@ -172,56 +180,48 @@ OPERATIONS = {
             _LIMIT,
             role=BROWSE,
         ),
-        _change("destinations.send", "POST", "/{target}/messages", Parameter("messages", "messages")),
-        _change(
-            "destinations.purge", "POST", "/{destination}/purge", Parameter("expired", "flag", "expired")
-        ),
-        _change("destinations.reset", "POST", "/{destination}/reset-counters"),
-        _change("destinations.reset_all", "POST", "/reset-counters"),
-        _change("destinations.delete", "DELETE", "/{destination}"),
-        _change("queues.remove", "POST", "/{queue}/remove", _CHOICE),
-        _change("queues.move", "POST", "/{queue}/move", _CHOICE, _TO),
-        _change("queues.copy", "POST", "/{queue}/copy", _CHOICE, _TO),
-        _change("queues.retry", "POST", "/{queue}/retry", _CHOICE),
+        _change("destinations.send", "/{target}/messages", Parameter("messages", "messages")),
+        _change("destinations.purge", "/{destination}/purge", _flag("expired")),
+        _change("destinations.reset", "/{destination}/reset-counters"),
+        _change("destinations.reset_all", "/reset-counters"),
+        _delete("destinations.delete", "/{destination}"),
+        _change("queues.remove", "/{queue}/remove", _CHOICE),
+        _change("queues.move", "/{queue}/move", _CHOICE, _TO),
+        _change("queues.copy", "/{queue}/copy", _CHOICE, _TO),
+        _change("queues.retry", "/{queue}/retry", _CHOICE),
         _change(
             "queues.change",
-            "POST",
             "/{queue}/change",
             _CHOICE,
             _number("priority", least=0, most=9),
             Parameter("expiration_ms", "expiration", "ttl_ms"),
         ),
-        _change("queues.pause", "POST", "/{queue}/pause"),
-        _change("queues.resume", "POST", "/{queue}/resume"),
-        _change("holds.consume", "POST", "/{queue}/consume", _CHOICE),
+        _change("queues.pause", "/{queue}/pause"),
+        _change("queues.resume", "/{queue}/resume"),
+        _change("holds.consume", "/{queue}/consume", _CHOICE),
         _change(
             "holds.consume_subscription",
-            "POST",
             "/subscriptions/{client}/{subscription}/consume",
             _number("limit", least=1),
         ),
-        _change("holds.acknowledge", "POST", "/consumed/{token}/acknowledge"),
+        _change("holds.acknowledge", "/consumed/{token}/acknowledge"),
         _change(
             "subscriptions.subscribe",
-            "POST",
             "/subscriptions/{client}/{subscription}",
             Parameter("topic", "destination", "topic"),
             _SELECTOR,
             _flag("retroactive"),
         ),
-        _change("subscriptions.unsubscribe", "DELETE", "/subscriptions/{client}/{subscription}"),
+        _delete("subscriptions.unsubscribe", "/subscriptions/{client}/{subscription}"),
         _change(
-            "subscriptions.purge",
-            "POST",
-            "/subscriptions/{client}/{subscription}/purge",
-            name="purge_subscription",
+            "subscriptions.purge", "/subscriptions/{client}/{subscription}/purge", name="purge_subscription"
         ),
-        _change("broker.drop", "DELETE", "/connections/{connection}"),
-        _change("broker.commit", "POST", "/transactions/{xid}/commit"),
-        _change("broker.roll_back", "POST", "/transactions/{xid}/roll-back"),
-        _change("broker.cleanup", "POST", "/cleanup"),
-        _change("broker.checkpoint", "POST", "/checkpoint"),
-        _change("broker.hand_over", "POST", "/hand-over"),
+        _delete("broker.drop", "/connections/{connection}"),
+        _change("broker.commit", "/transactions/{xid}/commit"),
+        _change("broker.roll_back", "/transactions/{xid}/roll-back"),
+        _change("broker.cleanup", "/cleanup"),
+        _change("broker.checkpoint", "/checkpoint"),
+        _change("broker.hand_over", "/hand-over"),
     )
 }
 """The operations by name."""

@@ -73,10 +73,10 @@ class RemoteBroker:
         :raises NotAuthorized: it needs a login
         """
         try:
-            found = self.call("broker", timeout=_LOOK)
+            view = self.call("broker", timeout=_LOOK)
         except StoreUnavailable:
             return False
-        return bool(found["name"] == name and found["obstacle"] is None)
+        return bool(view["name"] == name and view["obstacle"] is None)
 
     def call(self, name: str, *values: Any, timeout: float | None = None, **fields: Any) -> Any:
         """Run an operation of :data:`jdbcstore.broker.operations.OPERATIONS` on the broker; return its
@@ -90,16 +90,16 @@ class RemoteBroker:
         :raises StoreUnavailable: there is no answer
         """
         operation = OPERATIONS[name]
-        given = {
+        asked = {
             key: str(value) if isinstance(value, Destination) else value
             for key, value in fields.items()
             if value is not None
         }
         url, data = f"{self.url}{operation.url(*values)}", None
         if operation.method == "POST":
-            data = json.dumps(given).encode()
-        elif given:
-            url = f"{url}?{urlencode(given)}"
+            data = json.dumps(asked).encode()
+        elif asked:
+            url = f"{url}?{urlencode(asked)}"
         request = Request(url, data, self._headers, method=operation.method)  # noqa: S310 - a broker's URL
         timeout = timeout or (_READ if operation.role == VIEW else _TIMEOUT)
         try:
@@ -167,12 +167,12 @@ class RemoteBroker:
 
     def destinations(self) -> list[dict[str, Any]]:
         """Return the queues and topics that it knows."""
-        found: list[dict[str, Any]] = []
+        views: list[dict[str, Any]] = []
         while True:
-            page = self.call("destinations", limit=1000, offset=len(found))
-            found += page["destinations"]
-            if len(found) >= page["total"] or not page["destinations"]:
-                return found
+            page = self.call("destinations", limit=1000, offset=len(views))
+            views += page["destinations"]
+            if len(views) >= page["total"] or not page["destinations"]:
+                return views
 
     def _error(self, error: HTTPError) -> StoreError:
         try:

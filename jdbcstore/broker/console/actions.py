@@ -163,7 +163,7 @@ def _messages(visit: Visit) -> tuple[Message]:
 
 def _properties(text: str) -> dict[str, Any]:
     """Parse properties, one on each line: ``name=value``, or ``name:type=value``."""
-    found: dict[str, Any] = {}
+    properties: dict[str, Any] = {}
     for line in filter(None, map(str.strip, text.splitlines())):
         name, equals, value = line.partition("=")
         name, _, kind = name.partition(":")
@@ -172,10 +172,10 @@ def _properties(text: str) -> dict[str, Any]:
             raise NotARequest("a property must be name=value or name:type=value, with the type "
                               f"{', '.join(_VALUES)}")  # fmt: skip
         try:
-            found[name.strip()] = convert(value if convert is str else value.strip())
+            properties[name.strip()] = convert(value if convert is str else value.strip())
         except (ValueError, KeyError):
             raise NotARequest(f"the value of the property {name.strip()} is not of the type {kind}") from None
-    return found
+    return properties
 
 
 _READERS: Mapping[str, Callable[[Visit], Any]] = {

@@ -68,8 +68,8 @@ class DatabaseSource:
     async def destinations(self, names: Iterable[Destination] | None = None) -> list[DestinationView]:
         """Return those of the names, which are all counted, or all."""
         chosen = None if names is None else {*names}
-        every = await self._run(partial(self._list, chosen))
-        return [self._view(name) for name in every if chosen is None or name in chosen]
+        listed = await self._run(partial(self._list, chosen))
+        return [self._view(name) for name in listed if chosen is None or name in chosen]
 
     def _list(self, chosen: set[Destination] | None) -> list[Destination]:
         """List the destinations, and count messages until the time for that is over; in a thread."""
@@ -93,10 +93,10 @@ class DatabaseSource:
         )
 
     async def destination(self, name: Destination) -> DestinationView:
-        found = await self.destinations([name])
-        if not found:
+        views = await self.destinations([name])
+        if not views:
             raise DestinationNotFound(f"{name} does not exist; list the destinations")
-        return (await self.with_ages(found))[0]
+        return (await self.with_ages(views))[0]
 
     async def with_ages(self, views: Sequence[DestinationView]) -> list[DestinationView]:
         return await self._run(lambda: [self._with_age(view) for view in views])
@@ -120,41 +120,41 @@ class DatabaseSource:
         return await self._run(partial(self._subscriptions, pending))
 
     def _subscriptions(self, pending: bool) -> list[SubscriptionView]:
-        found = []
+        views = []
         for topic in [name for name in self._store.destinations() if name.is_topic]:
             store = self._store.topic(topic)
-            for one in store.subscriptions():
+            for info in store.subscriptions():
                 try:
                     count = (
-                        store.subscription(one.client_id, one.subscription_name).message_count()
+                        store.subscription(info.client_id, info.subscription_name).message_count()
                         if pending
                         else None
                     )
                 except SubscriptionNotFound:
                     continue
-                found.append(
+                views.append(
                     SubscriptionView(
-                        destination=str(one.subscribed_destination),
-                        client_id=one.client_id,
-                        name=one.subscription_name,
-                        selector=one.selector,
+                        destination=str(info.subscribed_destination),
+                        client_id=info.client_id,
+                        name=info.subscription_name,
+                        selector=info.selector,
                         pending=count,
                     )
                 )
-        return found
+        return views
 
     async def transactions(self) -> list[TransactionView]:
         return [
             TransactionView(
-                xid=str(one.xid),
-                writes=tuple(map(WritesView.of, one.writes)),
+                xid=str(transaction.xid),
+                writes=tuple(map(WritesView.of, transaction.writes)),
             )
-            for one in await self._run(self._store.xa.recover)
+            for transaction in await self._run(self._store.xa.recover)
         ]
 
     def lock(self) -> MastershipView:
-        found = self._store.lock()
-        return MastershipView(is_held=found.is_leased, epoch=found.epoch, lost=None)
+        lock = self._store.lock()
+        return MastershipView(is_held=lock.is_leased, epoch=lock.epoch, lost=None)
 
     def lock_history(self) -> list[LockEvent]:
         return []

@@ -6,9 +6,9 @@ from array import array
 from collections.abc import Container, Mapping, Sequence
 from itertools import pairwise
 from math import isnan, nan
-from typing import Protocol
 
 from jdbcstore.broker.counters import Counters
+from jdbcstore.broker.management.views import BrokerView
 from jdbcstore.message.destination import Destination
 
 INTERVAL = 10.0
@@ -25,19 +25,6 @@ Values = Sequence[float]
 """One value for each sample, the oldest first; NaN where there is none."""
 Tallies = Mapping[Destination, tuple[int, Counters]]
 """The size and the counters of each destination."""
-
-
-class Counted(Protocol):
-    """Counters, those of a broker's view included."""
-
-    @property
-    def enqueued(self) -> int: ...
-
-    @property
-    def dequeued(self) -> int: ...
-
-    @property
-    def dead(self) -> int: ...
 
 
 class Series:
@@ -83,7 +70,7 @@ class CounterHistory:
         self._total = Series(0)
         self._series: dict[Destination, Series] = {}
 
-    def add(self, now: float, tallies: Tallies, total: tuple[int, Counted]) -> None:
+    def add(self, now: float, tallies: Tallies, total: tuple[int, Counters | BrokerView]) -> None:
         """Take a sample at a time of a clock that only goes forward."""
         tick = int(now // INTERVAL)
         self._skip(tick)
@@ -157,7 +144,7 @@ class CounterHistory:
         return series.values(kind, self._tick)
 
 
-def _values(size: int, counters: Counted) -> tuple[float, ...]:
+def _values(size: int, counters: Counters | BrokerView) -> tuple[float, ...]:
     return size, counters.enqueued, counters.dequeued, counters.dead
 
 

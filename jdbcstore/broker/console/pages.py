@@ -181,8 +181,8 @@ class Console:
         source, history = self._source, self._history
         broker = source.broker()
         if broker.obstacle is not None:
-            found = [*alarms(broker, source.lock(), (), (), history, self._folders)]
-            return self._render(visit, "waiting.html", alarms=found, master=await self._lookups.master())
+            shown = [*alarms(broker, source.lock(), (), (), history, self._folders)]
+            return self._render(visit, "waiting.html", alarms=shown, master=await self._lookups.master())
         views = await source.destinations()
         queues = [view for view in views if not view.is_topic]
         largest = await source.with_ages(
@@ -233,13 +233,13 @@ class Console:
             raise NotARequest(f"sort must be one of {', '.join(_SORTS)}")
         is_descending = visit.text("order") == "desc"
         is_topic = kind is DestinationKind.TOPIC
-        found = [
+        matching = [
             view
             for view in await self._source.destinations()
             if view.is_topic == is_topic and search.lower() in bare(view.name).lower()
         ]
-        found.sort(key=lambda view: _sortable(view, sort), reverse=is_descending)
-        page = _page(visit, found)
+        matching.sort(key=lambda view: _sortable(view, sort), reverse=is_descending)
+        page = _page(visit, matching)
         rows = page["rows"]
         if any(view.size is None and not view.is_topic for view in rows):
             counted = await self._source.destinations([Destination.parse(view.name) for view in rows])
@@ -320,14 +320,14 @@ class Console:
 
     async def _subscriptions(self) -> list[SubscriptionView]:
         """Return subscriptions with what is pending, unless there are too many to count it for each page."""
-        found = await self._source.subscriptions()
-        if sum(one.name is not None for one in found) > _MOST_COUNTED:
-            return found
+        views = await self._source.subscriptions()
+        if sum(view.name is not None for view in views) > _MOST_COUNTED:
+            return views
         return await self._source.subscriptions(pending=True)
 
     def _clients(self) -> dict[str, str | None]:
         """Return the client id of each connection."""
-        return {one.id: one.client_id for one in self._source.connections()}
+        return {view.id: view.client_id for view in self._source.connections()}
 
     async def _connections(self, visit: Visit) -> web.Response:
         return self._render(visit, "connections.html", **_page(visit, self._source.connections()))
@@ -337,11 +337,11 @@ class Console:
             view for view in await self._source.destinations(self._source.dead_letter_queues()) if view.size
         ]
         views.sort(key=lambda view: -(view.size or 0))
-        found = []
+        queues = []
         for view in views[:_LARGEST]:
             with suppress(DestinationNotFound):
-                found.append(await grouped(self._source, Destination.parse(view.name)))
-        return self._render(visit, "dead_letters.html", queues=found, more=max(len(views) - _LARGEST, 0))
+                queues.append(await grouped(self._source, Destination.parse(view.name)))
+        return self._render(visit, "dead_letters.html", queues=queues, more=max(len(views) - _LARGEST, 0))
 
     async def _transactions(self, visit: Visit) -> web.Response:
         return self._render(visit, "transactions.html", transactions=await self._source.transactions())
@@ -404,22 +404,22 @@ class Console:
         )
 
 
-def _page(visit: Visit, found: Sequence[Any]) -> dict[str, Any]:
+def _page(visit: Visit, views: Sequence[Any]) -> dict[str, Any]:
     """Return the page of a list that was asked for.
 
     :raises NotARequest: it is not a number
     """
-    pages = max(ceil(len(found) / _ROWS), 1)
+    pages = max(ceil(len(views) / _ROWS), 1)
     number = min(visit.number("page", least=1, most=1 << 31) or 1, pages)
-    rows = found[(number - 1) * _ROWS : number * _ROWS]
-    return {"rows": rows, "total": len(found), "number": number, "pages": pages}
+    rows = views[(number - 1) * _ROWS : number * _ROWS]
+    return {"rows": rows, "total": len(views), "number": number, "pages": pages}
 
 
 def _action(visit: Visit) -> Any:
-    found = ACTIONS.get(visit.request.match_info["action"])
-    if found is None:
+    action = ACTIONS.get(visit.request.match_info["action"])
+    if action is None:
         raise web.HTTPNotFound(text="there is no such operation")
-    return found
+    return action
 
 
 def _sortable(view: DestinationView, sort: str) -> tuple[int, str]:
@@ -430,7 +430,7 @@ def _sortable(view: DestinationView, sort: str) -> tuple[int, str]:
 
 def _headers(message: Message) -> list[tuple[str, object]]:
     """Return the headers that are set."""
-    found: Sequence[tuple[str, object]] = (
+    headers: Sequence[tuple[str, object]] = (
         ("JMSMessageID", message.message_id),
         ("JMSDestination", message.destination),
         ("JMSDeliveryMode", "persistent" if message.persistent else "not persistent"),
@@ -448,4 +448,4 @@ def _headers(message: Message) -> list[tuple[str, object]]:
         ("Compressed", "yes" if message.compressed else None),
         ("Sequence (the ID column)", message.sequence),
     )
-    return [(name, value) for name, value in found if value is not None]
+    return [(name, value) for name, value in headers if value is not None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 from aiohttp import web
@@ -25,16 +26,10 @@ class AdminPages:
     def application(self) -> web.Application:
         """Return an application to be mounted under ``/admin/xml``."""
         application = web.Application(middlewares=[as_json])
-        application.router.add_get("/queues.jsp", self._queues)
-        application.router.add_get("/topics.jsp", self._topics)
+        application.router.add_get("/queues.jsp", partial(self._destinations, kind="queue"))
+        application.router.add_get("/topics.jsp", partial(self._destinations, kind="topic"))
         application.router.add_get("/subscribers.jsp", self._subscribers)
         return application
-
-    async def _queues(self, request: web.Request) -> web.Response:
-        return await self._destinations(request, "queue")
-
-    async def _topics(self, request: web.Request) -> web.Response:
-        return await self._destinations(request, "topic")
 
     async def _destinations(self, request: web.Request, kind: str) -> web.Response:
         await self._guard.admit(request, VIEW)

@@ -116,7 +116,10 @@ def _on_destination(
 
     async def call(call: BeanCall) -> Any:
         destination = await call.destination()
-        values = [(one.argument, one.read(value)) for one, value in zip(parameters, call.given, strict=True)]
+        values = [
+            (parameter.argument, parameter.read(value))
+            for parameter, value in zip(parameters, call.given, strict=True)
+        ]
         arguments = {name: value for name, value in values if name in named}
         if "choice" in named:
             chosen: dict[str, Any] = {name: value for name, value in values if name not in named}
@@ -136,11 +139,11 @@ def message_attributes(message: Message) -> Attributes:
     """
     by_type: dict[str, dict[str, Any]] = {kind: {} for kind in dict.fromkeys(_PROPERTY_TYPES.values())}
     for name, value in message.properties.items():
-        kind = next((each for type_, each in _PROPERTY_TYPES.items() if type(value) is type_), "String")
+        kind = next((java for type_, java in _PROPERTY_TYPES.items() if type(value) is type_), "String")
         by_type[kind][name] = plain(value)
     sent = datetime.fromtimestamp((message.timestamp_ms or 0) / 1000, UTC)
     texts = ", ".join(f"{name}={plain(value)}" for name, value in message.properties.items())
-    found: Attributes = {
+    attributes: Attributes = {
         "JMSMessageID": str(message.message_id),
         "JMSDestination": str(message.destination),
         "JMSTimestamp": sent.strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -162,13 +165,13 @@ def message_attributes(message: Message) -> Attributes:
     }
     body = message.body
     if message.body_type is BodyType.TEXT:
-        found["Text"] = body
+        attributes["Text"] = body
     elif isinstance(body, bytes):
-        signed = [each - 256 if each > 127 else each for each in body[:_PREVIEW]]
-        found |= {"BodyLength": len(body), "BodyPreview": signed}
+        signed = [byte - 256 if byte > 127 else byte for byte in body[:_PREVIEW]]
+        attributes |= {"BodyLength": len(body), "BodyPreview": signed}
     elif message.body_type is BodyType.MAP:
-        found["ContentMap"] = plain(body)
-    return found
+        attributes["ContentMap"] = plain(body)
+    return attributes
 
 
 _PROPERTY_TYPES: dict[type, str] = {
@@ -186,8 +189,8 @@ _PROPERTY_TYPES: dict[type, str] = {
 
 async def _browse(call: BeanCall) -> Any:
     choice = MessageChoice(selector=_selector(call.given[0]) if call.given else None)
-    found = await call.management.views.browse(await call.destination(), choice, limit=MAX_BROWSED)
-    return [message_attributes(message) for message in found]
+    messages = await call.management.views.browse(await call.destination(), choice, limit=MAX_BROWSED)
+    return [message_attributes(message) for message in messages]
 
 
 async def _get_message(call: BeanCall) -> Any:
@@ -226,9 +229,9 @@ async def _sent(call: BeanCall, headers: Mapping[str, Any], body: Any) -> str:
     :raises StoreError: it was not sent
     """
     destination, now_ms = await call.destination(), round(datetime.now(UTC).timestamp() * 1000)
-    given = {str(key): value for key, value in headers.items()}
-    priority, ttl = given.pop("JMSPriority", 4), given.pop("JMSTimeToLive", 0)
-    reply_to = given.pop("JMSReplyTo", None)
+    properties = {str(key): value for key, value in headers.items()}
+    priority, ttl = properties.pop("JMSPriority", 4), properties.pop("JMSTimeToLive", 0)
+    reply_to = properties.pop("JMSReplyTo", None)
     try:
         message = Message(
             _text(body),
@@ -236,12 +239,12 @@ async def _sent(call: BeanCall, headers: Mapping[str, Any], body: Any) -> str:
             timestamp_ms=now_ms,
             priority=int(priority),
             expiration_ms=now_ms + int(ttl) if int(ttl) else 0,
-            persistent=str(given.pop("JMSDeliveryMode", "2")).lower() not in ("1", "non_persistent"),
-            correlation_id=_text(given.pop("JMSCorrelationID", None)),
-            jms_type=_text(given.pop("JMSType", None)),
+            persistent=str(properties.pop("JMSDeliveryMode", "2")).lower() not in ("1", "non_persistent"),
+            correlation_id=_text(properties.pop("JMSCorrelationID", None)),
+            jms_type=_text(properties.pop("JMSType", None)),
             reply_to=None if reply_to is None else Destination.named(str(reply_to)),
-            group_id=_text(given.pop("JMSXGroupID", None)),
-            properties=given,
+            group_id=_text(properties.pop("JMSXGroupID", None)),
+            properties=properties,
         )
     except (TypeError, ValueError) as error:
         raise InvalidMessage(str(error)) from None
@@ -280,8 +283,10 @@ async def _unsubscribe(call: BeanCall) -> Any:
 
 
 async def _destroy(call: BeanCall) -> Any:
-    found = await call.beans.read(call.name)
-    await call.management.subscriptions.unsubscribe(call.actor, found["ClientId"], found["SubscriptionName"])
+    attributes = await call.beans.read(call.name)
+    await call.management.subscriptions.unsubscribe(
+        call.actor, attributes["ClientId"], attributes["SubscriptionName"]
+    )
 
 
 async def _stop_connection(call: BeanCall) -> Any:
@@ -370,14 +375,21 @@ def _described(
     attributes: tuple[tuple[str, str], ...], operations: tuple[BeanOperation, ...]
 ) -> dict[str, Any]:
     by_name: dict[str, list[dict[str, Any]]] = {}
-    for one in operations:
-        arguments = [{"name": given.name, "type": given.kind, "desc": ""} for given in one.parameters]
-        by_name.setdefault(one.name, []).append({"args": arguments, "ret": one.returns, "desc": one.name})
+    for operation in operations:
+        arguments = [
+            {"name": parameter.name, "type": parameter.kind, "desc": ""} for parameter in operation.parameters
+        ]
+        by_name.setdefault(operation.name, []).append(
+            {"args": arguments, "ret": operation.returns, "desc": operation.name}
+        )
     return {
         "class": DOMAIN,
         "desc": "Information on the management interface of the MBean",
         "attr": {name: {"rw": False, "type": kind, "desc": name} for name, kind in attributes},
-        "op": {name: found[0] if len(found) == 1 else found for name, found in by_name.items()},
+        "op": {
+            name: signatures[0] if len(signatures) == 1 else signatures
+            for name, signatures in by_name.items()
+        },
     }
 
 

@@ -67,23 +67,23 @@ class Beans:
         kind = "Topic" if is_topic else "Queue"
         return self._name(destinationType=kind, destinationName=escaped(name))
 
-    def _of_subscription(self, one: SubscriptionView) -> BeanName:
-        kind, _, name = one.destination.partition("://")
-        consumer = one.consumer_id if one.name is None else f"Durable({one.client_id}_{one.name})"
+    def _of_subscription(self, view: SubscriptionView) -> BeanName:
+        kind, _, name = view.destination.partition("://")
+        consumer = view.consumer_id if view.name is None else f"Durable({view.client_id}_{view.name})"
         return self._name(
             destinationType=kind.capitalize(),
             destinationName=escaped(name),
             endpoint="Consumer",
-            clientId=escaped(self._client_of(one)),
+            clientId=escaped(self._client_of(view)),
             consumerId=escaped(consumer or ""),
         )
 
     def _of_connector(self, address: str) -> BeanName:
         return self._name(connector="clientConnectors", connectorName=escaped(address))
 
-    def _of_connection(self, one: ConnectionView) -> BeanName:
-        keys = {"connectionViewType": "clientId", "connectionName": escaped(one.client_id or one.id)}
-        return BeanName(DOMAIN, {**self._of_connector(one.connector).keys, **keys})
+    def _of_connection(self, view: ConnectionView) -> BeanName:
+        keys = {"connectionViewType": "clientId", "connectionName": escaped(view.client_id or view.id)}
+        return BeanName(DOMAIN, {**self._of_connector(view.connector).keys, **keys})
 
     @property
     def version(self) -> str:
@@ -104,11 +104,11 @@ class Beans:
 
     @cached_property
     def _clients(self) -> dict[str, str | None]:
-        return {one.id: one.client_id for one in self._connections}
+        return {view.id: view.client_id for view in self._connections}
 
     @cached_property
     def _connections_by_name(self) -> dict[Keys, ConnectionView]:
-        return {self._of_connection(one).known_by: one for one in self._connections}
+        return {self._of_connection(view).known_by: view for view in self._connections}
 
     @_once
     async def _known_subscriptions(self) -> list[SubscriptionView]:
@@ -132,8 +132,8 @@ class Beans:
         views = await self._seen.subscriptions(pending=True)
         return {(view.client_id, view.name): view.pending or 0 for view in views}
 
-    def _client_of(self, one: SubscriptionView) -> str:
-        return one.client_id or self._clients.get(one.connection_id or "") or one.connection_id or ""
+    def _client_of(self, view: SubscriptionView) -> str:
+        return view.client_id or self._clients.get(view.connection_id or "") or view.connection_id or ""
 
     @_once
     async def _destinations(self) -> list[tuple[BeanName, DestinationView]]:
@@ -165,19 +165,19 @@ class Beans:
 
         :raises StoreError: the store cannot be read
         """
-        found = {}
+        attributes = {}
         for number, name in enumerate(names):
             if number % _AT_ONCE == _AT_ONCE - 1:
                 await asyncio.sleep(0)
             try:
-                found[name] = await self.read(name)
+                attributes[name] = await self.read(name)
             except NoSuchBean:
                 continue
-        return found
+        return attributes
 
     @cached_property
     def _dead_letter_queues(self) -> set[str]:
-        return {str(one) for one in self._seen.dead_letter_queues()}
+        return {str(queue) for queue in self._seen.dead_letter_queues()}
 
     # Attributes
 
@@ -190,9 +190,9 @@ class Beans:
         known = name.known_by
         if name.domain == DOMAIN and known in self._read:
             return self._read[known]
-        found = await self._read_now(name)
-        self._read[known] = found
-        return found
+        attributes = await self._read_now(name)
+        self._read[known] = attributes
+        return attributes
 
     async def describe_all(self, names: Sequence[BeanName]) -> dict[BeanName, dict[str, Any]]:
         """Several MBeans as ``list`` shows them, without those that have ended meanwhile.
@@ -237,10 +237,10 @@ class Beans:
                 return (await self._seen.destinations([self._destination(name)]))[0]
         views = await self._views()
         own = f"{name.keys.get('destinationType', '').lower()}://{name.keys.get('destinationName')}"
-        found = views.get(own) or views.get(str(name))
-        if found is None:
+        view = views.get(own) or views.get(str(name))
+        if view is None:
             raise _no_bean(name)
-        return found
+        return view
 
     def _destination(self, name: BeanName) -> Destination:
         kind = {"Queue": DestinationKind.QUEUE, "Topic": DestinationKind.TOPIC}.get(
@@ -273,7 +273,7 @@ class Beans:
             "UptimeMillis": uptime,
             "CurrentConnectionsCount": broker.connections,
             "TotalConnectionsCount": broker.connections_total,
-            "TotalConsumerCount": sum(one.is_active for one in subscriptions),
+            "TotalConsumerCount": sum(view.is_active for view in subscriptions),
             "TotalProducerCount": sum(view.producers for view in views),
             "TotalMessageCount": sum(view.size or 0 for view in views),
             "TotalEnqueueCount": broker.enqueued,
@@ -287,30 +287,30 @@ class Beans:
             **{
                 kind: [
                     _reference(self._of_destination(_bare(view.name), is_topic=view.is_topic))
-                    for view in found
+                    for view in of_kind
                 ]
-                for kind, found in _by_kind(views).items()
+                for kind, of_kind in _by_kind(views).items()
             },
-            "QueueSubscribers": self._references(subscriptions, lambda one: _kind(one) == "queue"),
+            "QueueSubscribers": self._references(subscriptions, lambda view: _kind(view) == "queue"),
             "TopicSubscribers": self._references(
-                subscriptions, lambda one: _kind(one) == "topic" and one.name is None
+                subscriptions, lambda view: _kind(view) == "topic" and view.name is None
             ),
             "DurableTopicSubscribers": self._references(
-                subscriptions, lambda one: one.name is not None and one.is_active
+                subscriptions, lambda view: view.name is not None and view.is_active
             ),
             "InactiveDurableTopicSubscribers": self._references(
-                subscriptions, lambda one: one.name is not None and not one.is_active
+                subscriptions, lambda view: view.name is not None and not view.is_active
             ),
         }
 
     def _references(
         self, subscriptions: Sequence[SubscriptionView], wanted: Callable[[SubscriptionView], bool]
     ) -> list[dict[str, str]]:
-        return [_reference(self._of_subscription(one)) for one in subscriptions if wanted(one)]
+        return [_reference(self._of_subscription(view)) for view in subscriptions if wanted(view)]
 
     async def _read_destination(self, view: DestinationView) -> Attributes:
         limit = view.memory_limit
-        found: Attributes = {
+        attributes: Attributes = {
             "Name": _bare(view.name),
             "DLQ": view.name in self._dead_letter_queues,
             "ConsumerCount": view.consumers,
@@ -328,55 +328,55 @@ class Beans:
             "Subscriptions": (await self._consumers()).get(view.name, []),
         }
         if view.is_topic:  # those that are durable and have no consumer, too
-            found["ConsumerCount"] = len(found["Subscriptions"])
+            attributes["ConsumerCount"] = len(attributes["Subscriptions"])
         else:
-            found |= {"CursorMemoryUsage": view.memory_used, "Paused": view.is_paused}
-        return found
+            attributes |= {"CursorMemoryUsage": view.memory_used, "Paused": view.is_paused}
+        return attributes
 
     async def _read_subscription(self, name: BeanName) -> Attributes:
-        one = (await self._subscriptions_by_name()).get(name.known_by)
-        if one is None:
+        view = (await self._subscriptions_by_name()).get(name.known_by)
+        if view is None:
             raise _no_bean(name)
         pending = 0
-        if one.name is not None:
-            counted = (await self._pending()).get((one.client_id, one.name), 0)
-            pending = max(counted - one.in_flight, 0)
-        is_topic = _kind(one) == "topic"
+        if view.name is not None:
+            counted = (await self._pending()).get((view.client_id, view.name), 0)
+            pending = max(counted - view.in_flight, 0)
+        is_topic = _kind(view) == "topic"
         return {
-            "ClientId": self._client_of(one),
-            "ConnectionId": one.connection_id or "NOTSET",
-            "DestinationName": _bare(one.destination),
+            "ClientId": self._client_of(view),
+            "ConnectionId": view.connection_id or "NOTSET",
+            "DestinationName": _bare(view.destination),
             "DestinationQueue": not is_topic,
             "DestinationTopic": is_topic,
             "DestinationTemporary": False,
-            "Selector": one.selector,
-            "SubscriptionName": one.name,
-            "Active": one.is_active,
-            "PrefetchSize": one.prefetch,
+            "Selector": view.selector,
+            "SubscriptionName": view.name,
+            "Active": view.is_active,
+            "PrefetchSize": view.prefetch,
             "PendingQueueSize": pending,
-            "DispatchedQueueSize": one.in_flight,
-            "MessageCountAwaitingAcknowledge": one.in_flight,
-            "DispatchedCounter": one.dispatched,
-            "EnqueueCounter": one.dispatched + pending,
-            "DequeueCounter": one.dispatched - one.in_flight,
+            "DispatchedQueueSize": view.in_flight,
+            "MessageCountAwaitingAcknowledge": view.in_flight,
+            "DispatchedCounter": view.dispatched,
+            "EnqueueCounter": view.dispatched + pending,
+            "DequeueCounter": view.dispatched - view.in_flight,
         }
 
     def _read_connector(self, name: BeanName) -> Attributes:
         for address in self._view_of_broker.addresses:
             if self._of_connector(address).keys == name.keys:
                 return {"Started": True, "StatisticsEnabled": True}
-        one = self._connections_by_name.get(name.known_by)
-        if one is None:
+        view = self._connections_by_name.get(name.known_by)
+        if view is None:
             raise _no_bean(name)
         return {
-            "ClientId": one.client_id,
-            "RemoteAddress": one.peer,
-            "UserName": one.user or None,
+            "ClientId": view.client_id,
+            "RemoteAddress": view.peer,
+            "UserName": view.user or None,
             "Connected": True,
             "Active": True,
-            "Slow": one.is_slow,
+            "Slow": view.is_slow,
             "Blocked": False,
-            "DispatchQueueSize": one.in_flight,
+            "DispatchQueueSize": view.in_flight,
         }
 
 
@@ -392,15 +392,15 @@ def _bare(name: str) -> str:
     return name.partition("://")[2]
 
 
-def _kind(one: SubscriptionView) -> str:
-    return one.destination.partition("://")[0]
+def _kind(view: SubscriptionView) -> str:
+    return view.destination.partition("://")[0]
 
 
 def _by_kind(views: Sequence[DestinationView]) -> dict[str, list[DestinationView]]:
-    found: dict[str, list[DestinationView]] = {"Queues": [], "Topics": []}
+    by_kind: dict[str, list[DestinationView]] = {"Queues": [], "Topics": []}
     for view in views:
-        found["Topics" if view.is_topic else "Queues"].append(view)
-    return found
+        by_kind["Topics" if view.is_topic else "Queues"].append(view)
+    return by_kind
 
 
 def _percent(used: int, limit: int) -> int:

@@ -39,11 +39,11 @@ class BrokerOperations:
         """
         with self._audit.operation(actor, "drop_connection", connection=connection_id):
             served, _ = self._master.required()
-            found = [one for one in clients_of(served) if one.connection_id == connection_id]
-            if not found:
+            clients = [client for client in clients_of(served) if client.connection_id == connection_id]
+            if not clients:
                 raise MessageNotFound(f"there is no connection {connection_id!r}; list them, and take an id")
-            for one in found:
-                one.abort("an administrator has closed it")
+            for client in clients:
+                client.abort("an administrator has closed it")
 
     async def cleanup(self, actor: Actor) -> OperationOutcome:
         """Remove topic messages that every durable subscription has acknowledged.

@@ -57,10 +57,10 @@ class DestinationOperations:
         :raises SubscriptionInUse: a durable subscription of the topic is in use
         """
         with self._audit.operation(actor, "delete", destination=str(destination)) as (engine, line):
-            found = existing(engine, destination)
-            if found.has_consumers:
+            deleted = existing(engine, destination)
+            if deleted.has_consumers:
                 raise InvalidDestination(f"{destination} has consumers; close them before it is deleted")
-            count, left = await engine.destinations.delete(found, keep_subscriptions=keep_subscriptions)
+            count, left = await engine.destinations.delete(deleted, keep_subscriptions=keep_subscriptions)
             line["count"] = count
         return OperationOutcome(count=count, left=left)
 
@@ -116,7 +116,9 @@ class DestinationOperations:
                 raise InvalidDestination(
                     f"{destination} is a topic; only queues are searched for expired messages"
                 )
-            for durable in [one for one in engine.durables if destination in one.topics]:
+            for durable in [
+                subscription for subscription in engine.durables if destination in subscription.topics
+            ]:
                 try:
                     count += await engine.durables.purge(*durable.key, destination)
                 except SubscriptionInUse:

@@ -175,8 +175,10 @@ class HoldOperations:
             self._check_room()
             durable = engine.durables.unused(client_id, name)
             subscription, deliveries = await first_of_subscription(engine, durable, CONNECTION, most)
-            damaged = [found for one in deliveries if (found := defect_of(one.message)) is not None]
-            deliveries = [one for one in deliveries if defect_of(one.message) is None]
+            damaged = [
+                defect for delivery in deliveries if (defect := defect_of(delivery.message)) is not None
+            ]
+            deliveries = [delivery for delivery in deliveries if defect_of(delivery.message) is None]
             line["count"] = len(deliveries)
         if not deliveries:
             subscription.close()
@@ -194,7 +196,7 @@ class HoldOperations:
             acknowledge=acknowledge,
             give_back=subscription.close,
         )
-        return Consumed(self._hold(hold), tuple(one.message for one in deliveries), tuple(damaged))
+        return Consumed(self._hold(hold), tuple(delivery.message for delivery in deliveries), tuple(damaged))
 
     async def acknowledge(self, actor: Actor, token: str) -> OperationOutcome:
         """Remove messages that :meth:`consume` or :meth:`consume_subscription` has returned.

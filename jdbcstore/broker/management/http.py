@@ -133,11 +133,11 @@ def _facts(message: Any) -> dict[str, Any]:
         return {"message_id": str(message.message_id), "id": message.sequence, "error": str(error)}
 
 
-def _consumed(found: Consumed) -> dict[str, Any]:
+def _consumed(consumed: Consumed) -> dict[str, Any]:
     return {
-        "token": found.token,
-        "messages": [_facts(message) for message in found.messages],
-        "damaged": [*map(str, found.damaged)],
+        "token": consumed.token,
+        "messages": [_facts(message) for message in consumed.messages],
+        "damaged": [*map(str, consumed.damaged)],
     }
 
 

@@ -85,10 +85,10 @@ def clients_of(served: Served) -> list[ClientConnection]:
 
 
 def existing(engine: Engine, name: Destination) -> Queue | Topic:
-    found = engine.destinations.get(name)
-    if found is None:
+    destination = engine.destinations.get(name)
+    if destination is None:
         raise missing(name)
-    return found
+    return destination
 
 
 def missing(name: Destination) -> DestinationNotFound:
@@ -96,10 +96,10 @@ def missing(name: Destination) -> DestinationNotFound:
 
 
 def queue_of(engine: Engine, name: Destination) -> Queue:
-    found = existing(engine, name)
-    if not isinstance(found, Queue):
+    queue = existing(engine, name)
+    if not isinstance(queue, Queue):
         raise InvalidDestination(f"{name} is a topic; only queues can be looked into and changed")
-    return found
+    return queue
 
 
 def in_flight(engine: Engine) -> Iterator[Entry]:

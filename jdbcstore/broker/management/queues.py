@@ -177,13 +177,13 @@ class QueueOperations:
     def _set_paused(self, actor: Actor, queue: Destination, paused: bool) -> None:
         name = "pause" if paused else "resume"
         with self._audit.operation(actor, name, destination=str(queue)) as (engine, _):
-            found = queue_of(engine, queue)
+            source = queue_of(engine, queue)
             if paused:
                 engine.destinations.paused.add(queue)
-                found.pause()
+                source.pause()
             else:
                 engine.destinations.paused.discard(queue)
-                found.resume()
+                source.resume()
 
 
 def _check_target(queue: Destination, to: Destination) -> None:

@@ -83,14 +83,14 @@ class Views:
         total = total_of(engine)
         if not monotonic:
             total = self._baselines.since(engine, total)
-        topics = sum(isinstance(found, Topic) for found in engine.destinations.values())
+        topics = sum(isinstance(destination, Topic) for destination in engine.destinations.values())
         counters: dict[str, Any] = dict(values_of(total))
         memory, files = engine.resources.memory, engine.resources.files
         return BrokerView(
-            name=next((one.broker_id for one in master.connectors), ""),
+            name=next((connector.broker_id for connector in master.connectors), ""),
             addresses=tuple(map(_uri, master.connectors)),
-            connections=sum(len(one.clients) for one in master.connectors),
-            connections_total=sum(one.accepted for one in master.connectors),
+            connections=sum(len(connector.clients) for connector in master.connectors),
+            connections_total=sum(connector.accepted for connector in master.connectors),
             queues=len(engine.destinations) - topics,
             topics=topics,
             memory_used=memory.used,
@@ -119,20 +119,24 @@ class Views:
 
     async def _views(self, chosen: Sequence[Destination], *, monotonic: bool) -> list[DestinationView]:
         served, engine = self._master.required()
-        for queue in [found for name in chosen if isinstance(found := engine.destinations.get(name), Queue)]:
+        for queue in [
+            destination for name in chosen if isinstance(destination := engine.destinations.get(name), Queue)
+        ]:
             if queue.size is None:
                 await engine.destinations.count(queue)
         held = Counter(entry.destination for entry in in_flight(engine))
         producers = Counter(name for client in clients_of(served) for name in client.sends_to)
         views = [
             destination_view(
-                found,
-                found.counters if monotonic else self._baselines.since(found, found.counters),
+                destination,
+                destination.counters
+                if monotonic
+                else self._baselines.since(destination, destination.counters),
                 held[name],
                 producers[name],
             )
             for name in chosen
-            if (found := engine.destinations.get(name)) is not None
+            if (destination := engine.destinations.get(name)) is not None
         ]
         return sorted(views, key=attrgetter("name"))
 
@@ -170,9 +174,9 @@ class Views:
         :raises StoreError: the store cannot be read
         """
         engine = self._master.engine()
-        found = existing(engine, name)
+        destination = existing(engine, name)
         views = await self.destinations([name])
-        age = await self.oldest_age(found) if isinstance(found, Queue) else None
+        age = await self.oldest_age(destination) if isinstance(destination, Queue) else None
         if not views:
             raise missing(name)
         return replace(views[0], oldest_age=age)
@@ -185,7 +189,9 @@ class Views:
         engine = self._master.engine()
         store = queue.store
         first = list(await engine.run(partial(store.recover, 1))) if store is not None else []
-        times = [one.timestamp_ms for one in [*first, *queue.transient_messages()] if one.timestamp_ms]
+        times = [
+            message.timestamp_ms for message in [*first, *queue.transient_messages()] if message.timestamp_ms
+        ]
         return max(self._clock.now_ms() - min(times), 0) / 1000 if times else None
 
     def connections(self) -> list[ConnectionView]:
@@ -193,9 +199,9 @@ class Views:
         served, engine = self._master.required()
         consumers: Counter[str] = Counter()
         in_flight: Counter[str] = Counter()
-        for one in engine.destinations.subscriptions:
-            consumers[one.request.connection_id] += 1
-            in_flight[one.request.connection_id] += len(one.held)
+        for subscription in engine.destinations.subscriptions:
+            consumers[subscription.request.connection_id] += 1
+            in_flight[subscription.request.connection_id] += len(subscription.held)
         return [
             ConnectionView(
                 id=client.connection_id,
@@ -242,12 +248,12 @@ class Views:
         :raises StoreError: the store cannot be read
         """
         engine = self._master.engine()
-        found = {
-            one.xid: tuple(map(WritesView.of, one.writes))
-            for one in await engine.run(engine.store.xa.recover)
+        writes = {
+            transaction.xid: tuple(map(WritesView.of, transaction.writes))
+            for transaction in await engine.run(engine.store.xa.recover)
         }
         xids = await engine.prepared()
-        return [TransactionView(xid=str(xid), writes=found.get(xid, ())) for xid in xids]
+        return [TransactionView(xid=str(xid), writes=writes.get(xid, ())) for xid in xids]
 
     def lock(self) -> MastershipView:
         """Return the mastership, also while the broker does not serve."""
@@ -285,7 +291,7 @@ class Views:
             pending_writes=count,
             pending_bytes=size,
             last_sequence=await engine.run(engine.store.last_sequence),
-            timings={name: timings_view(one) for name, one in self.timings().items()},
+            timings={name: timings_view(timings) for name, timings in self.timings().items()},
         )
 
     def pending(self) -> tuple[int, int]:
@@ -300,7 +306,7 @@ class Views:
         engine = self._master.engine()
         names = [Destination.parse(view.name) for view in views]
         queues = [
-            found if view.size and isinstance(found := engine.destinations.get(name), Queue) else None
+            queue if view.size and isinstance(queue := engine.destinations.get(name), Queue) else None
             for name, view in zip(names, views, strict=True)
         ]
         stores = [None if queue is None else queue.store for queue in queues]
@@ -316,26 +322,26 @@ class Views:
     def dead_letter_queues(self) -> list[Destination]:
         """Return the queues that dead letters go to by the policies of the destinations in memory, sorted."""
         engine = self._master.engine()
-        places: set[Destination] = set()
+        queues: set[Destination] = set()
         seen: set[int] = set()
-        for name, found in engine.destinations.items():
-            strategy = found.policy.dead_letter_strategy
+        for name, destination in engine.destinations.items():
+            strategy = destination.policy.dead_letter_strategy
             if not isinstance(strategy, IndividualDeadLetterStrategy):  # the same for all
                 if id(strategy) in seen:
                     continue
                 seen.add(id(strategy))
-            place = dead_letter_queue(strategy, name)
-            if place is not None:
-                places.add(place)
-        found_queues = [place for place in places if isinstance(engine.destinations.get(place), Queue)]
-        return sorted(found_queues, key=str)
+            queue = dead_letter_queue(strategy, name)
+            if queue is not None:
+                queues.add(queue)
+        known = [queue for queue in queues if isinstance(engine.destinations.get(queue), Queue)]
+        return sorted(known, key=str)
 
     def tallies(self) -> dict[Destination, tuple[int, Counters]]:
         """Return the size of each destination, 0 if it is not known, and its counters, without the store."""
         engine = self._master.engine()
         return {
-            name: ((found.size or 0) if isinstance(found, Queue) else 0, found.counters)
-            for name, found in engine.destinations.items()
+            name: ((destination.size or 0) if isinstance(destination, Queue) else 0, destination.counters)
+            for name, destination in engine.destinations.items()
         }
 
     def timings(self) -> dict[str, Timings]:
@@ -359,7 +365,7 @@ class Views:
         engine = self._master.engine()
         choice = choice or MessageChoice()
         most = min(limit, MAX_BROWSED, choice.limit or MAX_BROWSED)
-        return [one async for one in browse(engine, queue_of(engine, queue), choice, most)]
+        return [message async for message in browse(engine, queue_of(engine, queue), choice, most)]
 
     async def page(
         self, queue: Destination, choice: MessageChoice, *, after: Cursor | None = None, limit: int = 50
@@ -373,9 +379,9 @@ class Views:
         :raises StoreError: the store cannot be read
         """
         engine = self._master.engine()
-        found = queue_of(engine, queue)
-        transient = found.transient_messages
-        return await message_page(engine.run, found.store, transient, choice.wanted(), after, limit)
+        source = queue_of(engine, queue)
+        transient = source.transient_messages
+        return await message_page(engine.run, source.store, transient, choice.wanted(), after, limit)
 
     async def message(self, queue: Destination, message_id: str) -> Message:
         """Return one message of a queue.
@@ -385,12 +391,12 @@ class Views:
         :raises MessageNotFound: the queue does not have it
         :raises StoreError: the store cannot be read
         """
-        found = await self.browse(queue, MessageChoice(ids=(message_id,)), limit=1)
-        if not found:
+        messages = await self.browse(queue, MessageChoice(ids=(message_id,)), limit=1)
+        if not messages:
             raise MessageNotFound(
                 f"{queue} does not have the message {message_id}; it may have been consumed"
             )
-        return found[0]
+        return messages[0]
 
 
 def _uri(connector: Connector) -> str:

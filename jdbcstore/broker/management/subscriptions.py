@@ -46,8 +46,8 @@ class SubscriptionOperations:
             if not topic.is_topic or topic.is_composite or topic.is_temporary:
                 raise InvalidDestination(f"{topic} is not one topic that stays; name a topic")
             key, wanted = (client_id, name), (topic, selector or None)
-            found = next((one for one in engine.durables if one.key == key), None)
-            if found is None:
+            durable = next((durable for durable in engine.durables if durable.key == key), None)
+            if durable is None:
                 request = SubscriptionRequest(
                     destination=topic,
                     connection_id=CONNECTION,
@@ -58,14 +58,14 @@ class SubscriptionOperations:
                     retroactive=retroactive,
                 )
                 (await engine.subscribe(request, Collector(0))).close()
-                found = engine.durables.unused(*key)
-            elif (found.destination, found.selector) != wanted:
+                durable = engine.durables.unused(*key)
+            elif (durable.destination, durable.selector) != wanted:
                 raise SubscriptionExists(
-                    f"{name} of {client_id} subscribes to {found.destination}"
-                    f" {'without a selector' if found.selector is None else f'with {found.selector!r}'};"
+                    f"{name} of {client_id} subscribes to {durable.destination}"
+                    f" {'without a selector' if durable.selector is None else f'with {durable.selector!r}'};"
                     " delete it first"
                 )
-            pending = await engine.run(partial(pending_messages, engine.store, found))
+            pending = await engine.run(partial(pending_messages, engine.store, durable))
             return SubscribedView(pending=pending)
 
     async def unsubscribe(self, actor: Actor, client_id: str, name: str) -> None:
