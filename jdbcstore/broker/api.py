@@ -17,16 +17,6 @@ from jdbcstore.message.ids import ConsumerId, ProducerId, XATransactionId
 from jdbcstore.message.message import Message
 
 
-class Promise(Future[None]):
-    """The future of a send or a commit, which can report success before any consumer gets the message.
-
-    Callbacks of a future run in a later turn of the loop, when consumers may have been served already.
-    """
-
-    at_once: Callable[[], None] | None = None
-    """Called once on success, in the middle of the broker's work: it may only append to an output buffer."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionRequest:
     """A client's request to consume."""
@@ -281,7 +271,8 @@ class Broker(Protocol):
     def send(self, message: Message, connection_id: str) -> Future[None]:
         """Route a message to its ``destination``, which may be a composite.
 
-        Completes when the message is durable, if it is persistent, and there is room for more. A connector
+        Completes when the message is durable, if it is persistent, and there is room for more; as a
+        :class:`~jdbcstore.broker.loop.Promise`, unless that is known at once. A connector
         stops reading from a connection with too many pending sends: that is the producer flow control.
 
         :raises StoreError: through the future; nothing was sent

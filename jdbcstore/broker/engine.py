@@ -31,7 +31,7 @@ from jdbcstore.broker.scheduler.scheduler import Scheduler
 from jdbcstore.broker.store_io.occupancy import StoreOccupancy
 from jdbcstore.broker.store_io.outbox import Outbox, StoreLine
 from jdbcstore.broker.store_io.prepared import PreparedTransactions
-from jdbcstore.broker.store_io.transaction import EngineTransaction, Route, Target, Transactions
+from jdbcstore.broker.store_io.transaction import EngineTransaction, OpenTransactions, Route, SendTarget
 from jdbcstore.broker.subscribing import ConsumerSubscriptions
 from jdbcstore.broker.temporary import TemporaryDestinations, owner_of
 from jdbcstore.broker.topics.offline import OfflineDurables
@@ -133,7 +133,7 @@ class Engine:
         )
         line = StoreLine(loop, options.max_pending_count, options.max_pending_bytes)
         self._outbox = outbox = Outbox(loop, store, line)
-        self._transactions = Transactions(resources, outbox, options.memory_limit)
+        self._transactions = OpenTransactions(resources, outbox, options.memory_limit)
         self._gates = self._transactions.gates
         self.moves = Moves(loop, outbox)
         self.directory = Directory(loop, resources.events)
@@ -327,7 +327,7 @@ class Engine:
     def rollback_prepared(self, xid: XATransactionId) -> Future[None]:
         return self._loop.create_task(self._prepared.rollback(xid))
 
-    def _target_of_prepared(self, name: Destination) -> Target:
+    def _target_of_prepared(self, name: Destination) -> SendTarget:
         """Return the target that has written to a destination of the store: jobs are the scheduler's."""
         if self.scheduler is not None and name == JOBS:
             return self.scheduler
@@ -377,7 +377,7 @@ class _Branch(EngineTransaction):
 
     def __init__(
         self,
-        transactions: Transactions,
+        transactions: OpenTransactions,
         route: Route,
         connection_id: str,
         branch: XATransaction,

@@ -9,15 +9,34 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from jdbcstore.broker.api import Promise
 from jdbcstore.util.clock import Clock
 
 T = TypeVar("T")
 _READERS = 4
 
 
+class Promise(Future[None]):
+    """The future of a send or a commit, which can report success before any consumer gets the message.
+
+    Callbacks of a future run in a later turn of the loop, when consumers may have been served already.
+    """
+
+    at_once: Callable[[], None] | None = None
+    """Called once on success, in the middle of the broker's work: it may only append to an output buffer."""
+
+    def call_at_once(self, callback: Callable[[], None]) -> None:
+        """Call back at success, before any consumer gets the message."""
+        self.at_once = callback
+
+    def announce(self) -> None:
+        """Call ``at_once``, because it is about to succeed."""
+        at_once, self.at_once = self.at_once, None
+        if at_once is not None:
+            at_once()
+
+
 class Scheduled(Protocol):
-    """Has work to do once per turn of the loop."""
+    """A part of the broker with work to do once per turn of the loop."""
 
     def turn(self) -> None: ...
 
@@ -49,7 +68,7 @@ class BrokerLoop:
         return asyncio.ensure_future(self.events.run_in_executor(self._pool, function), loop=self.events)
 
     def guarded(self, callback: Callable[[T], None]) -> Callable[[T], None]:
-        """The callback of a future or a timer, with its unexpected errors passed to ``on_defect``."""
+        """Return a callback of a future or a timer whose unexpected errors are passed to ``on_defect``."""
 
         def call(argument: T) -> None:
             try:
@@ -79,17 +98,17 @@ class BrokerLoop:
         return not self._scheduled
 
     def done(self) -> Future[None]:
-        """A completed future, always the same one."""
+        """Return a completed future, always the same one."""
         return self._done
 
     def failed(self, error: BaseException) -> Future[Any]:
-        """A failed future."""
+        """Return a failed future."""
         future: Future[Any] = self.create_future()
         future.set_exception(error)
         return future
 
     def all_done(self, futures: Sequence[Future[None]]) -> Future[None]:
-        """Completes when all of these have; fails with the first error among them."""
+        """Return a future that completes when all of these have, or fails with the first error among them."""
         futures = [future for future in futures if not future.done() or future.exception() is not None]
         if not futures:
             return self._done
@@ -121,15 +140,8 @@ def settle(promise: Future[None], error: BaseException | None) -> None:
         promise.set_exception(error)
         return
     if isinstance(promise, Promise):
-        announce(promise)
+        promise.announce()
     promise.set_result(None)
-
-
-def announce(promise: Promise) -> None:
-    """Call ``at_once`` of a promise that is about to succeed."""
-    at_once, promise.at_once = promise.at_once, None
-    if at_once is not None:
-        at_once()
 
 
 def pass_on(result: Future[None], done: Future[None]) -> None:

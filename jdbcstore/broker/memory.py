@@ -12,9 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from jdbcstore.broker.api import MessageEventKind, Promise
+from jdbcstore.broker.api import MessageEventKind
 from jdbcstore.broker.events import MessageEvents
-from jdbcstore.broker.loop import BrokerLoop
+from jdbcstore.broker.loop import BrokerLoop, Promise
 from jdbcstore.broker.notices import Notices
 from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.errors import DestinationFull

@@ -170,7 +170,7 @@ class _Condition(threading.Condition):
     _lock: threading.RLock
 
 
-class Promise(StoreFuture[Any]):
+class QueuedFuture(StoreFuture[Any]):
     """A future that can be cancelled while its work is queued; the work is then not done.
 
     Most have their result before anyone asks for it. The condition for waiting threads, which is most of the

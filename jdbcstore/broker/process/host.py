@@ -19,7 +19,7 @@ from jdbcstore.abc import Announcing, Store
 from jdbcstore.broker.management.management import Management
 from jdbcstore.broker.management.views import WAITING, LockEvent
 from jdbcstore.broker.process.master import MasterBroker
-from jdbcstore.broker.process.slave import Opening, Recovering, SlaveConnectors
+from jdbcstore.broker.process.slave import Recovering, SlaveConnectors, StoreOpening
 from jdbcstore.broker.security import Security, make_security
 from jdbcstore.config import Configuration
 from jdbcstore.config.broker import Address
@@ -81,7 +81,7 @@ class BrokerHost:
         self._security: Security
         self._health: HealthServer | None = None
         self._health_address: Address | None = None
-        self._opening: Opening | None = None
+        self._opening: StoreOpening | None = None
         self._refusing: SlaveConnectors | None = None
         self._master: MasterBroker | None = None
         self._paused: set[Destination] = set()
@@ -317,7 +317,7 @@ class BrokerHost:
                 os._exit(_EXIT)
 
     async def _open(self, *, patient: bool) -> Store | None:
-        self._opening = Opening(self._configuration, self._clock, self._wait_as_slave, self._recovering)
+        self._opening = StoreOpening(self._configuration, self._clock, self._wait_as_slave, self._recovering)
         try:
             return await self._opening.open(patient=patient)
         finally:

@@ -192,7 +192,7 @@ class MasterBroker:
 
     def _connect(self, engine: Engine) -> None:
         if self._service is not None:
-            self._service.broker = engine
+            self._service.serve(engine)
             return
         broker = self._configuration.broker
         self._service = Service(

@@ -32,7 +32,7 @@ _RETRY_DELAY = 1.0
 
 
 @dataclass(eq=False, repr=False)
-class Opening:
+class StoreOpening:
     """Opens the store of a configuration, in daemon threads, once this process is the master."""
 
     _configuration: Configuration

@@ -17,7 +17,7 @@ from jdbcstore.broker.entry import Entry, EntrySource
 from jdbcstore.broker.events import MessageEvents
 from jdbcstore.broker.loop import BrokerLoop
 from jdbcstore.broker.queues.moves import Moves, Staged
-from jdbcstore.broker.store_io.transaction import Target
+from jdbcstore.broker.store_io.transaction import SendTarget
 from jdbcstore.config.policy import (
     DeadLetterStrategy,
     DiscardingDeadLetterStrategy,
@@ -100,7 +100,7 @@ class DeadLetters:
 
     _loop: BrokerLoop
     _moves: Moves
-    _find: Callable[[Destination], Target]
+    _find: Callable[[Destination], SendTarget]
     """The queue or topic of a name."""
     _audited: bool
     """Whether the store drops a message id that it has seen before, in whatever destination."""

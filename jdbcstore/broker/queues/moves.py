@@ -14,13 +14,13 @@ from jdbcstore.abc import MessageReference, Transaction
 from jdbcstore.broker.entry import Entry, EntrySource
 from jdbcstore.broker.loop import BrokerLoop, settle
 from jdbcstore.broker.store_io.outbox import Outbox
-from jdbcstore.broker.store_io.transaction import Target
+from jdbcstore.broker.store_io.transaction import SendTarget
 from jdbcstore.errors import OutcomeUnknown, StoreError
 from jdbcstore.message.message import Message
 
 log = logging.getLogger(__name__)
 
-Staged = list[tuple[Target, Message, bool]]
+Staged = list[tuple[SendTarget, Message, bool]]
 """Each new place, the message as it gets it, and whether it is stored there."""
 
 

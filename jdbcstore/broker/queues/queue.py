@@ -16,13 +16,13 @@ from functools import partial
 from itertools import count
 
 from jdbcstore.abc import MessageReference, MessageStore, Transaction
-from jdbcstore.broker.api import MessageEventKind, Promise
+from jdbcstore.broker.api import MessageEventKind
 from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.cursors.backlog import Backlog, MemoryCursor, MessageCursor
 from jdbcstore.broker.cursors.choice import cursor_of_stored, memory_or_file
 from jdbcstore.broker.cursors.store import InFlight, StoreCursor
 from jdbcstore.broker.entry import Entry, PriorityLanes, lanes_of
-from jdbcstore.broker.loop import settle
+from jdbcstore.broker.loop import Promise, settle
 from jdbcstore.broker.memory import FlowControl, Resources
 from jdbcstore.broker.queues.browser import Browser
 from jdbcstore.broker.queues.concurrent import ConcurrentSends, when_written
@@ -33,7 +33,7 @@ from jdbcstore.broker.queues.marks import RedeliveredMarks
 from jdbcstore.broker.queues.redelivery import MAX_DELAYED, Rejections, redelivered_again
 from jdbcstore.broker.queues.selection import Act, QueueSelection
 from jdbcstore.broker.store_io.outbox import Acknowledgements, Outbox, PendingSend
-from jdbcstore.broker.store_io.transaction import Target
+from jdbcstore.broker.store_io.transaction import SendTarget
 from jdbcstore.broker.subscription import BaseSubscription
 from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.errors import SpillFailed
@@ -58,7 +58,7 @@ class Queue:
 
     _resources: Resources
     _outbox: Outbox
-    _find: Callable[[Destination], Target]
+    _find: Callable[[Destination], SendTarget]
     """The destination of a name now: one that was idle and is closed passes late messages on to it."""
     destination: Destination
     policy: PolicyEntry

@@ -17,12 +17,11 @@ from functools import partial
 from heapq import heappop, heappush
 
 from jdbcstore.abc import MessageReference, MessageStore, Transaction
-from jdbcstore.broker.api import Promise
 from jdbcstore.broker.entry import size_of
-from jdbcstore.broker.loop import BrokerLoop, settle
+from jdbcstore.broker.loop import BrokerLoop, Promise, settle
 from jdbcstore.broker.scheduler.jobs import CRON, JOBS, Job, is_scheduled, new_job
 from jdbcstore.broker.store_io.outbox import Outbox, PendingSend
-from jdbcstore.broker.store_io.transaction import Target
+from jdbcstore.broker.store_io.transaction import SendTarget
 from jdbcstore.errors import (
     CorruptMessage,
     InvalidDestination,
@@ -43,13 +42,13 @@ _MOST_AT_ONCE = 50
 """Jobs whose messages are in memory at a time."""
 _PAGE = 500
 
-Route = Callable[[Message], Sequence[tuple[Target, Message]]]
+Route = Callable[[Message], Sequence[tuple[SendTarget, Message]]]
 """Each destination of a message that is due, and the message as it gets it."""
 
 
 @dataclass(eq=False, repr=False)
 class Scheduler:
-    """The jobs of one broker: a :class:`~jdbcstore.broker.store_io.transaction.Target` of sends."""
+    """The jobs of one broker: a :class:`~jdbcstore.broker.store_io.transaction.SendTarget` of sends."""
 
     _loop: BrokerLoop
     _outbox: Outbox
@@ -237,7 +236,7 @@ class Scheduler:
     async def _send_one(self, sequence: int, job: Job, row: Message, rooms: list[Future[None]]) -> None:
         now_ms = self._loop.clock.now_ms()
         written = self._outbox.store.transaction()
-        staged: list[tuple[Target, Message, bool]] = []
+        staged: list[tuple[SendTarget, Message, bool]] = []
         try:
             targets = self._targets(job, row, now_ms)
             waits = [each for target, _ in targets for each in target.before("")]
@@ -256,7 +255,7 @@ class Scheduler:
         await self._commit(sequence, written, staged)
         rooms.extend(target.room(message) for target, message, _ in staged)
 
-    def _targets(self, job: Job, row: Message, now_ms: int) -> Sequence[tuple[Target, Message]]:
+    def _targets(self, job: Job, row: Message, now_ms: int) -> Sequence[tuple[SendTarget, Message]]:
         if not job.is_sent(row):
             return []
         is_repeated = self._audited or job.repeats or job.follows_cron or CRON in row.properties
@@ -271,13 +270,12 @@ class Scheduler:
         return MessageId(self._producer, next(self._numbers))
 
     def _commit(
-        self, sequence: int, written: Transaction, staged: Iterable[tuple[Target, Message, bool]]
+        self, sequence: int, written: Transaction, staged: Iterable[tuple[SendTarget, Message, bool]]
     ) -> Future[None]:
         outbox, done = self._outbox, self._loop.create_future()
-        outbox.committing += 1
 
         def end(references: list[MessageReference], error: BaseException | None) -> None:
-            outbox.committing -= 1
+            outbox.commit_ended()
             if error is None:
                 self.jobs.pop(sequence, None)
                 stored = iter(references)

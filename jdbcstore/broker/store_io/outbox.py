@@ -183,15 +183,23 @@ class Outbox:
     def commit(self, ready: Future[None], submit: Callable[[], None]) -> None:
         """Call ``submit`` after earlier sends, and once ``ready``, which never fails, is done.
 
-        Later sends wait for it.
+        Later sends wait for it. The commit is under way until :meth:`commit_ended` is called.
         """
+        self.committing += 1
+        self._submit_in_turn(ready, submit)
+
+    def commit_ended(self) -> None:
+        """Take note that one of the commits under way has succeeded or failed."""
+        self.committing -= 1
+
+    def _submit_in_turn(self, ready: Future[None], submit: Callable[[], None]) -> None:
         self._waiting.append(_Commit(ready, submit))
         self.turn()
 
     def written(self) -> Future[None]:
         """Completes when every earlier send and commit has been written, or has failed."""
         done: Future[None] = self._loop.create_future()
-        self.commit(self._loop.done(), lambda: self.line.when_written(partial(settle, done, None)))
+        self._submit_in_turn(self._loop.done(), lambda: self.line.when_written(partial(settle, done, None)))
         return done
 
     def turn(self) -> None:

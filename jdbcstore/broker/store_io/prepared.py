@@ -8,7 +8,7 @@ from functools import partial
 
 from jdbcstore.abc import PreparedTransaction, PreparedWrites, Store
 from jdbcstore.broker.loop import BrokerLoop
-from jdbcstore.broker.store_io.transaction import EngineTransaction, Target, commit_in_store
+from jdbcstore.broker.store_io.transaction import EngineTransaction, SendTarget, commit_in_store
 from jdbcstore.errors import TransactionNotFound
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import XATransactionId
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 class PreparedTransactions:
     """Ends prepared transactions by their ids, whichever connection, or broker, has prepared them."""
 
-    def __init__(self, loop: BrokerLoop, store: Store, find: Callable[[Destination], Target]) -> None:
+    def __init__(self, loop: BrokerLoop, store: Store, find: Callable[[Destination], SendTarget]) -> None:
         self._loop = loop
         self._store = store
         self._find = find
@@ -84,5 +84,5 @@ class PreparedTransactions:
                 return one.writes
         raise TransactionNotFound(f"{xid} is not prepared; it was committed or rolled back, or never begun")
 
-    def _targets(self, writes: Sequence[PreparedWrites]) -> list[Target]:
+    def _targets(self, writes: Sequence[PreparedWrites]) -> list[SendTarget]:
         return [self._find(destination) for destination in dict.fromkeys(one.destination for one in writes)]

@@ -10,9 +10,9 @@ from functools import partial
 from typing import NamedTuple, NoReturn, Protocol, cast
 
 from jdbcstore.abc import MessageReference, Store, Transaction, XATransaction
-from jdbcstore.broker.api import Delivery, Promise, Subscription
+from jdbcstore.broker.api import Delivery, Subscription
 from jdbcstore.broker.entry import ENTRY_SIZE, Entry, EntrySource, report_consumed, size_of
-from jdbcstore.broker.loop import BrokerLoop, announce, pass_on, settle
+from jdbcstore.broker.loop import BrokerLoop, Promise, pass_on, settle
 from jdbcstore.broker.memory import Resources
 from jdbcstore.broker.store_io.outbox import Outbox, Receiver
 from jdbcstore.broker.subscription import BaseSubscription, by_source
@@ -27,7 +27,7 @@ _ALL = 4
 _OVER = "this transaction has ended; begin another one"
 
 
-class Target(Receiver, Protocol):
+class SendTarget(Receiver, Protocol):
     """A queue or topic that a transaction sends to."""
 
     def stage(self, transaction: Transaction, message: Message) -> bool:
@@ -43,7 +43,7 @@ class Target(Receiver, Protocol):
         """Read again what is stored from a sequence on, or all; nothing in flight comes again."""
 
 
-Route = Callable[[Message], "Sequence[tuple[Target, Message]]"]
+Route = Callable[[Message], "Sequence[tuple[SendTarget, Message]]"]
 """Each destination of a message, and the message as it gets it."""
 
 
@@ -78,7 +78,7 @@ class Gates:
             elif not promise.done():
                 sent = send()
                 if isinstance(sent, Promise):
-                    sent.at_once = partial(announce, promise)
+                    sent.call_at_once(promise.announce)
                 sent.add_done_callback(partial(pass_on, promise))
 
         self.closed[connection_id].append(_Step(_ready, begin))
@@ -148,7 +148,7 @@ def _ready() -> None:
     return None
 
 
-class Transactions:
+class OpenTransactions:
     """The open transactions of one broker, with the memory that they use.
 
     That is not part of the memory of messages, and may not wait for it: a transaction that waits cannot end.
@@ -204,7 +204,7 @@ class EngineTransaction:
 
     def __init__(
         self,
-        transactions: Transactions,
+        transactions: OpenTransactions,
         route: Route,
         connection_id: str,
         branch: XATransaction | None = None,
@@ -216,7 +216,7 @@ class EngineTransaction:
         self._branch = branch
         """The store's branch of a distributed transaction, if it is one."""
         self._written: Transaction | None = branch or transactions.outbox.store.transaction()
-        self._sends: list[tuple[Target, Message, bool]] = []
+        self._sends: list[tuple[SendTarget, Message, bool]] = []
         self._holders: dict[BaseSubscription, list[Entry]] = {}
         self._size = 0
         self.is_stored = False
@@ -276,11 +276,10 @@ class EngineTransaction:
         self, written: Transaction, promise: Future[None], error: BaseException | None
     ) -> Future[None] | None:
         outbox = self._transactions.outbox
-        outbox.committing += 1
         if isinstance(error, CancelledError):
             promise.cancel()  # its connection is closed
         if error is not None:
-            self._end(promise, [], error)
+            self._fail(promise, error)
             return None
         entries = [entry for mine in self._holders.values() for entry in mine]
         # The sequences of entries that are being written are not known yet.
@@ -305,14 +304,13 @@ class EngineTransaction:
     def _end(
         self, promise: Future[None], references: list[MessageReference], error: BaseException | None
     ) -> None:
-        self._transactions.outbox.committing -= 1
-        self._decrease()
+        self._transactions.outbox.commit_ended()
         if error is None:
+            self._decrease()
             settle(promise, None)  # the producer first: it may also be the consumer
             self._committed(references)
         else:
-            self._failed(error)
-            settle(promise, error)
+            self._fail(promise, error)
 
     def _committed(self, references: list[MessageReference]) -> None:
         stored = iter(references)
@@ -321,12 +319,14 @@ class EngineTransaction:
         for source, mine in by_source(self._take_acknowledged()):
             self._transactions.consumed(source, mine)
 
-    def _failed(self, error: BaseException) -> None:
+    def _fail(self, promise: Future[None], error: BaseException) -> None:
+        self._decrease()
         if isinstance(error, OutcomeUnknown):
             for target, _, is_stored in self._sends:
                 if is_stored:
                     target.resync()
         self._return_deliveries()
+        settle(promise, error)
 
     # Two phases: what follows is of branches only.
 

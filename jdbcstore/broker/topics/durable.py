@@ -27,7 +27,7 @@ from jdbcstore.broker.memory import MemoryUsage, Resources
 from jdbcstore.broker.queues.dead_letters import DeadLetters
 from jdbcstore.broker.queues.redelivery import Rejections, redelivered_again
 from jdbcstore.broker.store_io.outbox import Acknowledgements, Outbox, StoreLine
-from jdbcstore.broker.store_io.transaction import Target
+from jdbcstore.broker.store_io.transaction import SendTarget
 from jdbcstore.broker.subscription import BaseSubscription, matches
 from jdbcstore.broker.topics.subscriber import is_local
 from jdbcstore.config.policy import PolicyEntry
@@ -53,7 +53,7 @@ class StoredTopic:
 
     _resources: Resources
     _outbox: Outbox
-    _find: Callable[[Destination], Target]
+    _find: Callable[[Destination], SendTarget]
     """The destination of a name now: one that was idle and is closed passes late messages on to it."""
     destination: Destination
     policy: PolicyEntry

@@ -9,9 +9,9 @@ from functools import partial
 from math import inf
 
 from jdbcstore.abc import MessageReference, Transaction
-from jdbcstore.broker.api import MessageEventKind, Promise
+from jdbcstore.broker.api import MessageEventKind
 from jdbcstore.broker.entry import SharedMessage
-from jdbcstore.broker.loop import settle
+from jdbcstore.broker.loop import Promise, settle
 from jdbcstore.broker.memory import FlowControl
 from jdbcstore.broker.notices import name_of
 from jdbcstore.broker.store_io.outbox import PendingSend
@@ -92,7 +92,7 @@ class Retained:
 
 @dataclass(eq=False, repr=False)
 class Topic(StoredTopic):
-    """One topic of the broker: a :class:`~jdbcstore.broker.store_io.transaction.Target` of sends.
+    """One topic of the broker: a :class:`~jdbcstore.broker.store_io.transaction.SendTarget` of sends.
 
     Every method is called on the loop. A message is stored if it is persistent and there is a durable
     subscription; then it is delivered once it is committed, and what its producer sends next waits for it.

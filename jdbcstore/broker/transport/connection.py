@@ -11,7 +11,8 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, ClassVar, Protocol, TypeVar, cast
 
-from jdbcstore.broker.api import ConnectionInfo, Promise, Subscription
+from jdbcstore.broker.api import ConnectionInfo, Subscription
+from jdbcstore.broker.loop import Promise
 from jdbcstore.broker.notices import BoundedLog
 from jdbcstore.broker.security import Principal
 from jdbcstore.broker.transport.service import SMALL, Service

@@ -177,6 +177,10 @@ class Service:
         self._prefix = f"ID:{host}-{os.getpid()}-{self.clock.now_ms()}-{secrets.randbelow(10**9)}"
         self._numbers = itertools.count(1)
 
+    def serve(self, broker: Broker) -> None:
+        """Pass the connections that come from now on to another broker."""
+        self.broker = broker
+
     @property
     def broker_id(self) -> str:
         """The beginning of its connection ids; unique among all processes."""

@@ -37,7 +37,7 @@ from jdbcstore.stores.shared.audit import DuplicateAudit, with_duplicates
 from jdbcstore.stores.shared.encoding import Name, everything, nothing
 from jdbcstore.stores.shared.rows import EncodedMessage
 from jdbcstore.util.clock import Clock
-from jdbcstore.util.futures import Burst, Completion, Promise, StoreFuture, Waiter
+from jdbcstore.util.futures import Burst, Completion, QueuedFuture, StoreFuture, Waiter
 
 _blob = attrgetter("blob")
 
@@ -308,7 +308,7 @@ class JournalWriter:
 
     def submit(self, unit: Unit) -> StoreFuture[Any]:
         """As :meth:`execute`, without waiting."""
-        unit.completion = result = Promise(self, unit)
+        unit.completion = result = QueuedFuture(self, unit)
         self._append(unit, waits=False)
         return result
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from jdbcstore.util.futures import Burst, Promise, StoreFuture
+from jdbcstore.util.futures import Burst, QueuedFuture, StoreFuture
 
 T = TypeVar("T")
 
@@ -26,8 +26,8 @@ class _Queue:
         return self._withdraws
 
 
-def _promise(*, withdrawn: bool = True) -> Promise:
-    return Promise(_Queue(withdraws=withdrawn), "work")
+def _promise(*, withdrawn: bool = True) -> QueuedFuture:
+    return QueuedFuture(_Queue(withdraws=withdrawn), "work")
 
 
 def test_a_result_that_is_there_before_anybody_asks() -> None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 from jdbcstore.database.adapters.sql import Sent
 from jdbcstore.errors import StoreError
 from jdbcstore.stores.jdbc.writer.units import Call, Unit
-from jdbcstore.util.futures import Promise
+from jdbcstore.util.futures import QueuedFuture
 
 _MANY = 32
 """Messages that are not waited for, because there are enough."""
@@ -220,4 +220,4 @@ class LoopDriver:
 
 def is_awaited(unit: Unit | Call) -> bool:
     """Whether no thread waits for it."""
-    return isinstance(unit, Unit) and isinstance(unit.completion, Promise)
+    return isinstance(unit, Unit) and isinstance(unit.completion, QueuedFuture)

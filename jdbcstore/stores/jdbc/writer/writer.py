@@ -38,7 +38,7 @@ from jdbcstore.stores.jdbc.writer.units import Call, Unit
 from jdbcstore.stores.shared.audit import DuplicateAudit
 from jdbcstore.stores.shared.encoding import Name
 from jdbcstore.stores.shared.rows import EncodedMessage
-from jdbcstore.util.futures import Burst, Promise, StoreFuture, Waiter
+from jdbcstore.util.futures import Burst, QueuedFuture, StoreFuture, Waiter
 from jdbcstore.util.timings import Timings
 
 log = logging.getLogger(__name__)
@@ -119,7 +119,7 @@ class Writer:
 
         :raises StoreClosed: the store is closed
         """
-        unit.completion = result = Promise(self, unit)
+        unit.completion = result = QueuedFuture(self, unit)
         self._enqueue(unit)
         return result
 
