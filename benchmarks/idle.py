@@ -18,8 +18,8 @@ from typing import Any
 import click
 from sqlalchemy import create_engine
 
+from jdbcstore.testing.polling import wait_until
 from tests.support.kombu.smoke import client, worker
-from tests.support.polling import wait_until
 from tests.support.servers import MariadbServer, PostgresqlServer
 
 _LEASE = 30.0

@@ -22,8 +22,8 @@ import click
 import psycopg
 
 from jdbcstore import Claims, Message
+from jdbcstore.testing.polling import wait_until
 from tests.support import ROOT
-from tests.support.polling import wait_until
 from tests.support.servers import PostgresqlServer
 
 _QUEUE = "TASKS"

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -28,12 +28,12 @@ from jdbcstore.stores.jdbc.store import JdbcStore
 from jdbcstore.stores.journaled import JournaledStore
 from jdbcstore.stores.memory import MemoryStore
 from jdbcstore.stores.shared.checkpoint import CheckpointedStore
+from jdbcstore.testing.polling import wait_until
+from jdbcstore.testing.provider import OpenStore
 from jdbcstore.util.clock import Clock
 from tests.support import ROOT, tiers
 from tests.support.backends import BACKENDS, FILTERED, MEMORY, VARIED, Backend, Capabilities
-from tests.support.clock import FakeClock
 from tests.support.databases import Database, SqliteDatabase
-from tests.support.polling import wait_until
 from tests.support.pool import ServerPool, memory
 from tests.support.require import required, unavailable
 from tests.support.servers import Server, ServerMissing
@@ -59,6 +59,8 @@ LONG_ANALYTICS = {
 }
 """Modules that take longer than the others of ``analytics``: two processes share these tests."""
 NEEDS_DATABASE = {"connection", "database", "server", "url"}
+
+pytest_plugins = ["jdbcstore.testing.plugin"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -104,7 +106,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run tests that use ``backend`` on each; also in memory, unless they read the database."""
     if "backend" not in metafunc.fixturenames:
         return
-    backends = [*BACKENDS] if NEEDS_DATABASE & {*metafunc.fixturenames} else [MEMORY, FILTERED, *BACKENDS]
+    backends = [*BACKENDS] if _needs_database(metafunc) else [MEMORY, FILTERED, *BACKENDS]
     if metafunc.module.__package__ == "tests.contract" and "server" not in metafunc.fixturenames:
         backends += _varied(metafunc)
     if metafunc.definition.get_closest_marker("one_writer"):
@@ -126,6 +128,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         for backend in backends
     ]
     metafunc.parametrize("backend", values, ids=lambda backend: backend.label)
+
+
+def _needs_database(metafunc: pytest.Metafunc) -> bool:
+    """Return whether a case uses the database itself, or what is stored must survive a restart."""
+    durable = any("durable" in mark.args for mark in metafunc.definition.iter_markers("needs"))
+    return durable or not NEEDS_DATABASE.isdisjoint(metafunc.fixturenames)
 
 
 def _skipped(metafunc: pytest.Metafunc, backend: Backend) -> str | None:
@@ -150,7 +158,7 @@ def _is_whole(backend: Backend) -> bool:
 
 def _varied(metafunc: pytest.Metafunc) -> list[Backend]:
     """The variants that a case runs with: those it names, or those of its module."""
-    in_tables = NEEDS_DATABASE & {*metafunc.fixturenames}
+    in_tables = _needs_database(metafunc)
     if WHOLE and "open_store" in metafunc.fixturenames:
         # In memory there are no tables to read.
         variants = [one for one in VARIED if one.scheme or not in_tables]
@@ -304,16 +312,6 @@ def connection(database: Database) -> Iterator[Connection]:
 
 
 @pytest.fixture
-def clock() -> FakeClock:
-    """A clock for ``open_store(clock=…)`` that the test advances."""
-    return FakeClock()
-
-
-class OpenStore(Protocol):
-    def __call__(self, *, clock: Clock | None = None, **options: Any) -> Store: ...
-
-
-@pytest.fixture
 def open_store(backend: Backend, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[OpenStore]:
     """Opens a store on this test's database at each call, with options of :class:`StoreConfig`.
 
@@ -408,12 +406,6 @@ def _filtered(clock: Clock | None = None, **options: Any) -> Store:
         Route(store=MemoryStore(config, clock=clock)),
     ]
     return FilteredStore(routes, clock=clock)
-
-
-@pytest.fixture
-def store(open_store: OpenStore) -> Store:
-    """An open store with default options: in memory and on every backend."""
-    return open_store()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -17,11 +17,11 @@ from pathlib import Path
 import click
 
 import jdbcstore
+from jdbcstore.testing.polling import wait_until
 from tests.support.analytics.application import Application, Checkpoint
 from tests.support.analytics.streams import LONG, Producers
 from tests.support.backends import BACKENDS, Backend
 from tests.support.databases import Database, SqliteDatabase
-from tests.support.polling import wait_until
 from tests.support.servers import Server
 
 STORED = "SELECT ID FROM ACTIVEMQ_MSGS"

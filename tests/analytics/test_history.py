@@ -16,7 +16,7 @@ import pytest
 import jdbcstore
 from jdbcstore import Message, MessageId, ProducerId
 from jdbcstore.analytics.questions import named
-from tests.support.clock import FakeClock
+from jdbcstore.testing.clock import FakeClock
 from tests.support.databases import Database
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ import pytest
 from jdbcstore.analytics import java, vendors
 from jdbcstore.analytics.vendors import VENDORS, vendor_of
 from jdbcstore.errors import ConfigurationError
+from jdbcstore.testing.polling import wait_until
 from tests.support import ROOT
 from tests.support.cli.command_line import CommandLine
-from tests.support.polling import wait_until
 
 pytest.importorskip("pyspark")
 

@@ -13,8 +13,8 @@ import pytest
 import jdbcstore
 from jdbcstore import Destination, Message, MessageId, ProducerId
 from jdbcstore.message import openwire
+from jdbcstore.testing.polling import wait_until
 from tests.support.databases import Database
-from tests.support.polling import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import Row

@@ -11,10 +11,10 @@ import pytest
 
 import jdbcstore
 from jdbcstore import Message
+from jdbcstore.testing.polling import wait_until
 from tests.support.analytics.application import Application, Checkpoint
 from tests.support.analytics.streams import LONG, Streaming
 from tests.support.databases import Database
-from tests.support.polling import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

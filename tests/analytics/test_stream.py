@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import jdbcstore
+from jdbcstore.testing.polling import wait_until
 from tests.support.analytics.streams import LONG, Producers, Streaming, batches, check
 from tests.support.databases import Database
-from tests.support.polling import wait_until
 from tests.support.servers import Server
 
 if TYPE_CHECKING:

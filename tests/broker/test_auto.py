@@ -15,11 +15,11 @@ import pytest
 from jdbcstore import Destination, Store
 from jdbcstore.broker.openwire.frames import begins_openwire, wire_format_info
 from jdbcstore.broker.stomp.frames import Version
+from jdbcstore.testing.polling import wait_until
 from tests.support.broker.certificates import make_certificate
 from tests.support.broker.openwire.client import Client as OpenWire
 from tests.support.broker.programs import BrokerProcess
 from tests.support.broker.stomp.serving import PATIENCE, Client, Served
-from tests.support.polling import wait_until
 
 pytestmark = pytest.mark.backends("memory")
 

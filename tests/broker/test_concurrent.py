@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.conftest import OpenStore
+from jdbcstore.testing import OpenStore
 from tests.support.broker.consuming import consume, message, quiet, running, send
 from tests.support.databases import Database
 from tests.support.faults.blocking import writes_held

@@ -18,10 +18,10 @@ from jdbcstore.config.policy import (
     RedeliveryPolicy,
     SharedDeadLetterStrategy,
 )
-from tests.conftest import OpenStore
+from jdbcstore.testing import OpenStore
+from jdbcstore.testing.clock import FakeClock
+from jdbcstore.testing.polling import wait_until
 from tests.support.broker.consuming import Recorder, consume, message, quiet, running, send
-from tests.support.clock import FakeClock
-from tests.support.polling import wait_until
 
 pytestmark = pytest.mark.backends("memory", "sqlite")
 

@@ -28,9 +28,9 @@ from jdbcstore.errors import (
     SubscriptionInUse,
     SubscriptionNotFound,
 )
-from tests.conftest import OpenStore
+from jdbcstore.testing import OpenStore
+from jdbcstore.testing.clock import FakeClock
 from tests.support.broker.consuming import PATIENCE, Recorder, consume, message, quiet, running, send
-from tests.support.clock import FakeClock
 from tests.support.databases import Database
 
 pytestmark = pytest.mark.backends("memory", "sqlite")

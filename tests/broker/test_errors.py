@@ -10,7 +10,7 @@ import pytest
 
 from jdbcstore import Message, MessageId
 from jdbcstore.errors import InvalidDestination, InvalidMessage, StoreError
-from tests.conftest import OpenStore
+from jdbcstore.testing import OpenStore
 from tests.support.broker.consuming import consume, message, quiet, running, send
 from tests.support.databases import Database
 from tests.support.faults.blocking import writes_held

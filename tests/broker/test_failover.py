@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from jdbcstore.testing.polling import wait_until
 from tests.support.broker.programs import WAIT, BrokerProcess, Client
 from tests.support.cli.command_line import CommandLine
 from tests.support.databases import Database
-from tests.support.polling import wait_until
 from tests.support.ports import free_port
 from tests.support.servers import Server
 

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from jdbcstore.broker.process.health import HealthServer
 from jdbcstore.config.broker import Address
-from tests.support.polling import wait_until
+from jdbcstore.testing.polling import wait_until
 
 
 async def answers(address: Address, *paths: str) -> list[tuple[int, str]]:

@@ -13,7 +13,7 @@ from jdbcstore.broker.engine import Engine
 from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.errors import DestinationFull
 from jdbcstore.stores.filtered import FilteredStore, Route
-from tests.conftest import OpenStore
+from jdbcstore.testing import OpenStore
 from tests.support.broker.consuming import PATIENCE, consume, message, quiet, running
 from tests.support.databases import Database
 from tests.support.faults.blocking import writes_held

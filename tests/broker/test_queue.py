@@ -12,7 +12,7 @@ from jdbcstore.broker.cursors.store import StoreCursor
 from jdbcstore.broker.queues.queue import Queue
 from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.errors import InvalidDestination
-from tests.conftest import OpenStore
+from jdbcstore.testing import OpenStore
 from tests.support.broker.consuming import consume, message, quiet, running, send
 
 pytestmark = pytest.mark.backends("memory", "sqlite")

@@ -16,7 +16,7 @@ from jdbcstore.config.policy import (
     TimedSubscriptionRecoveryPolicy,
 )
 from jdbcstore.message.message import Message
-from tests.support.clock import FakeClock
+from jdbcstore.testing.clock import FakeClock
 
 
 def shared(message: Message) -> SharedMessage:

@@ -13,9 +13,9 @@ from jdbcstore import Destination, Message, MessageId, ProducerId, Store
 from jdbcstore.abc import MessageReference
 from jdbcstore.broker.engine import Engine
 from jdbcstore.errors import InvalidDestination, InvalidMessage, StoreError
-from tests.conftest import OpenStore
+from jdbcstore.testing import OpenStore
+from jdbcstore.testing.clock import FakeClock
 from tests.support.broker.consuming import consume, message, quiet, running, send
-from tests.support.clock import FakeClock
 from tests.support.databases import Database
 
 pytestmark = pytest.mark.backends("memory", "sqlite")

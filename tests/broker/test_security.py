@@ -23,7 +23,7 @@ from jdbcstore.broker.security import (
 from jdbcstore.config.users import EVERYTHING, read_users, write_user
 from jdbcstore.errors import ConfigurationError, NotAuthorized
 from jdbcstore.message.destination import Destination
-from tests.support.clock import FakeClock
+from jdbcstore.testing.clock import FakeClock
 
 SECRET = "two pints, please"
 

@@ -17,10 +17,10 @@ from jdbcstore.config.policy import (
     PolicyEntry,
 )
 from jdbcstore.errors import InvalidDestination, InvalidSelector, SpillFailed
-from tests.conftest import OpenStore
+from jdbcstore.testing import OpenStore
+from jdbcstore.testing.clock import FakeClock
 from tests.support.broker.consuming import PATIENCE, Recorder, consume, message, quiet, running, send
 from tests.support.broker.files import files
-from tests.support.clock import FakeClock
 
 pytestmark = pytest.mark.backends("memory", "sqlite")
 

@@ -12,7 +12,7 @@ from jdbcstore import Destination, Message, MessageId, ProducerId, Store
 from jdbcstore.broker.engine import Engine
 from jdbcstore.config.virtual import CompositeConfig, ForwardConfig, VirtualTopicConfig
 from jdbcstore.errors import InvalidDestination
-from tests.conftest import OpenStore
+from jdbcstore.testing import OpenStore
 from tests.support.broker.consuming import consume, message, quiet, running, send
 from tests.support.databases import Database
 

@@ -18,11 +18,11 @@ from sqlalchemy import make_url
 from jdbcstore import JdbcStore, Message
 from jdbcstore.cli.app import commands
 from jdbcstore.cli.exit_codes import ExitCode
+from jdbcstore.testing.polling import wait_until
 from tests.cli.conftest import Invoke
 from tests.support import ROOT
 from tests.support.cli.command_line import CommandLine, Result
 from tests.support.databases import Database
-from tests.support.polling import wait_until
 
 OpenLocal = Callable[[], JdbcStore]
 SECRET = "hush-hush"

@@ -18,8 +18,8 @@ from jdbcstore.errors import ConfigurationError, CorruptJournal, JournalPending,
 from jdbcstore.journal.directory import live_segments, segment_path
 from jdbcstore.journal.layout import BLOCK
 from jdbcstore.journal.log import Journal
+from jdbcstore.testing.messages import content
 from tests.cli.conftest import Invoke
-from tests.support.contract.messages import content
 from tests.support.journal.entries import Item, Told
 
 OPTIONS = (

@@ -10,10 +10,10 @@ import pytest
 
 from jdbcstore import BodyType, Destination, JdbcStore, Message
 from jdbcstore.message.values import Byte, Char, Float, Long, Short
+from jdbcstore.testing.polling import wait_until
 from tests.cli.conftest import Invoke
 from tests.support.cli.command_line import CommandLine
 from tests.support.databases import Database
-from tests.support.polling import wait_until
 from tests.support.recordings import exactly
 
 OpenLocal = Callable[[], JdbcStore]

@@ -18,11 +18,11 @@ from jdbcstore.config.locker import SharedFileLockerConfig
 from jdbcstore.config.users import write_user
 from jdbcstore.errors import StoreUnavailable
 from jdbcstore.message.ids import XATransactionId
+from jdbcstore.testing.polling import wait_until
 from tests.support.broker.api import ApiClient, queue
 from tests.support.broker.programs import BrokerProcess, Client
 from tests.support.cli.command_line import CommandLine
 from tests.support.cli.damage import damage
-from tests.support.polling import wait_until
 from tests.support.ports import free_port
 
 Place = tuple[BrokerProcess, CommandLine, ApiClient]

@@ -26,13 +26,13 @@ from jdbcstore.config.locker import SharedFileLockerConfig
 from jdbcstore.config.users import ROLES, write_user
 from jdbcstore.errors import NotMaster, StoreUnavailable
 from jdbcstore.message.facts import facts_of
+from jdbcstore.testing.clock import FakeClock
+from jdbcstore.testing.polling import wait_until
 from tests.cli.conftest import Invoke
 from tests.support.broker.api import ApiClient, queue
 from tests.support.broker.console import console_of
 from tests.support.broker.programs import Client
 from tests.support.cli.command_line import CommandLine
-from tests.support.clock import FakeClock
-from tests.support.polling import wait_until
 from tests.support.ports import closed_port
 
 WAIT = 120.0

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, inspect
+from sqlalchemy import inspect
 
 from jdbcstore import Clock, Store
-from tests.conftest import OpenStore, new_database
+from jdbcstore.testing import OpenStore
+from tests.conftest import new_database
 from tests.support.backends import BACKENDS, Backend
 from tests.support.databases import Database
 from tests.support.pool import ServerPool
@@ -25,6 +26,10 @@ TABLES = (
     "JDBCSTORE_STATE",
     "JDBCSTORE_VERSION",
 )
+
+EXAMPLES = {"sqlite": 60, "postgresql": 10}
+FEW_EXAMPLES = 3
+"""Where it takes longer, and would find little that it does not find on those."""
 
 FEW = [backend.id for backend in BACKENDS if backend.contract_only]
 
@@ -102,20 +107,19 @@ def _has_been_emptied(database: Database) -> bool:
     """Whether it has our tables and nothing else; they have only the rows of the beginning then."""
     with database.engine.connect() as connection:
         found = sorted(name.upper() for name in inspect(connection).get_table_names())
-        if found != sorted(map(database.spell, TABLES)):
-            return False
-        _empty(connection)
+    if found != sorted(map(database.spell, TABLES)):
+        return False
+    database.empty()
     return True
 
 
-def empty(database: Database) -> None:
-    """Leave only the rows that new tables have. No store may have written since it was opened."""
-    with database.engine.connect() as connection:
-        _empty(connection)
+@pytest.fixture
+def empty_database(database: Database) -> Callable[[], None]:
+    """Leaves only the rows of new tables, as :meth:`jdbcstore.testing.RawTables.empty` does."""
+    return database.empty
 
 
-def _empty(connection: Connection) -> None:
-    for table in ("ACTIVEMQ_MSGS", "ACTIVEMQ_ACKS", "JDBCSTORE_ACKS"):
-        connection.exec_driver_sql(f"DELETE FROM {table}")
-    connection.exec_driver_sql("UPDATE ACTIVEMQ_LOCK SET TIME = NULL, BROKER_NAME = NULL")
-    connection.exec_driver_sql("UPDATE JDBCSTORE_STATE SET NUMBER = 0")
+@pytest.fixture
+def examples(backend: Backend) -> int:
+    """As many sequences of random operations as a backend has time for."""
+    return EXAMPLES.get(backend.label, FEW_EXAMPLES)

@@ -23,10 +23,10 @@ from jdbcstore.errors import (
     StoreUnavailable,
     UnknownDatabase,
 )
-from tests.conftest import OpenStore
+from jdbcstore.testing import OpenStore
+from jdbcstore.testing.messages import content, fill
+from jdbcstore.testing.without import ONE_STORE, TOPICS_ELSEWHERE
 from tests.support.backends import Backend, Capabilities
-from tests.support.contract.messages import content, fill
-from tests.support.contract.without import ONE_STORE, TOPICS_ELSEWHERE
 from tests.support.databases import Database
 from tests.support.ports import closed_port
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from jdbcstore import Message
-from tests.conftest import OpenStore
+from jdbcstore.testing import OpenStore
+from jdbcstore.testing.without import ONE_STORE
 from tests.support.backends import Backend
-from tests.support.contract.without import ONE_STORE
 
 pytestmark = [pytest.mark.new_database, pytest.mark.variants(), pytest.mark.usefixtures("database")]
 

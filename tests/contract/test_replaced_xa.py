@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from jdbcstore import JdbcStore, Message, StoreConfig, XATransactionId
-from tests.conftest import OpenStore
-from tests.support.contract.messages import fill
-from tests.support.contract.without import IN_THE_JOURNAL, TOPICS_ELSEWHERE
+from jdbcstore.testing import OpenStore
+from jdbcstore.testing.messages import fill
+from jdbcstore.testing.without import IN_THE_JOURNAL, TOPICS_ELSEWHERE
 from tests.support.databases import Database
 
 pytestmark = [

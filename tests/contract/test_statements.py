@@ -6,10 +6,10 @@ import pytest
 
 from jdbcstore import Message
 from jdbcstore.errors import ConfigurationError, SchemaError
-from tests.conftest import OpenStore
+from jdbcstore.testing import OpenStore
+from jdbcstore.testing.messages import content, fill
+from jdbcstore.testing.without import IN_THE_JOURNAL, NO_WAITING
 from tests.support.backends import Backend
-from tests.support.contract.messages import content, fill
-from tests.support.contract.without import IN_THE_JOURNAL, NO_WAITING
 from tests.support.databases import Database
 from tests.support.statements import ACTIVEMQ_STATEMENTS
 

@@ -11,7 +11,7 @@ from jdbcstore import Destination, Message, Store
 from jdbcstore.errors import OutcomeUnknown, StoreUnavailable
 from jdbcstore.stores.jdbc.store import JdbcStore
 from jdbcstore.stores.shared.checkpoint import Changes, CheckpointedStore, JournalMark, SubscriptionKey
-from tests.support.contract.messages import content, fill
+from jdbcstore.testing.messages import content, fill
 from tests.support.faults.line import Line
 from tests.support.faults.proxy import ProxyLine
 

@@ -11,11 +11,11 @@ import pytest
 from jdbcstore import Message, MessageReference
 from jdbcstore.abc import MessageStore
 from jdbcstore.errors import OutcomeUnknown, StoreClosed
-from tests.conftest import OpenStore
+from jdbcstore.testing import OpenStore
+from jdbcstore.testing.polling import wait_until
 from tests.support.databases import Database
 from tests.support.faults.blocking import writes_held
 from tests.support.faults.effects import WAIT
-from tests.support.polling import wait_until
 
 COUNT = 100
 

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, text
 from jdbcstore import Destination, Message, MessageId, MessageReference, ProducerId
 from jdbcstore.abc import Store
 from jdbcstore.errors import InvalidMessage, StoreError
-from tests.conftest import OpenStore
+from jdbcstore.testing import OpenStore
 from tests.support.databases import Database
 from tests.support.faults.blocking import writes_held
 from tests.support.faults.effects import WAIT

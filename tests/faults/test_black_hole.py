@@ -14,11 +14,11 @@ import jdbcstore
 from jdbcstore import Message
 from jdbcstore.database.adapters import libpq
 from jdbcstore.errors import OutcomeUnknown, StoreUnavailable
+from jdbcstore.testing.polling import wait_until
 from tests.support.backends import Backend
 from tests.support.databases import Database
 from tests.support.failover.hole import HoleLine
 from tests.support.faults.blocking import writes_held
-from tests.support.polling import wait_until
 
 GUARD = 180.0
 SHORT = 3.0

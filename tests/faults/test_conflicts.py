@@ -10,10 +10,10 @@ from sqlalchemy import Connection, make_url, text
 import jdbcstore
 from jdbcstore import Message
 from jdbcstore.errors import StoreUnavailable
+from jdbcstore.testing.polling import wait_until
 from tests.support.databases import Database
 from tests.support.faults.blocking import writes_held
 from tests.support.faults.effects import WAIT
-from tests.support.polling import wait_until
 
 # How a URL says that a lock is waited for a second at most, and not for half a minute.
 _IMPATIENT = {

@@ -24,11 +24,11 @@ from jdbcstore.database.adapters.mysql import MysqlAdapter
 from jdbcstore.database.adapters.postgresql import PostgresqlAdapter
 from jdbcstore.database.adapters.postgresql_writing import PostgresqlWriting
 from jdbcstore.errors import InvalidMessage, StoreUnavailable
+from jdbcstore.testing.polling import wait_until
 from tests.lockers.conftest import LEASE, OpenLocked, open_locked
 from tests.support.backends import Backend
 from tests.support.databases import Database
 from tests.support.faults.line import Break, Line
-from tests.support.polling import wait_until
 
 __all__ = ["open_locked"]
 

@@ -19,10 +19,10 @@ import pytest
 import jdbcstore
 from jdbcstore import Message, MessageStore, XATransactionId
 from jdbcstore.errors import OutcomeUnknown, StoreUnavailable
+from jdbcstore.testing.polling import wait_until
 from tests.lockers.conftest import LEASE, OpenLocked, open_locked
 from tests.support.databases import Database
 from tests.support.faults.proxy import ProxyLine, _Pair
-from tests.support.polling import wait_until
 from tests.support.servers import Server
 
 __all__ = ["open_locked"]

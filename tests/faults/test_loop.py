@@ -19,6 +19,7 @@ from jdbcstore.abc import MessageReference, Store
 from jdbcstore.errors import StoreError
 from jdbcstore.stores.jdbc.writer import driver
 from jdbcstore.stores.jdbc.writer.writer import Writer
+from jdbcstore.testing.polling import wait_until
 from jdbcstore.util.futures import StoreFuture
 from tests.support.backends import Backend
 from tests.support.crash.work import Names
@@ -26,7 +27,6 @@ from tests.support.databases import Database
 from tests.support.faults.blocking import writes_held
 from tests.support.faults.effects import WAIT
 from tests.support.faults.line import Line
-from tests.support.polling import wait_until
 
 P = ParamSpec("P")
 pytestmark = pytest.mark.backends("postgresql")

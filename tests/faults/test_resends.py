@@ -12,7 +12,7 @@ import pytest
 import jdbcstore
 from jdbcstore import Destination, Message, MessageId, ProducerId, Store, XATransactionId
 from jdbcstore.errors import InvalidMessage, StoreUnavailable, TransactionNotFound
-from tests.conftest import OpenStore
+from jdbcstore.testing import OpenStore
 from tests.support.databases import Database
 from tests.support.faults.blocking import writes_held
 from tests.support.faults.effects import WAIT

@@ -19,9 +19,9 @@ import jdbcstore
 from jdbcstore import Message, MessageStore, Store
 from jdbcstore.errors import StoreClosed, StoreError
 from jdbcstore.stores.jdbc.writer.units import Unit
+from jdbcstore.testing.polling import wait_until
 from tests.support.databases import Database
 from tests.support.faults.effects import WAIT
-from tests.support.polling import wait_until
 
 FOLDER = Path(jdbcstore.__file__).parent
 OURS = tuple(

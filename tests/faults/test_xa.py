@@ -17,11 +17,11 @@ import pytest
 import jdbcstore
 from jdbcstore import Message, Store, XATransactionId
 from jdbcstore.errors import OutcomeUnknown, StoreUnavailable
-from tests.support.contract.messages import content, fill
+from jdbcstore.testing.messages import content, fill
+from jdbcstore.testing.polling import wait_until
 from tests.support.faults.driver import DriverLine
 from tests.support.faults.line import Line
 from tests.support.faults.proxy import ProxyLine
-from tests.support.polling import wait_until
 
 XID = XATransactionId(86, b"transaction", b"branch")
 PREPARED, COMMITTED, UNTOUCHED = "prepared", "committed", "untouched"

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from jdbcstore.message.values import Byte, Float, Long
+from jdbcstore.testing.polling import wait_until
 from tests.support.broker.programs import BrokerProcess
 from tests.support.databases import Database
 from tests.support.interop.activemq import Broker, Peer, PeerMissing
 from tests.support.interop.messages import spec, text
 from tests.support.interop.stomp import StompClient
 from tests.support.interop.typed import to_json
-from tests.support.polling import wait_until
 from tests.support.require import unavailable
 
 pytestmark = pytest.mark.backends("postgresql")

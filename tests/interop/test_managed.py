@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from jdbcstore.testing.polling import wait_until
 from tests.interop.conftest import StartBroker
 from tests.support.broker.api import queue
 from tests.support.broker.console import console_of
@@ -13,7 +14,6 @@ from tests.support.broker.load import Load, consumer_of
 from tests.support.broker.programs import Client
 from tests.support.databases import Database
 from tests.support.interop.typed import to_json
-from tests.support.polling import wait_until
 
 pytestmark = [pytest.mark.backends("postgresql"), pytest.mark.slow]
 

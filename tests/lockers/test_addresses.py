@@ -7,9 +7,9 @@ import pytest
 from jdbcstore import JdbcStore
 from jdbcstore.abc import Announcing
 from jdbcstore.errors import LockLost
-from tests.conftest import OpenStore
+from jdbcstore.testing import OpenStore
+from jdbcstore.testing.clock import FakeClock
 from tests.lockers.conftest import OpenLocked
-from tests.support.clock import FakeClock
 
 
 @pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")

@@ -15,11 +15,11 @@ from jdbcstore import JdbcStore, Message
 from jdbcstore.config.locker import DatabaseLockerConfig, LockerConfig
 from jdbcstore.errors import LockLost, NotMaster
 from jdbcstore.stores.shared.checkpoint import Changes, JournalMark
+from jdbcstore.testing.polling import wait_until
 from tests.faults.conftest import line
 from tests.lockers.conftest import LEASE, OpenLocked
 from tests.support.databases import Database
 from tests.support.faults.line import Break, Line
-from tests.support.polling import wait_until
 
 __all__ = ["line"]
 

@@ -27,11 +27,11 @@ from jdbcstore.errors import (
     StoreUnavailable,
 )
 from jdbcstore.lockers.io_exceptions import IOExceptionHandler
+from jdbcstore.testing.polling import wait_until
 from tests.faults.conftest import line
 from tests.lockers.conftest import OpenLocked
 from tests.support.databases import Database
 from tests.support.faults.line import Break, Line
-from tests.support.polling import wait_until
 
 __all__ = ["line"]
 

@@ -22,11 +22,11 @@ from jdbcstore.config.locker import (
 from jdbcstore.errors import ConfigurationError, LockLost, StoreError
 from jdbcstore.lockers import AbstractLocker
 from jdbcstore.lockers.database import Locked
+from jdbcstore.testing.polling import wait_until
 from tests.faults.conftest import line
 from tests.lockers.conftest import OpenLocked
 from tests.support.databases import Database
 from tests.support.faults.line import Break, Line
-from tests.support.polling import wait_until
 from tests.support.servers import Server
 
 __all__ = ["line"]

@@ -18,14 +18,14 @@ from jdbcstore.lockers.base import AbstractLocker
 from jdbcstore.lockers.database import DatabaseLocker, LeaseDatabaseLocker
 from jdbcstore.lockers.mastership import Mastership
 from jdbcstore.lockers.shared_file import SharedFileLocker
+from jdbcstore.testing.clock import FakeClock
+from jdbcstore.testing.polling import wait_until
 from jdbcstore.util.clock import SystemClock
 from tests.faults.conftest import line
 from tests.support.backends import Backend
-from tests.support.clock import FakeClock
 from tests.support.databases import Database
 from tests.support.faults.calls import Calls, Fault
 from tests.support.faults.line import Line
-from tests.support.polling import wait_until
 
 __all__ = ["line"]
 

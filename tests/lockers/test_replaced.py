@@ -10,9 +10,9 @@ import pytest
 from jdbcstore import Message
 from jdbcstore.config.locker import DatabaseLockerConfig, LeaseDatabaseLockerConfig
 from jdbcstore.errors import ConfigurationError, LockLost, NotMaster
+from jdbcstore.testing.polling import wait_until
 from tests.lockers.conftest import LEASE, OpenLocked
 from tests.support.databases import Database
-from tests.support.polling import wait_until
 
 pytestmark = pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
 

@@ -11,10 +11,10 @@ from jdbcstore.database.connection import Connection
 from jdbcstore.database.session import Session
 from jdbcstore.errors import StoreError
 from jdbcstore.lockers.database import SILENT_PERIODS, DatabaseLocker
+from jdbcstore.testing.clock import FakeClock
+from jdbcstore.testing.polling import wait_until
 from tests.support.backends import Backend
-from tests.support.clock import FakeClock
 from tests.support.databases import Database
-from tests.support.polling import wait_until
 
 LENGTH = 3
 PERIOD = 60.0

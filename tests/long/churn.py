@@ -25,9 +25,9 @@ from jdbcstore.broker.openwire.frames import wire_format_info
 from jdbcstore.message.ids import ConnectionId, ConsumerId, MessageId, ProducerId, SessionId
 from jdbcstore.message.message import Message
 from jdbcstore.message.openwire import encode
+from jdbcstore.testing.polling import wait_until
 from tests.support.broker.openwire.client import Client
 from tests.support.broker.programs import BrokerProcess
-from tests.support.polling import wait_until
 from tests.support.ports import free_port
 
 BOUND = 64 * 1024 * 1024

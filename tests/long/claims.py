@@ -26,10 +26,10 @@ import click
 import psycopg
 
 from jdbcstore.stores.claims import Claims
+from jdbcstore.testing.polling import wait_until
 from tests.support.claims.crowd import Crowd, rates, verdict
 from tests.support.kombu import pgmq
 from tests.support.kombu.sources import environment
-from tests.support.polling import wait_until
 from tests.support.servers import PostgresqlServer
 
 _IDLE = 300

@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 from hypothesis import seed as seeded
 
-from tests.support.contract.machine import run
+from jdbcstore.testing.machine import run
 from tests.support.filtered.machine import over
 from tests.support.places import a_database, a_folder
 

@@ -15,7 +15,7 @@ from typing import Any
 import click
 from hypothesis import seed as seeded
 
-from tests.support.contract.machine import run
+from jdbcstore.testing.machine import run
 from tests.support.crash.zygote import StoringProcesses
 from tests.support.journaled.killing import journal_in, kill
 from tests.support.journaled.machine import QUICK, over_database, over_memory

@@ -18,10 +18,10 @@ import pytest
 from celery import chain
 
 from jdbcstore import Claims
+from jdbcstore.testing.polling import wait_until
 from tests.support.databases import Database
 from tests.support.kombu.smoke import PATIENCE, Gate, Worker, client, wait_until_accepted, worker
 from tests.support.kombu.sources import environment
-from tests.support.polling import wait_until
 from tests.support.servers import Server
 
 pytestmark = [pytest.mark.backends("sqlite", "postgresql"), pytest.mark.slow]

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from jdbcstore.plugins.sharing import open_claims
+from jdbcstore.testing.polling import wait_until
 from tests.support.databases import Database
 from tests.support.kombu.app import make_app, worker
-from tests.support.polling import wait_until
 
 pytestmark = [pytest.mark.backends("sqlite", "postgresql"), pytest.mark.slow]
 

@@ -11,9 +11,9 @@ import pytest
 from celery.exceptions import TaskRevokedError, TimeLimitExceeded
 
 from jdbcstore import Claims
+from jdbcstore.testing.polling import wait_until
 from tests.support.databases import Database
 from tests.support.kombu.smoke import PATIENCE, Gate, Worker, client, wait_until_accepted, worker
-from tests.support.polling import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("celery-worker")]
 

@@ -17,8 +17,8 @@ from coilmq.store.memory import MemoryQueue
 import jdbcstore
 from jdbcstore.errors import ConfigurationError
 from jdbcstore.plugins.coilmq import DurableQueueManager, make_store
+from jdbcstore.testing.polling import wait_until
 from tests.support.interop.stomp import Frame, Wire
-from tests.support.polling import wait_until
 
 _START = 180.0
 QUEUE = "/queue/COILMQ"

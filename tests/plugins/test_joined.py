@@ -15,9 +15,9 @@ from sqlalchemy.orm import Session
 from jdbcstore.plugins.kombu import Channel, LockedOut, Transport, joined
 from jdbcstore.plugins.sharing import open_claims
 from jdbcstore.stores.claims.lease import Lease
+from jdbcstore.testing.polling import wait_until
 from tests.support.databases import Database
 from tests.support.kombu.app import make_app
-from tests.support.polling import wait_until
 
 pytestmark = pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
 

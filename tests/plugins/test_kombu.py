@@ -23,9 +23,9 @@ from jdbcstore import Claims, Message
 from jdbcstore.errors import ClaimLost, ConfigurationError, StoreClosed, StoreUnavailable
 from jdbcstore.plugins.sharing import SharedClaims, open_claims
 from jdbcstore.stores.claims import ClaimQueue
+from jdbcstore.testing.polling import wait_until
 from tests.support.databases import Database
 from tests.support.kombu.neutral import run_common
-from tests.support.polling import wait_until
 from tests.support.servers import Server
 
 pytestmark = pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")

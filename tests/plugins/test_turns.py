@@ -13,9 +13,9 @@ from kombu.asynchronous import Hub
 import jdbcstore.plugins.kombu  # noqa: F401
 from jdbcstore import Claims, Message
 from jdbcstore.plugins.turns import Look
-from tests.support.clock import FakeClock
+from jdbcstore.testing.clock import FakeClock
+from jdbcstore.testing.polling import wait_until
 from tests.support.databases import Database
-from tests.support.polling import wait_until
 
 pytestmark = pytest.mark.backends("sqlite", "postgresql")
 

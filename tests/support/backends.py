@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlalchemy import URL, make_url
 
+from jdbcstore import testing
 from tests.support.databases import (
     Database,
     DerbyDatabase,
@@ -42,18 +43,12 @@ ODBC_DRIVER = "MariaDB Unicode"
 """As Debian's odbc-mariadb registers it."""
 
 
-@dataclass(frozen=True)
-class Capabilities:
+@dataclass(frozen=True, kw_only=True)
+class Capabilities(testing.Capabilities):
     """Features on which contract cases may depend, instead of asking for a vendor."""
 
-    durable: bool = True
-    """What was stored is there when the store is opened again."""
     server: bool = True
     """The database is another process, reached over a network; else a file."""
-    snapshots: bool = True
-    """A statement sees one moment of the database, however long it takes."""
-    one_writer: bool = True
-    """All destinations share their sequences, and a transaction over several is written at once."""
     packets: bool = False
     """A setting of the server bounds the size of a message, far below what it could hold."""
 

@@ -7,13 +7,14 @@ import itertools
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
 from sqlalchemy import URL, Connection, Engine, NullPool, QueuePool, create_engine, event, text
 from sqlalchemy.exc import DBAPIError
 
+from jdbcstore.testing import RawTables
 from tests.support.jdbc import jdbc_engine, jdbc_url
 
 _numbers = itertools.count(1)
@@ -22,7 +23,7 @@ _numbers = itertools.count(1)
 def _nothing() -> None: ...
 
 
-class Database:
+class Database(RawTables):
     """An empty database on a server, dropped by :meth:`close`.
 
     ``address`` is any database of that server whose user may create databases. ``url`` is what a
@@ -34,9 +35,6 @@ class Database:
     create: ClassVar[str] = "CREATE DATABASE {name}"
     drop: ClassVar[tuple[str, ...]] = ("DROP DATABASE {name}",)
     isolation: ClassVar[Any] = "READ COMMITTED"
-    length: ClassVar[str] = "LENGTH"
-    """The function that counts the bytes of a binary column."""
-    renaming: ClassVar[str] = "ALTER TABLE {old} RENAME TO {new}"
     pooled = False
     session: ClassVar[str]
     sessions: ClassVar[str]
@@ -94,34 +92,17 @@ class Database:
     def rows(self, sql: str, **parameters: Any) -> list[tuple[Any, ...]]:
         """The rows of a query, seen by a connection that is in no transaction."""
         self.settle()
-        with self.engine.connect() as connection:
-            return [tuple(row) for row in connection.execute(text(sql), parameters)]
+        return super().rows(sql, **parameters)
 
     def execute(self, sql: str, **parameters: Any) -> int:
         """Run one statement, committed at once. Returns its row count."""
         self.settle()
-        return self._execute_there(sql, **parameters)
-
-    def _execute_there(self, sql: str, **parameters: Any) -> int:
-        with self.engine.connect() as connection:
-            return connection.execute(text(sql), parameters).rowcount
-
-    def rename(self, old: str, new: str) -> None:
-        """Give a table another name."""
-        self._execute_there(self.renaming.format(old=old, new=new))
+        return super().execute(sql, **parameters)
 
     def connections(self) -> int:
         """How many connections are open to this database, those of ``engine`` not counted."""
         open_sessions = {row[0] for row in self.rows(self.sessions, name=self.name)}
         return len(open_sessions - self._own_sessions)
-
-    @contextlib.contextmanager
-    def transaction(self) -> Iterator[Connection]:
-        """A connection whose statements are one transaction, rolled back at the end."""
-        options = self.engine.execution_options(isolation_level=self.isolation)
-        with options.connect() as connection:
-            yield connection
-            connection.rollback()
 
     def close(self) -> None:
         """Drop the database and all in it, cutting what is still connected."""

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine
 
+from jdbcstore.testing.polling import wait_until
 from tests.support import docker
 from tests.support.backends import BACKENDS, Backend
 from tests.support.databases import Database
-from tests.support.polling import wait_until
 from tests.support.pool import ServerPool
 from tests.support.servers import MysqlServer, Server, ServerMissing, mysql
 

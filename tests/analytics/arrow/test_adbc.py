@@ -17,9 +17,9 @@ import jdbcstore
 from jdbcstore import Message, read_arrow
 from jdbcstore.analytics.arrow import fetching
 from jdbcstore.database.adapters import adbc
+from jdbcstore.testing.polling import wait_until
 from tests.support import recordings
 from tests.support.databases import Database
-from tests.support.polling import wait_until
 
 pytestmark = pytest.mark.backends("postgresql")
 

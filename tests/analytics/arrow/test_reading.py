@@ -21,10 +21,10 @@ from jdbcstore.analytics.arrow.reading import database_of  # noqa: E402
 from jdbcstore.analytics.arrow.table import PLAIN, VIEW  # noqa: E402
 from jdbcstore.errors import IN_JOURNAL, ConfigurationError, SchemaError, StoreError  # noqa: E402
 from jdbcstore.message.openwire import decode  # noqa: E402
+from jdbcstore.testing.polling import wait_until  # noqa: E402
 from tests.support import recordings  # noqa: E402
 from tests.support.analytics.plain import said  # noqa: E402
 from tests.support.databases import Database  # noqa: E402
-from tests.support.polling import wait_until  # noqa: E402
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,11 +15,11 @@ import stomp
 import jdbcstore
 from jdbcstore import Destination, Message
 from jdbcstore.message.ids import XATransactionId
+from jdbcstore.testing.polling import wait_until
 from tests.docs.site import PHONE, WIDE, Browser, chromium, problems_of
 from tests.support.broker.api import queue
 from tests.support.broker.console import ConsoleClient, console_of
 from tests.support.broker.programs import Client
-from tests.support.polling import wait_until
 from tests.support.require import unavailable
 
 pytestmark = [

@@ -21,10 +21,10 @@ from jdbcstore.broker.security import hash_password
 from jdbcstore.config.broker import Address
 from jdbcstore.config.users import ROLES, write_user
 from jdbcstore.message.values import Byte, Char
+from jdbcstore.testing.polling import wait_until
 from tests.support.broker.api import queue
 from tests.support.broker.console import FORM, ConsoleClient, console_of
 from tests.support.broker.programs import BrokerProcess, Client
-from tests.support.polling import wait_until
 from tests.support.ports import free_port
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}"

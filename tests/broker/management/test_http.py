@@ -23,12 +23,12 @@ from jdbcstore.broker.security import hash_password
 from jdbcstore.config import Configuration, DataSourceConfig
 from jdbcstore.config.broker import Address, BrokerConfig, ConnectorConfig
 from jdbcstore.config.users import ROLES, write_user
+from jdbcstore.testing.polling import wait_until
 from tests.support.broker.api import ApiClient, queue
 from tests.support.broker.frames import Stomp
 from tests.support.broker.hostile import attack
 from tests.support.broker.jolokia import ORDERS, exec_
 from tests.support.broker.programs import BrokerProcess, Client
-from tests.support.polling import wait_until
 from tests.support.ports import free_port
 
 SEND = {"body": "two pints", "properties": {"table": 7}}

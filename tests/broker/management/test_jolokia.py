@@ -24,12 +24,12 @@ from jdbcstore.config import Configuration, DataSourceConfig
 from jdbcstore.config.broker import Address, BrokerConfig, ConnectorConfig
 from jdbcstore.config.policy import IndividualDeadLetterStrategy, PolicyEntry
 from jdbcstore.config.users import ROLES, write_user
+from jdbcstore.testing.polling import wait_until
 from tests.support import ROOT
 from tests.support.broker.api import ApiClient, queue
 from tests.support.broker.frames import Stomp
 from tests.support.broker.jolokia import ASKS, BROKER, GONE, ORDERS, Ask, exec_
 from tests.support.broker.openwire.client import Client as OpenWireClient
-from tests.support.polling import wait_until
 
 RECORDED = json.loads((ROOT / "tests" / "fixtures" / "jolokia.json").read_text())
 EXACT = {

@@ -16,12 +16,12 @@ from jdbcstore.broker.security import hash_password
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.config.locker import SharedFileLockerConfig
 from jdbcstore.config.users import ROLES, write_user
+from jdbcstore.testing.polling import wait_until
 from tests.support import ROOT
 from tests.support.broker.api import ApiClient, queue
 from tests.support.broker.console import console_of
 from tests.support.broker.programs import Client
 from tests.support.broker.prometheus import Prometheus, prometheus
-from tests.support.polling import wait_until
 
 MONITORING = ROOT / "docs" / "monitoring"
 PASSWORD = "secret"

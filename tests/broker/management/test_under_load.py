@@ -13,12 +13,12 @@ import pytest
 
 from jdbcstore.config.broker import Address
 from jdbcstore.config.journal import JournalConfig
+from jdbcstore.testing.polling import wait_until
 from tests.support.broker import load
 from tests.support.broker.api import ApiClient, queue
 from tests.support.broker.console import console_of
 from tests.support.broker.load import Load, consumer_of, drained
 from tests.support.broker.programs import BrokerProcess, Client
-from tests.support.polling import wait_until
 from tests.support.ports import free_port
 
 pytestmark = pytest.mark.slow

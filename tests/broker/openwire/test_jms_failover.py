@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from jdbcstore.testing.polling import wait_until
 from tests.support.broker.openwire.jms import Jms, java
 from tests.support.broker.programs import BrokerProcess
-from tests.support.polling import wait_until
 from tests.support.ports import free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("java_client")]

@@ -11,9 +11,9 @@ import pytest
 from jdbcstore import Store
 from jdbcstore.config.policy import PolicyEntry, RedeliveryPolicy
 from jdbcstore.message.destination import Destination
+from jdbcstore.testing.polling import wait_until
 from tests.support.broker.openwire.jms import NON_PERSISTENT, Jms, take
 from tests.support.broker.openwire.serving import Served
-from tests.support.polling import wait_until
 
 pytestmark = [pytest.mark.backends("memory"), pytest.mark.usefixtures("java_client")]
 

@@ -23,10 +23,10 @@ from jdbcstore.broker.stomp.frames import Version
 from jdbcstore.broker.transport.connection import ClientConnection
 from jdbcstore.errors import NotAuthorized, ReplySuppressed, StoreError
 from jdbcstore.message.destination import Destination
+from jdbcstore.testing.polling import wait_until
 from tests.support import ROOT
 from tests.support.broker.stomp.serving import PATIENCE, Client, Served, talking
 from tests.support.docs.pages import Page
-from tests.support.polling import wait_until
 
 pytestmark = pytest.mark.backends("memory")
 

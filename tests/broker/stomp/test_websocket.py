@@ -26,10 +26,10 @@ from jdbcstore.broker.stomp.frames import Version
 from jdbcstore.broker.stomp.websocket import is_allowed
 from jdbcstore.broker.transport.connection import ClientConnection
 from jdbcstore.errors import NotAuthorized
+from jdbcstore.testing.polling import wait_until
 from tests.support.broker.certificates import make_certificate
 from tests.support.broker.stomp.serving import PATIENCE, Client, Served
 from tests.support.broker.stomp.websocket import WebSocketClient
-from tests.support.polling import wait_until
 
 pytestmark = pytest.mark.backends("memory")
 

@@ -16,11 +16,11 @@ from sqlalchemy import Connection
 from jdbcstore import StoreConfig
 from jdbcstore.database.engine import Database as Target
 from jdbcstore.database.schema import HEAD
+from jdbcstore.testing.polling import wait_until
 from tests.support.databases import Database, MysqlDatabase, PostgresqlDatabase, SqliteDatabase
 from tests.support.migrations.dying import DyingMigrations
 from tests.support.migrations.generations import BEFORE_PRIORITY, Generation, rows_of
 from tests.support.migrations.schemas import differences, migrate, report, schema_of
-from tests.support.polling import wait_until
 
 pytestmark = pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
 

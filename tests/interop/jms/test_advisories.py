@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from jpype import JProxy
 
+from jdbcstore.testing.polling import wait_until
 from tests.interop.jms.conftest import Connect, RunningBroker
 from tests.support.broker.openwire.jms import CLIENT, NON_PERSISTENT, Jms, activemq, java, names_of, take
 from tests.support.broker.stomp.serving import Client
 from tests.support.interop.activemq import NUMBER
 from tests.support.interop.behaviours.brokers import FULL, SLOW, WATCHED
-from tests.support.polling import wait_until
 
 
 @pytest.fixture

@@ -12,11 +12,11 @@ import pytest
 
 from jdbcstore.broker.openwire.commands import Type
 from jdbcstore.message.openwire.encoder import encode_map
+from jdbcstore.testing.polling import wait_until
 from tests.interop.jms.conftest import Connect, RunningBroker
 from tests.support.broker.openwire.client import Client, offer_of
 from tests.support.broker.openwire.jms import AUTO, NON_PERSISTENT, Jms, activemq, is_left, refused, take
 from tests.support.interop.activemq import NUMBER
-from tests.support.polling import wait_until
 
 MANY = [str(number) for number in range(100)]
 

@@ -6,10 +6,10 @@ import threading
 
 import pytest
 
+from jdbcstore.testing.polling import wait_until
 from tests.interop.jms.conftest import Connect, RunningBroker
 from tests.support.broker.openwire.jms import Jms, activemq, is_left, java, refused, take
 from tests.support.interop.behaviours.brokers import FORWARDED, FORWARDING, HEARD, SHOUTING, URGENT
-from tests.support.polling import wait_until
 
 
 def test_a_composite_destination(client: Jms, name: str) -> None:

@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
+from jdbcstore.testing.polling import wait_until
 from tests.interop.jms.conftest import Connect
 from tests.support.broker.openwire.jms import CLIENT, Jms, is_left, take
-from tests.support.polling import wait_until
 
 ALL = ["m1", "m2", "m3", "m4"]
 SOON = 100

@@ -12,6 +12,7 @@ import pytest
 import jdbcstore
 from jdbcstore import Message
 from jdbcstore.errors import StoreUnavailable
+from jdbcstore.testing.polling import wait_until
 from tests.interop.jms.conftest import Connect, RunningBroker
 from tests.support.broker.openwire.jms import (
     CLIENT,
@@ -24,7 +25,6 @@ from tests.support.broker.openwire.jms import (
     take,
 )
 from tests.support.interop.behaviours.brokers import MARKED
-from tests.support.polling import wait_until
 
 DEAD = "ActiveMQ.DLQ"
 AT_ONCE: dict[str, Any] = {

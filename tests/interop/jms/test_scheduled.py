@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from jdbcstore.testing.polling import wait_until
 from tests.interop.jms.conftest import Connect
 from tests.support.broker.openwire.jms import NON_PERSISTENT, Jms, names_of, refused, take
-from tests.support.polling import wait_until
 
 FAR: dict[str, int] = {"AMQ_SCHEDULED_DELAY": 3_600_000}
 MANAGEMENT = "topic://ActiveMQ.Scheduler.Management"

@@ -10,10 +10,10 @@ from typing import Any
 import jpype
 import pytest
 
+from jdbcstore.testing.polling import wait_until
 from tests.interop.jms.conftest import RunningBroker
 from tests.support.broker.openwire.jms import Jms, activemq, elements, is_left, java
 from tests.support.interop.activemq import IS_SIX
-from tests.support.polling import wait_until
 from tests.support.require import unavailable
 
 ALL = [str(number) for number in range(20)]

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from jdbcstore.testing.polling import wait_until
 from tests.interop.jms.conftest import Connect, RunningBroker
 from tests.support.broker.openwire.jms import CLIENT, NON_PERSISTENT, Jms, refused, take
 from tests.support.interop.behaviours.brokers import REMEMBERED
-from tests.support.polling import wait_until
 
 
 def test_every_subscriber_gets_every_message(connect: Connect, topic: str) -> None:

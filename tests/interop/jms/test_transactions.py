@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from jdbcstore.testing.polling import wait_until
 from tests.interop.jms.conftest import Connect, RunningBroker
 from tests.support.broker.openwire.jms import NON_PERSISTENT, Jms, is_left, java, refused, take
 from tests.support.interop.activemq import IS_SIX
-from tests.support.polling import wait_until
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ import pytest
 
 import jdbcstore
 from jdbcstore.config.locker import SharedFileLockerConfig
+from jdbcstore.testing.polling import wait_until
 from tests.support.broker.programs import WAIT, BrokerProcess, Client
 from tests.support.databases import Database
-from tests.support.polling import wait_until
 
 JOBS = 300
 KILLS = 4

@@ -11,11 +11,11 @@ from itertools import islice
 
 import pytest
 
+from jdbcstore.testing.polling import wait_until
 from tests.support.backends import Backend
 from tests.support.crash.ledger import Ledger, Tables
 from tests.support.crash.zygote import StoringProcesses
 from tests.support.databases import Database
-from tests.support.polling import wait_until
 
 KILLS = {"sqlite": 100, "postgresql": 100}
 FEWER_KILLS = 40

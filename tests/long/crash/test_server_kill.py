@@ -12,10 +12,10 @@ import jdbcstore
 from jdbcstore import MessageReference
 from jdbcstore.abc import Store
 from jdbcstore.errors import OutcomeUnknown, StoreUnavailable
+from jdbcstore.testing.polling import wait_until
 from tests.support.crash.ledger import Tables
 from tests.support.crash.work import Names
 from tests.support.databases import Database
-from tests.support.polling import wait_until
 from tests.support.servers import Server
 
 WAIT = 180.0

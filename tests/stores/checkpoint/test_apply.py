@@ -8,8 +8,8 @@ from jdbcstore import Destination, Message, Store, XATransactionId
 from jdbcstore.database.statements.store import LISTED
 from jdbcstore.errors import JournalPending
 from jdbcstore.stores.shared.checkpoint import Changes, CheckpointedStore, JournalMark, SubscriptionKey
-from tests.conftest import OpenStore
-from tests.support.contract.messages import bodies, content, fill, message_id, sequences
+from jdbcstore.testing import OpenStore
+from jdbcstore.testing.messages import bodies, content, fill, message_id, sequences
 from tests.support.databases import Database
 from tests.support.statements import ACTIVEMQ_STATEMENTS
 

@@ -14,9 +14,9 @@ from jdbcstore import Message
 from jdbcstore.errors import JournalPending
 from jdbcstore.stores.jdbc.store import JdbcStore
 from jdbcstore.stores.shared.checkpoint import Changes, JournalMark
+from jdbcstore.testing.messages import content
 from tests.cli.conftest import Invoke, invoke
 from tests.support.cli.command_line import CommandLine
-from tests.support.contract.messages import content
 
 __all__ = ["invoke"]
 

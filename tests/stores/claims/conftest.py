@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import pytest
 
 from jdbcstore.stores.claims import ClaimQueue, Claims
+from jdbcstore.testing.polling import wait_until
 from tests.support.databases import Database
-from tests.support.polling import wait_until
 
 
 class OpenClaims(Protocol):

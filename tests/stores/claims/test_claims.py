@@ -26,11 +26,11 @@ from jdbcstore.errors import (
     StoreUnavailable,
 )
 from jdbcstore.stores.claims import Claim, ClaimQueue, Claims
+from jdbcstore.testing.clock import FakeClock
+from jdbcstore.testing.polling import wait_until
 from jdbcstore.util.clock import SystemClock
 from tests.stores.claims.conftest import OpenClaims
-from tests.support.clock import FakeClock
 from tests.support.databases import Database
-from tests.support.polling import wait_until
 from tests.support.servers import Server
 
 pytestmark = pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")

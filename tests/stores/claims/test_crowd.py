@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from jdbcstore.testing.polling import wait_until
 from tests.stores.claims.conftest import OpenClaims
 from tests.support.claims.crowd import QUEUE, Crowd, Note, verdict
 from tests.support.databases import Database
-from tests.support.polling import wait_until
 
 pytestmark = [pytest.mark.backends("postgresql"), pytest.mark.slow]
 

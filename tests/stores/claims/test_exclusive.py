@@ -20,10 +20,10 @@ from jdbcstore.stores.claims import Claims
 from jdbcstore.stores.claims.routing import Routing
 from jdbcstore.stores.jdbc.store import JdbcStore
 from jdbcstore.stores.jdbc.writer.committer import Committer
+from jdbcstore.testing.polling import wait_until
 from tests.stores.claims.conftest import OpenClaims
 from tests.support.claims.worker import Worker
 from tests.support.databases import Database
-from tests.support.polling import wait_until
 
 pytestmark = pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
 

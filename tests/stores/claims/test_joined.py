@@ -13,8 +13,8 @@ from sqlalchemy.orm import Session
 from jdbcstore import Message
 from jdbcstore.errors import ConfigurationError
 from jdbcstore.stores.claims import ClaimQueue, Claims
+from jdbcstore.testing.clock import FakeClock
 from tests.stores.claims.conftest import OpenClaims
-from tests.support.clock import FakeClock
 from tests.support.databases import Database
 
 pytestmark = pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")

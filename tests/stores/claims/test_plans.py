@@ -10,10 +10,10 @@ import pytest
 from jdbcstore import Message
 from jdbcstore.database.statements.claims import LANES
 from jdbcstore.stores.claims import ClaimQueue, Claims
+from jdbcstore.testing.clock import FakeClock
+from jdbcstore.testing.polling import wait_until
 from tests.stores.claims.conftest import OpenClaims
-from tests.support.clock import FakeClock
 from tests.support.databases import Database
-from tests.support.polling import wait_until
 
 pytestmark = [pytest.mark.backends("postgresql"), pytest.mark.slow]
 

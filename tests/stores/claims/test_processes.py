@@ -10,10 +10,10 @@ import pytest
 
 from jdbcstore import Message
 from jdbcstore.errors import ClaimLost
+from jdbcstore.testing.polling import wait_until
 from tests.stores.claims.conftest import OpenClaims
 from tests.support.claims.worker import Worker
 from tests.support.databases import Database
-from tests.support.polling import wait_until
 
 pytestmark = [pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql"), pytest.mark.slow]
 

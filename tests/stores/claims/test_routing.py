@@ -9,8 +9,8 @@ import pytest
 from jdbcstore import Message
 from jdbcstore.stores.claims import Claims
 from jdbcstore.stores.claims.routing import Routing
+from jdbcstore.testing.clock import FakeClock
 from tests.stores.claims.conftest import OpenClaims
-from tests.support.clock import FakeClock
 from tests.support.databases import Database
 from tests.support.servers import Server
 

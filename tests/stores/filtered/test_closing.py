@@ -11,7 +11,7 @@ import jdbcstore
 from jdbcstore import Destination, Message
 from jdbcstore.errors import OutcomeUnknown, StoreClosed
 from jdbcstore.stores.filtered import FilteredStore, Route
-from tests.support.contract.messages import content
+from jdbcstore.testing.messages import content
 from tests.support.databases import SqliteDatabase
 from tests.support.faults.blocking import writes_held
 

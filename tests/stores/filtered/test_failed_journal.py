@@ -11,8 +11,8 @@ import pytest
 from jdbcstore import Destination, Message, XATransactionId
 from jdbcstore.errors import JournalFailed, OutcomeUnknown
 from jdbcstore.stores.filtered.transaction import FORMAT
-from tests.support.clock import FakeClock
-from tests.support.contract.messages import content
+from jdbcstore.testing.clock import FakeClock
+from jdbcstore.testing.messages import content
 from tests.support.databases import SqliteDatabase
 from tests.support.filtered.world import DATABASE, JOURNAL, FilteredWorld
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.contract.machine import run
+from jdbcstore.testing.machine import run
 from tests.support.databases import Database, SqliteDatabase
 from tests.support.filtered.machine import over
 from tests.support.pool import memory

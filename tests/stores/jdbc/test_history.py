@@ -13,10 +13,10 @@ import jdbcstore
 from jdbcstore import Message, Store, XATransactionId
 from jdbcstore.config import StoreConfig
 from jdbcstore.errors import ConfigurationError, SchemaError
-from tests.conftest import OpenStore
+from jdbcstore.testing import OpenStore
+from jdbcstore.testing.clock import FakeClock
+from jdbcstore.testing.messages import fill, message_id
 from tests.support.broker.consuming import consume, message, running, send
-from tests.support.clock import FakeClock
-from tests.support.contract.messages import fill, message_id
 from tests.support.databases import Database
 
 pytestmark = pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")

@@ -26,8 +26,8 @@ from jdbcstore.journal.inspection import repair
 from jdbcstore.journal.layout import BLOCK, SegmentHeader
 from jdbcstore.stores.journaled.recovery import known_of
 from jdbcstore.stores.opening import Opening
+from jdbcstore.testing.messages import content
 from jdbcstore.tools.transfer import copy
-from tests.support.contract.messages import content
 
 FILE = 1 << 16
 

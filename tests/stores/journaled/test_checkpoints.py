@@ -17,14 +17,13 @@ from jdbcstore.journal.layout import Record
 from jdbcstore.stores.jdbc.store import JdbcStore
 from jdbcstore.stores.journaled.records import PREPARE
 from jdbcstore.stores.shared.checkpoint import Changes
+from jdbcstore.testing.clock import FakeClock
+from jdbcstore.testing.messages import content, fill
+from jdbcstore.testing.polling import wait_until
 from jdbcstore.util.futures import StoreFuture
 from tests.conftest import small_journal
-from tests.support.clock import FakeClock
-from tests.support.contract.blocked import blocked
-from tests.support.contract.messages import content, fill
 from tests.support.databases import Database
 from tests.support.journaled.world import Behind, World
-from tests.support.polling import wait_until
 
 CONFIG = StoreConfig(cleanup_period=0)
 T = TypeVar("T")
@@ -543,7 +542,7 @@ def test_a_close_that_the_database_keeps_waiting_leaves_the_rest_to_the_journal(
 
     store = opened()
     fill(store.queue("A"), "a", "b")
-    with blocked(database):
+    with database.blocked():
         store.close(timeout=0.2)
         with pytest.raises(StoreClosed):
             fill(store.queue("A"), "c")

@@ -15,8 +15,8 @@ import pytest
 
 from jdbcstore import JournaledStore, MemoryStore, Message, Store, StoreConfig, XATransactionId
 from jdbcstore.errors import StoreError
-from tests.support.clock import FakeClock
-from tests.support.contract.messages import message_id
+from jdbcstore.testing.clock import FakeClock
+from jdbcstore.testing.messages import message_id
 from tests.support.journaled.world import World
 
 XID = XATransactionId(7, b"x", b"b")

@@ -10,8 +10,8 @@ import pytest
 from jdbcstore import JdbcStore, MemoryStore, Message, Store, StoreConfig, XATransactionId
 from jdbcstore.errors import TransactionError, TransactionNotFound
 from jdbcstore.stores.shared.checkpoint import CheckpointedStore
-from tests.support.clock import FakeClock
-from tests.support.contract.messages import content, fill
+from jdbcstore.testing.clock import FakeClock
+from jdbcstore.testing.messages import content, fill
 from tests.support.databases import Database
 from tests.support.journaled.world import World
 

@@ -38,10 +38,10 @@ from jdbcstore.message.openwire.reference import (
 from jdbcstore.stores.jdbc.store import JdbcStore
 from jdbcstore.stores.journaled import bodies
 from jdbcstore.stores.shared.checkpoint import Changes
+from jdbcstore.testing.clock import FakeClock
+from jdbcstore.testing.messages import content, message_id
 from jdbcstore.tools.transfer import copy
 from tests.conftest import small_journal
-from tests.support.clock import FakeClock
-from tests.support.contract.messages import content, message_id
 from tests.support.databases import Database
 from tests.support.journaled.world import Behind
 

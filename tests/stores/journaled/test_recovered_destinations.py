@@ -10,8 +10,8 @@ import pytest
 from jdbcstore import Destination, JdbcStore, JournaledStore, MemoryStore, Message, StoreConfig
 from jdbcstore.stores.journaled.destinations import JournaledMessageStore
 from jdbcstore.stores.shared.checkpoint import CheckpointedStore
+from jdbcstore.testing.clock import FakeClock
 from tests.conftest import small_journal
-from tests.support.clock import FakeClock
 from tests.support.databases import Database
 from tests.support.journaled.world import World
 

@@ -15,9 +15,9 @@ from jdbcstore.errors import MessageNotFound, StoreError
 from jdbcstore.stores.guarded import JournaledJdbcStore
 from jdbcstore.stores.jdbc.store import JdbcStore
 from jdbcstore.stores.journaled.refused import Refused
+from jdbcstore.testing.messages import content, fill
 from tests.cli.conftest import Invoke, invoke  # noqa: F401
 from tests.conftest import small_journal
-from tests.support.contract.messages import content, fill
 from tests.support.databases import Database, SqliteDatabase
 
 CONFIG = StoreConfig(cleanup_period=0)

@@ -22,12 +22,12 @@ from jdbcstore import (
     XATransactionId,
 )
 from jdbcstore.errors import StoreError, StoreUnavailable
+from jdbcstore.testing.clock import FakeClock
+from jdbcstore.testing.polling import wait_until
 from jdbcstore.util.files import Files
 from jdbcstore.util.futures import StoreFuture
 from tests.conftest import small_journal
-from tests.support.clock import FakeClock
 from tests.support.journaled.world import Behind
-from tests.support.polling import wait_until
 
 CONFIG = StoreConfig(cleanup_period=0, enable_audit=True)
 PRODUCER = ProducerId("ID:till", 1, 1)

@@ -13,10 +13,10 @@ import pytest
 
 from jdbcstore import JournaledStore, MemoryStore, Message, StoreConfig, XATransactionId
 from jdbcstore.errors import StoreError, TransactionNotFound
+from jdbcstore.testing.messages import content
 from jdbcstore.util.files import Files
 from tests.conftest import small_journal
 from tests.support import ROOT
-from tests.support.contract.messages import content
 
 
 class Interrupted(Exception):
@@ -148,7 +148,7 @@ STORM = """
 import random, signal, sys
 from jdbcstore import JournaledStore, MemoryStore, Message, StoreConfig
 from jdbcstore.config.journal import JournalConfig
-from tests.support.contract.messages import content
+from jdbcstore.testing.messages import content
 
 class Interrupted(Exception):
     pass

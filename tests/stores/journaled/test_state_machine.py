@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.contract.machine import run
+from jdbcstore.testing.machine import run
 from tests.support.databases import Database
 from tests.support.journaled.machine import QUICK, over_database, over_memory
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import jdbcstore
 from jdbcstore import load_config
 from jdbcstore.broker.process.host import BrokerHost
+from jdbcstore.testing.messages import content
 from tests.support.broker.frames import Stomp
-from tests.support.contract.messages import content
 
 WAIT = 180.0
 XML = """<broker><persistenceAdapter><mKahaDB directory="{folder}/mkahadb"><filteredPersistenceAdapters>

@@ -27,8 +27,8 @@ from jdbcstore.errors import ConfigurationError, JournalInUse, JournalPending, N
 from jdbcstore.lockers.io_exceptions import GuardedStore
 from jdbcstore.stores.jdbc.store import JdbcStore
 from jdbcstore.stores.journaled import JournaledStore
+from jdbcstore.testing.messages import content, fill
 from tests.support.broker.frames import Stomp
-from tests.support.contract.messages import content, fill
 from tests.support.databases import Database
 from tests.support.opening import WAIT, kill, other_process, written
 

@@ -19,8 +19,8 @@ from jdbcstore.stores.filtered.transaction import FORMAT
 from jdbcstore.stores.jdbc.store import JdbcStore
 from jdbcstore.stores.journaled import JournaledStore
 from jdbcstore.stores.opening import Opening
+from jdbcstore.testing.messages import content, fill
 from tests.cli.conftest import Invoke, invoke
-from tests.support.contract.messages import content, fill
 
 __all__ = ["invoke"]
 

@@ -19,11 +19,11 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from jdbcstore.testing.polling import wait_until
 from tests.support import ROOT, tiers
 from tests.support.analytics.connecting import remote_session
 from tests.support.analytics.streams import LONG, Streaming
 from tests.support.jvm import QUICK
-from tests.support.polling import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery

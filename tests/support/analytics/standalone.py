@@ -18,9 +18,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from jdbcstore.analytics.java import find_java, make_shim
+from jdbcstore.testing.polling import wait_until
 from tests.support import tiers
 from tests.support.jvm import QUICK
-from tests.support.polling import wait_until
 
 _WAIT = 300.0
 _OPENED = ("java.lang", "java.nio", "java.util", "java.util.concurrent", "sun.nio.ch", "sun.security.action")

@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from jdbcstore.testing.polling import wait_until
 from tests.support.databases import Database
-from tests.support.polling import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

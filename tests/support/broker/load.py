@@ -8,8 +8,8 @@ from contextlib import closing
 from typing import Self
 
 from jdbcstore.message import openwire
+from jdbcstore.testing.polling import wait_until
 from tests.support.broker.programs import Client
-from tests.support.polling import wait_until
 
 
 class Load:

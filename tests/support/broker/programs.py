@@ -14,8 +14,8 @@ from typing import IO, Any, Self
 
 import stomp
 
+from jdbcstore.testing.polling import wait_until
 from tests.support.cli.command_line import CommandLine
-from tests.support.polling import wait_until
 
 WAIT = 180.0
 _GONE = (stomp.exception.StompException, OSError)

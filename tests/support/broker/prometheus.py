@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlencode
 
+from jdbcstore.testing.polling import wait_until
 from tests.support import ROOT
-from tests.support.polling import wait_until
 from tests.support.ports import free_port
 from tests.support.require import unavailable
 

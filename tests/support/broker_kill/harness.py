@@ -10,13 +10,13 @@ from pathlib import Path
 import jdbcstore
 from jdbcstore import Configuration, JdbcStore
 from jdbcstore.config.data_source import DataSourceConfig
+from jdbcstore.testing.polling import wait_until
 from tests.support.broker.programs import BrokerProcess
 from tests.support.broker_kill.checker import check
 from tests.support.broker_kill.clients import Address, Addresses, Client
 from tests.support.broker_kill.consumers import Consumer, consumers
 from tests.support.broker_kill.history import QUEUES, SUBSCRIPTIONS, TOPIC, History
 from tests.support.broker_kill.producers import Batches, Pipeline, Producer, Sender
-from tests.support.polling import wait_until
 
 PATIENCE = 120.0
 ROW_LOCK = """

@@ -23,8 +23,8 @@ from typing import NamedTuple, NoReturn, Self
 from jdbcstore import Message
 from jdbcstore.errors import ClaimLost, StoreError
 from jdbcstore.stores.claims import Claim, ClaimQueue, Claims
+from jdbcstore.testing.polling import wait_until
 from tests.support import ROOT
-from tests.support.polling import wait_until
 
 QUEUE = "ORDERS"
 _BATCH = 5

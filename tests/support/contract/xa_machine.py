@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from jdbcstore import Destination, Store, XATransactionId
-from tests.support.contract.machine import (
+from jdbcstore.testing.machine import (
     PLACES,
     SUBSCRIBERS,
     Step,

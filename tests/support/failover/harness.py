@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import jdbcstore
+from jdbcstore.testing.polling import wait_until
 from tests.support.databases import Database
 from tests.support.failover.checker import check
 from tests.support.failover.faults import Faults
@@ -19,7 +20,6 @@ from tests.support.failover.member import Specification
 from tests.support.failover.members import Member
 from tests.support.failover.recorder import Recording, record, recorded
 from tests.support.failover.surroundings import Missing, Network, SkewedClock
-from tests.support.polling import wait_until
 from tests.support.servers import Server
 
 LEASE = 2.0

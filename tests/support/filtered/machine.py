@@ -16,9 +16,8 @@ import jdbcstore
 from jdbcstore import Destination, MemoryStore, Store, XATransactionId, pages
 from jdbcstore.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from jdbcstore.stores.filtered import FilteredStore
-from tests.contract.conftest import empty
-from tests.support.clock import FakeClock
-from tests.support.contract.machine import (
+from jdbcstore.testing.clock import FakeClock
+from jdbcstore.testing.machine import (
     PLACES,
     Step,
     TransactionStep,
@@ -278,7 +277,7 @@ def over(database: Database, behind: Database, folder: Path) -> Callable[[], Fil
 
     def new_world(stores: Mapping[Destination, str], clock: FakeClock) -> FilteredWorld:
         for one in (database, behind):
-            empty(one)
+            one.empty()
         return FilteredWorld(Path(tempfile.mkdtemp(dir=folder)), database, behind, stores, clock)
 
     return lambda: FilteredMachine(new_world, FakeClock())

@@ -20,7 +20,7 @@ from jdbcstore.stores.memory.destinations import MemoryMessageStore, MemoryTopic
 from jdbcstore.stores.memory.shelf import Shelf
 from jdbcstore.stores.memory.state import State, Write
 from jdbcstore.stores.shared.transaction import BufferedTransaction, TransactionalQueue, TransactionalTopic
-from tests.support.contract.machine import TWO_PHASES
+from jdbcstore.testing.machine import TWO_PHASES
 
 
 class Model(MemoryStore):

@@ -19,10 +19,10 @@ import jdbcstore
 from jdbcstore import Configuration, JdbcStore, Message, StoreConfig
 from jdbcstore.config import DataSourceConfig
 from jdbcstore.config.locker import DatabaseLockerConfig, LeaseDatabaseLockerConfig, LockerConfig
+from jdbcstore.testing.polling import wait_until
 from tests.support.databases import Database, PostgresqlDatabase
 from tests.support.interop.activemq import Broker, Peer
 from tests.support.interop.messages import text
-from tests.support.polling import wait_until
 from tests.support.servers import PostgresqlServer
 
 LEASE = 6.0

@@ -14,13 +14,13 @@ import jdbcstore
 from jdbcstore import Configuration, JdbcStore
 from jdbcstore.config.data_source import DataSourceConfig
 from jdbcstore.message.openwire import decode
+from jdbcstore.testing.polling import wait_until
 from tests.support.broker.openwire import jms
 from tests.support.broker.programs import BrokerProcess
 from tests.support.databases import Database
 from tests.support.interop.activemq import Peer
 from tests.support.jms_pair.clients import Batches, Consumer, PairClient, Producer
 from tests.support.jms_pair.history import QUEUE, SUBSCRIBERS, TOPIC, Findings, History
-from tests.support.polling import wait_until
 from tests.support.ports import free_port
 
 PATIENCE = 300.0

@@ -12,7 +12,7 @@ from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import StoreError
 from jdbcstore.journal.layout import Entry, Written
 from jdbcstore.journal.log import Journal
-from tests.support.clock import FakeClock
+from jdbcstore.testing.clock import FakeClock
 
 
 @dataclass(slots=True, eq=False)

@@ -11,7 +11,7 @@ from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import StoreError
 from jdbcstore.journal.layout import Entry, Record, Written
 from jdbcstore.journal.log import Journal
-from tests.support.clock import FakeClock
+from jdbcstore.testing.clock import FakeClock
 from tests.support.journal.crashing import CrashingFiles, State
 from tests.support.journal.entries import Item, configured
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from sqlalchemy import NullPool, create_engine
 
+from jdbcstore.testing.polling import wait_until
 from tests.support.crash.ledger import Ledger, Tables
 from tests.support.crash.work import QUICKLY, open_store
 from tests.support.crash.zygote import StoringProcesses
 from tests.support.databases import Database
-from tests.support.polling import wait_until
 
 
 def journal_in(place: Path, *, quick: bool) -> str:

@@ -16,9 +16,8 @@ from jdbcstore import MemoryStore, Store, StoreConfig
 from jdbcstore.errors import StoreError
 from jdbcstore.stores.jdbc.store import JdbcStore
 from jdbcstore.stores.shared.checkpoint import CheckpointedStore
-from tests.contract.conftest import empty
-from tests.support.clock import FakeClock
-from tests.support.contract.machine import PLACES, Step, attempt, names
+from jdbcstore.testing.clock import FakeClock
+from jdbcstore.testing.machine import PLACES, Step, attempt, names
 from tests.support.contract.xa_machine import XIDS, XAMachine, some_steps, subscribers
 from tests.support.databases import Database
 from tests.support.journaled.world import World
@@ -135,7 +134,7 @@ def over_database(
 
     def new_machine() -> JournaledMachine:
         clock = FakeClock()
-        empty(database)
+        database.empty()
 
         def behind() -> CheckpointedStore:
             return JdbcStore(database.url, CONFIG, clock=clock, journaled=True)

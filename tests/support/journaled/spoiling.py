@@ -14,8 +14,8 @@ from jdbcstore.journal.directory import live_segments
 from jdbcstore.journal.inspection import Damage, records, repair
 from jdbcstore.journal.layout import BLOCK
 from jdbcstore.stores.journaled.recovery import known_of
+from jdbcstore.testing.messages import content
 from tests.conftest import small_journal
-from tests.support.contract.messages import content
 from tests.support.journaled.world import Behind
 
 LATER = 5

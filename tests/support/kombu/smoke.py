@@ -17,8 +17,8 @@ from celery import Celery
 
 import jdbcstore.plugins.kombu  # noqa: F401
 from jdbcstore.plugins.sharing import open_claims
+from jdbcstore.testing.polling import wait_until
 from tests.support import ROOT
-from tests.support.polling import wait_until
 
 PATIENCE = 120.0
 LEASE = 3.0

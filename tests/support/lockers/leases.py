@@ -8,7 +8,7 @@ from jdbcstore.config import StoreConfig
 from jdbcstore.database.adapters.sqlite import SqliteAdapter
 from jdbcstore.database.session import Session
 from jdbcstore.lockers.database import LeaseDatabaseLocker
-from tests.support.clock import FakeClock
+from jdbcstore.testing.clock import FakeClock
 from tests.support.databases import Database
 
 LEASE = 10.0

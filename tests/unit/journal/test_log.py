@@ -16,9 +16,9 @@ from jdbcstore.errors import CorruptJournal, JournalInUse, MessageTooLarge, Stor
 from jdbcstore.journal.directory import live_segments, preallocated
 from jdbcstore.journal.layout import Written
 from jdbcstore.journal.log import Journal
+from jdbcstore.testing.polling import wait_until
 from jdbcstore.util.files import Files
 from tests.support.journal.entries import Item, Told, configured, opened
-from tests.support.polling import wait_until
 
 
 def read(journal: Journal, after: int = 0) -> list[bytes]:

@@ -13,7 +13,7 @@ from jdbcstore.errors import CorruptJournal, JournalInUse, StoreUnavailable
 from jdbcstore.journal.directory import live_segments
 from jdbcstore.journal.inspection import Damage, records, repair, segments
 from jdbcstore.journal.layout import BLOCK, Record
-from tests.support.clock import FakeClock
+from jdbcstore.testing.clock import FakeClock
 from tests.support.journal.crashing import CrashingFiles
 from tests.support.journal.entries import Item, Told, configured, opened
 

@@ -12,7 +12,7 @@ from jdbcstore.journal.directory import live_segments, preallocated
 from jdbcstore.journal.inspection import kept, records, records_of
 from jdbcstore.journal.layout import Record
 from jdbcstore.journal.log import Journal
-from tests.support.clock import FakeClock
+from jdbcstore.testing.clock import FakeClock
 from tests.support.journal.entries import Item, Told, configured, opened
 from tests.support.journal.faulty_files import FaultyFiles, raises
 

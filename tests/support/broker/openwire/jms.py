@@ -12,10 +12,10 @@ from typing import Any, Self
 import jpype
 import pytest
 
+from jdbcstore.testing.polling import wait_until
 from tests.support import tiers
 from tests.support.interop.activemq import JMS, LIBRARIES, NUMBER, VERSION, PeerMissing
 from tests.support.jvm import QUICK
-from tests.support.polling import wait_until
 
 PATIENCE_MS = 120_000
 """How long to wait for a message that is bound to come."""

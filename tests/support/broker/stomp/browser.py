@@ -17,8 +17,8 @@ from typing import Any
 
 from websockets.sync.client import ClientConnection, connect
 
+from jdbcstore.testing.polling import wait_until
 from tests.support import ROOT
-from tests.support.polling import wait_until
 from tests.support.require import unavailable
 
 VERSION = "7.5.0"

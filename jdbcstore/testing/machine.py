@@ -1,4 +1,4 @@
-"""Random operations on two stores that must not be told apart."""
+"""Random operations on two stores that must not differ."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from jdbcstore import (
 from jdbcstore.abc import Recoverable, Reference
 from jdbcstore.errors import StoreError
 from jdbcstore.stores.filtered.transaction import FORMAT, is_ours
-from tests.support.clock import FakeClock
-from tests.support.contract.messages import message_id
+from jdbcstore.testing.clock import FakeClock
+from jdbcstore.testing.messages import message_id
 
 numbers = st.integers(0, 1_000)
 """Stand for a thing of which it is not known yet how many there are: taken modulo that."""
@@ -101,7 +101,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.cursors: list[tuple[Callable[[Store], Recoverable], Cursor, Cursor]] = []
 
     def both(self, operation: Callable[[Store], Any]) -> Any:
-        """Do it to both; the result, which is the same."""
+        """Run an operation on both, and return its result, which is the same."""
         expected, result = attempt(operation, self.model), attempt(operation, self.real)
         assert result == expected
         return expected
@@ -127,7 +127,7 @@ class StoreMachine(RuleBasedStateMachine):
         return message
 
     def reference(self, place: Place, number: int, by: str) -> Reference:
-        """What names a message that was once added there: by every name that a message has."""
+        """Return a name of a message that was once added there: its sequence, id or reference, or itself."""
         known = self.references[place]
         if not known:
             return 1_000_000 + number
@@ -296,7 +296,7 @@ class StoreMachine(RuleBasedStateMachine):
             self.refer(writes, *outcome)
 
     def steps(self, steps: Sequence[Step], who: tuple[str, str], by: str) -> list[TransactionStep]:
-        """What a transaction does, one after the other."""
+        """Return the writes of a transaction, in order."""
         return [
             TransactionStep(one[1] if one[0] == "add" else None, self.step(*one, who, by)) for one in steps
         ]
@@ -343,7 +343,7 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 def run(new_machine: Callable[[], StoreMachine], examples: int) -> None:
-    """So many examples, of 40 steps each."""
+    """Run so many examples, of 40 steps each."""
     run_state_machine_as_test(
         new_machine,  # type: ignore[arg-type]
         settings=settings(
@@ -355,14 +355,14 @@ def run(new_machine: Callable[[], StoreMachine], examples: int) -> None:
 
 
 def added_to(writes: Sequence[TransactionStep]) -> list[Destination]:
-    """The destination of each message that is added."""
+    """Return the destination of each message that is added."""
     return [step.adds_to.destination for step in writes if step.adds_to is not None]
 
 
 def transact(
     store: Store, writes: list[TransactionStep], end: str
 ) -> tuple[list[Any], list[MessageReference] | None]:
-    """What each write came to, and the references of the messages once they are stored."""
+    """Return the outcome of each write, and the references of the messages if they are stored."""
     for place in PLACES:
         place.on(store)
     transaction = store.transaction()
@@ -376,7 +376,7 @@ def transact(
 
 
 def attempt(operation: Callable[[Any], Any], on: Any) -> Any:
-    """The result, or the kind of error."""
+    """Return the result, or the class of the error."""
     try:
         return operation(on)
     except StoreError as error:
@@ -391,7 +391,7 @@ def stored(message: Message) -> tuple[int | None, Message]:
 
 
 def walk(read: Callable[[Cursor | None], Any], after: Cursor | None = None) -> list[object]:
-    """Everything behind a cursor, page by page."""
+    """Return everything behind a cursor, page by page."""
     found: list[object] = []
     while True:
         page = read(after)
@@ -402,7 +402,7 @@ def walk(read: Callable[[Cursor | None], Any], after: Cursor | None = None) -> l
 
 
 def everything(store: Store) -> dict[str, object]:
-    """All that can be seen of a store from outside."""
+    """Return all that can be seen of a store from outside."""
     seen: dict[str, object] = {"last": store.last_sequence(), "destinations": store.destinations()}
     seen["producer"] = store.last_producer_sequence_id(message_id(0).producer_id)  # type: ignore[arg-type]
     for place in PLACES:

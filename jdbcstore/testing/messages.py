@@ -1,4 +1,4 @@
-"""What most cases need: filled destinations, and what is in them in few words."""
+"""Messages of the cases: filled destinations, and their contents in few words."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def bodies(messages: Iterable[Message]) -> list[object]:
 
 
 def content(source: Recoverable, limit: int = 500) -> list[object]:
-    """The bodies of everything, in delivery order, read in pages."""
+    """Return the bodies of everything, in delivery order, read in pages."""
     return [message.body for page in pages(source, limit) for message in page]
 
 

@@ -1,4 +1,4 @@
-"""Why a case is not run with a journal in front, or in one store of several; the run tells of it."""
+"""Reasons for which a case is not run with a journal in front, or in one store of several."""
 
 from __future__ import annotations
 
