@@ -1,0 +1,188 @@
+"""The project on other systems, each in a bare tree: ``python -m tests.platforms [NAME...]``.
+
+debootstrap makes the tree in ``.build/platforms``, with the packages that a clone and ``make`` need. The last
+commit is cloned into it, and ``make`` runs there under chroot, with its own mounts and processes. This needs
+root, and the network. What a run prints goes to ``.build/platforms/NAME-TARGET.log``; its result replaces its
+row in docs/compatibility.md. A system that cannot be had here is named, and its rows are left as they are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support import ROOT
+
+PAGE = ROOT / "docs" / "compatibility.md"
+BUILD = ROOT / ".build" / "platforms"
+BEGIN, END = "<!-- python -m tests.platforms -->", "<!-- end of platforms -->"
+TARGETS = ("demo", "quick")
+PACKAGES = ("ca-certificates", "gcc", "git", "make", "python3-dev", "python3-venv")
+CERTIFICATES = Path("/usr/local/share/ca-certificates")
+"""Those of this machine's own, with which it reaches the network."""
+_MOUNTED = """
+mount --make-rprivate /
+for folder in dev sys; do mount --rbind /$folder "$1/$folder"; done
+mount -t proc proc "$1/proc"
+exec chroot "$1" sh -euc "$2"
+"""
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@dataclass(frozen=True)
+class Platform:
+    """A release of Debian, and where its packages are."""
+
+    name: str
+    what: str
+    suite: str
+    mirror: str = "http://deb.debian.org/debian"
+
+
+PLATFORMS = (
+    Platform("debian-12", "Debian 12", "bookworm"),
+    Platform("debian-13", "Debian 13", "trixie"),
+)
+
+
+class NotHere(Exception):
+    """This system cannot be had on this machine."""
+
+
+def run(platform: Platform, target: str) -> str:
+    """Run a target in a new clone; returns its line of the page.
+
+    :raises NotHere: the tree cannot be made
+    """
+    tree = _tree(platform)
+    clone = tree / "root" / "jdbcstore"
+    if not clone.exists():
+        _checked("git", "clone", "--quiet", "--no-local", str(ROOT), str(clone))
+    else:
+        _checked("git", "-C", str(clone), "fetch", "--quiet", str(ROOT), "HEAD")
+        _checked("git", "-C", str(clone), "reset", "--quiet", "--hard", "FETCH_HEAD")
+    done = _inside(tree, f"cd /root/jdbcstore; exec make {target} </dev/null")
+    text = _COLOURS.sub("", done.stdout)
+    log = BUILD / f"{platform.name}-{target}.log"
+    log.write_text(text)
+    counted = dict.fromkeys(re.findall(r"\d+ (?:passed|failed|errors?|skipped)", text))
+    result = ", ".join(counted) or ("done" if done.returncode == 0 else f"exit code {done.returncode}")
+    today = datetime.datetime.now(datetime.UTC).date()
+    cells = (platform.what, f"`make {target}`", _versions(tree), result, str(today))
+    return f"| {' | '.join(cells)} | `python -m tests.platforms {platform.name} --target {target}` |"
+
+
+def _tree(platform: Platform) -> Path:
+    tree = BUILD / platform.name
+    if (tree / "etc" / "debian_version").exists() and not (tree / "debootstrap").exists():
+        return tree
+    program = shutil.which("debootstrap", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin")
+    if program is None:
+        raise NotHere("debootstrap is not installed; on Debian: apt-get install debootstrap")
+    if os.geteuid() != 0:
+        raise NotHere("only root may make a tree and change into it")
+    tree.mkdir(parents=True, exist_ok=True)
+    include = f"--include={','.join(PACKAGES)}"
+    _checked(program, "--variant=minbase", include, platform.suite, str(tree), platform.mirror)
+    return tree
+
+
+def _inside(tree: Path, script: str) -> subprocess.CompletedProcess[str]:
+    """Run a script in a tree, as its root."""
+    shutil.copy("/etc/resolv.conf", tree / "etc" / "resolv.conf")
+    if CERTIFICATES.is_dir():
+        shutil.copytree(CERTIFICATES, tree / CERTIFICATES.relative_to("/"), dirs_exist_ok=True)
+    return subprocess.run(
+        [
+            *(
+                "unshare",
+                "--mount",
+                "--pid",
+                "--fork",
+                "--kill-child",
+                "sh",
+                "-euc",
+                _MOUNTED,
+                "sh",
+                str(tree),
+            ),
+            f"update-ca-certificates >/dev/null 2>&1; {script}",
+        ],
+        env={
+            "DEBIAN_FRONTEND": "noninteractive",
+            "HOME": "/root",
+            "LANG": "C.UTF-8",
+            "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            "PIP_CERT": "/etc/ssl/certs/ca-certificates.crt",
+        },
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+
+
+def _versions(tree: Path) -> str:
+    """Return the versions of the system and of what it has, as they say themselves."""
+    asked = _inside(tree, "cat /etc/debian_version; python3 --version; java --version 2>&1 || true")
+    system, python, *java = asked.stdout.splitlines()
+    version = re.search(r"\d+(\.\d+)*", java[0]) if java else None
+    return ", ".join([system, python, *([f"Java {version.group()}"] if version else [])])
+
+
+def _checked(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise NotHere(f"{command[0]} failed: {(done.stderr or done.stdout).strip().splitlines()[-1:]}")
+
+
+def write(line: str) -> None:
+    """Put a line into the page's table, in place of the line of the same run."""
+    before, begin, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    table, end, after = rest.partition(END)
+    head, lines = table.strip().splitlines()[:2], table.strip().splitlines()[2:]
+    by_run = {_run_of(row): row for row in [*lines, line]}
+    rows = "\n".join([*head, *(by_run[name] for name in sorted(by_run))])
+    PAGE.write_text(f"{before}{begin}\n{rows}\n{end}{after}", encoding="utf-8")
+
+
+def _run_of(line: str) -> str:
+    return line.rpartition("tests.platforms ")[2]
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(description="Run the project on other systems, each in a bare tree.")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="one of: " + ", ".join(p.name for p in PLATFORMS)
+    )
+    parser.add_argument("--target", action="append", help="of make; by default demo and quick")
+    options = parser.parse_args(arguments)
+    unknown = {*options.names} - {platform.name for platform in PLATFORMS}
+    if unknown:
+        parser.error(f"no such system: {', '.join(sorted(unknown))}")
+    failed = False
+    for platform in PLATFORMS:
+        if options.names and platform.name not in options.names:
+            continue
+        for target in options.target or TARGETS:
+            try:
+                line = run(platform, target)
+            except NotHere as error:
+                print(f"{platform.name}: not run: {error}")  # noqa: T201
+                break
+            print(line, flush=True)  # noqa: T201
+            write(line)
+            failed = failed or any(word in line for word in ("failed", "error", "exit code"))
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
