@@ -75,7 +75,7 @@ def pytest_configure() -> None:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
     os.environ.pop("COLUMNS", None)  # set by pytest-xdist; tables in a pipe would have that width
-    unknown = required() - {backend.id for backend in BACKENDS} - {"activemq", "spark"}
+    unknown = required() - {backend.id for backend in BACKENDS} - {"activemq", "s3", "spark"}
     if unknown:
         raise pytest.UsageError(f"JDBCSTORE_REQUIRE names no backend: {', '.join(sorted(unknown))}")
     if CHOICE not in {"", "whole"}:
