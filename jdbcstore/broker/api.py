@@ -71,10 +71,10 @@ class Consumer(Protocol):
         """Send a message to the client. Never called before ``subscribe`` completes, or after ``close``."""
 
     def browsed(self) -> None:
-        """A browser has shown all messages."""
+        """Take note that a browser has shown all messages."""
 
     def end(self, error: Exception) -> None:
-        """The broker has closed the subscription because of this error."""
+        """Take note that the broker has closed the subscription because of this error."""
 
 
 class Subscription(Protocol):
@@ -100,7 +100,7 @@ class Subscription(Protocol):
         """Treat messages as expired, as the dead letter strategy says."""
 
     def extend(self, deliveries: Sequence[Delivery]) -> None:
-        """The client has used these messages, and acknowledges them later: they take no room until then."""
+        """Give the room of messages that the client has used, and will acknowledge later, to others."""
 
     def change_prefetch(self, prefetch: int) -> None:
         """Change the limit of the request."""
@@ -132,11 +132,11 @@ class BrokerTransaction(Protocol):
     def acknowledge(self, subscription: Subscription, deliveries: Sequence[Delivery]) -> None: ...
 
     def commit(self) -> Future[None]:
-        """Completes once all is durable. If it fails, nothing is written, unless the error says so."""
+        """Commit; completes once all is durable. A failure writes nothing, unless its error says so."""
 
     def prepare(self) -> Future[bool]:
-        """Phase one of an XA transaction: completes once all is stored, to be committed or rolled back later
-        by its id. False if there was nothing to do: then the transaction has ended.
+        """Do phase one of an XA transaction: completes once all is stored, to be committed or rolled back
+        later by its id. False if there was nothing to do: then the transaction has ended.
 
         :raises StoreError: through the future; the transaction has been rolled back
         """
@@ -222,13 +222,13 @@ class Watcher(Protocol):
     buffer: the broker is in the middle of its work."""
 
     def added(self, what: Known) -> None:
-        """It is there now. A temporary destination is announced before anything is sent to it."""
+        """Take note of what is there now; of a temporary destination before anything is sent to it."""
 
     def removed(self, what: Known) -> None:
-        """It is there no more."""
+        """Take note of what is there no more."""
 
     def happened(self, event: MessageEvent) -> None:
-        """Something has happened to a message. Not for those who watch only temporary destinations."""
+        """Take note of an event; not called for those who watch only temporary destinations."""
 
 
 class ClientDirectory(Protocol):
@@ -266,7 +266,7 @@ class Broker(Protocol):
     def directory(self) -> ClientDirectory: ...
 
     def knows(self, destination: Destination) -> bool:
-        """Whether a queue or topic of this name, without wildcards, exists."""
+        """Return whether a queue or topic of this name, without wildcards, exists."""
 
     def send(self, message: Message, connection_id: str) -> Future[None]:
         """Route a message to its ``destination``, which may be a composite.
@@ -285,10 +285,10 @@ class Broker(Protocol):
         """
 
     def prepared(self) -> Future[list[XATransactionId]]:
-        """The ids of all prepared transactions, of earlier brokers on the store too."""
+        """Return the ids of all prepared transactions, of earlier brokers on the store too."""
 
     def commit_prepared(self, xid: XATransactionId) -> Future[None]:
-        """Phase two: completes once it is durable.
+        """Do phase two: completes once it is durable.
 
         :raises TransactionNotFound: through the future; it is not prepared
         """
@@ -300,7 +300,7 @@ class Broker(Protocol):
         """
 
     def last_producer_sequence(self, producer_id: ProducerId) -> Future[int | None]:
-        """The number of the last message of a producer that is stored, for one that sends again."""
+        """Return the number of the last message of a producer that is stored, for one that sends again."""
 
     def subscribe(self, request: SubscriptionRequest, consumer: Consumer) -> Future[Subscription]:
         """Start to consume.
@@ -319,13 +319,13 @@ class Broker(Protocol):
         """
 
     def delete_temporary(self, destination: Destination, connection_id: str) -> None:
-        """Delete a temporary destination and its messages; does nothing if it does not exist.
+        """Delete a temporary destination and its messages; do nothing if it does not exist.
 
         :raises InvalidDestination: it is not this connection's, or it has consumers
         """
 
     def delete_destination(self, destination: Destination) -> Future[None]:
-        """Delete a queue or topic and its messages; does nothing if it does not exist.
+        """Delete a queue or topic and its messages; do nothing if it does not exist.
 
         :raises InvalidDestination: through the future; it has consumers or durable subscriptions
         :raises StoreError: through the future; some of it could not be deleted, which stays

@@ -1,4 +1,4 @@
-"""Counters of a queue or topic: plain integers that the loop increments, read by whoever asks."""
+"""Counters of a queue or topic: plain integers that the loop increments, which management reads."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Counters:
         self.waited_ms += other.waited_ms
 
     def since(self, before: Counters) -> Counters:
-        """What was added to an earlier state of the same counters, which is another object."""
+        """Return what was added to an earlier state of the same counters, which is another object."""
         added = Counters()
         for name in self.__slots__:
             setattr(added, name, getattr(self, name) - getattr(before, name))

@@ -215,7 +215,7 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
             self._directory.remove(name)
 
     def end_temporary(self, name: Destination) -> None:
-        """Drop a temporary destination with its messages; does nothing if it was not used."""
+        """Drop a temporary destination with its messages; do nothing if it was not used."""
         destination = self.by_name.pop(name, None)
         if destination is not None:
             self.forgotten.add(destination.counters)

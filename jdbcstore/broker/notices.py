@@ -20,7 +20,7 @@ _MAX_SUBJECTS = 1000
 
 
 def name_of(request: SubscriptionRequest) -> str:
-    """The name of a consumer in the log."""
+    """Return the name of a consumer in the log."""
     if request.subscription_name is not None:
         return f"the subscription {request.subscription_name} of {request.client_id}"
     return f"a consumer of connection {request.connection_id}"
@@ -38,7 +38,7 @@ class BoundedLog:
     def log(
         self, logger: logging.Logger, level: int, fields: dict[str, str], text: str, *values: object
     ) -> None:
-        """As ``logger.log``, with ``fields`` as the record's extra attributes."""
+        """Log as ``logger.log`` does, with ``fields`` as the record's extra attributes."""
         now = time.monotonic()
         if now - self._since >= _MINUTE:
             left_out = self._count - self._most
@@ -51,13 +51,13 @@ class BoundedLog:
 
 
 class Notices:
-    """When each subject was logged last. Not thread-safe."""
+    """The times at which subjects were logged last. Not thread-safe."""
 
     def __init__(self) -> None:
         self._logged: OrderedDict[Hashable, float] = OrderedDict()
 
     def is_news(self, *subject: Hashable, interval: float = _INTERVAL) -> bool:
-        """Whether a subject is to be logged now: True at most once per interval."""
+        """Return whether a subject is to be logged now: True at most once per interval."""
         now = time.monotonic()
         before = self._logged.get(subject)
         if before is not None and now - before < interval:
@@ -69,7 +69,7 @@ class Notices:
         return True
 
     def held_up(self, limit: str, request: SubscriptionRequest, where: Destination) -> None:
-        """Messages wait for a consumer with room until memory is released."""
+        """Log that messages wait for a consumer until memory is released."""
         subscriber = name_of(request)
         if self.is_news("held up", where, subscriber):
             log.warning(

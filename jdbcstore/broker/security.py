@@ -54,15 +54,15 @@ class Principal:
         self._read, self._write, self._create = map(_patterns, (read, write, create))
 
     def may_read(self, destination: Destination) -> bool:
-        """Whether it may consume from a destination: all that its wildcards match, and every member of it."""
+        """Return whether it may consume from every member of a destination, and all that wildcards match."""
         return _is_covered(destination, self._read)
 
     def may_write(self, destination: Destination) -> bool:
-        """Whether it may send to a destination."""
+        """Return whether it may send to a destination."""
         return _is_covered(destination, self._write)
 
     def may_create(self, destination: Destination) -> bool:
-        """Whether it may do either if the destination does not exist yet."""
+        """Return whether it may do either if the destination does not exist yet."""
         return _is_covered(destination, self._create)
 
 
@@ -70,7 +70,7 @@ class Security(Protocol):
     """Authenticates clients."""
 
     async def login(self, name: str | None, password: str | None) -> Principal:
-        """The principal of a client.
+        """Return the principal of a client.
 
         :raises NotAuthorized: the login is wrong
         """
@@ -191,7 +191,7 @@ class UsersFile(Security):
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _recall(self, name: str, password: str) -> Principal | None:
-        """The user, if this login is remembered."""
+        """Return the user, if this login is remembered."""
         with self._reading:
             entry = self._users.reload().get(name)
             if entry is not None and self._remembered.has(name, password, entry):
@@ -224,7 +224,7 @@ class UsersFile(Security):
 
 
 def _principal(name: str, entry: UserEntry) -> Principal:
-    """In a users file, temporary destinations are open to everyone who knows their names."""
+    """Make a principal. A users file opens temporary destinations to everyone who knows their names."""
     return Principal(name, (*entry.read, *TEMPORARY), (*entry.write, *TEMPORARY), role=entry.role)
 
 
@@ -272,7 +272,7 @@ class PluginSecurity(Security):
 
 
 def make_security(users_file: str | None, roles: Mapping[str, str] = MappingProxyType({})) -> Security:
-    """The security that a configuration names: none, a users file, or an ``activemq.xml`` with plug-ins.
+    """Return the security of a configuration: none, a users file, or an ``activemq.xml`` with plug-ins.
 
     :param roles: the roles of the plug-ins' groups in the management
     :raises ConfigurationError: the file cannot be read, or has an unsupported plug-in
@@ -305,7 +305,7 @@ def _last_change(path: Path) -> tuple[int, ...]:
 
 
 def hash_password(password: str) -> str:
-    """The argon2id hash of a password, for a users file."""
+    """Return the argon2id hash of a password, for a users file."""
     return _make_hasher().hash(password)
 
 
@@ -324,7 +324,7 @@ def _patterns(destinations: Iterable[Destination] | None) -> list[DestinationPat
 
 
 def _is_covered(destination: Destination, patterns: list[DestinationPattern] | None) -> bool:
-    """Whether each member, including every name that its wildcards match, is matched by one pattern."""
+    """Return whether each member, with every name that its wildcards match, is matched by one pattern."""
     if patterns is None:
         return True
     members = map(DestinationPattern, destination.members)

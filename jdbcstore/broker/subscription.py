@@ -30,10 +30,10 @@ class Dispatching(Protocol):
     """A source that chooses among its subscriptions: a queue."""
 
     def has_room(self, subscription: BaseSubscription) -> None:
-        """The subscription has room again."""
+        """Deliver more: the subscription has room again."""
 
     def leave(self, subscription: BaseSubscription) -> None:
-        """The subscription is closed. Called before its entries are given back."""
+        """Forget a subscription that is closed. Called before its entries are given back."""
 
     def when_settled(self, callback: Callable[[], None]) -> None:
         """Call back once it has delivered all that it can deliver now."""
@@ -98,7 +98,7 @@ class BaseSubscription:
         return self._pulled
 
     def _is_too_much(self) -> bool:
-        """Whether there is no memory for even more unacknowledged messages."""
+        """Return whether there is no memory for even more unacknowledged messages."""
         memory = self._resources.memory
         if not memory.is_full:
             return False
@@ -107,7 +107,7 @@ class BaseSubscription:
         return True
 
     def wants(self, message: Message) -> bool:
-        """Whether the selector matches, if there is one."""
+        """Return whether the selector matches, if there is one."""
         return self._selector is None or matches(self._selector, message)
 
     def reserve(self, entry: Entry) -> None:
@@ -178,7 +178,7 @@ class BaseSubscription:
         return done[0] if len(done) == 1 else self._loop.all_done(done)
 
     def lend(self, deliveries: Sequence[Delivery]) -> list[Entry]:
-        """Leave unacknowledged entries to a transaction; returns the ones that this consumer still holds.
+        """Leave unacknowledged entries to a transaction; return the ones that this consumer still holds.
 
         They take no room any more, and stay here until :meth:`settle_lent` or :meth:`take_back_lent`.
         """
@@ -288,7 +288,7 @@ class BaseSubscription:
                 events.happened(MessageEventKind.SLOW_CONSUMER, topic, [message], self.request)
 
     def on_lost(self, error: SpillFailed) -> None:
-        """A temporary file with waiting messages cannot be read back."""
+        """End: a temporary file with waiting messages cannot be read back."""
         self._loop.call_soon(self.end, error)  # not in the middle of a dispatch
 
 
@@ -315,7 +315,7 @@ _decoded = _Decoded()
 
 
 def matches(selector: Selector, message: Message) -> bool:
-    """Whether a selector matches; none matches a message whose properties are damaged."""
+    """Return whether a selector matches; none matches a message whose properties are damaged."""
     try:
         was_unread = message.has_unread_properties
         matched = selector.matches(message)
@@ -328,7 +328,7 @@ def matches(selector: Selector, message: Message) -> bool:
 
 
 def by_source(entries: Sequence[Entry]) -> list[tuple[EntrySource, list[Entry]]]:
-    """The entries grouped by source."""
+    """Return the entries grouped by source."""
     if len(entries) == 1:
         return [(entries[0].source, [*entries])]
     found: dict[int, tuple[EntrySource, list[Entry]]] = {}

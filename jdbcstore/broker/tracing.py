@@ -34,17 +34,17 @@ class Tracing:
         return done
 
     def transaction(self, transaction: BrokerTransaction, connection_id: str) -> BrokerTransaction:
-        """The transaction with spans."""
+        """Return the transaction with spans."""
         return _TracedTransaction(transaction, connection_id)
 
     def delivered(self, delivery: Delivery, request: SubscriptionRequest) -> None:
-        """A message was passed to a consumer."""
+        """Make the span of a message that was passed to a consumer."""
         end(_begin("deliver", "receive", delivery, request))
 
     def settled(
         self, name: str, deliveries: Sequence[Delivery], request: SubscriptionRequest, done: Future[None]
     ) -> Future[None]:
-        """Messages are being acknowledged, or rejected, until ``done``."""
+        """Make the spans of messages that are being acknowledged, or rejected, until ``done``."""
         spans = [_begin(name, "settle", one, request) for one in deliveries]
         done.add_done_callback(partial(_end, spans))
         return done

@@ -35,35 +35,35 @@ class VirtualDestinations:
         self._queues: dict[Destination, None] = {}
         """The known queues that may be of a virtual topic, in the order of their creation."""
         self._rules: list[_VirtualTopic | _Composite] = [
-            *(_VirtualTopic(one, self._queues, wanted_in) for one in topics),
+            *(_VirtualTopic(config, self._queues, wanted_in) for config in topics),
             *map(_Composite, composites),
         ]
-        self._found: dict[Destination, tuple[_VirtualTopic | _Composite, ...]] = {}
+        self._rules_by_name: dict[Destination, tuple[_VirtualTopic | _Composite, ...]] = {}
 
     def apply_to(self, destination: Destination) -> bool:
-        """Whether messages for this destination are sent on."""
+        """Return whether messages for this destination are sent on."""
         return bool(self._rules_of(destination))
 
     def takes_copies(self, queue: Destination) -> bool:
-        """Whether a queue may be of a virtual topic: it then exists until it is deleted."""
+        """Return whether a queue may be of a virtual topic: it then exists until it is deleted."""
         return any(isinstance(rule, _VirtualTopic) and rule.may_have(queue) for rule in self._rules)
 
     def introduce(self, queue: Destination) -> None:
-        """A queue that takes copies exists now."""
+        """Take note of a queue that takes copies."""
         self._queues[queue] = None
         for rule in self._rules:
             if isinstance(rule, _VirtualTopic):
                 rule.forget_queues()
 
     def forget(self, queue: Destination) -> None:
-        """A queue does not exist any more."""
+        """Take note that a queue does not exist any more."""
         if self._queues.pop(queue, self) is None:
             for rule in self._rules:
                 if isinstance(rule, _VirtualTopic):
                     rule.forget_queues()
 
     def route(self, message: Message, seen: frozenset[Destination] = frozenset()) -> Iterator[Message]:
-        """The copies of a message, each with the destination that gets it; its own is the last, if any."""
+        """Yield the copies of a message, each with its destination; the one for its own is last, if any."""
         destination = message.destination
         assert destination is not None  # noqa: S101 - checked by the engine
         rules = self._rules_of(destination)
@@ -80,13 +80,13 @@ class VirtualDestinations:
             yield message
 
     def _rules_of(self, destination: Destination) -> tuple[_VirtualTopic | _Composite, ...]:
-        found = self._found.get(destination)
-        if found is None:
-            if len(self._found) >= _MOST:
-                self._found.clear()
-            found = tuple(rule for rule in self._rules if rule.matches(destination))
-            self._found[destination] = found
-        return found
+        rules = self._rules_by_name.get(destination)
+        if rules is None:
+            if len(self._rules_by_name) >= _MOST:
+                self._rules_by_name.clear()
+            rules = tuple(rule for rule in self._rules if rule.matches(destination))
+            self._rules_by_name[destination] = rules
+        return rules
 
 
 class _VirtualTopic:
@@ -100,32 +100,32 @@ class _VirtualTopic:
         self._all_queues = DestinationPattern(Destination.queue(f"{config.prefix}{config.name}"))
         self._queues = queues
         self._wanted_in = wanted_in if config.selector_aware else None
-        self._found: dict[Destination, tuple[Destination, ...]] = {}
+        self._queues_of: dict[Destination, tuple[Destination, ...]] = {}
 
     def may_have(self, queue: Destination) -> bool:
-        """Whether the name of a queue is that of a consumer of some topic."""
+        """Return whether the name of a queue is that of a consumer of some topic."""
         name = queue.name.removesuffix(self._postfix)
         if not name or not queue.name.endswith(self._postfix):
             return False
         return self._all_queues.matches(Destination(queue.kind, name))
 
     def forget_queues(self) -> None:
-        """There is another queue."""
-        self._found.clear()
+        """Look at all queues again: there are others."""
+        self._queues_of.clear()
 
     def targets(self, topic: Destination, message: Message) -> Iterable[Destination]:
-        queues = self._found.get(topic)
+        queues = self._queues_of.get(topic)
         if queues is None:
-            if len(self._found) >= _MOST:
-                self._found.clear()
+            if len(self._queues_of) >= _MOST:
+                self._queues_of.clear()
             pattern = DestinationPattern(Destination.queue(f"{self._prefix}{topic.name}{self._postfix}"))
-            queues = tuple(one for one in self._queues if pattern.overlaps(DestinationPattern(one)))
-            self._found[topic] = queues
+            queues = tuple(queue for queue in self._queues if pattern.overlaps(DestinationPattern(queue)))
+            self._queues_of[topic] = queues
         wanted_in = self._wanted_in
-        return queues if wanted_in is None else [one for one in queues if wanted_in(one, message)]
+        return queues if wanted_in is None else [queue for queue in queues if wanted_in(queue, message)]
 
     def keeps(self, message: Message) -> bool:  # noqa: ARG002
-        """Whether the topic itself gets a message: always."""
+        """Return whether the topic itself gets a message: always."""
         return True
 
 
@@ -137,15 +137,15 @@ class _Composite:
         self._forward_only = config.forward_only
         self._keeps_unmatched = config.send_when_not_matched
         self._forwards = [
-            (one.destination, None if one.selector is None else Selector(one.selector))
-            for one in config.forward_to
+            (forward.destination, None if forward.selector is None else Selector(forward.selector))
+            for forward in config.forward_to
         ]
 
     def targets(self, destination: Destination, message: Message) -> Iterable[Destination]:  # noqa: ARG002
         return [to for to, selector in self._forwards if selector is None or matches(selector, message)]
 
     def keeps(self, message: Message) -> bool:
-        """Whether the destination itself gets a message."""
+        """Return whether the destination itself gets a message."""
         if self._keeps_unmatched:
             return not any(selector is None or matches(selector, message) for _, selector in self._forwards)
         return not self._forward_only

@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 def _is_defect(record: logging.LogRecord) -> bool:
-    """Whether an error is one of the server: a request that is not HTTP could fill the log, with secrets."""
+    """Return whether an error is the server's: requests that are not HTTP could fill the log with secrets."""
     return record.exc_info is None or not isinstance(record.exc_info[1], HttpProcessingError)
 
 
@@ -68,7 +68,7 @@ class HealthServer:
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> Address:
-        """Listen; returns the address, with the port that was chosen.
+        """Listen; return the address, with the port that was chosen.
 
         :raises OSError: the address cannot be listened at
         """
@@ -111,21 +111,21 @@ class HealthServer:
             if not isinstance(server, web.Server):
                 continue
             now = asyncio.get_running_loop().time()
-            unsent = {one: _unsent(one.transport) for one in server.connections}
+            unsent = {client: _unsent(client.transport) for client in server.connections}
             self._idle_since = {
-                one: now if 0 < count != self._unsent.get(one) else self._idle_since.get(one, now)
-                for one, count in unsent.items()
+                client: now if 0 < count != self._unsent.get(client) else self._idle_since.get(client, now)
+                for client, count in unsent.items()
             }
-            self._unsent = {one: count for one, count in unsent.items() if count}
-            idle = [one for one in server.connections if one not in self._busy]
+            self._unsent = {client: count for client, count in unsent.items() if count}
+            idle = [client for client in server.connections if client not in self._busy]
             idle.sort(key=self._idle_since.__getitem__)
             excess = len(server.connections) - MAX_CONNECTIONS
-            for number, one in enumerate(idle):
-                if number < excess or now - self._idle_since[one] > self._idle_timeout:
-                    if one.transport is not None and unsent[one]:
-                        one.transport.abort()  # it would wait for its client before it closed
+            for number, client in enumerate(idle):
+                if number < excess or now - self._idle_since[client] > self._idle_timeout:
+                    if client.transport is not None and unsent[client]:
+                        client.transport.abort()  # it would wait for its client before it closed
                     else:
-                        one.force_close()
+                        client.force_close()
             self._drop_unread()
 
     def _drop_unread(self) -> None:
@@ -133,15 +133,15 @@ class HealthServer:
         server = None if self._runner is None else self._runner.server
         if not isinstance(server, web.Server):
             return
-        unsent = {one: count for one in server.connections if (count := _unsent(one.transport))}
+        unsent = {client: count for client in server.connections if (count := _unsent(client.transport))}
         total = sum(unsent.values())
         if total <= _MOST_UNSENT:
             return
         # The last one stays: one answer alone may be larger.
-        for one in sorted(unsent, key=lambda each: self._idle_since.get(each, math.inf))[:-1]:
-            if total > _MOST_UNSENT and one.transport is not None:
-                one.transport.abort()
-                total -= unsent[one]
+        for client in sorted(unsent, key=lambda client: self._idle_since.get(client, math.inf))[:-1]:
+            if total > _MOST_UNSENT and client.transport is not None:
+                client.transport.abort()
+                total -= unsent[client]
 
     async def stop(self) -> None:
         if self._sweeping is not None:

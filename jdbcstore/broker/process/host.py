@@ -130,7 +130,7 @@ class BrokerHost:
             self._master.end()
 
     def obstacle(self) -> str | None:
-        """Why it is not serving; None if it is."""
+        """Return why it is not serving; None if it is."""
         if self._stopping and self._task is not None and not self._task.done():
             return "the broker is stopping"
         if self._master is not None:
@@ -139,7 +139,7 @@ class BrokerHost:
         return WAITING if is_running else "the broker is not running"
 
     async def start(self) -> None:
-        """Begin to wait for the lock, and to serve once it is acquired; returns at once.
+        """Begin to wait for the lock, and to serve once it is acquired; return at once.
 
         :raises ConfigurationError: the users file cannot be read, or a package is not installed
         :raises OSError: the health address cannot be listened at
@@ -212,7 +212,7 @@ class BrokerHost:
             raise self._failure
 
     async def stop(self) -> None:
-        """Close the clients' connections and the store, and release the lock. Does nothing once stopped."""
+        """Close the clients' connections and the store, and release the lock; do nothing once stopped."""
         self._stopping = True
         self._stopped.set()
         if self._opening is not None:
@@ -275,7 +275,7 @@ class BrokerHost:
             await asyncio.wait_for(self._stopped.wait(), _HAND_OVER)
 
     async def _be_master(self, *, patient: bool) -> LockLost | None:
-        """Wait for the lock, and serve; returns why the lock was lost, None if the broker was stopped.
+        """Wait for the lock, and serve; return why the lock was lost, None if the broker was stopped.
 
         :raises StoreError: any other error that ended it
         """
@@ -341,7 +341,7 @@ class BrokerHost:
             log.debug("the addresses of the master could not be written: %s", error)
 
     def _find_master(self) -> str | None:
-        """The address of the master's management, which it has announced; in a thread."""
+        """Return the address of the master's management, which it has announced; in a thread."""
         configuration = self._configuration
         if configuration.locker is None or configuration.stores:
             return None
@@ -372,7 +372,7 @@ class BrokerHost:
 
 
 def _folders(configuration: Configuration) -> Iterator[Path]:
-    """The folders that grow while the broker serves."""
+    """Yield the folders that grow while the broker serves."""
     if configuration.journal is not None and configuration.journal.use_journal:
         yield Path(configuration.journal.directory)
     url = configuration.data_source.url or ""
@@ -381,6 +381,6 @@ def _folders(configuration: Configuration) -> Iterator[Path]:
 
 
 def _url(scheme: str, address: Address) -> str:
-    """The URL under which other machines reach an address."""
+    """Return the URL under which other machines reach an address."""
     host = socket.gethostname() if address.host in _EVERY else address.host
     return f"{scheme}://{Address(host, address.port)}"

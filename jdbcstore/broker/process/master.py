@@ -95,7 +95,7 @@ class MasterBroker:
         return self._store
 
     async def ended(self) -> Exception | None:
-        """Wait for the end; returns the error that caused it, None if it was :meth:`end`."""
+        """Wait for the end; return the error that caused it, None if it was :meth:`end`."""
         return await asyncio.shield(self._ended)
 
     def end(self, error: Exception | None = None) -> None:

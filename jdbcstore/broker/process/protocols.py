@@ -29,7 +29,7 @@ _SESSIONS: dict[str, type[ClientConnection]] = {
 
 
 def make_connector(service: Service, config: ConnectorConfig) -> Connector:
-    """The connector that speaks the protocol of an address, or each of several.
+    """Return the connector that speaks the protocol of an address, or each of several.
 
     :raises ConfigurationError: a package that it needs is not installed
     """
@@ -41,7 +41,7 @@ def make_connector(service: Service, config: ConnectorConfig) -> Connector:
 
 
 def answers_as_slave(config: ConnectorConfig) -> bool:
-    """Whether a slave can refuse clients at an address so that they try another broker.
+    """Return whether a slave can refuse clients at an address so that they try another broker.
 
     An OpenWire client takes a refused login as the answer, and goes on only if nothing listens.
     """
@@ -49,7 +49,7 @@ def answers_as_slave(config: ConnectorConfig) -> bool:
 
 
 def _detect(data: bytes) -> type[ClientConnection] | None:
-    """Whatever does not begin as an OpenWire client is answered in STOMP: with an ERROR, if need be."""
+    """Return the protocol of a client: STOMP, with an ERROR if need be, unless it begins as OpenWire does."""
     is_openwire = begins_openwire(data)
     if is_openwire is None:
         return None

@@ -48,7 +48,7 @@ class StoreOpening:
         self._cancelled.set()
 
     async def open(self, *, patient: bool) -> Store | None:
-        """The store, once this process is the master; None if it was cancelled.
+        """Return the store, once this process is the master; None if it was cancelled.
 
         :param patient: whether to wait for a database that does not answer, too; a slave always does
         :raises StoreError: it cannot be opened
@@ -127,7 +127,7 @@ class _NoBroker:
     """The part of a broker that connections which never log in use."""
 
     def disconnected(self, connection_id: str) -> None:
-        """It had nothing."""
+        """Do nothing: it had nothing."""
 
 
 class SlaveConnectors:

@@ -136,7 +136,7 @@ class Receiver(Protocol):
     def destination(self) -> Destination: ...
 
     def arrive(self, message: Message, reference: MessageReference | None, connection_id: str) -> None:
-        """A message was committed under this reference, or is not stored."""
+        """Take a message that was committed under this reference, or is not stored."""
 
     def resync(self) -> None:
         """Read from the store what a write of unknown outcome may have committed."""
@@ -197,7 +197,7 @@ class Outbox:
         self.turn()
 
     def written(self) -> Future[None]:
-        """Completes when every earlier send and commit has been written, or has failed."""
+        """Return a future that completes when every earlier send and commit is written, or has failed."""
         done: Future[None] = self._loop.create_future()
         self._submit_in_turn(self._loop.done(), lambda: self.line.when_written(partial(settle, done, None)))
         return done
@@ -216,7 +216,7 @@ class Outbox:
                 return
 
     def _take_batch(self) -> list[PendingSend]:
-        """The sends before the next commit, as many as are one write."""
+        """Take the sends before the next commit, as many as are one write."""
         batch: list[PendingSend] = []
         waiting = self._waiting
         while waiting and len(batch) < _MAX_BATCH and isinstance(waiting[0], PendingSend):
@@ -272,7 +272,7 @@ class Acknowledgements:
         return self._promise
 
     def add_unawaited(self, entries: Sequence[Entry]) -> bool:
-        """Acknowledge entries; returns whether there is anything to write."""
+        """Acknowledge entries; return whether there is anything to write."""
         self._memory.release(entries)
         stored = [entry for entry in entries if entry.stored and entry.writing is None]
         self._counters.dequeued += len(entries) - len(stored)
@@ -302,7 +302,7 @@ class Acknowledgements:
             settle(promise, error)
 
     def committed(self, entries: Sequence[Entry]) -> None:
-        """A transaction with these acknowledgements has been committed."""
+        """Count acknowledgements that a transaction has committed, and forget their entries."""
         self._counters.dequeued += len(entries)
         self._memory.release(entries)
         self._in_flight.removed([entry for entry in entries if entry.stored])

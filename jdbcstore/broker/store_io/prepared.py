@@ -27,19 +27,19 @@ class PreparedTransactions:
         """Those prepared by this broker: their deliveries are in its memory."""
 
     def add(self, xid: XATransactionId, transaction: EngineTransaction) -> None:
-        """A transaction is prepared."""
+        """Keep a transaction that is prepared."""
         self._own[xid] = transaction
 
     async def ids(self) -> list[XATransactionId]:
-        """Of all that are prepared, in order.
+        """Return the ids of all that are prepared, in order.
 
         :raises StoreError: the store cannot be read
         """
-        stored = [one.xid for one in await self._loop.run(self._store.xa.recover)]
+        stored = [branch.xid for branch in await self._loop.run(self._store.xa.recover)]
         return [*stored, *(xid for xid in self._own if xid not in stored)]
 
     async def commit(self, xid: XATransactionId) -> None:
-        """Phase two.
+        """Commit a prepared transaction: phase two.
 
         :raises TransactionNotFound: it is not prepared
         """
@@ -49,7 +49,7 @@ class PreparedTransactions:
             return
         writes = await self._writes(xid)
         after = await self._loop.run(partial(commit_in_store, self._store, xid))
-        for target in self._targets([one for one in writes if one.added]):
+        for target in self._targets([written for written in writes if written.added]):
             target.read_from(after)
 
     async def rollback(self, xid: XATransactionId) -> None:
@@ -63,7 +63,7 @@ class PreparedTransactions:
             return
         writes = await self._writes(xid)
         await self._loop.run(partial(self._store.xa.rollback, xid))
-        for target in self._targets([one for one in writes if one.acknowledged]):
+        for target in self._targets([written for written in writes if written.acknowledged]):
             target.read_from(None)
 
     async def _keeping(
@@ -78,11 +78,11 @@ class PreparedTransactions:
             raise
 
     async def _writes(self, xid: XATransactionId) -> Sequence[PreparedWrites]:
-        found: list[PreparedTransaction] = await self._loop.run(self._store.xa.recover)
-        for one in found:
-            if one.xid == xid:
-                return one.writes
+        branches: list[PreparedTransaction] = await self._loop.run(self._store.xa.recover)
+        for branch in branches:
+            if branch.xid == xid:
+                return branch.writes
         raise TransactionNotFound(f"{xid} is not prepared; it was committed or rolled back, or never begun")
 
     def _targets(self, writes: Sequence[PreparedWrites]) -> list[SendTarget]:
-        return [self._find(destination) for destination in dict.fromkeys(one.destination for one in writes)]
+        return [self._find(name) for name in dict.fromkeys(written.destination for written in writes)]

@@ -34,10 +34,10 @@ class SendTarget(Receiver, Protocol):
         """Add the message to a store transaction; False if it is not stored."""
 
     def before(self, connection_id: str) -> list[Future[None]]:
-        """What must complete before the connection may commit messages staged here: mostly nothing."""
+        """Return what must complete before the connection may commit messages staged here: mostly nothing."""
 
     def room(self, message: Message) -> Future[None]:
-        """Completes when the producer that has just staged this message may send more."""
+        """Return a future that completes when the producer of the message just staged may send more."""
 
     def read_from(self, sequence: int | None) -> None:
         """Read again what is stored from a sequence on, or all; nothing in flight comes again."""
@@ -117,7 +117,7 @@ class Gates:
         self.closed.pop(connection_id, None)
 
     def _is_held(self, connection_id: str, steps: deque[_Step], begun: Future[None] | None) -> bool:
-        """Whether the next step has to wait for what has begun; the gate opens when that is done."""
+        """Return whether the next step has to wait for what has begun; the gate opens when that is done."""
         if begun is None or begun.done():
             return False
         self.closed[connection_id] = steps
@@ -185,12 +185,12 @@ class OpenTransactions:
         raise DestinationFull(f"{text}: {advice}, or have memory_limit raised")
 
     def consumed(self, source: EntrySource, entries: list[Entry]) -> None:
-        """The transaction that has acknowledged them is committed."""
+        """Remove entries from their source, whose acknowledgement is committed."""
         report_consumed(self._events, source, entries)
         source.acknowledged(entries)
 
     def decrease(self, connection_id: str, size: int) -> None:
-        """A transaction of this size has ended."""
+        """Count the bytes of a transaction that has ended no more."""
         self.used -= size
         rest = self._by_connection.get(connection_id, 0) - size
         if rest > 0:
@@ -269,7 +269,7 @@ class EngineTransaction:
 
     def _ready(self) -> Future[None] | None:
         targets = dict.fromkeys([target for target, _, _ in self._sends])
-        waits = [each for target in targets for each in target.before(self._connection_id)]
+        waits = [wait for target in targets for wait in target.before(self._connection_id)]
         return self._loop.all_done(waits) if waits else None
 
     def _begin(
@@ -377,7 +377,7 @@ class EngineTransaction:
         return True
 
     async def commit_prepared(self) -> None:
-        """Phase two of a prepared transaction.
+        """Commit a prepared transaction.
 
         :raises StoreError: it is still prepared, or its outcome is not known
         """
@@ -396,7 +396,7 @@ class EngineTransaction:
             self._transactions.consumed(source, mine)
 
     async def rollback_prepared(self) -> None:
-        """The other end of a prepared transaction: its deliveries go back to their consumers.
+        """Roll a prepared transaction back: its deliveries go back to their consumers.
 
         :raises StoreError: it is still prepared, or its outcome is not known
         """
@@ -435,7 +435,7 @@ class EngineTransaction:
 
 
 def commit_in_store(store: Store, xid: XATransactionId) -> int:
-    """Commit a prepared transaction, in a thread; returns the sequence that its messages come after."""
+    """Commit a prepared transaction, in a thread; return the sequence that its messages come after."""
     after = store.last_sequence()
     store.xa.commit(xid)
     return after

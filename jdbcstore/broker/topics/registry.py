@@ -196,7 +196,7 @@ class DurableRegistry:
                 state.keep(topic, self._resources, shared)
 
     def _refused(self, durable: Durable, former: Durable | None) -> None:
-        """The store cannot hold a subscription, and has not written anything of it."""
+        """Drop a subscription that the store cannot hold, and has not written anything of."""
         durable.is_ending = True
         self._forget(durable)
         del self._by_key[durable.key]
@@ -307,7 +307,7 @@ class DurableRegistry:
         return count
 
     def unused(self, client_id: str, subscription_name: str) -> Durable:
-        """A durable subscription without a consumer.
+        """Return a durable subscription without a consumer.
 
         :raises SubscriptionInUse: it has a consumer
         :raises SubscriptionNotFound: it does not exist
