@@ -45,6 +45,17 @@ class NotARequest(StoreError, ValueError):
     """A request that cannot be understood, and why."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationOutcome:
+    """What an operation has done."""
+
+    count: int
+    """Messages that were removed, moved, copied or sent."""
+    left: int = 0
+    """Chosen messages of a queue that were left: a consumer or a transaction has them, or a dead letter's
+    original destination is unknown."""
+
+
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """A keyword argument of an operation, and how a request has it."""

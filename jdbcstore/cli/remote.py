@@ -6,14 +6,13 @@ import json
 import os
 from base64 import b64encode
 from collections.abc import Iterator
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode
 from urllib.request import ProxyHandler, Request, build_opener
 
-from jdbcstore.broker.operations import OPERATIONS, STATUS
+from jdbcstore.broker.operations import OPERATIONS, STATUS, OperationOutcome
 from jdbcstore.config.users import VIEW
 from jdbcstore.errors import (
     DestinationNotFound,
@@ -44,15 +43,6 @@ _KINDS = {kind.__name__: kind for kind, _ in STATUS}
 """Errors of a broker, by their names there."""
 _BY_STATUS: dict[int, type[StoreError]] = {400: InvalidDestination, 503: NotMaster}
 """Errors of requests that are refused before they reach an operation."""
-
-
-@dataclass(frozen=True, slots=True)
-class Acted:
-    """Result of an operation."""
-
-    count: int
-    left: int
-    """Messages that stayed: consumers or transactions have them, or a dead letter's origin is unknown."""
 
 
 class RemoteBroker:
@@ -122,10 +112,10 @@ class RemoteBroker:
         except DestinationNotFound:
             return unknown
 
-    def act(self, operation: str, queue: Destination, **choice: Any) -> Acted:
+    def act(self, operation: str, queue: Destination, **choice: Any) -> OperationOutcome:
         """Have the chosen messages of a queue removed, moved, copied or retried."""
         outcome = self.on_queue(operation, queue, {"count": 0, "left": 0}, **choice)
-        return Acted(int(outcome["count"]), int(outcome["left"]))
+        return OperationOutcome(**outcome)
 
     def consume(self, queue: Destination, count: int) -> dict[str, Any]:
         """Have the first messages of a queue held; return them, and the ``token`` that removes them."""

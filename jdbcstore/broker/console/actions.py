@@ -15,8 +15,7 @@ from jdbcstore.broker.console.visits import Visit
 from jdbcstore.broker.management.management import Management
 from jdbcstore.broker.management.messages import MessageChoice
 from jdbcstore.broker.management.requests import Fields, destination_of, expiration_of
-from jdbcstore.broker.management.views import OperationOutcome
-from jdbcstore.broker.operations import OPERATIONS, NotARequest, Operation
+from jdbcstore.broker.operations import OPERATIONS, NotARequest, Operation, OperationOutcome
 from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.message import Message
 

@@ -13,6 +13,7 @@ from aiohttp import web
 
 from jdbcstore.broker.management.audit import Actor
 from jdbcstore.broker.management.guard import Guard
+from jdbcstore.broker.management.requests import Fields
 from jdbcstore.broker.operations import NotARequest
 from jdbcstore.config.users import BROWSE, MANAGE, ROLES
 from jdbcstore.message.destination import Destination, DestinationKind
@@ -44,12 +45,7 @@ class Visit:
 
         :raises NotARequest: it is something else
         """
-        text = self.text(name).strip()
-        if not text:
-            return None
-        if not (text.isascii() and text.isdecimal() and len(text) < 20 and least <= int(text) <= most):
-            raise NotARequest(f"{name} must be an integer from {least} to {most}")
-        return int(text)
+        return Fields({name: self.text(name).strip() or None}).number(name, least=least, most=most)
 
     def destination(self, kind: DestinationKind = DestinationKind.QUEUE, name: str = "name") -> Destination:
         """Return the queue or topic of a name.

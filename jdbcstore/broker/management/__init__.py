@@ -9,12 +9,12 @@ from jdbcstore.broker.management.views import (
     DestinationView,
     LockEvent,
     MastershipView,
-    OperationOutcome,
     StoreView,
     SubscriptionView,
     TimingsView,
     TransactionView,
 )
+from jdbcstore.broker.operations import OperationOutcome
 
 __all__ = [
     "Actor",

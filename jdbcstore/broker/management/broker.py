@@ -5,7 +5,7 @@ from __future__ import annotations
 from jdbcstore.abc import Checkpointed
 from jdbcstore.broker.management.audit import Actor, Audit
 from jdbcstore.broker.management.master import CurrentMaster, clients_of
-from jdbcstore.broker.management.views import OperationOutcome
+from jdbcstore.broker.operations import OperationOutcome
 from jdbcstore.errors import MessageNotFound
 from jdbcstore.message.ids import XATransactionId
 

@@ -12,7 +12,7 @@ from jdbcstore.broker.management.master import CONNECTION, existing
 from jdbcstore.broker.management.messages import MessageChoice
 from jdbcstore.broker.management.queues import QueueOperations
 from jdbcstore.broker.management.subscriptions import pending_messages
-from jdbcstore.broker.management.views import OperationOutcome
+from jdbcstore.broker.operations import OperationOutcome
 from jdbcstore.errors import InvalidDestination, SubscriptionInUse, SubscriptionNotFound
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message

@@ -15,8 +15,7 @@ from jdbcstore.broker.entry import Entry
 from jdbcstore.broker.management.audit import Actor, Audit
 from jdbcstore.broker.management.master import CONNECTION, queue_of
 from jdbcstore.broker.management.messages import Consumed, MessageChoice, defect_of
-from jdbcstore.broker.management.views import OperationOutcome
-from jdbcstore.broker.operations import MAX_BROWSED
+from jdbcstore.broker.operations import MAX_BROWSED, OperationOutcome
 from jdbcstore.broker.subscription import BaseSubscription
 from jdbcstore.broker.topics.durable import Durable
 from jdbcstore.errors import CorruptMessage, DestinationFull, MessageNotFound

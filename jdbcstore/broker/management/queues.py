@@ -14,7 +14,7 @@ from jdbcstore.broker.entry import Entry
 from jdbcstore.broker.management.audit import Actor, Audit
 from jdbcstore.broker.management.master import CONNECTION, in_flight, queue_of
 from jdbcstore.broker.management.messages import MessageChoice, addressed, browse, change, move
-from jdbcstore.broker.management.views import OperationOutcome
+from jdbcstore.broker.operations import OperationOutcome
 from jdbcstore.broker.queues.queue import Queue
 from jdbcstore.broker.queues.selection import Act
 from jdbcstore.errors import InvalidDestination, InvalidMessage, StoreClosed

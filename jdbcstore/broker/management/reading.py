@@ -57,7 +57,8 @@ from jdbcstore.util.timings import Timings
 class Views:
     """What is seen of one broker; every method is called on its loop.
 
-    Each raises :class:`~jdbcstore.errors.NotMaster` while the broker does not serve, unless it says so.
+    Each raises :class:`~jdbcstore.errors.NotMaster` while the broker does not serve, unless it says so. What
+    reads the store raises :class:`~jdbcstore.errors.StoreError` if that cannot be read.
     """
 
     def __init__(self, *, master: CurrentMaster, baselines: Baselines, clock: Clock) -> None:
@@ -107,7 +108,6 @@ class Views:
         """Return the queues and topics that the broker knows, or those of ``names``, sorted by name.
 
         :param monotonic: whether the counters are those that :meth:`reset` leaves alone
-        :raises StoreError: the store cannot be read
         """
         if names is not None:
             return await self._views([*names], monotonic=monotonic)
@@ -156,7 +156,6 @@ class Views:
         :param kind: ``queue`` or ``topic``
         :param search: a part of the name, in any case of letters
         :param ages: whether to look for the age of the first message of each queue
-        :raises StoreError: the store cannot be read
         """
         matching = [
             view
@@ -171,7 +170,6 @@ class Views:
         """Return one queue or topic, with the age of its first message.
 
         :raises DestinationNotFound: it does not exist
-        :raises StoreError: the store cannot be read
         """
         engine = self._master.engine()
         destination = existing(engine, name)
@@ -182,10 +180,7 @@ class Views:
         return replace(views[0], oldest_age=age)
 
     async def oldest_age(self, queue: Queue) -> float | None:
-        """Return the age of the first message of a queue; None if there is none.
-
-        :raises StoreError: the store cannot be read
-        """
+        """Return the age of the first message of a queue; None if there is none."""
         engine = self._master.engine()
         store = queue.store
         first = list(await engine.run(partial(store.recover, 1))) if store is not None else []
@@ -224,7 +219,6 @@ class Views:
         """Return every consumer, and the durable subscriptions that have none.
 
         :param pending: whether to count the pending messages of durable subscriptions
-        :raises StoreError: the store cannot be read
         """
         engine = self._master.engine()
         numbers: Counter[str] = Counter()
@@ -243,10 +237,7 @@ class Views:
         return [view if one is None else replace(view, pending=counted[one.key]) for view, one in views]
 
     async def transactions(self) -> list[TransactionView]:
-        """Return the XA transactions in doubt.
-
-        :raises StoreError: the store cannot be read
-        """
+        """Return the XA transactions in doubt."""
         engine = self._master.engine()
         writes = {
             transaction.xid: tuple(map(WritesView.of, transaction.writes))
@@ -271,19 +262,13 @@ class Views:
         return list(self._master.process.history)
 
     async def journal(self) -> JournalState | None:
-        """Return the journal in front of the store; None if there is none.
-
-        :raises StoreError: its folder cannot be read
-        """
+        """Return the journal in front of the store; None if there is none."""
         engine = self._master.engine()
         store = engine.store
         return await engine.run(store.journal_state) if isinstance(store, Checkpointed) else None
 
     async def store(self) -> StoreView:
-        """Return the store, and its journal if there is one.
-
-        :raises StoreError: the store cannot be read
-        """
+        """Return the store, and its journal if there is one."""
         engine = self._master.engine()
         count, size = engine.pending
         return StoreView(
@@ -299,10 +284,7 @@ class Views:
         return self._master.engine().pending
 
     async def with_ages(self, views: Sequence[DestinationView]) -> list[DestinationView]:
-        """Return the views of queues with the age of the first message, in one go.
-
-        :raises StoreError: the store cannot be read
-        """
+        """Return the views of queues with the age of the first message, in one go."""
         engine = self._master.engine()
         names = [Destination.parse(view.name) for view in views]
         queues = [
@@ -360,7 +342,6 @@ class Views:
         :raises DestinationNotFound: it does not exist
         :raises InvalidDestination: it is a topic
         :raises InvalidSelector: the selector is invalid
-        :raises StoreError: the store cannot be read
         """
         engine = self._master.engine()
         choice = choice or MessageChoice()
@@ -376,7 +357,6 @@ class Views:
         :raises InvalidDestination: it is a topic
         :raises InvalidSelector: the selector is invalid
         :raises NotARequest: the position is of another kind of queue
-        :raises StoreError: the store cannot be read
         """
         engine = self._master.engine()
         source = queue_of(engine, queue)
@@ -389,7 +369,6 @@ class Views:
         :raises DestinationNotFound: the queue does not exist
         :raises InvalidDestination: it is a topic
         :raises MessageNotFound: the queue does not have it
-        :raises StoreError: the store cannot be read
         """
         messages = await self.browse(queue, MessageChoice(ids=(message_id,)), limit=1)
         if not messages:

@@ -11,7 +11,8 @@ from jdbcstore.broker.api import SubscriptionRequest
 from jdbcstore.broker.management.audit import Actor, Audit
 from jdbcstore.broker.management.holds import Collector
 from jdbcstore.broker.management.master import CONNECTION
-from jdbcstore.broker.management.views import OperationOutcome, SubscribedView
+from jdbcstore.broker.management.views import SubscribedView
+from jdbcstore.broker.operations import OperationOutcome
 from jdbcstore.broker.topics.durable import Durable
 from jdbcstore.errors import InvalidDestination, SubscriptionExists, SubscriptionNotFound
 from jdbcstore.message.destination import Destination

@@ -249,17 +249,6 @@ class StoreView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OperationOutcome:
-    """What an operation has done."""
-
-    count: int
-    """Messages that were removed, moved, copied or sent."""
-    left: int = 0
-    """Chosen messages of a queue that were left: a consumer or a transaction has them, or a dead letter's
-    original destination is unknown."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SubscribedView:
     """A durable subscription that was just created, or exists."""
 
