@@ -26,7 +26,7 @@ from jdbcstore import Configuration, StoreConfig, analytics
 from jdbcstore.config import DataSourceConfig
 from jdbcstore.tools import archive
 from jdbcstore.tools.archive import Window
-from jdbcstore.tools.transfer import MessageRow, Target
+from jdbcstore.tools.transfer import CopyTarget, MessageRow
 from tests.support.servers.postgresql import PostgresqlServer
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def _plain(spark: SparkSession, name: str, url: str, folder: Path, count: int) -
 
 def _insert(store: Configuration, rows: list[MessageRow]) -> None:
     pending = iter(rows)
-    with Target(store) as target:
+    with CopyTarget(store) as target:
         while page := [*islice(pending, 1000)]:
             target.add(page)
 

@@ -22,7 +22,7 @@ _INSTEAD = "or read with DuckDB, read_arrow or format('jdbcstore'), which use th
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class JdbcAddress:
     """A JDBC URL, without a login; and the properties of its connections."""
 
     url: str
@@ -112,14 +112,14 @@ _OF_SQLITE_FILES = ("immutable", "nolock")
 """Parameters of the file's URI."""
 
 
-def of_sqlite(file: str, query: Mapping[str, Any]) -> Address:
+def of_sqlite(file: str, query: Mapping[str, Any]) -> JdbcAddress:
     """Return the address of an SQLite file, from its path and the options of its URL."""
     _check(query, _OF_SQLITE.union(_OF_SQLITE_FILES))
     # The last connection to close the file, or the first after a kill, locks it for a moment. The mode is
     # read-only, with the file named by a URI: a ? in a plain path would begin the options.
     options = {"open_mode": "65", "busy_timeout": "60000"}
     options |= {name: str(query[name]) for name in _OF_SQLITE_FILES if name in query}
-    return Address(f"jdbc:sqlite:file:{quote(os.path.realpath(file))}?{urlencode(options)}", {})
+    return JdbcAddress(f"jdbc:sqlite:file:{quote(os.path.realpath(file))}?{urlencode(options)}", {})
 
 
 _OF_LIBPQ = frozenset(
@@ -154,7 +154,7 @@ _WITHOUT_EFFECT = {"channel_binding": ("disable", "prefer"), "sslcertmode": ("di
 _CERTIFICATES = ("sslcert", "sslkey", "sslpassword")
 
 
-def of_libpq(given: Mapping[str, str], password: str | None = None) -> Address:
+def of_libpq(given: Mapping[str, str], password: str | None = None) -> JdbcAddress:
     """Return the address of a PostgreSQL database.
 
     :param given: the parameters in effect, from the URL, the environment and service files, and the
@@ -182,7 +182,7 @@ def of_libpq(given: Mapping[str, str], password: str | None = None) -> Address:
     if "target_session_attrs" in given:
         properties["targetServerType"] = _TARGETS[given["target_session_attrs"]]
     place = f"{_bracketed(host)}:{given['port']}/{quote(given['dbname'], safe='')}"
-    return Address(
+    return JdbcAddress(
         f"jdbc:postgresql://{place}?{urlencode(options)}", properties | _login(given.get("user"), password)
     )
 
@@ -220,7 +220,7 @@ _OF_ODBC = frozenset({"charset", "driver", "port"})
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MysqlEndpoint:
     """Host, port and database of a connection to MySQL or MariaDB."""
 
     host: str
@@ -230,7 +230,7 @@ class Place:
     password: str | None = field(repr=False)
 
 
-def of_pymysql(place: Place, query: Mapping[str, Any], variables: str) -> Address:
+def of_pymysql(place: MysqlEndpoint, query: Mapping[str, Any], variables: str) -> JdbcAddress:
     """Return the address of a database of MySQL or MariaDB, from the options of PyMySQL's URL.
 
     :param variables: prefix of the server's variables for transactions
@@ -256,7 +256,7 @@ def _tls(query: Mapping[str, Any]) -> dict[str, str]:
     return named if checked else {**named, "disableSslHostnameVerification": "true"}
 
 
-def of_odbc(url: URL, variables: str) -> Address:
+def of_odbc(url: URL, variables: str) -> JdbcAddress:
     """Return the address of a database of MySQL or MariaDB, from the URL of an ODBC connection.
 
     :raises ConfigurationError: JDBC does not have one of the options, or they name a data source
@@ -268,15 +268,15 @@ def of_odbc(url: URL, variables: str) -> Address:
     _check(query, _OF_ODBC)
     port = int(url.port or str(query.get("port", 3306)))
     password = None if url.password is None else str(url.password)
-    place = Place(url.host or "localhost", port, str(url.database), url.username, password)
+    place = MysqlEndpoint(url.host or "localhost", port, str(url.database), url.username, password)
     return _of_mysql(place, {}, variables)
 
 
-def _of_mysql(place: Place, tls: dict[str, str], variables: str) -> Address:
+def _of_mysql(place: MysqlEndpoint, tls: dict[str, str], variables: str) -> JdbcAddress:
     # Spark has no dialect for jdbc:mariadb: it would quote names as strings, and silently read the names.
     session = f"{variables}_read_only=1,{variables}_isolation='READ-COMMITTED'"
     options = f"permitMysqlScheme&sessionVariables={session}"
     # The driver does not decode names. Statements name the database too.
     database = place.database if quote(place.database, safe="$") == place.database else ""
     url = f"jdbc:mysql://{_bracketed(place.host)}:{place.port}/{database}?{options}"
-    return Address(url, tls | _login(place.user, place.password))
+    return JdbcAddress(url, tls | _login(place.user, place.password))

@@ -18,7 +18,7 @@ from jdbcstore.message.openwire.content import decode_body, decode_utf
 from jdbcstore.message.openwire.wire_format import BODY_TYPES, Malformed
 
 
-class Batch:
+class MessageBatch:
     """Rows of messages, decoded column by column.
 
     Rows that :class:`Envelopes` does not know are in ``others``, decoded by the codec. A value that cannot be
@@ -32,7 +32,7 @@ class Batch:
         self.others: dict[int, Message] = {}
         self.problems: dict[int, str] = {}
         self._bytes = memoryview(self.envelopes.data)
-        self._columns: dict[Callable[[Batch], pa.Array], pa.Array] = {}
+        self._columns: dict[Callable[[MessageBatch], pa.Array], pa.Array] = {}
         for row in np.flatnonzero(~self.known).tolist():
             try:
                 self.others[row] = decode(blobs[row].as_py())
@@ -42,7 +42,7 @@ class Batch:
     def __len__(self) -> int:
         return len(self.blobs)
 
-    def column(self, decode: Callable[[Batch], pa.Array]) -> pa.Array:
+    def column(self, decode: Callable[[MessageBatch], pa.Array]) -> pa.Array:
         """Return the column that this decoder makes of the batch; computed once."""
         if decode not in self._columns:
             self._columns[decode] = decode(self)

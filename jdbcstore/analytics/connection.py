@@ -16,7 +16,7 @@ from jdbcstore.analytics.decoding import plan_decoding
 from jdbcstore.analytics.pushdown import properties_for, register_dialect
 from jdbcstore.analytics.queries import journal, mean_size
 from jdbcstore.analytics.questions import explained
-from jdbcstore.analytics.reading import Reading, Stored
+from jdbcstore.analytics.reading import JdbcReading, StoredMessages
 from jdbcstore.analytics.remote import is_remote
 from jdbcstore.analytics.remote_views import RemoteAnalytics
 from jdbcstore.analytics.spark_session import ship
@@ -74,7 +74,7 @@ def _session(where: Configuration) -> Session:
 
 
 @contextlib.contextmanager
-def stored_in(spark: SparkSession, where: Configuration) -> Iterator[Stored]:
+def stored_in(spark: SparkSession, where: Configuration) -> Iterator[StoredMessages]:
     """Yield the rows of a store as they are stored, for archives and comparisons; without views.
 
     :raises ConfigurationError: this is a session of Spark Connect, or Spark cannot read this database
@@ -87,7 +87,7 @@ def stored_in(spark: SparkSession, where: Configuration) -> Iterator[Stored]:
     try:
         reading = _reading(spark, session)
         _has_journal(session)
-        yield Stored(reading)
+        yield StoredMessages(reading)
     finally:
         session.engine.dispose()
 
@@ -100,7 +100,7 @@ def _has_journal(session: Session) -> bool:
     return found
 
 
-def _reading(spark: SparkSession, session: Session) -> Reading:
+def _reading(spark: SparkSession, session: Session) -> JdbcReading:
     """Return the reader of this database in this session, without the catalog."""
     adapter = session.adapter.name
     vendor = vendor_of(adapter)
@@ -121,7 +121,7 @@ def _reading(spark: SparkSession, session: Session) -> Reading:
     # Spark keeps a catalog as long as its session, which several processes may share: under a name that was
     # used before, it would go on reading the earlier store.
     catalog = f"jdbcstore_{uuid.uuid4().hex}"
-    reading = Reading(spark, session, vendor, url, properties, schema, catalog, fetched)
+    reading = JdbcReading(spark, session, vendor, url, properties, schema, catalog, fetched)
     reading.check()
     return reading
 

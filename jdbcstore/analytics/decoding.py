@@ -13,8 +13,8 @@ from pyspark.sql.pandas import functions as vectorized
 from pyspark.sql.udf import UserDefinedFunction
 from pyspark.util import PythonEvalType
 
-from jdbcstore.analytics.batch import Batch
-from jdbcstore.analytics.columns import COLUMNS, TIMES, YEAR_1_MS, YEAR_10000_MS, Column
+from jdbcstore.analytics.batch import MessageBatch
+from jdbcstore.analytics.columns import COLUMNS, TIMES, YEAR_1_MS, YEAR_10000_MS, DecodedColumn
 from jdbcstore.analytics.java import resource
 from jdbcstore.analytics.properties import looked_up, properties_with
 
@@ -57,12 +57,12 @@ def decode_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
     """Replace the last column, MSG, by the columns that its name lists: see ``Decoding.java``."""
     for given in batches:
         *names, question = given.schema.names
-        batch, asked = Batch(given.columns[-1]), question.split(",")
+        batch, asked = MessageBatch(given.columns[-1]), question.split(",")
         found = [_asked(batch, *each.split(".")) for each in asked]
         yield pa.RecordBatch.from_arrays([*given.columns[:-1], *found], names=[*names, *asked])
 
 
-def _asked(batch: Batch, column: str, field: str = "", name: str = "") -> pa.Array:
+def _asked(batch: MessageBatch, column: str, field: str = "", name: str = "") -> pa.Array:
     if not field:
         return batch.column(_DECODERS[column])
     # A field means a lookup in the map of properties.
@@ -70,17 +70,17 @@ def _asked(batch: Batch, column: str, field: str = "", name: str = "") -> pa.Arr
     return looked_up(maps, bytes.fromhex(name).decode(), int(field))
 
 
-_batches: list[Batch] = []
+_batches: list[MessageBatch] = []
 """The batch decoded last. Spark passes the same bytes for each column of a batch in turn."""
 
 
-def _batch_of(blobs: pa.BinaryArray) -> Batch:
+def _batch_of(blobs: pa.BinaryArray) -> MessageBatch:
     # A batch that is kept keeps its bytes alive, so no other batch can have their address.
     # Spark may decode in several threads, each of which may replace it at any time.
     for batch in tuple(_batches):
         if _place(batch.blobs) == _place(blobs):
             return batch
-    batch = Batch(blobs)
+    batch = MessageBatch(blobs)
     _batches[:] = [batch]
     return batch
 
@@ -90,7 +90,7 @@ def _place(blobs: pa.BinaryArray) -> tuple[Any, ...]:
 
 
 @cache
-def _function(column: Column) -> Callable[[SparkColumn], SparkColumn]:
+def _function(column: DecodedColumn) -> Callable[[SparkColumn], SparkColumn]:
     number = COLUMNS.index(column)
     arrow_udf: Any = getattr(vectorized, "arrow_udf", None)
     if arrow_udf is None:  # before Spark 4.1
@@ -125,7 +125,7 @@ def _decoder_in_pandas(number: int) -> Callable[[Any], Any]:
     return decode
 
 
-def decoded(column: Column, blob: SparkColumn) -> SparkColumn:
+def decoded(column: DecodedColumn, blob: SparkColumn) -> SparkColumn:
     """Return one of :data:`COLUMNS`, decoded from the MSG column when a query reads it."""
     value = _function(column)(blob)
     return (as_time(value) if column.name in TIMES else value).alias(column.name)

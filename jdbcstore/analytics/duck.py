@@ -22,7 +22,7 @@ except ModuleNotFoundError as missing:
 
 from jdbcstore.analytics.arrow.conditions import Expression
 from jdbcstore.analytics.arrow.fetching import Fetching
-from jdbcstore.analytics.arrow.reading import Reading, database_of, has_journal
+from jdbcstore.analytics.arrow.reading import ArrowReading, database_of, has_journal
 from jdbcstore.analytics.arrow.views import SCHEMAS, small
 from jdbcstore.analytics.columns import CAUSE
 from jdbcstore.analytics.vendors import VENDORS
@@ -179,7 +179,7 @@ class DuckViews:
     def _messages(self, clause: Any, schema: pa.Schema, filter_: Any) -> ds.Scanner:
         with self._noting():
             conditions = [] if filter_ is None else [Expression(filter_)]
-            batches = Reading(self._database, self._first).batches(schema, conditions, clause)
+            batches = ArrowReading(self._database, self._first).batches(schema, conditions, clause)
             next(batches)
             return ds.Scanner.from_batches(self._noted(batches), schema=schema)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 from pyspark.sql import Column as SparkColumn
 
-from jdbcstore.analytics.batch import Batch
+from jdbcstore.analytics.batch import MessageBatch
 from jdbcstore.analytics.columns import COLUMNS, TIMES
 from jdbcstore.analytics.decoding import as_time
 from jdbcstore.analytics.pushdown import HEADERS as IN_JAVA
@@ -74,6 +74,6 @@ def _typed(value: SparkColumn, name: str) -> SparkColumn:
 def _add_headers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     names = [column.name for column in HEADERS]
     for given in batches:
-        batch = Batch(given.column("msg"))
+        batch = MessageBatch(given.column("msg"))
         found = [batch.column(column.decode) for column in HEADERS]
         yield pa.RecordBatch.from_arrays([*given.columns, *found], names=[*given.schema.names, *names])

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jdbcstore.analytics.batch import Batch, for_spark
+from jdbcstore.analytics.batch import MessageBatch, for_spark
 from jdbcstore.analytics.envelope import Spans, Walk, numbers, pieces
 from jdbcstore.errors import CorruptMessage
 from jdbcstore.message.message import NO_PROPERTIES
@@ -234,18 +234,18 @@ TYPES: dict[type, str] = {
 """The name of each Java type in the field ``type``."""
 
 
-def properties(batch: Batch) -> pa.Array:
+def properties(batch: MessageBatch) -> pa.Array:
     """Return a map per row: empty without properties, null where they do not decode."""
     return _properties(batch, {field.name for field in VALUE})
 
 
 @cache
-def properties_with(field: int) -> Callable[[Batch], pa.Array]:
+def properties_with(field: int) -> Callable[[MessageBatch], pa.Array]:
     """Make a decoder of the maps that guarantees only this field of the values."""
     return lambda batch: _properties(batch, {VALUE[field].name})
 
 
-def _properties(batch: Batch, fields: set[str]) -> pa.Array:
+def _properties(batch: MessageBatch, fields: set[str]) -> pa.Array:
     walked, column = _walk(batch, fields)
     if walked.all():
         return column
@@ -268,7 +268,7 @@ def looked_up(maps: pa.Array, name: str, field: int) -> pa.Array:
     return maps.items.field(field).take(pa.array(places, mask=places < 0))
 
 
-def _walk(batch: Batch, fields: set[str]) -> tuple[Any, pa.Array]:
+def _walk(batch: MessageBatch, fields: set[str]) -> tuple[Any, pa.Array]:
     """Return the mask of rows that could be walked, and their maps with these fields."""
     data, spans, rows = batch.envelopes.data, batch.envelopes.properties, batch.known
     entries = Entries(data, spans, rows)
@@ -329,7 +329,7 @@ def _text_of_float(value: float) -> str:
     return str(np.float32(value)) if math.isfinite(value) else str(plain(float(value)))
 
 
-def properties_of(batch: Batch, row: int) -> Mapping[str, Value] | None:
+def properties_of(batch: MessageBatch, row: int) -> Mapping[str, Value] | None:
     """Return the properties of a row, decoded by the codec; None where they do not decode."""
     try:
         if not batch.known[row]:

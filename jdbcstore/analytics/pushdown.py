@@ -19,7 +19,7 @@ from urllib.parse import urlencode
 
 from sqlalchemy import Connection, bindparam, text
 
-from jdbcstore.analytics.addresses import Address
+from jdbcstore.analytics.addresses import JdbcAddress
 from jdbcstore.analytics.java import resource, scratch
 from jdbcstore.database.tables import Tables
 
@@ -178,7 +178,7 @@ def register_dialect(spark: SparkSession, driver: str, url: str, meaning: Meanin
     return f"{prefix}{driver}:{url.removeprefix('jdbc:')}"
 
 
-def properties_for(address: Address, identity: str, question: str) -> dict[str, str]:
+def properties_for(address: JdbcAddress, identity: str, question: str) -> dict[str, str]:
     """Return the properties of connections by :data:`DRIVER` that answer the question with this identity."""
     # As one: some of Spark's readers write names in small letters, which the vendors' drivers do not know.
     login = {name: value for name, value in address.properties.items() if name in ("user", "password")}

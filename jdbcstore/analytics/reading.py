@@ -22,7 +22,7 @@ _CATALOG = "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog"
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class JdbcReading:
     """DataFrames of one database. Spark's own JDBC catalog pushes aggregates and limits down."""
 
     spark: SparkSession
@@ -122,13 +122,13 @@ RAW = ("id", "container", "msgid_prod", "msgid_seq", "expiration", "priority", "
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredMessages:
     """The messages of one store that are not in doubt, by ranges of IDs.
 
     Tasks read their ranges in separate statements, so the ranges do not show one moment; but no row is in
     two."""
 
-    reading: Reading
+    reading: JdbcReading
 
     def last_id(self) -> int:
         """Return the highest ID; -1 in an empty table."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import URL, Connection, Table, bindparam, text
 
-from jdbcstore.analytics.addresses import Address, Place, of_libpq, of_odbc, of_pymysql
+from jdbcstore.analytics.addresses import JdbcAddress, MysqlEndpoint, of_libpq, of_odbc, of_pymysql
 from jdbcstore.analytics.addresses import of_sqlite as address_of_sqlite
 from jdbcstore.analytics.pushdown import Meaning, of_mysql, of_postgresql, of_sqlite
 from jdbcstore.database.tables import Tables
@@ -30,7 +30,7 @@ class Vendor:
     package: str
     """Maven coordinates."""
     debian: str
-    address: Callable[[URL, Any], Address]
+    address: Callable[[URL, Any], JdbcAddress]
     """The address from the URL and an open connection of the Python driver; its connections are read-only and
     do not wait for locks."""
     meaning: Callable[[Connection, Tables], Meaning]
@@ -57,12 +57,12 @@ class Vendor:
     """The database is a file; tasks run in other working directories."""
 
 
-def _sqlite(url: URL, raw: Any) -> Address:
+def _sqlite(url: URL, raw: Any) -> JdbcAddress:
     [file] = raw.execute(_SQLITE_FILE).fetchone()
     return address_of_sqlite(file, url.query)
 
 
-def _postgresql(_url: URL, raw: Any) -> Address:
+def _postgresql(_url: URL, raw: Any) -> JdbcAddress:
     info = raw.info
     given = info.get_parameters()
     known = {"dbname": info.dbname, "user": info.user, "port": str(info.port)}
@@ -71,15 +71,15 @@ def _postgresql(_url: URL, raw: Any) -> Address:
     return of_libpq(given | known, info.password)
 
 
-def _mariadb(url: URL, raw: Any) -> Address:
+def _mariadb(url: URL, raw: Any) -> JdbcAddress:
     return _mysql(url, raw, "tx")
 
 
-def _mysql(url: URL, raw: Any, variables: str = "transaction") -> Address:
+def _mysql(url: URL, raw: Any, variables: str = "transaction") -> JdbcAddress:
     if url.get_driver_name() == "pyodbc":
         return of_odbc(url, variables)
     user, password, database = map(_text, (raw.user, raw.password, raw.db))
-    place = Place(raw.host, raw.port, database or "", user, password)
+    place = MysqlEndpoint(raw.host, raw.port, database or "", user, password)
     return of_pymysql(place, url.query, variables)
 
 

@@ -21,7 +21,7 @@ from jdbcstore.message.destination import DestinationKind
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from jdbcstore.analytics.reading import Reading
+    from jdbcstore.analytics.reading import JdbcReading
 
 
 Views = dict[str, "DataFrame"]
@@ -171,7 +171,9 @@ _TOTALS = (
 )
 
 
-def define(reading: Reading, bounds: list[int], archived: Sequence[DataFrame] = ()) -> dict[str, DataFrame]:
+def define(
+    reading: JdbcReading, bounds: list[int], archived: Sequence[DataFrame] = ()
+) -> dict[str, DataFrame]:
     """Return the DataFrame of each view; ``bounds`` are IDs that divide messages into partitions.
 
     ``archived``: what ``history`` has besides, as ``read`` of :mod:`jdbcstore.tools.archive` or of

@@ -11,7 +11,7 @@ import click
 from jdbcstore.cli.exit_codes import ExitCode
 from jdbcstore.cli.options import DESTINATION, FOLDER, TIME, Parsed
 from jdbcstore.cli.output import counted, note, printable, progress, size, write_json, write_line
-from jdbcstore.cli.settings import Command, Settings, make_default_folder
+from jdbcstore.cli.settings import CliCommand, Settings, make_default_folder
 from jdbcstore.cli.spark_options import WITHOUT_SPARK, SparkOptions, spark_options
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.patterns import DestinationPattern
@@ -28,7 +28,7 @@ def _seconds(text: str) -> float:
     return float(found[1]) * _UNITS[found[2]]
 
 
-@click.command(cls=Command)
+@click.command(cls=CliCommand)
 @_folder
 @_destinations
 @click.option("--older-than", type=Parsed("age", _seconds), metavar="AGE",
@@ -80,7 +80,7 @@ def archive(
     return ExitCode.DONE
 
 
-@click.command(cls=Command)
+@click.command(cls=CliCommand)
 @_folder
 @_destinations
 @click.option("--since", type=TIME, metavar="DATE",
@@ -102,7 +102,7 @@ def restore(
     store already has are skipped.
     """
     from jdbcstore.tools import archive as archives
-    from jdbcstore.tools.replay import Selection
+    from jdbcstore.tools.replay import ReplaySelection
 
     if isinstance(folder, str):
         from jdbcstore.cli.engines import spark_session
@@ -114,7 +114,7 @@ def restore(
         raise click.UsageError(f"{folder} is not an archive")
     configuration = settings.configuration()
     make_default_folder(configuration)
-    selection = Selection(tuple(map(DestinationPattern, destinations)), since, until)
+    selection = ReplaySelection(tuple(map(DestinationPattern, destinations)), since, until)
     with progress("restoring") as done:
         restored = archives.restore(folder, configuration, selection, progress=done)
     settings.print(

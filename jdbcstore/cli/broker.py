@@ -22,7 +22,7 @@ import click
 
 from jdbcstore.cli.console import schema_view
 from jdbcstore.cli.output import journal_progress, printable
-from jdbcstore.cli.settings import Command, Settings, make_default_folder, with_locker
+from jdbcstore.cli.settings import CliCommand, Settings, make_default_folder, with_locker
 from jdbcstore.config import Configuration
 from jdbcstore.config.broker import (
     AUTO,
@@ -62,7 +62,7 @@ _STANDARD_FIELDS = {*vars(logging.makeLogRecord({})), "message", "asctime", "tas
 """Attributes of every log record; all others were given as ``extra``."""
 
 
-@click.command(cls=Command)
+@click.command(cls=CliCommand)
 @click.option(
     "--stomp",
     metavar="HOST:PORT",
@@ -254,7 +254,7 @@ def log_to_stderr(log_format: str, *, debug: bool) -> None:
     logging.getLogger(AUDIT_LOG).propagate = False
 
 
-@click.command(cls=Command)
+@click.command(cls=CliCommand)
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")
 @click.argument("user", metavar="USER")
 @click.option("--read", multiple=True, metavar="DEST", help="What the user may consume, with * and >.")

@@ -22,7 +22,7 @@ from jdbcstore.cli.messages import (
 from jdbcstore.cli.options import SELECTOR, destination_argument, subscription_options
 from jdbcstore.cli.output import counted, note, print_json
 from jdbcstore.cli.remote import RemoteBroker
-from jdbcstore.cli.settings import Command, Settings
+from jdbcstore.cli.settings import CliCommand, Settings
 from jdbcstore.errors import CorruptMessage
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.facts import Facts, facts_of
@@ -44,7 +44,7 @@ _hex_option = click.option(
 )
 
 
-@click.command(cls=Command)
+@click.command(cls=CliCommand)
 @destination_argument
 @subscription_options
 @click.option("--selector", type=SELECTOR, metavar="TEXT", help="Only messages that match a JMS selector.")
@@ -106,7 +106,7 @@ class _InDoubt:
         return page
 
 
-@click.command(cls=Command)
+@click.command(cls=CliCommand)
 @destination_argument
 @subscription_options
 @click.option("--count", type=click.IntRange(min=1), metavar="N", default=1, show_default=True,

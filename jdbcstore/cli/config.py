@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from jdbcstore.cli.output import counted, print_table, printable, write_json, write_line
-from jdbcstore.cli.settings import Command, Settings
+from jdbcstore.cli.settings import CliCommand, Settings
 from jdbcstore.config import Configuration, load_file, shown_options, to_toml
 
 
@@ -18,7 +18,7 @@ def config() -> None:
     """Show or convert the configuration."""
 
 
-@config.command(cls=Command)
+@config.command(cls=CliCommand)
 @click.pass_obj
 def show(settings: Settings) -> None:
     """Show every option with its source, and notes on options that are not applied."""
@@ -41,7 +41,7 @@ def show(settings: Settings) -> None:
         write_line(printable(f"- {note}"))
 
 
-@config.command(cls=Command)
+@config.command(cls=CliCommand)
 @click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE",
               help="File to create; the result is printed by default.")  # fmt: skip

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jdbcstore.cli.settings import Command, Settings
+from jdbcstore.cli.settings import CliCommand, Settings
 from jdbcstore.errors import ConfigurationError, installation
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ DEFAULT = "127.0.0.1:8162"
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-@click.command(cls=Command)
+@click.command(cls=CliCommand)
 @click.option("--listen", metavar="HOST:PORT", default=DEFAULT, show_default=True, help="HTTP address.")
 @click.option("--users", metavar="FILE", help="Users file; without one, only this machine is answered.")
 @click.pass_obj

@@ -20,18 +20,18 @@ from jdbcstore.cli.engines import answer, spark_views
 from jdbcstore.cli.exit_codes import ExitCode
 from jdbcstore.cli.messages import TablePrinter
 from jdbcstore.cli.output import note, print_table, progress_bars, write_json, write_line
-from jdbcstore.cli.settings import DEFAULT_FOLDER, Command, Settings
+from jdbcstore.cli.settings import DEFAULT_FOLDER, CliCommand, Settings
 from jdbcstore.cli.sql import print_rows
 from jdbcstore.errors import ConfigurationError, StoreError, installation
 from jdbcstore.message.facts import facts_of
 from jdbcstore.stores.opening import make_folder
 
 if TYPE_CHECKING:
-    from jdbcstore.cli.demo.ledger import Counts, Outcome
-    from jdbcstore.cli.demo.scenario import Listener, Plan
+    from jdbcstore.cli.demo.ledger import Counts, DemoOutcome
+    from jdbcstore.cli.demo.scenario import DemoPlan, Listener
 
 
-@click.command(cls=Command)
+@click.command(cls=CliCommand)
 @click.option("--messages", type=click.IntRange(min=1), default=3_000, show_default=True, metavar="N")
 @click.option("--producers", type=click.IntRange(min=1), default=4, show_default=True, metavar="N",
               help="Number of producer processes.")  # fmt: skip
@@ -50,11 +50,11 @@ def demo(
     """
     if find_spec("stomp") is None:
         raise ConfigurationError(f"the clients of the demo need stomp.py; run: {installation('demo')}")
-    from jdbcstore.cli.demo.scenario import Plan, ProcessFailed, run
+    from jdbcstore.cli.demo.scenario import DemoPlan, ProcessFailed, run
 
     folder = Path(DEFAULT_FOLDER) / time.strftime(f"demo-%Y%m%d-%H%M%S-{os.getpid()}")
     make_folder(folder)
-    plan = Plan(
+    plan = DemoPlan(
         folder=folder,
         url=settings.url or f"sqlite:///{folder / 'store.db'}",
         queue=f"JDBCSTORE.{folder.name.upper()}",
@@ -78,7 +78,7 @@ def demo(
     return ExitCode.DONE if outcome.kept_the_promise else ExitCode.FAILED
 
 
-def _print_outcome(outcome: Outcome, plan: Plan) -> None:
+def _print_outcome(outcome: DemoOutcome, plan: DemoPlan) -> None:
     counts = {
         "sent": outcome.sent,
         "  sent again, because the broker died before confirming": outcome.retried,
@@ -136,7 +136,7 @@ def _ask(moved: Path) -> None:
 
 
 @contextmanager
-def _watching(plan: Plan) -> Iterator[Listener]:
+def _watching(plan: DemoPlan) -> Iterator[Listener]:
     """Show progress bars if stderr is a terminal, otherwise a line for each kill."""
     from jdbcstore.cli.demo.scenario import Listener
 
@@ -165,7 +165,7 @@ def _times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
 
 
-def _kill_text(plan: Plan, number: int, pid: int, counts: Counts) -> str:
+def _kill_text(plan: DemoPlan, number: int, pid: int, counts: Counts) -> str:
     return (
         f"kill {number} of {plan.kills}: broker process {pid} is killed after {counts.sent} messages sent,"
         f" {counts.acknowledged} confirmed, {counts.received} received; a new one starts"

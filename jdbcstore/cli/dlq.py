@@ -15,7 +15,7 @@ from jdbcstore.cli.messages import CorruptMessages, messages_of
 from jdbcstore.cli.options import DESTINATION, SELECTOR, all_of
 from jdbcstore.cli.output import counted, local_time, note, print_table, progress
 from jdbcstore.cli.remote import RemoteBroker
-from jdbcstore.cli.settings import Command, Settings
+from jdbcstore.cli.settings import CliCommand, Settings
 from jdbcstore.config import Configuration
 from jdbcstore.config.policy import SharedDeadLetterStrategy
 from jdbcstore.errors import CorruptMessage
@@ -30,7 +30,7 @@ _CAUSE_WIDTH = 80
 
 
 @dataclass(kw_only=True)
-class DeadLetters(CorruptMessages):
+class DeadLetterSelection(CorruptMessages):
     """The dead letters that a command line selects."""
 
     queues: tuple[Destination, ...]
@@ -92,7 +92,7 @@ _choosing = all_of(
     click.option("--limit", type=click.IntRange(min=1), metavar="N",
                  help="At most N messages; all by default."),
 )  # fmt: skip
-"""The arguments of :class:`DeadLetters`."""
+"""The arguments of :class:`DeadLetterSelection`."""
 
 
 @click.group()
@@ -104,12 +104,12 @@ def dlq() -> None:
     """
 
 
-@dlq.command("list", cls=Command)
+@dlq.command("list", cls=CliCommand)
 @_choosing
 @click.pass_obj
 def list_(settings: Settings, /, **given: Any) -> int:
     """List dead letters with their original destination and cause."""
-    dead, configuration = DeadLetters(**given), settings.configuration()
+    dead, configuration = DeadLetterSelection(**given), settings.configuration()
     broker = settings.broker_to_read()
     if broker is not None:
         places = dead.chosen(_queues(broker), configuration)
@@ -121,7 +121,7 @@ def list_(settings: Settings, /, **given: Any) -> int:
     return dead.exit_code
 
 
-def _list(settings: Settings, dead: DeadLetters, found: Iterator[Facts]) -> None:
+def _list(settings: Settings, dead: DeadLetterSelection, found: Iterator[Facts]) -> None:
     chosen = itertools.islice(found, dead.limit)
     columns = ("queue", "message id", "from", "time", "cause")
     settings.print_each(chosen, lambda: print_table("Dead letters", columns, [*map(_row, chosen)]))
@@ -131,7 +131,7 @@ def _queues(broker: RemoteBroker) -> list[Destination]:
     return [Destination.parse(view["name"]) for view in broker.destinations() if not view["is_topic"]]
 
 
-def _read_there(broker: RemoteBroker, dead: DeadLetters, place: Destination) -> Iterator[Facts]:
+def _read_there(broker: RemoteBroker, dead: DeadLetterSelection, place: Destination) -> Iterator[Facts]:
     """Yield the selected messages of a queue, as the broker has them."""
     from jdbcstore.broker.queues.dead_letters import CAUSE
 
@@ -161,7 +161,7 @@ def _facts(place: Destination, message: Message) -> Facts:
     }
 
 
-@dlq.command(cls=Command)
+@dlq.command(cls=CliCommand)
 @_choosing
 @click.pass_obj
 def retry(settings: Settings, /, **given: Any) -> int:
@@ -170,10 +170,10 @@ def retry(settings: Settings, /, **given: Any) -> int:
     Each message is moved in a transaction, so that it is never lost and never in both places. While a broker
     with --health serves, it does that; another has to be stopped first.
     """
-    return _process(settings, DeadLetters(**given), "retried", _move)
+    return _process(settings, DeadLetterSelection(**given), "retried", _move)
 
 
-@dlq.command(cls=Command)
+@dlq.command(cls=CliCommand)
 @_choosing
 @click.pass_obj
 def purge(settings: Settings, /, **given: Any) -> int:
@@ -181,12 +181,12 @@ def purge(settings: Settings, /, **given: Any) -> int:
 
     While a broker with --health serves, it does that; another has to be stopped first.
     """
-    return _process(settings, DeadLetters(**given), "removed", _remove)
+    return _process(settings, DeadLetterSelection(**given), "removed", _remove)
 
 
 def _process(
     settings: Settings,
-    dead: DeadLetters,
+    dead: DeadLetterSelection,
     done: str,
     act: Callable[[Store, Destination, list[Message]], int],
 ) -> int:
@@ -196,7 +196,7 @@ def _process(
         return _process_here(settings, place, dead, done, act)
 
 
-def _process_there(settings: Settings, broker: RemoteBroker, dead: DeadLetters, done: str) -> int:
+def _process_there(settings: Settings, broker: RemoteBroker, dead: DeadLetterSelection, done: str) -> int:
     """Have the broker process the messages, and return how many it has processed."""
     count = left = 0
     configuration = settings.configuration()
@@ -222,7 +222,7 @@ def _process_there(settings: Settings, broker: RemoteBroker, dead: DeadLetters, 
 def _process_here(
     settings: Settings,
     store: Store,
-    dead: DeadLetters,
+    dead: DeadLetterSelection,
     done: str,
     act: Callable[[Store, Destination, list[Message]], int],
 ) -> int:

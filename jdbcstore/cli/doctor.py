@@ -12,13 +12,13 @@ import click
 
 from jdbcstore.cli.exit_codes import ExitCode, exit_code
 from jdbcstore.cli.output import note, print_table, write_line
-from jdbcstore.cli.settings import Command, Settings
+from jdbcstore.cli.settings import CliCommand, Settings
 
 if TYPE_CHECKING:
     from jdbcstore.tools.doctor import Finding
 
 
-@click.command(cls=Command)
+@click.command(cls=CliCommand)
 @click.option("--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
               help="Write a report for an issue to this new file: versions, options, drivers; no secrets, "
                    "hosts or users.")  # fmt: skip

@@ -46,7 +46,7 @@ class Answer(Protocol):
         """Write Parquet files to a folder that does not exist."""
 
 
-class Engine(Protocol):
+class SqlEngine(Protocol):
     """The views of a store, and what answers queries of them."""
 
     title: str
@@ -61,7 +61,7 @@ class Engine(Protocol):
 @contextmanager
 def engine_of(
     name: str, where: Configuration, spark: SparkOptions = _HERE, archives: Sequence[str] = ()
-) -> Iterator[Engine]:
+) -> Iterator[SqlEngine]:
     """Open the engine of this name with the views of a store, and ``history`` with archives."""
     if name == DUCKDB:
         spark.refuse("DuckDB has no cluster")

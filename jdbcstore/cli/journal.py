@@ -27,11 +27,19 @@ from jdbcstore.cli.output import (
     write_json,
     write_line,
 )
-from jdbcstore.cli.settings import Command, Settings
+from jdbcstore.cli.settings import CliCommand, Settings
 from jdbcstore.config import Configuration
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import ConfigurationError, CorruptJournal, CorruptMessage, JournalPending, StoreError
-from jdbcstore.journal.inspection import Damage, Known, SegmentFile, journal_of, records, records_of, segments
+from jdbcstore.journal.inspection import (
+    BackingState,
+    Damage,
+    SegmentFile,
+    journal_of,
+    records,
+    records_of,
+    segments,
+)
 from jdbcstore.journal.inspection import repair as repair_journal
 from jdbcstore.journal.layout import Record
 from jdbcstore.message.facts import facts_of
@@ -66,7 +74,7 @@ class JournalFolder:
 
     directory: Path
     configuration: Configuration | None
-    known: Known | None = None
+    known: BackingState | None = None
     """State of the journal as recorded in the backing store."""
 
     @classmethod
@@ -175,7 +183,7 @@ class _Checked:
         return "torn" if self.damages else "kept" if self.file.kept else "sound"
 
 
-@journal.command(cls=Command)
+@journal.command(cls=CliCommand)
 @_folder
 @click.pass_obj
 def check(settings: Settings, folder: Path | None) -> int:
@@ -281,7 +289,7 @@ def _file_facts(one: _Checked) -> dict[str, Any]:
     }
 
 
-@journal.command(cls=Command)
+@journal.command(cls=CliCommand)
 @_folder
 @click.option("--kept", is_flag=True, help="Include files that are only retained.")
 @click.pass_obj
@@ -364,7 +372,7 @@ def _line(facts: dict[str, Any]) -> str:
     )
 
 
-@journal.command(cls=Command)
+@journal.command(cls=CliCommand)
 @_folder
 @click.option("--cut", is_flag=True, help="Discard everything after the first damage.")
 @click.pass_obj
@@ -416,7 +424,7 @@ def _numbers(directory: Path) -> set[int]:
     return {found.number for found in records(directory) if isinstance(found, Record)}
 
 
-@journal.command(cls=Command)
+@journal.command(cls=CliCommand)
 @click.pass_obj
 def replay(settings: Settings) -> None:
     """Write the contents of the configured journal to its database, which is the whole store afterwards.
@@ -440,7 +448,7 @@ def replay(settings: Settings) -> None:
     )
 
 
-@journal.command(cls=Command)
+@journal.command(cls=CliCommand)
 @_folder
 @click.pass_obj
 def refused(settings: Settings, folder: Path | None) -> None:
@@ -481,7 +489,7 @@ def _refused_facts(one: RefusedMessage) -> dict[str, Any]:
         return {**facts, "message": None, "problem": error.reason}
 
 
-@journal.command(cls=Command)
+@journal.command(cls=CliCommand)
 @_ids
 @click.pass_obj
 def retry(settings: Settings, ids: tuple[int, ...]) -> None:
@@ -499,7 +507,7 @@ def retry(settings: Settings, ids: tuple[int, ...]) -> None:
             settings.print({"id": sequence, "stored": stored}, f"{sequence}: {outcome}")
 
 
-@journal.command(cls=Command)
+@journal.command(cls=CliCommand)
 @_ids
 @click.pass_obj
 def drop(settings: Settings, ids: tuple[int, ...]) -> None:

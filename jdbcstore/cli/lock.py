@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jdbcstore.cli.output import local_time, note, printable, write_line
-from jdbcstore.cli.settings import Command, Settings
+from jdbcstore.cli.settings import CliCommand, Settings
 from jdbcstore.errors import AuthenticationFailed, NotMaster, SchemaError, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _POLL_PERIOD = 0.25
 
 
-@click.command(cls=Command)
+@click.command(cls=CliCommand)
 @click.option("--release", is_flag=True, help="Release a lease that has expired.")
 @click.option("--force", is_flag=True,
               help="With --release, depose the holder of a lease that has not expired.")  # fmt: skip
@@ -73,7 +73,7 @@ def holder_text(holder: str, leased: bool, expires_ms: int | None) -> str:
     return f"{printable(holder)}, {'until' if leased else 'expired'} {local_time(expires_ms)}"
 
 
-@click.command(cls=Command)
+@click.command(cls=CliCommand)
 @click.option("--timeout", type=click.FloatRange(min=0), help="Seconds to wait; forever by default.")
 @click.option("--holder", metavar="NAME", help="Wait for this broker instead of any.")
 @click.pass_obj

@@ -9,7 +9,7 @@ import click
 from jdbcstore.cli.options import DESTINATION, SELECTOR, TARGET, all_of
 from jdbcstore.cli.output import counted, note, print_table, printable
 from jdbcstore.cli.remote import NO_BROKER, RemoteBroker
-from jdbcstore.cli.settings import Command, Settings
+from jdbcstore.cli.settings import CliCommand, Settings
 from jdbcstore.errors import NotMaster
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.selector import Selector
@@ -57,7 +57,7 @@ def _chosen(message_ids: tuple[str, ...], selector: Selector | None, limit: int 
     return {"ids": [*message_ids] or None, "selector": text, "limit": limit}
 
 
-@manage.command(cls=Command)
+@manage.command(cls=CliCommand)
 @_queue_argument
 @click.pass_obj
 def pause(settings: Settings, queue: Destination) -> None:
@@ -66,7 +66,7 @@ def pause(settings: Settings, queue: Destination) -> None:
     settings.print({"queue": str(queue), "is_paused": True}, f"paused {printable(str(queue))}")
 
 
-@manage.command(cls=Command)
+@manage.command(cls=CliCommand)
 @_queue_argument
 @click.pass_obj
 def resume(settings: Settings, queue: Destination) -> None:
@@ -75,7 +75,7 @@ def resume(settings: Settings, queue: Destination) -> None:
     settings.print({"queue": str(queue), "is_paused": False}, f"resumed {printable(str(queue))}")
 
 
-@manage.command(cls=Command)
+@manage.command(cls=CliCommand)
 @_choosing
 @click.option("--to", required=True, type=TARGET, metavar="DEST", help="Where they go.")
 @click.pass_obj
@@ -88,7 +88,7 @@ def move(settings: Settings, /, queue: Destination, to: Destination, **given: An
         note(f"{counted(acted.left)} left: consumers or transactions have them")
 
 
-@manage.command(cls=Command)
+@manage.command(cls=CliCommand)
 @_choosing
 @click.option("--to", required=True, type=TARGET, metavar="DEST", help="Where the copies go.")
 @click.pass_obj
@@ -100,7 +100,7 @@ def copy(settings: Settings, /, queue: Destination, to: Destination, **given: An
     )
 
 
-@manage.command(cls=Command)
+@manage.command(cls=CliCommand)
 @click.pass_obj
 def connections(settings: Settings) -> None:
     """List the clients that are connected."""
@@ -111,7 +111,7 @@ def connections(settings: Settings) -> None:
     settings.print_each(found, lambda: print_table("Connections", names, rows, right=names[-2:]))
 
 
-@manage.command(cls=Command)
+@manage.command(cls=CliCommand)
 @click.argument("connection", metavar="ID")
 @click.pass_obj
 def drop(settings: Settings, connection: str) -> None:
@@ -120,7 +120,7 @@ def drop(settings: Settings, connection: str) -> None:
     settings.print({"dropped": connection}, f"dropped {printable(connection)}")
 
 
-@manage.command(cls=Command)
+@manage.command(cls=CliCommand)
 @click.pass_obj
 def checkpoint(settings: Settings) -> None:
     """Write the journal's contents to the database, and wait for it."""
@@ -128,7 +128,7 @@ def checkpoint(settings: Settings) -> None:
     settings.print({"checkpoint": True}, "what was in the journal is in the database")
 
 
-@manage.command("hand-over", cls=Command)
+@manage.command("hand-over", cls=CliCommand)
 @click.pass_obj
 def hand_over(settings: Settings) -> None:
     """Make another broker the master.

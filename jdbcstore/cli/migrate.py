@@ -11,14 +11,14 @@ import click
 
 from jdbcstore.cli.exit_codes import ExitCode
 from jdbcstore.cli.output import counted, note, print_table, printable, progress, write_json, write_line
-from jdbcstore.cli.settings import Command, Settings
+from jdbcstore.cli.settings import CliCommand, Settings
 
 if TYPE_CHECKING:
     from jdbcstore.database.engine import Database
     from jdbcstore.database.migrations import Advance, Migration, Planned
 
 
-@click.command(cls=Command)
+@click.command(cls=CliCommand)
 @click.option("--to", "target", metavar="REVISION", default="head", show_default=True,
               help="Target revision; see 'schema history'.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Print the plan without changing anything.")
@@ -113,7 +113,7 @@ def schema() -> None:
     """Inspect the schema without changing it."""
 
 
-@schema.command(cls=Command)
+@schema.command(cls=CliCommand)
 @click.pass_obj
 def current(settings: Settings) -> None:
     """Show the revision of the tables."""
@@ -127,7 +127,7 @@ def current(settings: Settings) -> None:
     )
 
 
-@schema.command(cls=Command)
+@schema.command(cls=CliCommand)
 @click.pass_obj
 def history(settings: Settings) -> None:
     """List the revisions, oldest first."""
@@ -141,7 +141,7 @@ def history(settings: Settings) -> None:
     )
 
 
-@schema.command(cls=Command)
+@schema.command(cls=CliCommand)
 @click.pass_obj
 def check(settings: Settings) -> int:
     """Check the tables against the expected schema; exits with 1 if they do not match."""

@@ -51,7 +51,7 @@ class Whole:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class TopReading:
     """A broker at one moment: the first ``rows`` of ``total`` destinations."""
 
     broker: Whole
@@ -76,7 +76,7 @@ def rate(value: float | None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TopColumn:
     """A column of the table."""
 
     title: str
@@ -88,15 +88,15 @@ class Column:
 
 
 COLUMNS = (
-    Column("destination", "destination", "name", str),
-    Column("size", "size", "size"),
-    Column("in/s", "enqueued_per_second", "enqueued", rate),
-    Column("out/s", "dequeued_per_second", "dequeued", rate),
-    Column("in flight", "in_flight", "in_flight"),
-    Column("consumers", "consumers", "consumers"),
-    Column("producers", "producers", "producers"),
-    Column("oldest", "oldest_age", "size", duration),
-    Column("dead", "dead", "dead"),
+    TopColumn("destination", "destination", "name", str),
+    TopColumn("size", "size", "size"),
+    TopColumn("in/s", "enqueued_per_second", "enqueued", rate),
+    TopColumn("out/s", "dequeued_per_second", "dequeued", rate),
+    TopColumn("in flight", "in_flight", "in_flight"),
+    TopColumn("consumers", "consumers", "consumers"),
+    TopColumn("producers", "producers", "producers"),
+    TopColumn("oldest", "oldest_age", "size", duration),
+    TopColumn("dead", "dead", "dead"),
 )
 TITLES = tuple(column.title for column in COLUMNS)
 NUMBERS = TITLES[1:]
@@ -125,7 +125,7 @@ def cells(row: Row) -> tuple[str, ...]:
     return (f"{printable(name)}{' (paused)' if row.is_paused else ''}", *others)
 
 
-def remainder(reading: Reading) -> str:
+def remainder(reading: TopReading) -> str:
     """Return the number of destinations, and how many of them are not shown."""
     shown = len(reading.rows)
     whole = f"{reading.total} destination{'' if reading.total == 1 else 's'}"
@@ -133,14 +133,14 @@ def remainder(reading: Reading) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class TopSelection:
     """The destinations to show, and their order.
 
     Of more destinations than ``limit``, those are shown which the broker sorts first. It does not know rates
     and ages: by those, it sorts by all messages until now, and by size.
     """
 
-    column: Column = COLUMNS[1]
+    column: TopColumn = COLUMNS[1]
     descending: bool = True
     text: str = ""
     """Part of a destination's name, in any case of letters."""
@@ -199,7 +199,7 @@ class Readings:
             raise NotMaster(NO_BROKER)
         return self._broker
 
-    def read(self, selection: Selection) -> Reading:
+    def read(self, selection: TopSelection) -> TopReading:
         """Return the broker as it is now.
 
         :raises NotMaster: no broker offers its management
@@ -213,7 +213,7 @@ class Readings:
             self._broker = self._last = self._base = None
             raise
 
-    def _read(self, broker: RemoteBroker, selection: Selection) -> Reading:
+    def _read(self, broker: RemoteBroker, selection: TopSelection) -> TopReading:
         whole, store = broker.call("broker"), broker.call("store")
         lock, history = broker.call("lock"), broker.call("lock_history")
         page = broker.call("destinations", **selection.query())
@@ -234,7 +234,7 @@ class Readings:
             commits_per_second=rates.get(("", "commits")),
         )
         rows = tuple(_row(one, rates) for one in page["destinations"])
-        return Reading(broker=seen, total=page["total"], rows=selection.arranged(rows))
+        return TopReading(broker=seen, total=page["total"], rows=selection.arranged(rows))
 
     def _rates(self, now: float, counts: Counts) -> dict[tuple[str, str], float]:
         last = self._last

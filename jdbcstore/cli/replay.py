@@ -10,21 +10,21 @@ import jdbcstore
 from jdbcstore.cli.exit_codes import ExitCode
 from jdbcstore.cli.options import DESTINATION, FOLDER, SELECTOR, STORE, TARGET, TIME, refuse_store_options
 from jdbcstore.cli.output import counted, journal_progress, note, printable, progress
-from jdbcstore.cli.settings import Command, Settings, advising_on_master, with_locker
+from jdbcstore.cli.settings import CliCommand, Settings, advising_on_master, with_locker
 from jdbcstore.cli.spark_options import WITHOUT_SPARK, SparkOptions, spark_options
 from jdbcstore.config import Configuration
 from jdbcstore.errors import CorruptJournal, CorruptMessage
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.patterns import DestinationPattern
 from jdbcstore.message.selector import Selector
-from jdbcstore.tools.replay import MARKS, Historic, History, Selection
+from jdbcstore.tools.replay import MARKS, Historic, MessageHistory, ReplaySelection
 from jdbcstore.tools.replay import replay as replay_history
 
 _SHOWN = 20
 """Corrupt messages that are reported one by one."""
 
 
-@click.command(cls=Command)
+@click.command(cls=CliCommand)
 @click.argument("folder", metavar="[FOLDER", required=False, type=FOLDER)
 @click.argument("target", metavar="DST]", required=False, type=STORE)
 @click.option("--to-destination", "to", type=TARGET, metavar="DEST",
@@ -58,7 +58,7 @@ def replay(
     """
     corrupt = _Corrupt()
     members = (member for pattern in patterns for member in pattern.members)
-    selection = Selection(tuple(map(DestinationPattern, members)), since, until)
+    selection = ReplaySelection(tuple(map(DestinationPattern, members)), since, until)
     if not isinstance(folder, str):
         spark.refuse(WITHOUT_SPARK)
     if folder is None:
@@ -90,7 +90,9 @@ def replay(
     return ExitCode.CORRUPT if result.corrupt or corrupt.files else ExitCode.DONE
 
 
-def _of_folder(folder: Path | str, corrupt: _Corrupt, selection: Selection, spark: SparkOptions) -> History:
+def _of_folder(
+    folder: Path | str, corrupt: _Corrupt, selection: ReplaySelection, spark: SparkOptions
+) -> MessageHistory:
     from jdbcstore.journal import inspection
     from jdbcstore.tools import archive
 
@@ -107,7 +109,9 @@ def _of_folder(folder: Path | str, corrupt: _Corrupt, selection: Selection, spar
     raise click.UsageError(f"{folder} is neither an archive nor the folder of a journal")
 
 
-def _of_configuration(configuration: Configuration, corrupt: _Corrupt, selection: Selection) -> History:
+def _of_configuration(
+    configuration: Configuration, corrupt: _Corrupt, selection: ReplaySelection
+) -> MessageHistory:
     from jdbcstore.tools.journal_history import JournalHistory
 
     journal = configuration.journal

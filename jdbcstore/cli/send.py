@@ -20,7 +20,7 @@ from jdbcstore.cli.messages import messages_of
 from jdbcstore.cli.options import DESTINATION, TARGET, Parsed
 from jdbcstore.cli.output import counted, note, printable, progress
 from jdbcstore.cli.remote import RemoteBroker
-from jdbcstore.cli.settings import Command, Settings
+from jdbcstore.cli.settings import CliCommand, Settings
 from jdbcstore.errors import InvalidMessage, StoreError
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
@@ -78,7 +78,7 @@ _IN_JSON = (str, bool, int, float)
 """The types of properties that are the same after JSON."""
 
 
-@click.command(cls=Command)
+@click.command(cls=CliCommand)
 @click.argument("destination", metavar="DEST", type=TARGET)
 @click.argument("body", required=False)
 @click.option("--count", type=click.IntRange(min=1), metavar="N", help="Send the message N times.")

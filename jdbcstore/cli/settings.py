@@ -253,7 +253,7 @@ def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> Non
         setattr(settings, str(parameter.name), value)
 
 
-class Command(click.Command):
+class CliCommand(click.Command):
     """A command that also accepts the common options."""
 
     def __init__(self, *args: Any, **more: Any) -> None:

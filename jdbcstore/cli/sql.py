@@ -12,9 +12,9 @@ from pathlib import Path
 
 import click
 
-from jdbcstore.cli.engines import DIALECTS, SPARK, Answer, Engine, engine_of, spark_views
+from jdbcstore.cli.engines import DIALECTS, SPARK, Answer, SqlEngine, engine_of, spark_views
 from jdbcstore.cli.output import as_text, counted, note, print_json, print_table, write_line
-from jdbcstore.cli.settings import Command, Settings
+from jdbcstore.cli.settings import CliCommand, Settings
 from jdbcstore.cli.spark_options import SparkOptions, spark_or_remote_options
 from jdbcstore.errors import QueryFailed
 
@@ -38,7 +38,7 @@ _SYNONYMS = {"help": ".help", "?": ".help", "quit": "\\q", "exit": "\\q", ".quit
 """Other names of commands, valid where no query has begun."""
 
 
-@click.command(cls=Command)
+@click.command(cls=CliCommand)
 @click.argument("query", required=False)
 @click.option(
     "--list", "listing", is_flag=True, help="List the named queries; QUERY may be one of the names."
@@ -114,7 +114,7 @@ def _chosen(query: str | None, queries: dict[str, str]) -> str:
     return queries.get(query, query)
 
 
-@click.command(cls=Command)
+@click.command(cls=CliCommand)
 @click.option("-o", "--output", metavar="FILE.html", default="report.html", show_default=True,
               type=click.Path(dir_okay=False, path_type=Path),
               help="File to write; an existing one is replaced.")  # fmt: skip
@@ -164,7 +164,7 @@ def _strings(answer: Answer) -> Iterator[list[str]]:
         yield [as_text(values[name]) for name in answer.columns]
 
 
-def _run_shell(engine: Engine, show: Show) -> None:
+def _run_shell(engine: SqlEngine, show: Show) -> None:
     """Answer queries until the input ends. At a terminal, errors are printed and the shell continues.
 
     :raises QueryFailed: a query from a pipe failed
@@ -230,7 +230,7 @@ def prompted(words: list[str]) -> Iterator[str | None]:
             return
 
 
-def _execute(engine: Engine, statement: str, show: Show) -> None:
+def _execute(engine: SqlEngine, statement: str, show: Show) -> None:
     if statement == ".tables":
         write_line("\n".join(engine.views))
     elif statement == ".list":

@@ -25,7 +25,7 @@ from jdbcstore.cli.output import (
     write_line,
 )
 from jdbcstore.cli.remote import RemoteBroker
-from jdbcstore.cli.settings import Command, Settings
+from jdbcstore.cli.settings import CliCommand, Settings
 from jdbcstore.cli.subscriptions import add_activity, print_subscriptions, subscription_facts
 from jdbcstore.message.destination import Destination
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from jdbcstore import JdbcStore
 
 
-@click.command(cls=Command)
+@click.command(cls=CliCommand)
 @click.pass_obj
 def init(settings: Settings) -> None:
     """Create the missing tables and indexes."""
@@ -42,7 +42,7 @@ def init(settings: Settings) -> None:
     settings.print(facts, f"{facts['url']} has {', '.join(facts['tables'])}")
 
 
-@click.command(cls=Command)
+@click.command(cls=CliCommand)
 @click.pass_obj
 def status(settings: Settings) -> None:
     """Show destinations, durable subscriptions, the master and the tables.
@@ -170,7 +170,7 @@ def _lock_text(lock: dict[str, Any] | None, master: dict[str, Any]) -> str:
     return f"free; {printable(lock['broker_name'])} held it until {local_time(lock['time'])}"
 
 
-@click.command(cls=Command)
+@click.command(cls=CliCommand)
 @destination_argument
 @click.option("--expired", is_flag=True, help="Only expired messages.")
 @click.pass_obj
@@ -198,7 +198,7 @@ def _purge(store: Store, destination: Destination, expired: bool) -> int:
         return (messages.remove_expired if expired else messages.remove_all_messages)(done)
 
 
-@click.command(cls=Command)
+@click.command(cls=CliCommand)
 @click.pass_obj
 def cleanup(settings: Settings) -> None:
     """Remove topic messages that every durable subscription has acknowledged.

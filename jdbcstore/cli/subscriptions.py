@@ -10,7 +10,7 @@ from jdbcstore.abc import Store
 from jdbcstore.cli.options import DESTINATION, SELECTOR, all_of, destination_argument
 from jdbcstore.cli.output import print_table, printable
 from jdbcstore.cli.remote import RemoteBroker
-from jdbcstore.cli.settings import Command, Settings
+from jdbcstore.cli.settings import CliCommand, Settings
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.selector import Selector
 
@@ -55,7 +55,7 @@ def print_subscriptions(facts: list[dict[str, Any]]) -> None:
     print_table("Durable subscriptions", names, rows, right=("pending",))
 
 
-@click.command(cls=Command)
+@click.command(cls=CliCommand)
 @click.argument("topic", metavar="[DEST]", required=False, type=DESTINATION)
 @click.pass_obj
 def subscriptions(settings: Settings, topic: Destination | None) -> None:
@@ -77,7 +77,7 @@ _named_subscription = all_of(
 )
 
 
-@click.command(cls=Command)
+@click.command(cls=CliCommand)
 @_named_subscription
 @click.option("--selector", type=SELECTOR, metavar="TEXT",
               help="Messages that a broker delivers to the subscription.")  # fmt: skip
@@ -105,7 +105,7 @@ def subscribe(
     _report(settings, "subscribed", destination, client_id, subscription, pending=pending)
 
 
-@click.command(cls=Command)
+@click.command(cls=CliCommand)
 @_named_subscription
 @click.pass_obj
 def unsubscribe(settings: Settings, destination: Destination, client_id: str, subscription: str) -> None:

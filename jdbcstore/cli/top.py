@@ -12,18 +12,18 @@ from jdbcstore.cli.readings import (
     COLUMNS,
     NUMBERS,
     TITLES,
-    Reading,
     Readings,
-    Selection,
+    TopReading,
+    TopSelection,
     broker_lines,
     cells,
     remainder,
 )
-from jdbcstore.cli.settings import Command, Settings
+from jdbcstore.cli.settings import CliCommand, Settings
 from jdbcstore.errors import ConfigurationError, installation
 
 
-@click.command(cls=Command)
+@click.command(cls=CliCommand)
 @click.option("--once", is_flag=True, help="Print one table, with rates of one interval, and exit.")
 @click.option("--sort", type=click.Choice(TITLES), default="size", show_default=True, help="Sort by this.")
 @click.option("--ascending", is_flag=True, help="Smallest first.")
@@ -39,7 +39,7 @@ def top(
 
     The broker is the master of the selected store, and was started with --health. Press ? for the keys.
     """
-    selection = Selection(
+    selection = TopSelection(
         column=COLUMNS[TITLES.index(sort)], descending=not ascending, text=text, limit=limit
     )
     readings = Readings(settings.broker, interval)
@@ -61,7 +61,7 @@ def top(
     Top(readings, selection, interval).run()
 
 
-def _print(reading: Reading) -> None:
+def _print(reading: TopReading) -> None:
     for line in broker_lines(reading.broker):
         write_line(line)
     write_line(remainder(reading))

@@ -22,10 +22,10 @@ from jdbcstore.cli.readings import (
     COLUMNS,
     NUMBERS,
     TITLES,
-    Reading,
     Readings,
     Row,
-    Selection,
+    TopReading,
+    TopSelection,
     broker_lines,
     cells,
     remainder,
@@ -198,7 +198,7 @@ class Top(App[None]):
         Binding("q,ctrl+c", "quit", "Quit"),
     ]
 
-    def __init__(self, readings: Readings, selection: Selection, period: float) -> None:
+    def __init__(self, readings: Readings, selection: TopSelection, period: float) -> None:
         super().__init__()
         self._readings = readings
         self._period = period
@@ -206,7 +206,7 @@ class Top(App[None]):
         self._turn = asyncio.Lock()  # readings are not for several threads
         self.selection = selection
         """Displayed rows and their order."""
-        self.reading: Reading | None = None
+        self.reading: TopReading | None = None
         """The last reading."""
         self.rows: tuple[Row, ...] = ()
         """The rows of the table, in its order."""

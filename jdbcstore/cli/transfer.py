@@ -11,7 +11,7 @@ import click
 from jdbcstore.cli.exit_codes import ExitCode
 from jdbcstore.cli.options import STORE, Parsed, refuse_store_options, store_named
 from jdbcstore.cli.output import counted, note, print_table, printable, progress, size, write_json, write_line
-from jdbcstore.cli.settings import Command, Settings, advising_on_master, with_locker
+from jdbcstore.cli.settings import CliCommand, Settings, advising_on_master, with_locker
 from jdbcstore.cli.spark_options import SparkOptions, spark_options
 from jdbcstore.config import Configuration
 from jdbcstore.config.data_source import is_url
@@ -20,7 +20,7 @@ from jdbcstore.tools import transfer
 from jdbcstore.tools.transfer import Comparison, Difference, Side
 
 if TYPE_CHECKING:
-    from jdbcstore.tools.archive import Difference as ArchiveDifference
+    from jdbcstore.tools.archive import MessageDifference
 
 _SHOWN = 20
 """Differences in human-readable output, which is truncated; use --json for all of them."""
@@ -32,7 +32,7 @@ def _archive_or_store(text: str) -> Configuration | Path | str:
     return text if is_url(text) and not is_database(text) else store_named(text)
 
 
-@click.command(cls=Command)
+@click.command(cls=CliCommand)
 @click.argument("source", metavar="SRC", type=STORE)
 @click.argument("target", metavar="DST", type=STORE)
 @click.pass_obj
@@ -52,7 +52,7 @@ def copy(settings: Settings, source: Configuration, target: Configuration) -> in
     return ExitCode.DONE if result.same else ExitCode.FAILED
 
 
-@click.command(cls=Command)
+@click.command(cls=CliCommand)
 @click.argument("left", metavar="LEFT", type=STORE)
 @click.argument("right", metavar="RIGHT", type=Parsed("store", _archive_or_store))
 @spark_options
@@ -106,7 +106,7 @@ class _Differences:
         self._json = settings.json
         self._count = 0
 
-    def print(self, found: Difference | ArchiveDifference) -> None:
+    def print(self, found: Difference | MessageDifference) -> None:
         self._count += 1
         if self._json:
             write_json(found._asdict())
@@ -118,7 +118,7 @@ class _Differences:
             note(f"there are {self._count - _SHOWN} more differences; use --json for all of them")
 
 
-def _sentence(found: Difference | ArchiveDifference) -> str:
+def _sentence(found: Difference | MessageDifference) -> str:
     if not isinstance(found, Difference):
         return f"{found.difference:9} message {found.id} of {found.destination}"
     parts = [found.difference.ljust(9), found.what]

@@ -12,7 +12,7 @@ from jdbcstore.abc import PreparedWrites, XAResource
 from jdbcstore.cli.options import Parsed
 from jdbcstore.cli.output import print_table
 from jdbcstore.cli.remote import RemoteBroker
-from jdbcstore.cli.settings import Command, Settings
+from jdbcstore.cli.settings import CliCommand, Settings
 from jdbcstore.message.ids import XATransactionId
 
 _XID = Parsed("xid", XATransactionId.parse)
@@ -29,7 +29,7 @@ def xa() -> None:
     """
 
 
-@xa.command("list", cls=Command)
+@xa.command("list", cls=CliCommand)
 @click.pass_obj
 def list_(settings: Settings) -> None:
     """List prepared transactions and what each adds and acknowledges.
@@ -78,7 +78,7 @@ def _rows(facts: dict[str, Any]) -> list[tuple[str, ...]]:
     ]
 
 
-@xa.command(cls=Command)
+@xa.command(cls=CliCommand)
 @click.argument("xid", metavar="XID", type=_XID)
 @click.pass_obj
 def commit(settings: Settings, xid: XATransactionId) -> None:
@@ -89,7 +89,7 @@ def commit(settings: Settings, xid: XATransactionId) -> None:
     _decide(settings, xid, "committed", lambda resource: resource.commit(xid))
 
 
-@xa.command(cls=Command)
+@xa.command(cls=CliCommand)
 @click.argument("xid", metavar="XID", type=_XID)
 @click.pass_obj
 def rollback(settings: Settings, xid: XATransactionId) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from crc32c import crc32c
 
-from jdbcstore.journal.layout import FIELDS, HEAD, RECORD, Entry, Record, Written
+from jdbcstore.journal.layout import FIELDS, HEAD, RECORD, JournalEntry, Record, WrittenEntry
 from jdbcstore.util.core import plain as cython
 from jdbcstore.util.core import use_compiled
 from jdbcstore.util.core.plain import new_tuple
@@ -15,25 +15,25 @@ from jdbcstore.util.core.plain import new_tuple
 _PADDING = [bytes(size) for size in range(8)]
 _crc32c: Any = cython.declare(object, crc32c)
 _RECORD: Any = cython.declare(object, Record)
-_WRITTEN: Any = cython.declare(object, Written)
+_WRITTEN: Any = cython.declare(object, WrittenEntry)
 _fields, _head = FIELDS.pack, HEAD.unpack_from
 
 
 def frame(
-    entries: Sequence[Entry],
+    entries: Sequence[JournalEntry],
     stamp: Any,
     number: int,
     sequence: int,
     durable: int,
     room: int,
     place: tuple[int, int],
-) -> tuple[list[bytes], list[Written], int]:
+) -> tuple[list[bytes], list[WrittenEntry], int]:
     """Return the records of as many entries as fit into ``room`` bytes, in pieces, the entries, and the size.
 
     The first gets this number and sequence, and is written to this place, a segment and an offset.
     """
     parts: list[bytes] = []
-    written: list[Written] = []
+    written: list[WrittenEntry] = []
     seed, marker = stamp
     segment, start = place
     total: cython.Py_ssize_t = 0

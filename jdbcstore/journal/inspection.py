@@ -46,7 +46,7 @@ class Damage(NamedTuple):
         return None if self.next_number is None or not self.number else self.next_number - self.number
 
 
-class Known(NamedTuple):
+class BackingState(NamedTuple):
     """State of a journal in its backing store, which says where the journal has to begin and to end."""
 
     journal: int
@@ -107,7 +107,7 @@ def _look_at(path: Path, number: int, kept: Kept | None = None) -> SegmentFile:
     return SegmentFile(path, number, size, header, kept=kept)
 
 
-def journal_of(files: list[SegmentFile], known: Known | None = None) -> int | None:
+def journal_of(files: list[SegmentFile], known: BackingState | None = None) -> int | None:
     """Return the number of the journal that most of the files belong to; None if no header is readable."""
     said = Counter(file.header.journal for file in files if file.header and not file.kept)
     if known is not None and (known.journal in said or not said):
@@ -115,7 +115,7 @@ def journal_of(files: list[SegmentFile], known: Known | None = None) -> int | No
     return max(said, key=lambda journal: said[journal], default=None)
 
 
-def records(directory: Path, known: Known | None = None) -> Iterator[Record | Damage]:
+def records(directory: Path, known: BackingState | None = None) -> Iterator[Record | Damage]:
     """Return all records that are not released, in order, and the damage between them.
 
     Records missing at the beginning or the end are found only with the state ``known`` to the backing store.
@@ -149,7 +149,7 @@ def records_of(file: SegmentFile) -> Iterator[Record | Damage]:
     return _Walk(file, None, first, journal).found()
 
 
-def _before(directory: Path, first: SegmentFile, known: Known) -> Iterator[Damage]:
+def _before(directory: Path, first: SegmentFile, known: BackingState) -> Iterator[Damage]:
     """Yield files that are missing before the first one that is there."""
     if first.header is None or first.header.journal != known.journal:
         return
@@ -182,7 +182,7 @@ class _Walk:
         following: SegmentFile | None,
         expected: int,
         journal: int | None,
-        known: Known | None = None,
+        known: BackingState | None = None,
     ) -> None:
         self._file = file
         self._damage = partial(Damage, file.path, file.number)
@@ -274,7 +274,7 @@ def repair(
     directory: Path,
     *,
     cut: bool = False,
-    known: Known | None = None,
+    known: BackingState | None = None,
     files: Files | None = None,
     clock: Clock | None = None,
 ) -> Repaired:
@@ -301,7 +301,7 @@ def repair(
 
 
 class _Repair:
-    def __init__(self, directory: Path, known: Known | None, files: Files, clock: Clock) -> None:
+    def __init__(self, directory: Path, known: BackingState | None, files: Files, clock: Clock) -> None:
         self._directory = directory
         self._known = known
         self._files = files

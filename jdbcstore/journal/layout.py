@@ -56,7 +56,7 @@ class Record(NamedTuple):
     offset: int
 
 
-class Entry(Protocol):
+class JournalEntry(Protocol):
     """Something to be written as one record: after a crash all of it is there, or nothing."""
 
     taken: bool
@@ -84,10 +84,10 @@ class Entry(Protocol):
         ...
 
 
-class Written(NamedTuple):
+class WrittenEntry(NamedTuple):
     """An entry that was written."""
 
-    entry: Entry
+    entry: JournalEntry
     number: int
     sequence: int
     """The first of its sequences."""

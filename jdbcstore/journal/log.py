@@ -23,7 +23,7 @@ from jdbcstore.errors import (
     StoreUnavailable,
 )
 from jdbcstore.journal.directory import DirectoryLock
-from jdbcstore.journal.layout import LARGEST, Entry, Record, Written
+from jdbcstore.journal.layout import LARGEST, JournalEntry, Record, WrittenEntry
 from jdbcstore.journal.recovery import Recovered, recover
 from jdbcstore.journal.storage import Segments, Span
 from jdbcstore.util.clock import Clock, SystemClock
@@ -37,12 +37,12 @@ MAX_QUEUED_BYTES = 64 << 20
 _YIELD = 0.005
 _YIELD_ENTRIES = 256
 
-Committed = Callable[[Sequence[Written]], None]
+Committed = Callable[[Sequence[WrittenEntry]], None]
 """Called with what one sync made durable, in the order of the journal and before anything later is written,
 by the thread that wrote it, under no lock."""
-Failed = Callable[[Sequence[Entry], StoreError], None]
+Failed = Callable[[Sequence[JournalEntry], StoreError], None]
 """Called with entries that were not written, or may have been (:class:`OutcomeUnknown`)."""
-Review = Callable[[Sequence[Entry]], Sequence[Entry]]
+Review = Callable[[Sequence[JournalEntry]], Sequence[JournalEntry]]
 """Called with the entries that are written next, once everything before them is durable or has failed, by the
 thread that writes them; returns the entry to write in place of each."""
 Accept = Callable[[Recovered], int]
@@ -163,7 +163,7 @@ class Journal:
         """The last of the store's sequences that was given out."""
         return self._segments.last_sequence
 
-    def append(self, entry: Entry, *, waits: bool = False) -> None:
+    def append(self, entry: JournalEntry, *, waits: bool = False) -> None:
         """Queue an entry to be written. Blocks only while the queue is full.
 
         ``waits`` says that the caller is about to wait for the entry: if no other thread is writing, it
@@ -187,7 +187,7 @@ class Journal:
         finally:
             self._queue.hand_over()
 
-    def withdraw(self, entry: Entry) -> bool:
+    def withdraw(self, entry: JournalEntry) -> bool:
         """Cancel an entry; false if its writing has begun. A cancelled entry has no callback."""
         return self._queue.withdraw(entry)
 
@@ -275,7 +275,7 @@ class Journal:
             except StoreError:
                 return
 
-    def _write(self, entries: Sequence[Entry]) -> None:
+    def _write(self, entries: Sequence[JournalEntry]) -> None:
         """Write all entries, in as many batches as they span segments, and complete each batch.
 
         After one has failed, all later ones fail: the review's decisions by earlier entries stay true.
@@ -308,7 +308,7 @@ class Journal:
             if self._queue.finish(len(batch.written)):
                 self._committed(batch.written)
 
-    def _complete_failed(self, entries: Sequence[Entry], error: StoreError) -> None:
+    def _complete_failed(self, entries: Sequence[JournalEntry], error: StoreError) -> None:
         if isinstance(error, JournalFailed):
             self._fail(error)
         if entries and self._queue.finish(len(entries)):
@@ -358,18 +358,18 @@ class _Queue:
         self._batch_bytes = batch_bytes
         self._gather_for = gather
         self._check = check
-        self._queue: deque[Entry] = deque()
+        self._queue: deque[JournalEntry] = deque()
         self._bytes = 0
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
-        self._in_flight: list[Entry] = []
+        self._in_flight: list[JournalEntry] = []
         self._closed = False
         self._abandoned = False
         self._idle = False
         self._wake = threading.Lock()
         self._wake.acquire()
 
-    def put(self, entry: Entry, *, waits: bool) -> bool:
+    def put(self, entry: JournalEntry, *, waits: bool) -> bool:
         """Queue an entry, waiting for room; or return true: then the caller writes it, and calls
         :meth:`hand_over` after that.
 
@@ -410,7 +410,7 @@ class _Queue:
         if wake:
             self._wake.release()
 
-    def withdraw(self, entry: Entry) -> bool:
+    def withdraw(self, entry: JournalEntry) -> bool:
         with self._lock:
             for index, queued in enumerate(self._queue):
                 if queued is entry:
@@ -420,7 +420,7 @@ class _Queue:
                     return True
         return False
 
-    def take(self) -> list[Entry]:
+    def take(self) -> list[JournalEntry]:
         """Take the next batch, waiting for it; empty once the queue is closed and drained."""
         while True:
             with self._lock:
@@ -454,7 +454,7 @@ class _Queue:
         with self._lock:
             self._changed.notify_all()
 
-    def abandon(self) -> tuple[list[Entry], list[Entry]]:
+    def abandon(self) -> tuple[list[JournalEntry], list[JournalEntry]]:
         """Close, and return the entries in flight and queued, for the caller alone to complete."""
         with self._lock:
             self._closed = self._abandoned = True
@@ -471,7 +471,7 @@ class _Queue:
     def _is_batch(self) -> bool:
         return self._closed or self._bytes >= self._batch_bytes
 
-    def _take(self) -> list[Entry]:
+    def _take(self) -> list[JournalEntry]:
         if self._bytes <= self._batch_bytes:
             taken, size = list(self._queue), self._bytes
             self._queue.clear()

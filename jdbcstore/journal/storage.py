@@ -25,11 +25,11 @@ from jdbcstore.journal._records_cy import frame
 from jdbcstore.journal.layout import (
     BLOCK,
     CLEAN_END,
-    Entry,
+    JournalEntry,
     Record,
     SegmentHeader,
     Stamp,
-    Written,
+    WrittenEntry,
     space,
 )
 from jdbcstore.journal.recovery import Recovered, Segment, read
@@ -54,11 +54,11 @@ class Span(NamedTuple):
     last_number: int
 
 
-class Batch(NamedTuple):
+class WriteBatch(NamedTuple):
     """Records of one segment that are written and synced at once."""
 
     data: bytes
-    written: list[Written]
+    written: list[WrittenEntry]
     last_sequence: int
 
 
@@ -186,7 +186,7 @@ class Segments:
         # the old bytes must not complete a record that is written in their place.
         self._files.sync(self._file)
 
-    def frame(self, entries: Sequence[Entry]) -> Batch:
+    def frame(self, entries: Sequence[JournalEntry]) -> WriteBatch:
         """Frame the records of as many entries as fit into the current segment, or if none fits, a new one.
 
         :raises StoreUnavailable: the disk is full; nothing has changed
@@ -203,9 +203,9 @@ class Segments:
         if len(data) != size:
             raise ValueError("an entry's size is not that of its chunks")
         last = written[-1]
-        return Batch(data, written, last.sequence + last.entry.sequences - 1)
+        return WriteBatch(data, written, last.sequence + last.entry.sequences - 1)
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: WriteBatch) -> None:
         """Write a batch, and sync it where the strategy says so.
 
         :raises StoreUnavailable: the disk is full; nothing has changed

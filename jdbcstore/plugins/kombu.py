@@ -37,7 +37,7 @@ from jdbcstore.errors import (
     StoreUnavailable,
 )
 from jdbcstore.plugins.sharing import SharedClaims, open_claims
-from jdbcstore.plugins.turns import SHORTEST_PAUSE, Look, Turns
+from jdbcstore.plugins.turns import SHORTEST_PAUSE, Look, LoopTurns
 from jdbcstore.stores.claims import Claim, ClaimQueue
 from jdbcstore.stores.claims.routing import Exchange, Routing
 from jdbcstore.util.clock import Clock
@@ -652,7 +652,7 @@ class Transport(virtual.Transport):  # type: ignore[misc]
     def __init__(self, client: Any, **options: Any) -> None:
         super().__init__(client, **options)
         self._process: int | None = None
-        self.turns: Turns | None = None
+        self.turns: LoopTurns | None = None
         """The turns in an event loop, if there is one."""
 
     def driver_version(self) -> str:
@@ -738,7 +738,7 @@ class Transport(virtual.Transport):  # type: ignore[misc]
                 return
             self.turns.close()
         wakeups = self.shared.claims.wakeups
-        self.turns = Turns(loop, wakeups, self._names, self._deliver_some, self._looks_in)
+        self.turns = LoopTurns(loop, wakeups, self._names, self._deliver_some, self._looks_in)
 
     def _names(self) -> list[str]:
         """Return the wake-up keys of this connection."""

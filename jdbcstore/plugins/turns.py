@@ -33,7 +33,7 @@ class Look:
         self._pause = min(2 * self._pause, longest)
 
 
-class Turns:
+class LoopTurns:
     """The turns that one connection has in an event loop of kombu's."""
 
     def __init__(

@@ -16,7 +16,7 @@ from jdbcstore.journal.layout import Record
 from jdbcstore.journal.recovery import SegmentReader
 from jdbcstore.message.message import Message
 from jdbcstore.stores.journaled.records import COMMIT, WRITE, Writes, decode_record
-from jdbcstore.tools.replay import EVERYTHING, MARKS, Historic, Selection
+from jdbcstore.tools.replay import EVERYTHING, MARKS, Historic, ReplaySelection
 
 
 class _Place(NamedTuple):
@@ -57,7 +57,7 @@ class JournalHistory:
     def __init__(
         self,
         directory: str | Path,
-        selection: Selection = EVERYTHING,
+        selection: ReplaySelection = EVERYTHING,
         *,
         archive: str | Path | None = None,
         on_damage: Callable[[CorruptJournal], None] | None = None,

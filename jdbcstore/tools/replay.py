@@ -1,4 +1,4 @@
-"""Replay of past messages, from any :class:`History` to any store, as new messages.
+"""Replay of past messages, from any :class:`MessageHistory` to any store, as new messages.
 
 The new messages have properties with the original message id and times.
 """
@@ -50,7 +50,7 @@ class Historic(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class ReplaySelection:
     """Messages by destination and time; by default all."""
 
     destinations: tuple[DestinationPattern, ...] = ()
@@ -83,10 +83,10 @@ class Selection:
         )
 
 
-EVERYTHING = Selection()
+EVERYTHING = ReplaySelection()
 
 
-class History(Protocol):
+class MessageHistory(Protocol):
     """Past messages in a fixed order."""
 
     @property
@@ -111,7 +111,7 @@ class Replayed:
 
 
 def replay(
-    history: History,
+    history: MessageHistory,
     store: Store,
     to: Destination,
     *,

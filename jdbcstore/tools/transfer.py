@@ -177,7 +177,7 @@ class StoreTables:
         return int(found[0][0]) if found else 0
 
 
-class Target(StoreTables):
+class CopyTarget(StoreTables):
     """The store that is written to. Missing tables are created, and a configured lock is acquired.
 
     :raises NotMaster: another process holds the lock, or claims messages
@@ -203,9 +203,9 @@ class Target(StoreTables):
             self.close()
             raise
 
-    def beside(self, configuration: Configuration) -> Target:
+    def beside(self, configuration: Configuration) -> CopyTarget:
         """Open another connection to the same store, for another thread, under the lock of this one."""
-        other = Target(replace(configuration, locker=None))
+        other = CopyTarget(replace(configuration, locker=None))
         if self._epoch is not None and other._connection is not None:
             other._connection.guard_by(self._epoch)
         return other
@@ -454,7 +454,7 @@ def copy(source: Configuration, target: Configuration, progress: Progress | None
     :raises StoresDiffer: the target has a message that the source does not have; no row was overwritten
     :raises NotMaster: another process holds the lock of the target
     """
-    with StoreTables(source) as origin, Target(target) as goal:
+    with StoreTables(source) as origin, CopyTarget(target) as goal:
         if origin.place == goal.place:
             raise StoresDiffer(f"{origin.place} is both source and target; name two stores")
         copied = _copy_messages(origin, goal, progress)
@@ -462,7 +462,7 @@ def copy(source: Configuration, target: Configuration, progress: Progress | None
         return Copied(copied, compare_ends(origin, goal, progress))
 
 
-def _copy_messages(origin: StoreTables, goal: Target, progress: Progress | None) -> int:
+def _copy_messages(origin: StoreTables, goal: CopyTarget, progress: Progress | None) -> int:
     copied, after = 0, -1
     for page in origin.messages():
         missing = _missing(goal, page, after)
@@ -475,7 +475,7 @@ def _copy_messages(origin: StoreTables, goal: Target, progress: Progress | None)
     return copied
 
 
-def _missing(goal: Target, page: list[MessageRow], after: int) -> list[MessageRow]:
+def _missing(goal: CopyTarget, page: list[MessageRow], after: int) -> list[MessageRow]:
     """Return the messages of a page that the target lacks; fail if it has others in this range of IDs."""
     up_to = page[-1].id if page else _LAST_ID
     there = goal.names(after, up_to, len(page) + 1)
@@ -490,7 +490,7 @@ def _missing(goal: Target, page: list[MessageRow], after: int) -> list[MessageRo
     return [row for row in page if row.id not in found]
 
 
-def _copy_subscriptions(origin: StoreTables, goal: Target) -> None:
+def _copy_subscriptions(origin: StoreTables, goal: CopyTarget) -> None:
     marks = []
     for container in sorted(origin.containers()):
         there = {mark.key for mark in goal.marks(container)}
@@ -506,7 +506,7 @@ def _copy_subscriptions(origin: StoreTables, goal: Target) -> None:
 
 
 def _copy_ahead(
-    connection: Connection, origin: StoreTables, goal: Target, subscription: Subscription
+    connection: Connection, origin: StoreTables, goal: CopyTarget, subscription: Subscription
 ) -> None:
     # A subscription's were written with its marks, all or none.
     if next(goal.ahead(subscription), None) is not None:

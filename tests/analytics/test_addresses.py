@@ -15,7 +15,7 @@ from sqlalchemy import URL, NullPool, create_engine, make_url
 
 import jdbcstore
 from jdbcstore import Message, analytics, load_config
-from jdbcstore.analytics.addresses import Address, Place, of_libpq, of_odbc, of_pymysql, of_sqlite
+from jdbcstore.analytics.addresses import JdbcAddress, MysqlEndpoint, of_libpq, of_odbc, of_pymysql, of_sqlite
 from jdbcstore.analytics.pushdown import DRIVER, IDENTITY, PROPERTIES
 from jdbcstore.analytics.questions import connecting
 from jdbcstore.analytics.vendors import VENDORS, find_jar
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(900)  # the first one starts Spark's workers, and compiles
 
-PLACE = Place("db", 3307, "mq", "me", "secret")
+PLACE = MysqlEndpoint("db", 3307, "mq", "me", "secret")
 LIBPQ = {"host": "db", "port": "5432", "dbname": "mq", "user": "me"}
 
 
@@ -199,7 +199,7 @@ def test_another_database_through_jdbc_is_noticed(
     fill(other, "OTHER", 1)
     vendor, addresses = VENDORS[name], []
 
-    def wrong(url: URL, connection: Any) -> Address:
+    def wrong(url: URL, connection: Any) -> JdbcAddress:
         address = vendor.address(url, connection)
         addresses.append(address)
         mine, theirs = make_url(database.url).database, make_url(other).database
@@ -270,7 +270,7 @@ def test_tls_of_mariadb(
 
     vendor = VENDORS["mariadb"]
     address = of_pymysql(
-        Place("127.0.0.1", server.port, database.name, database.username, database.password),
+        MysqlEndpoint("127.0.0.1", server.port, database.name, database.username, database.password),
         {"ssl_ca": str(other_certificate(tmp_path))},
         "tx",
     )
@@ -358,7 +358,7 @@ def test_tls_of_postgresql(
         (of_sqlite("/var/mq.db", {"timeout": "5"}), "jdbc:sqlite:file:/var/mq.db?", {}),
     ],
 )
-def test_what_is_translated(made: Address, url: str, properties: dict[str, str]) -> None:
+def test_what_is_translated(made: JdbcAddress, url: str, properties: dict[str, str]) -> None:
     """Never to the scheme that reads wrong data, and without the login in the URL."""
     assert made.url.startswith(url)
     assert made.properties.items() >= properties.items()

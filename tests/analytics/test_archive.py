@@ -131,7 +131,7 @@ def test_only_what_the_archive_proves_is_removed(
     restored = archive.restore(folder, store)
     assert (restored.present, restored.conflicts) == (1, 1)
 
-    differences: list[archive.Difference] = []
+    differences: list[archive.MessageDifference] = []
     comparison = archive.compare(spark, store, folder, differences.append)
     assert (comparison.different, comparison.extra) == (1, 1)
     assert {(one.difference, one.id) for one in differences} >= {

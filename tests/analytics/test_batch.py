@@ -15,7 +15,7 @@ pytest.importorskip("numpy")
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
-from jdbcstore.analytics.batch import Batch  # noqa: E402
+from jdbcstore.analytics.batch import MessageBatch  # noqa: E402
 from jdbcstore.analytics.columns import COLUMNS  # noqa: E402
 from jdbcstore.errors import CorruptMessage  # noqa: E402
 from jdbcstore.message.message import Message  # noqa: E402
@@ -29,7 +29,7 @@ BLOBS = [message.msg for message in all_messages()]
 
 
 def columns_of(blobs: list[bytes | None]) -> list[dict[str, Any]]:
-    batch = Batch(pa.array(blobs, pa.binary()))
+    batch = MessageBatch(pa.array(blobs, pa.binary()))
     columns = {column.name: batch.column(column.decode) for column in COLUMNS}
     for column in columns.values():
         column.validate(full=True)
@@ -83,7 +83,7 @@ def test_damaged_messages(data: st.DataObject) -> None:
 
 
 def test_a_reference_into_a_journal_says_so() -> None:
-    batch = Batch(pa.array([refer(7, 3, 512, bytes(300), 8)], pa.binary()))
+    batch = MessageBatch(pa.array([refer(7, 3, 512, bytes(300), 8)], pa.binary()))
     assert batch.problems == {0: "its body is only in the journal number 7"}
 
 

@@ -42,14 +42,14 @@ def _blobs() -> list[bytes | None]:
 
 def test_java_reads_what_python_reads(spark: SparkSession) -> None:
     """Or says that it cannot; it can read almost every message that a broker has stored, damaged or not."""
-    from jdbcstore.analytics.batch import Batch
+    from jdbcstore.analytics.batch import MessageBatch
     from jdbcstore.analytics.headers import HEADERS, _in_java
 
     blobs = _blobs()
     rows = spark.createDataFrame([*enumerate(blobs)], "id INT, msg BINARY")
     found: dict[int, Any] = dict(rows.select("id", _in_java(spark, rows["msg"])).collect())
 
-    batch = Batch(pa.array(blobs, pa.binary()))
+    batch = MessageBatch(pa.array(blobs, pa.binary()))
     columns = {one.name: batch.column(one.decode).to_pylist() for one in HEADERS}
     expected: list[dict[str, Any]] = [
         {name: values[row] for name, values in columns.items()} for row in range(len(blobs))

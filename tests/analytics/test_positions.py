@@ -17,7 +17,7 @@ from jdbcstore.analytics.streaming.offsets import Offset
 from jdbcstore.analytics.streaming.options import read_options
 from jdbcstore.analytics.streaming.position import NOWHERE, Horizon, Position
 from jdbcstore.analytics.streaming.reading import Sight, StreamDatabase
-from jdbcstore.analytics.streaming.source import Late, Slice, _pages, batch_of
+from jdbcstore.analytics.streaming.source import Late, StreamSlice, _pages, batch_of
 from jdbcstore.errors import BodyInJournal, ConfigurationError, StoreError
 from jdbcstore.message import openwire
 from jdbcstore.message.openwire import set_broker_sequence
@@ -62,7 +62,7 @@ class Reader:
         """The IDs of the batch between two offsets."""
         if start == end:
             return []
-        parts = (Late(end.late), Slice(start.id, end.id, end.gaps))
+        parts = (Late(end.late), StreamSlice(start.id, end.id, end.gaps))
         pages = (page for part in parts for page in _pages(self.database, part))
         batches = (batch_of(page, RAW, decoded=False) for page in pages)
         return [id_ for batch in batches for id_ in batch.column("id").to_pylist()]

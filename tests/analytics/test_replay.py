@@ -14,7 +14,7 @@ from jdbcstore import Destination, Message
 from jdbcstore.message.patterns import DestinationPattern
 from jdbcstore.tools import archive
 from jdbcstore.tools.archive import ArchiveHistory, Window
-from jdbcstore.tools.replay import Selection
+from jdbcstore.tools.replay import ReplaySelection
 from tests.cli.conftest import invoke  # noqa: F401
 from tests.support.analytics.archives import DAY, NOW, place
 from tests.support.cli.command_line import Result
@@ -68,7 +68,7 @@ def test_an_archive_in_order(folder: Path) -> None:
 def test_what_of_it_is_meant(folder: Path) -> None:
     def history(*patterns: str, since: int | None = None, until: int | None = None) -> ArchiveHistory:
         wanted = tuple(DestinationPattern(Destination.parse(pattern)) for pattern in patterns)
-        return ArchiveHistory(folder, Selection(wanted, since, until))
+        return ArchiveHistory(folder, ReplaySelection(wanted, since, until))
 
     assert len(bodies(history("ORDERS.*"))) == 30
     assert bodies(history("topic://>", "NOWHERE")) == ["news"]

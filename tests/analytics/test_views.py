@@ -12,7 +12,7 @@ import pytest
 
 import jdbcstore
 from jdbcstore import Message
-from jdbcstore.analytics.addresses import Address
+from jdbcstore.analytics.addresses import JdbcAddress
 from jdbcstore.analytics.comments import COMMENTS
 from jdbcstore.analytics.properties import VALUE
 from jdbcstore.analytics.vendors import VENDORS
@@ -254,7 +254,7 @@ def test_nothing_can_be_written(database: Database, recorded: Analytics, spark: 
 
 @pytest.mark.backends("sqlite")
 def test_what_the_driver_says_is_told(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
-    nowhere = Address("jdbc:sqlite:file:/nowhere/store.db?open_mode=65", {})
+    nowhere = JdbcAddress("jdbc:sqlite:file:/nowhere/store.db?open_mode=65", {})
     lost = replace(VENDORS["sqlite"], address=lambda _url, _connection: nowhere)
     monkeypatch.setitem(VENDORS, "sqlite", lost)
     with pytest.raises(StoreUnavailable, match=r"Spark cannot connect: .*/nowhere"):

@@ -17,7 +17,7 @@ from textual.widgets import DataTable, Static
 import jdbcstore
 from jdbcstore import Message
 from jdbcstore.broker.security import hash_password
-from jdbcstore.cli.readings import COLUMNS, Readings, Row, Selection, rate
+from jdbcstore.cli.readings import COLUMNS, Readings, Row, TopSelection, rate
 from jdbcstore.cli.remote import LOGIN_VARIABLE, RemoteBroker
 from jdbcstore.cli.settings import Settings
 from jdbcstore.cli.top_screen import Messages, Top, message_text
@@ -89,8 +89,8 @@ def find(place: Place) -> RemoteBroker | None:
     return settings.broker()
 
 
-def only(text: str, **more: Any) -> Selection:
-    return Selection(text=text, **more)
+def only(text: str, **more: Any) -> TopSelection:
+    return TopSelection(text=text, **more)
 
 
 # Readings
@@ -150,7 +150,7 @@ def test_rows_without_a_value_are_last() -> None:
 
     rows = (row("d", None), row("c", 2), row("b", 2), row("a", 0))
     for descending, order in ((True, "bcad"), (False, "abcd")):
-        arranged = Selection(descending=descending).arranged(rows)
+        arranged = TopSelection(descending=descending).arranged(rows)
         assert "".join(one.destination for one in arranged) == order
 
 
@@ -163,10 +163,10 @@ def test_after_an_error_the_master_is_looked_for_again(place: Place) -> None:
         found = iter([RemoteBroker(f"http://127.0.0.1:{port}"), None, find(place)])
         readings = Readings(lambda: next(found), 2.0)
         with pytest.raises(StoreUnavailable, match="no answer from the broker"):
-            readings.read(Selection())
+            readings.read(TopSelection())
     with pytest.raises(NotMaster, match="--health HOST:PORT"):
-        readings.read(Selection())
-    assert readings.read(Selection()).broker.name
+        readings.read(TopSelection())
+    assert readings.read(TopSelection()).broker.name
 
 
 # The command
@@ -214,7 +214,7 @@ def test_what_the_live_view_needs(
 class Noting(Top):
     """The live view, and the notes that it has shown, also those that have disappeared."""
 
-    def __init__(self, readings: Readings, selection: Selection) -> None:
+    def __init__(self, readings: Readings, selection: TopSelection) -> None:
         super().__init__(readings, selection, 3600.0)
         self.notes: list[str] = []
 

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 import jdbcstore
-from jdbcstore.cli.readings import Readings, Selection
+from jdbcstore.cli.readings import Readings, TopSelection
 from jdbcstore.cli.remote import RemoteBroker
 from jdbcstore.cli.top_screen import Top
 from tests.docs.photographs import PICTURES, afternoon
@@ -45,7 +45,7 @@ def traffic(port: int, ended: threading.Event) -> None:
 
 async def photographed(url: str) -> str:
     """The screen after some readings."""
-    app = Top(Readings(lambda: RemoteBroker(url), _PERIOD), Selection(), _PERIOD)
+    app = Top(Readings(lambda: RemoteBroker(url), _PERIOD), TopSelection(), _PERIOD)
     async with app.run_test(size=(104, 16)) as pilot:
         async with asyncio.timeout(120):
             while app.reading is None or app.reading.broker.commits_per_second is None:

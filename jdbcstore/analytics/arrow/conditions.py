@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from sqlalchemy import ColumnElement
 
 from jdbcstore.analytics.arrow.selecting import Selecting
-from jdbcstore.analytics.arrow.table import VIEW, Rows, check_name, schema_of
+from jdbcstore.analytics.arrow.table import VIEW, ViewRows, check_name, schema_of
 from jdbcstore.database.tables import Tables
 from jdbcstore.errors import ConfigurationError
 
@@ -28,7 +28,7 @@ class Condition(Protocol):
     def clause(self, tables: Tables) -> ColumnElement[bool] | None:
         """Return SQL that matches all these messages, and possibly more; None if there is no such SQL."""
 
-    def mask(self, rows: Rows) -> pa.Array:
+    def mask(self, rows: ViewRows) -> pa.Array:
         """Return the mask of the rows that satisfy the condition; null counts as false."""
 
 
@@ -48,7 +48,7 @@ def _condition(each: Any) -> Condition:
     if isinstance(each, pc.Expression):
         return Expression(each)
     if isinstance(each, tuple) and len(each) == 3:
-        return Comparison.of(*each)
+        return ColumnComparison.of(*each)
     raise ConfigurationError(
         f"{each!r} is not a condition; give a tuple (column, operator, value), a JMS selector, an expression"
         " of pyarrow.compute, or a list of these",
@@ -78,7 +78,7 @@ _MOST = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ColumnComparison:
     """A column compared with a value or, by ``in`` and ``not in``, with several."""
 
     name: str
@@ -87,7 +87,7 @@ class Comparison:
     """An Arrow scalar, or an array."""
 
     @classmethod
-    def of(cls, name: str, operator: str, value: Any) -> Comparison:
+    def of(cls, name: str, operator: str, value: Any) -> ColumnComparison:
         """Return the comparison of a column with a value.
 
         :raises ConfigurationError: there is no such column or operator, or the value is of another type
@@ -132,7 +132,7 @@ class Comparison:
         found: ColumnElement[bool] = _IN_SQL[self.operator](column, value)
         return found
 
-    def mask(self, rows: Rows) -> pa.Array:
+    def mask(self, rows: ViewRows) -> pa.Array:
         column = rows.column(self.name)
         if self.operator not in _SETS:
             return pc.fill_null(_OPERATIONS[self.operator](column, self.value), False)
@@ -169,7 +169,7 @@ class Expression:
         words = {*re.findall(r"\w+", str(expression))}
         self.names = frozenset(name for name in VIEW if name in words)
         try:
-            self._found(Rows({}), 0)
+            self._found(ViewRows({}), 0)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError, TypeError) as error:
             raise ConfigurationError(
                 f"the expression {expression} is not valid: {str(error).splitlines()[0]};"
@@ -180,12 +180,12 @@ class Expression:
     def clause(self, tables: Tables) -> None:
         """Return None: an expression cannot be translated to SQL."""
 
-    def mask(self, rows: Rows) -> pa.Array:
+    def mask(self, rows: ViewRows) -> pa.Array:
         mask = np.zeros(len(rows), bool)
         mask[self._found(rows, len(rows)).to_numpy()] = True
         return pa.array(mask)
 
-    def _found(self, rows: Rows, count: int) -> pa.Array:
+    def _found(self, rows: ViewRows, count: int) -> pa.Array:
         """Return the numbers of the rows for which the expression is true."""
         schema = schema_of([*self.names]) if self.names else pa.schema([])
         columns = [
@@ -197,7 +197,7 @@ class Expression:
         return numbered.filter(self._expression).column(_ROW)
 
 
-def fulfilled(rows: Rows, all_of: Sequence[Condition], needed: Iterable[str]) -> Rows:
+def fulfilled(rows: ViewRows, all_of: Sequence[Condition], needed: Iterable[str]) -> ViewRows:
     """Return the rows that satisfy all conditions. A row that one condition rejects is decoded no further.
 
     ``needed``: columns that are asked for afterwards.

@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Select, inspect, select
 
 from jdbcstore.analytics.arrow.conditions import Condition, conditions, fulfilled
 from jdbcstore.analytics.arrow.fetching import Fetching
-from jdbcstore.analytics.arrow.table import SIZE, STORED, Rows, schema_of, stored_for
+from jdbcstore.analytics.arrow.table import SIZE, STORED, ViewRows, schema_of, stored_for
 from jdbcstore.analytics.queries import journal
 from jdbcstore.config import Configuration, StoreConfig
 from jdbcstore.database.engine import Database
@@ -38,11 +38,11 @@ def database_of(source: str | Configuration, config: StoreConfig | None = None) 
 def read(database: Database, columns: Sequence[str] | None, where: Any) -> pa.RecordBatchReader:
     """See :func:`jdbcstore.analytics.arrow.read_arrow`."""
     schema = schema_of(columns)
-    return Reading(database).reader(schema, conditions(where))
+    return ArrowReading(database).reader(schema, conditions(where))
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ArrowReading:
     """Reader of the messages of one database."""
 
     database: Database
@@ -68,7 +68,7 @@ class Reading:
             pages = fetching.pages(query, [STORED[name] for name in stored])
             yield None
             for page in pages:
-                rows = Rows(dict(zip(stored, page, strict=True)))
+                rows = ViewRows(dict(zip(stored, page, strict=True)))
                 rows = fulfilled(rows, all_of, schema.names)
                 if len(rows):
                     yield rows.record_batch(schema)

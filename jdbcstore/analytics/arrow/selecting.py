@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 from sqlalchemy import ColumnElement
 
-from jdbcstore.analytics.arrow.table import Rows
-from jdbcstore.analytics.batch import Batch
+from jdbcstore.analytics.arrow.table import ViewRows
+from jdbcstore.analytics.batch import MessageBatch
 from jdbcstore.analytics.columns import COLUMNS
 from jdbcstore.analytics.properties import Entries, properties_of
 from jdbcstore.database.tables import Tables
@@ -25,18 +25,18 @@ from jdbcstore.message.values import Value
 _DECODERS = {column.name: column.decode for column in COLUMNS}
 
 
-def _decoded(name: str) -> Callable[[Rows], pa.Array]:
+def _decoded(name: str) -> Callable[[ViewRows], pa.Array]:
     return lambda rows: rows.batch.column(_DECODERS[name])
 
 
-def _destination(rows: Rows) -> pa.Array:
+def _destination(rows: ViewRows) -> pa.Array:
     """Return the original destination, or else the message's own."""
     batch = rows.batch
     return batch.names(batch.envelopes.destination, lambda message: message.destination)
 
 
 # By JMS header: the attributes of a message that the selector reads, and the columns that have them.
-_HEADERS: dict[str, dict[str, Callable[[Rows], pa.Array]]] = {
+_HEADERS: dict[str, dict[str, Callable[[ViewRows], pa.Array]]] = {
     "JMSDeliveryMode": {"persistent": _decoded("persistent")},
     "JMSPriority": {"priority": _decoded("jms_priority")},
     "JMSMessageID": {"message_id": _decoded("message_id")},
@@ -67,7 +67,7 @@ class Selecting:
 
     def __init__(self, text: str) -> None:
         self._selector = Selector(text)
-        self._attributes: dict[str, Callable[[Rows], pa.Array]] = {}
+        self._attributes: dict[str, Callable[[ViewRows], pa.Array]] = {}
         for name in self._selector.names & _HEADERS.keys():
             self._attributes |= _HEADERS[name]
         self._properties = sorted(self._selector.names - _HEADERS.keys())
@@ -77,7 +77,7 @@ class Selecting:
         """Return None: a selector is evaluated on MSG."""
         return None
 
-    def mask(self, rows: Rows) -> pa.Array:
+    def mask(self, rows: ViewRows) -> pa.Array:
         if self._by_codec:
             return pa.array([self._matches(blob) for blob in rows.stored["msg"].to_pylist()], pa.bool_())
         properties, decodes = values_of(rows.batch, self._properties)
@@ -126,7 +126,7 @@ def _encoded(column: pa.Array) -> Encoded:
     return Encoded(codes, [None, *found.dictionary.to_pylist()])
 
 
-def values_of(batch: Batch, names: Sequence[str]) -> tuple[list[Encoded], Any]:
+def values_of(batch: MessageBatch, names: Sequence[str]) -> tuple[list[Encoded], Any]:
     """Return the values of these properties, None where one is absent, and a mask of the rows that decode."""
     decodes = batch.known.copy()
     decodes[[*batch.others]] = True

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jdbcstore.analytics.batch import Batch
+from jdbcstore.analytics.batch import MessageBatch
 from jdbcstore.analytics.columns import COLUMNS, TIMES, YEAR_1_MS, YEAR_10000_MS
 from jdbcstore.analytics.properties import MAP
 from jdbcstore.errors import ConfigurationError
@@ -40,15 +40,15 @@ _TYPES = {
 }
 
 
-class Column(NamedTuple):
+class ViewColumn(NamedTuple):
     """Column of the view: its type, its source, and how it is made."""
 
     type: pa.DataType
     stored: str
-    make: Callable[[Rows], pa.Array]
+    make: Callable[[ViewRows], pa.Array]
 
 
-class Rows:
+class ViewRows:
     """Some rows of messages, of which each column is made when it is first asked for."""
 
     def __init__(self, stored: dict[str, pa.Array], made: dict[str, pa.Array] | None = None) -> None:
@@ -59,9 +59,9 @@ class Rows:
         return len(next(iter(self.stored.values())))
 
     @cached_property
-    def batch(self) -> Batch:
+    def batch(self) -> MessageBatch:
         """The messages themselves."""
-        return Batch(self.stored["msg"])
+        return MessageBatch(self.stored["msg"])
 
     def column(self, name: str) -> pa.Array:
         """Return a column of the view."""
@@ -69,22 +69,22 @@ class Rows:
             self._made[name] = ALL[name].make(self)
         return self._made[name]
 
-    def filter(self, mask: pa.Array, needed: Iterable[str]) -> Rows:
+    def filter(self, mask: pa.Array, needed: Iterable[str]) -> ViewRows:
         """Return the rows where the mask is true, with the columns ``needed`` that were made already."""
         stored = {name: column.filter(mask) for name, column in self.stored.items()}
         made = {name: self._made[name].filter(mask) for name in {*needed} & self._made.keys()}
-        return Rows(stored, made)
+        return ViewRows(stored, made)
 
     def record_batch(self, schema: pa.Schema) -> pa.RecordBatch:
         """Return the columns of the schema."""
         return pa.RecordBatch.from_arrays([self.column(name) for name in schema.names], schema=schema)
 
 
-def _as_stored(name: str) -> Column:
-    return Column(STORED[name], name, lambda rows: rows.stored[name])
+def _as_stored(name: str) -> ViewColumn:
+    return ViewColumn(STORED[name], name, lambda rows: rows.stored[name])
 
 
-def _kinds(rows: Rows) -> pa.Array:
+def _kinds(rows: ViewRows) -> pa.Array:
     """Return the kind of each destination; few destinations have many messages."""
     names = rows.stored["container"].dictionary_encode()
     kinds = [_kind(name) for name in names.dictionary.to_pylist()]
@@ -99,16 +99,16 @@ def _kind(container: str | None) -> str | None:
 _KINDS = frozenset(map(str, DestinationKind))
 
 
-def _size(rows: Rows) -> pa.Array:
+def _size(rows: ViewRows) -> pa.Array:
     if SIZE in rows.stored:
         return rows.stored[SIZE]
     return pc.binary_length(rows.stored["msg"]).cast(pa.int64())
 
 
-def _decoded(name: str, kind: str, decode: Callable[[Batch], pa.Array]) -> Column:
+def _decoded(name: str, kind: str, decode: Callable[[MessageBatch], pa.Array]) -> ViewColumn:
     if name in TIMES:
-        return Column(TIME, "msg", lambda rows: time_of(rows.batch.column(decode)))
-    return Column(_TYPES.get(kind, MAP), "msg", lambda rows: rows.batch.column(decode))
+        return ViewColumn(TIME, "msg", lambda rows: time_of(rows.batch.column(decode)))
+    return ViewColumn(_TYPES.get(kind, MAP), "msg", lambda rows: rows.batch.column(decode))
 
 
 def time_of(milliseconds: pa.Array) -> pa.Array:
@@ -122,11 +122,11 @@ PLAIN = ("id", "container", "destination", "destination_type", "msgid_prod", "ms
          "priority", "xid")  # fmt: skip
 """The columns of the view ``messages``, which never reads MSG."""
 
-VIEW: dict[str, Column] = {
+VIEW: dict[str, ViewColumn] = {
     **{name: _as_stored(name) for name in PLAIN if name in STORED},
-    "destination": Column(pa.string(), "container", lambda rows: rows.stored["container"]),
-    "destination_type": Column(pa.string(), "container", _kinds),
-    "message_size": Column(pa.int64(), SIZE, _size),
+    "destination": ViewColumn(pa.string(), "container", lambda rows: rows.stored["container"]),
+    "destination_type": ViewColumn(pa.string(), "container", _kinds),
+    "message_size": ViewColumn(pa.int64(), SIZE, _size),
     **{column.name: _decoded(column.name, column.type, column.decode) for column in COLUMNS},
 }
 VIEW = {name: VIEW[name] for name in (*PLAIN, *(name for name in VIEW if name not in PLAIN))}

@@ -9,7 +9,7 @@ import pyarrow as pa
 from sqlalchemy import inspect, select
 
 from jdbcstore.analytics.arrow.fetching import Fetching
-from jdbcstore.analytics.arrow.table import ALL, PLAIN, RAW, TIME, Rows, schema_of, time_of
+from jdbcstore.analytics.arrow.table import ALL, PLAIN, RAW, TIME, ViewRows, schema_of, time_of
 from jdbcstore.analytics.columns import COLUMNS
 from jdbcstore.analytics.queries import destinations, subscriptions
 
@@ -79,7 +79,7 @@ def _destinations(fetching: Fetching) -> pa.Table:
     totals = _table(fetching, query, read).combine_chunks()
     names, blobs = (_array(totals.column(name)) for name in ("destination", "msg"))
     [timestamp] = [column for column in COLUMNS if column.name == "timestamp"]
-    rows = Rows({"container": names, "msg": blobs})
+    rows = ViewRows({"container": names, "msg": blobs})
     oldest = time_of(rows.batch.column(timestamp.decode))
     now = datetime.now(UTC).timestamp()
     ages = [None if each is None else now - each.timestamp() for each in oldest.to_pylist()]

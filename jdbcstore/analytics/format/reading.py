@@ -10,19 +10,19 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from sqlalchemy import ColumnElement, and_
 
-from jdbcstore.analytics.arrow.conditions import Comparison, Condition, conditions
+from jdbcstore.analytics.arrow.conditions import ColumnComparison, Condition, conditions
 from jdbcstore.analytics.arrow.fetching import Fetching
-from jdbcstore.analytics.arrow.reading import Reading
+from jdbcstore.analytics.arrow.reading import ArrowReading
 from jdbcstore.analytics.arrow.table import ALL
 from jdbcstore.analytics.arrow.views import OF_MESSAGES, small
-from jdbcstore.analytics.streaming.options import Login
+from jdbcstore.analytics.streaming.options import StreamLogin
 from jdbcstore.analytics.vendors import vendor_of
 from jdbcstore.database.engine import Database
 from jdbcstore.database.tables import Tables
 
 
 @dataclass(frozen=True, slots=True)
-class ViewOptions(Login):
+class ViewOptions(StreamLogin):
     """The options of a view; pickled, they are all that its tasks receive."""
 
     view: str
@@ -36,7 +36,7 @@ class ViewOptions(Login):
     """The IDs that divide messages into partitions."""
 
 
-class Slice(InputPartition):
+class ViewSlice(InputPartition):
     """The messages from one ID on, up to another, which is not included."""
 
     def __init__(self, start: int | None, end: int | None) -> None:
@@ -57,15 +57,15 @@ class ViewReader(DataSourceReader):
         self._columns = columns
         self._conditions: list[Condition] = []
         if options.destination is not None:
-            self._conditions.append(Comparison.of("destination", "=", options.destination))
+            self._conditions.append(ColumnComparison.of("destination", "=", options.destination))
         self._conditions += conditions(options.selector or None)
 
     def partitions(self) -> Sequence[InputPartition]:
         bounds = self._options.bounds if self._options.view in OF_MESSAGES else ()
         ends = [None, *bounds, None]
-        return [Slice(*pair) for pair in pairwise(ends)]
+        return [ViewSlice(*pair) for pair in pairwise(ends)]
 
-    def read(self, partition: Slice) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+    def read(self, partition: ViewSlice) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
         options, names = self._options, self._columns.names
         database = Database(
             options.url, options.store, user=options.user, password=options.password, must_exist=True
@@ -83,7 +83,7 @@ class ViewReader(DataSourceReader):
             return
         schema = pa.schema([(name, ALL[name].type) for name in names] or [("id", pa.int64())])
         clause = _within(database.tables, partition, in_doubt=options.view == "in_doubt")
-        for batch in Reading(database, first).batches(schema, self._conditions, clause):
+        for batch in ArrowReading(database, first).batches(schema, self._conditions, clause):
             if batch is not None:
                 yield self._as_spark_has_it(batch)
 
@@ -95,7 +95,7 @@ class ViewReader(DataSourceReader):
         return pa.RecordBatch.from_arrays(arrays, schema=self._columns)
 
 
-def _within(tables: Tables, part: Slice, *, in_doubt: bool) -> ColumnElement[bool] | None:
+def _within(tables: Tables, part: ViewSlice, *, in_doubt: bool) -> ColumnElement[bool] | None:
     ids, xid = tables.messages.c.id, tables.messages.c.xid
     clauses = [
         *([ids >= part.start] if part.start is not None else []),

@@ -21,7 +21,7 @@ _COMMON = frozenset({"config", "decoded", "destination"})
 
 
 @dataclass(frozen=True, slots=True)
-class Login:
+class StreamLogin:
     """A database as tasks reach it."""
 
     url: str = field(repr=False)
@@ -31,7 +31,7 @@ class Login:
 
 
 @dataclass(frozen=True, slots=True)
-class StreamOptions(Login):
+class StreamOptions(StreamLogin):
     """The options of a stream; pickled, they are all that its tasks receive."""
 
     destination: str | None
@@ -68,7 +68,7 @@ def read_options(given: Mapping[str, str]) -> StreamOptions:
     )
 
 
-def read_login(given: Mapping[str, str], names: frozenset[str]) -> tuple[dict[str, str], Login]:
+def read_login(given: Mapping[str, str], names: frozenset[str]) -> tuple[dict[str, str], StreamLogin]:
     """Read the options that have these names or are common to views and streams, and the database.
 
     :raises ConfigurationError: another option is not one of the store's, or no database is named
@@ -79,7 +79,7 @@ def read_login(given: Mapping[str, str], names: frozenset[str]) -> tuple[dict[st
     with configuration.locating_errors():
         url, user, password = configuration.login()
         url = task_url(url, configuration.store)
-    return own, Login(url, user, password, configuration.store)
+    return own, StreamLogin(url, user, password, configuration.store)
 
 
 def read_destination(own: Mapping[str, str]) -> str | None:

@@ -17,7 +17,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from jdbcstore.analytics.batch import Batch
+from jdbcstore.analytics.batch import MessageBatch
 from jdbcstore.analytics.columns import COLUMNS, TIMES, YEAR_1_MS, YEAR_10000_MS
 from jdbcstore.analytics.streaming.offsets import Gaps, Offset
 from jdbcstore.analytics.streaming.options import EARLIEST, LATEST, StreamOptions
@@ -82,7 +82,7 @@ def _kind(container: str) -> str | None:
 
 
 def _decoded(blobs: pa.Array) -> list[pa.Array]:
-    batch = Batch(blobs)
+    batch = MessageBatch(blobs)
     arrays = [(column.name, batch.column(column.decode)) for column in COLUMNS]
     return [_time(array) if name in TIMES else array for name, array in arrays]
 
@@ -104,7 +104,7 @@ _LEAST_ROWS = 1000
 
 
 @dataclass(frozen=True)
-class Slice(InputPartition):
+class StreamSlice(InputPartition):
     """The messages after one ID, up to another, that are not in these gaps."""
 
     start: int
@@ -176,7 +176,10 @@ class MessageStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return late
         parts = self._options.partitions
         cut = self._database.bounds(before.id, until.id, parts, _LEAST_ROWS)
-        return [*late, *(Slice(*bounds, until.gaps.after(bounds[0]).up_to(bounds[1])) for bounds in cut)]
+        return [
+            *late,
+            *(StreamSlice(*bounds, until.gaps.after(bounds[0]).up_to(bounds[1])) for bounds in cut),
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
         with closing(StreamDatabase(self._options)) as database:
@@ -194,7 +197,7 @@ class MessageStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 def _pages(database: StreamDatabase, partition: InputPartition) -> Iterator[Sequence[Any]]:
     if isinstance(partition, Late):
         yield from database.pages_of(partition.ids)
-    elif isinstance(partition, Slice):
+    elif isinstance(partition, StreamSlice):
         for page in database.pages(partition.start, partition.end):
             # What was committed since the batch was planned is in a later one.
             yield [row for row in page if row.id not in partition.gaps] if partition.gaps else page

@@ -37,7 +37,7 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class DemoOutcome:
     """The final counts of messages, read from the files that the processes left."""
 
     sent: int
@@ -95,8 +95,8 @@ class Ledger(AbstractContextManager["Ledger"]):
     def counts(self) -> Counts:
         return Counts(*self._row(_COUNTS))
 
-    def outcome(self, left_in_store: int) -> Outcome:
-        return Outcome(*[*self._row(_OUTCOME), left_in_store])
+    def outcome(self, left_in_store: int) -> DemoOutcome:
+        return DemoOutcome(*[*self._row(_OUTCOME), left_in_store])
 
     def _row(self, sql: str) -> Sequence[int]:
         row: Sequence[int] = self._connection.execute(sql).fetchone()

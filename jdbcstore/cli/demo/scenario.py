@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from jdbcstore import JdbcStore
-from jdbcstore.cli.demo.ledger import Counts, Ledger, Outcome
+from jdbcstore.cli.demo.ledger import Counts, DemoOutcome, Ledger
 
 _INTERVAL = 0.02
 _STALLED = 90.0
@@ -87,7 +87,7 @@ def _environment(url: str) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class DemoPlan:
     """The parameters of a run: ``folder`` is a new one, ``url`` a store whose ``queue`` is empty."""
 
     folder: Path
@@ -121,7 +121,7 @@ class Listener(NamedTuple):
     """Called with the number of the kill, the id of the killed process, and the progress so far."""
 
 
-def run(plan: Plan, listener: Listener) -> Outcome:
+def run(plan: DemoPlan, listener: Listener) -> DemoOutcome:
     """Run the scenario, and read the outcome from disk.
 
     :raises ProcessFailed: a process ended unexpectedly, or there was no progress for 90 seconds
@@ -137,7 +137,7 @@ def run(plan: Plan, listener: Listener) -> Outcome:
 class _Run:
     """One run; everything that it starts and opens is closed with ``stack``."""
 
-    def __init__(self, plan: Plan, listener: Listener, stack: ExitStack) -> None:
+    def __init__(self, plan: DemoPlan, listener: Listener, stack: ExitStack) -> None:
         self._plan = plan
         self._listener = listener
         self._stack = stack

@@ -29,7 +29,7 @@ class FoundTable:
     key_name: str | None = None
 
 
-class Found:
+class FoundSchema:
     """The tables that exist. Without a connection they are assumed to, with rows of all kinds."""
 
     def __init__(self, tables: dict[str, FoundTable], connection: Connection | None = None) -> None:
@@ -38,7 +38,7 @@ class Found:
         self._counts: dict[str, int | None] = {}
 
     @classmethod
-    def read(cls, connection: Connection, tables: Iterable[Table]) -> Found:
+    def read(cls, connection: Connection, tables: Iterable[Table]) -> FoundSchema:
         """Read the catalogue."""
         inspector = inspect(connection)
         found = {}

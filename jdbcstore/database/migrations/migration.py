@@ -26,7 +26,7 @@ from sqlalchemy.sql.compiler import DDLCompiler
 
 from jdbcstore.database.adapters.base import Adapter, Failure
 from jdbcstore.database.engine import Database
-from jdbcstore.database.migrations.found import Found, messages_elsewhere
+from jdbcstore.database.migrations.found import FoundSchema, messages_elsewhere
 from jdbcstore.database.migrations.steps import Advance, Step
 from jdbcstore.database.schema import HEAD, JOURNAL_ROWS, LATER_COLUMNS, check_table
 from jdbcstore.database.tables import Tables
@@ -109,7 +109,7 @@ class Migration:
         self,
         tables: Tables,
         adapter: Adapter,
-        found: Found,
+        found: FoundSchema,
         dialect: Dialect,
         target: str = "head",
         watch: Watch | None = None,
@@ -306,7 +306,7 @@ def migration_of(
         with engine.connect() as connection, connection.begin():
             if not only_look:
                 _lock(connection, adapter)
-            found = Found.read(connection, tables.known)
+            found = FoundSchema.read(connection, tables.known)
             if not any(map(found.table, tables.known)):
                 _refuse_others(messages_elsewhere(connection, tables), database)
             _refuse_foreign(found, tables)
@@ -335,7 +335,7 @@ def _refuse_journal(connection: Connection, migration: Migration, database: Data
             raise JournalPending(number, database.place)
 
 
-def _refuse_foreign(found: Found, tables: Tables) -> None:
+def _refuse_foreign(found: FoundSchema, tables: Tables) -> None:
     """Refuse a foreign table that has one of ActiveMQ's names."""
     for table in (tables.messages, tables.acks, tables.lock):
         there = found.table(table)

@@ -16,7 +16,7 @@ from sqlalchemy.schema import CreateIndex, CreateSequence, CreateTable, DropSequ
 from jdbcstore.config import StoreConfig
 from jdbcstore.database.adapters.base import Adapter
 from jdbcstore.database.adapters.registry import BUILT_IN, GENERIC, adapter_class
-from jdbcstore.database.migrations.found import Found, FoundColumn
+from jdbcstore.database.migrations.found import FoundColumn, FoundSchema
 from jdbcstore.database.migrations.migration import (
     OWN_ENDS,
     Migration,
@@ -163,9 +163,9 @@ class _Renderer:
             migration.sql(),
         )
 
-    def _generation(self, revision: Revision) -> Found:
+    def _generation(self, revision: Revision) -> FoundSchema:
         """Return the tables as the ActiveMQs of a revision created them."""
-        found = Found({})
+        found = FoundSchema({})
         Migration(self._tables, self._adapter, found, self._dialect, revision.id).sql()
         messages, acks = found.add(self._tables.messages), found.add(self._tables.acks)
         if revision.id in _CONTAINER_IS_NULLABLE:

@@ -26,7 +26,7 @@ from sqlalchemy import (
 from sqlalchemy.schema import CreateColumn, CreateIndex, CreateTable, DropTable
 
 from jdbcstore.database.adapters.base import Adapter
-from jdbcstore.database.migrations.found import ONE, Found, FoundColumn, FoundTable
+from jdbcstore.database.migrations.found import ONE, FoundColumn, FoundSchema, FoundTable
 from jdbcstore.database.schema import ACKS_KEY, acks_key_statements
 
 _CHUNK = 10_000
@@ -57,13 +57,13 @@ class Step(ABC):
         self.title = title
 
     @abstractmethod
-    def is_needed(self, found: Found) -> bool: ...
+    def is_needed(self, found: FoundSchema) -> bool: ...
 
     @abstractmethod
-    def run(self, found: Found, advance: Advance) -> None:
+    def run(self, found: FoundSchema, advance: Advance) -> None:
         """Run it through Alembic and update ``found``, calling ``advance`` with numbers of rows done."""
 
-    def rows(self, found: Found) -> int | None:
+    def rows(self, found: FoundSchema) -> int | None:
         """Return the number of rows that it processes; None if unknown."""
         return 0 if self.effect is Effect.NONE else found.rows(self.table)
 
@@ -75,10 +75,10 @@ class MakeTable(Step):
         super().__init__(table, f"create the table {table.name}")
         self._later = frozenset(later)
 
-    def is_needed(self, found: Found) -> bool:
+    def is_needed(self, found: FoundSchema) -> bool:
         return found.table(self.table) is None
 
-    def run(self, found: Found, advance: Advance) -> None:  # noqa: ARG002
+    def run(self, found: FoundSchema, advance: Advance) -> None:  # noqa: ARG002
         made = plain(self.table, self._later)
         op.execute(CreateTable(made))
         there = found.add(self.table)
@@ -93,10 +93,10 @@ class DropTheTable(Step):
     def __init__(self, table: Table) -> None:
         super().__init__(table, f"drop the table {table.name}")
 
-    def is_needed(self, found: Found) -> bool:
+    def is_needed(self, found: FoundSchema) -> bool:
         return found.table(self.table) is not None
 
-    def run(self, found: Found, advance: Advance) -> None:  # noqa: ARG002
+    def run(self, found: FoundSchema, advance: Advance) -> None:  # noqa: ARG002
         op.execute(DropTable(self.table))
         found.discard(self.table)
 
@@ -108,11 +108,11 @@ class AddColumn(Step):
         super().__init__(column.table, f"add the column {column.name} to {column.table.name}")
         self.column = column
 
-    def is_needed(self, found: Found) -> bool:
+    def is_needed(self, found: FoundSchema) -> bool:
         there = found.table(self.table)
         return there is None or self.column.key not in there.columns
 
-    def run(self, found: Found, advance: Advance) -> None:  # noqa: ARG002
+    def run(self, found: FoundSchema, advance: Advance) -> None:  # noqa: ARG002
         op.add_column(self.table.name, _plain_column(self.column))
         column = FoundColumn(self.column.type, bool(self.column.nullable))
         found.add(self.table).columns[str(self.column.key)] = column
@@ -128,11 +128,11 @@ class MakeIndex(Step):
         self._index = index
         self._name = str(index.name).lower()
 
-    def is_needed(self, found: Found) -> bool:
+    def is_needed(self, found: FoundSchema) -> bool:
         there = found.table(self.table)
         return there is None or self._name not in there.indexes
 
-    def run(self, found: Found, advance: Advance) -> None:  # noqa: ARG002
+    def run(self, found: FoundSchema, advance: Advance) -> None:  # noqa: ARG002
         op.execute(CreateIndex(self._index))
         found.add(self.table).indexes[self._name] = tuple(str(c.key) for c in self._index.columns)
 
@@ -181,7 +181,7 @@ class WidenKey(Step):
         super().__init__(table, f"put {table.c.priority.name} into the primary key of {table.name}")
         self._adapter = adapter
 
-    def is_needed(self, found: Found) -> bool:
+    def is_needed(self, found: FoundSchema) -> bool:
         there = found.table(self.table)
         if there is None:
             return self._adapter.acks_key_has_priority
@@ -189,7 +189,7 @@ class WidenKey(Step):
             return False
         return self._adapter.acks_key_has_priority or not str(there.key_name).lower().startswith("pk_")
 
-    def run(self, found: Found, advance: Advance) -> None:  # noqa: ARG002
+    def run(self, found: FoundSchema, advance: Advance) -> None:  # noqa: ARG002
         there = found.add(self.table)
         if self._adapter.alters_by_copy:
             _copy(self.table, there)
@@ -211,19 +211,19 @@ class ForbidNull(Step):
         self.column = column
         self._adapter = adapter
 
-    def is_needed(self, found: Found) -> bool:
+    def is_needed(self, found: FoundSchema) -> bool:
         return self.is_nullable(found) and (found.connection is None or not self.nulls(found))
 
-    def is_nullable(self, found: Found) -> bool:
+    def is_nullable(self, found: FoundSchema) -> bool:
         there = found.table(self.table)
         can = self._adapter.can_forbid_null
         return can and there is not None and there.columns[str(self.column.key)].nullable
 
-    def nulls(self, found: Found) -> bool:
+    def nulls(self, found: FoundSchema) -> bool:
         """Return whether there are rows with NULL, which prevent it."""
         return found.exists(select(ONE).select_from(self.table).where(self.column.is_(None)))
 
-    def run(self, found: Found, advance: Advance) -> None:  # noqa: ARG002
+    def run(self, found: FoundSchema, advance: Advance) -> None:  # noqa: ARG002
         there = found.add(self.table)
         column = there.columns[str(self.column.key)]
         there.columns[str(self.column.key)] = FoundColumn(column.type, nullable=False)
@@ -242,12 +242,12 @@ class GiveTransactions(Step):
         super().__init__(table, f"give transactions to the table {table.name}")
         self._adapter = adapter
 
-    def is_needed(self, found: Found) -> bool:
+    def is_needed(self, found: FoundSchema) -> bool:
         if found.connection is None or found.table(self.table) is None:
             return False
         return bool(self._adapter.without_transactions(found.connection, [str(self.table.name)]))
 
-    def run(self, found: Found, advance: Advance) -> None:  # noqa: ARG002
+    def run(self, found: FoundSchema, advance: Advance) -> None:  # noqa: ARG002
         table = op.get_context().dialect.identifier_preparer.format_table(self.table)
         op.execute(self._adapter.make_transactional.format(table=table))
 
@@ -265,14 +265,14 @@ class CompareExactly(Step):
         self._adapter = adapter
         self._columns = [column for column in table.columns if column.type is adapter.own_name_type]
 
-    def is_needed(self, found: Found) -> bool:
+    def is_needed(self, found: FoundSchema) -> bool:
         if not self._columns or found.connection is None or found.table(self.table) is None:
             return False
         there = self._adapter.collations(found.connection, str(self.table.name))
         wanted = getattr(self._adapter.own_name_type, "collation", None)
         return any(there[str(column.key)] != wanted for column in self._columns)
 
-    def run(self, found: Found, advance: Advance) -> None:  # noqa: ARG002
+    def run(self, found: FoundSchema, advance: Advance) -> None:  # noqa: ARG002
         dialect = op.get_context().dialect
         definitions = [str(CreateColumn(column).compile(dialect=dialect)) for column in self._columns]
         table = dialect.identifier_preparer.format_table(self.table)
@@ -289,13 +289,13 @@ class EnlargeBinary(Step):
         self.column = column
         self._adapter = adapter
 
-    def is_needed(self, found: Found) -> bool:
+    def is_needed(self, found: FoundSchema) -> bool:
         there = found.table(self.table)
         if there is None or type(self.column.type) is not type(self._adapter.binary_type):
             return False  # to be created so, or configured otherwise
         return type(there.columns["msg"].type).__name__ in self._adapter.small_binary_types
 
-    def run(self, found: Found, advance: Advance) -> None:  # noqa: ARG002
+    def run(self, found: FoundSchema, advance: Advance) -> None:  # noqa: ARG002
         op.alter_column(self.table.name, self.column.name, type_=self.column.type, existing_nullable=True)
         found.add(self.table).columns["msg"] = FoundColumn(self.column.type, nullable=True)
 
@@ -322,14 +322,14 @@ class PutRow(Step):
         self._there = table.c[column] == key
         self.insert = table.insert().values(**{column: key, **values})
 
-    def is_needed(self, found: Found) -> bool:
+    def is_needed(self, found: FoundSchema) -> bool:
         if found.table(self.table) is None:
             return True
         return found.connection is not None and not found.exists(
             select(ONE).select_from(self.table).where(self._there)
         )
 
-    def run(self, found: Found, advance: Advance) -> None:  # noqa: ARG002
+    def run(self, found: FoundSchema, advance: Advance) -> None:  # noqa: ARG002
         op.execute(self.insert)
 
 
@@ -342,20 +342,20 @@ class _NumberRows(Step):
     def __init__(self, table: Table) -> None:
         super().__init__(table, f"set {table.c.priority.name} of older {self.what} in {table.name} to 0")
 
-    def is_needed(self, found: Found) -> bool:
+    def is_needed(self, found: FoundSchema) -> bool:
         return found.table(self.table) is not None and found.exists(self._rows(found))
 
-    def rows(self, found: Found) -> int | None:
+    def rows(self, found: FoundSchema) -> int | None:
         return found.count(self._rows(found))
 
-    def _rows(self, found: Found) -> Select[Any]:
+    def _rows(self, found: FoundSchema) -> Select[Any]:
         query, there = select(ONE.label("one")).select_from(self.table), found.table(self.table)
         return query if there is None or "priority" not in there.columns else query.where(self._is_older())
 
     @abstractmethod
     def _is_older(self) -> ColumnElement[bool]: ...
 
-    def run(self, found: Found, advance: Advance) -> None:  # noqa: ARG002
+    def run(self, found: FoundSchema, advance: Advance) -> None:  # noqa: ARG002
         op.execute(update(self.table).where(self._is_older()).values(priority=_ZERO))
 
 
@@ -367,7 +367,7 @@ class NumberMessages(_NumberRows):
     def _is_older(self) -> ColumnElement[bool]:
         return self.table.c.priority.is_(None)
 
-    def run(self, found: Found, advance: Advance) -> None:
+    def run(self, found: FoundSchema, advance: Advance) -> None:
         if op.get_context().as_sql:
             super().run(found, advance)
             return

@@ -17,7 +17,7 @@ from pathlib import Path
 from jdbcstore.abc import Progress
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import ConfigurationError, CorruptJournal, CorruptMessage, JournalPending
-from jdbcstore.journal.inspection import Known
+from jdbcstore.journal.inspection import BackingState
 from jdbcstore.journal.layout import RECORD, Record
 from jdbcstore.journal.recovery import Recovered, recover
 from jdbcstore.message.destination import Destination
@@ -36,7 +36,7 @@ _OF_A_PROCESS = 1
 """The identity of a store that ends with its process: the journal alone has everything."""
 
 
-def known_of(store: CheckpointedStore, journal: int) -> Known | None:
+def known_of(store: CheckpointedStore, journal: int) -> BackingState | None:
     """What the store has applied of its pending journal, or else of the one with this number."""
     mark = store.journal_mark()
     if mark is None:
@@ -47,9 +47,9 @@ def known_of(store: CheckpointedStore, journal: int) -> Known | None:
         if first:
             with contextlib.suppress(CorruptMessage):
                 segment = read_reference(first[0].reference).segment
-        return Known(mark.journal, mark.applied, mark.store, segment)
+        return BackingState(mark.journal, mark.applied, mark.store, segment)
     left = store.journal_left(journal)
-    return None if left is None else Known(journal, left, mark.store)
+    return None if left is None else BackingState(journal, left, mark.store)
 
 
 def check_opens(config: JournalConfig, store: CheckpointedStore | None) -> None:

@@ -13,7 +13,7 @@ from typing import Any, cast
 from jdbcstore.abc import MessageReference
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import JournalFailed, OutcomeUnknown, StoreClosed, StoreError
-from jdbcstore.journal.layout import Entry, Written
+from jdbcstore.journal.layout import JournalEntry, WrittenEntry
 from jdbcstore.journal.log import Journal
 from jdbcstore.message.ids import XATransactionId
 from jdbcstore.stores.journaled.admission import Admission
@@ -195,7 +195,7 @@ class JournalAudit:
         self._audit = audit
         self._overlay = overlay
 
-    def review(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+    def review(self, entries: Sequence[JournalEntry]) -> Sequence[JournalEntry]:
         """The entries without the messages that were seen, or that an earlier one of them has."""
         decided: dict[Name, bool] = {}
         return [self._reviewed(unit, decided) for unit in cast("Sequence[Unit]", entries)]
@@ -471,7 +471,7 @@ class JournalWriter:
         if self.admission.is_busy:
             self.admission.room_made()
 
-    def committed(self, batch: Sequence[Written]) -> None:
+    def committed(self, batch: Sequence[WrittenEntry]) -> None:
         """Apply what the journal has made durable, and then notify the callers."""
         overlay, cost, size = self.overlay, 0, 0
         units = cast("list[tuple[Unit, int, int, int, int]]", batch)
@@ -506,7 +506,7 @@ class JournalWriter:
             for unit, _, sequence, _, _ in units:
                 unit.complete(sequence)
 
-    def failed(self, entries: Sequence[Entry], error: StoreError) -> None:
+    def failed(self, entries: Sequence[JournalEntry], error: StoreError) -> None:
         """Notify the callers of units that were not written, or are in doubt."""
         units = cast("Sequence[Unit]", entries)
         with self._lock:

@@ -10,17 +10,25 @@
 from jdbcstore.analytics import connect as _connect  # noqa: F401
 from jdbcstore.tools.archive.files import Archive
 from jdbcstore.tools.archive.reading import ArchiveHistory, Removed, Restored, remove, restore
-from jdbcstore.tools.archive.writing import Comparison, Difference, Window, Written, compare, read, write
+from jdbcstore.tools.archive.writing import (
+    ArchiveComparison,
+    MessageDifference,
+    Window,
+    WrittenBatch,
+    compare,
+    read,
+    write,
+)
 
 __all__ = [
     "Archive",
+    "ArchiveComparison",
     "ArchiveHistory",
-    "Comparison",
-    "Difference",
+    "MessageDifference",
     "Removed",
     "Restored",
     "Window",
-    "Written",
+    "WrittenBatch",
     "compare",
     "read",
     "remove",

@@ -27,8 +27,8 @@ from jdbcstore.tools.archive.files import (
     messages,
 )
 from jdbcstore.tools.archive.writing import Window
-from jdbcstore.tools.replay import EVERYTHING, Historic, Selection
-from jdbcstore.tools.transfer import MessageRow, Target, between
+from jdbcstore.tools.replay import EVERYTHING, Historic, ReplaySelection
+from jdbcstore.tools.transfer import CopyTarget, MessageRow, between
 
 _DAY_MS = 86_400_000
 _WRITERS = 4
@@ -66,7 +66,7 @@ def remove(
     """
     archive, result = Archive(where), Removed()
     window = window.now()
-    with archive.writing(), Target(store) as target:
+    with archive.writing(), CopyTarget(store) as target:
         remover = _Remover(target, window, result)
         for manifest in archive.manifests():
             if not archive.is_removed(manifest) and remover.remove(archive, manifest, progress):
@@ -75,7 +75,7 @@ def remove(
 
 
 class _Remover:
-    def __init__(self, target: Target, window: Window, result: Removed) -> None:
+    def __init__(self, target: CopyTarget, window: Window, result: Removed) -> None:
         self._target = target
         self._window = window
         self._result = result
@@ -129,7 +129,7 @@ class Restored:
 def restore(
     where: str | Path,
     store: Configuration,
-    selection: Selection = EVERYTHING,
+    selection: ReplaySelection = EVERYTHING,
     *,
     progress: Progress | None = None,
 ) -> Restored:
@@ -145,7 +145,7 @@ def restore(
     archive, result = Archive(where), Restored()
     has_destination = cache(selection.has_destination)
     last = 0
-    with Target(store) as target, _Inserting(target, store) as inserting:
+    with CopyTarget(store) as target, _Inserting(target, store) as inserting:
         for file in _files_of(archive.manifests(), selection):
             with archive.opened(file) as path:
                 there = _Present(target, file)
@@ -169,8 +169,8 @@ def restore(
 class _Inserting:
     """Connections that insert pages at the same time; one if the database has one writer at a time."""
 
-    def __init__(self, target: Target, store: Configuration) -> None:
-        self._mine: list[Target] = []
+    def __init__(self, target: CopyTarget, store: Configuration) -> None:
+        self._mine: list[CopyTarget] = []
         self._ring = [target]
         self._pending: deque[Future[None]] = deque()
         self._pool: ThreadPoolExecutor | None = None
@@ -214,7 +214,7 @@ class _Inserting:
             self._pending.popleft().result()
 
 
-def _files_of(manifests: Iterable[Manifest], selection: Selection) -> Iterator[File]:
+def _files_of(manifests: Iterable[Manifest], selection: ReplaySelection) -> Iterator[File]:
     """Yield the files that may have selected messages."""
     for manifest in manifests:
         for file in manifest.files:
@@ -226,7 +226,7 @@ def _files_of(manifests: Iterable[Manifest], selection: Selection) -> Iterator[F
 class _Present:
     """The names of the messages that the target has among the IDs of a file."""
 
-    def __init__(self, target: Target, file: File) -> None:
+    def __init__(self, target: CopyTarget, file: File) -> None:
         fetch = partial(target.session.fetch, target.rows.find_names)
         found = between(fetch, file.first_id - 1, file.last_id)
         self._names = {row[0]: tuple(row) for row in found}
@@ -248,7 +248,7 @@ class ArchiveHistory:
     are not part of it.
     """
 
-    def __init__(self, where: str | Path, selection: Selection = EVERYTHING) -> None:
+    def __init__(self, where: str | Path, selection: ReplaySelection = EVERYTHING) -> None:
         self._archive = Archive(where)
         self._selection = selection
         self._manifests = self._archive.manifests()

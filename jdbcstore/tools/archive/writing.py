@@ -22,7 +22,7 @@ from jdbcstore.analytics.columns import YEAR_10000_MS
 from jdbcstore.analytics.decoding import plan_decoding
 from jdbcstore.analytics.hadoop import footer
 from jdbcstore.analytics.headers import with_headers, with_headers_in_java
-from jdbcstore.analytics.reading import RAW, Stored
+from jdbcstore.analytics.reading import RAW, StoredMessages
 from jdbcstore.analytics.spark_session import ship
 from jdbcstore.analytics.views import decoded_archive
 from jdbcstore.config import Configuration
@@ -110,7 +110,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenBatch:
     """Result of archiving."""
 
     messages: int
@@ -129,7 +129,7 @@ def write(
     *,
     batch: int | None = None,
     progress: Progress | None = None,
-) -> Written:
+) -> WrittenBatch:
     """Write the messages of the window that are not in the archive yet.
 
     The store is only read. Batches, up to the highest ID at the time of the call, are added to the archive
@@ -156,13 +156,15 @@ def write(
                 files += len(manifest.files)
                 if progress is not None:
                     progress(manifest.messages)
-    return Written(messages, size, files)
+    return WrittenBatch(messages, size, files)
 
 
 _Ranges = list[tuple[int, int]]
 
 
-def _batches(stored: Stored, archive: Archive, window: Window, batch: int | None) -> Iterator[_Ranges]:
+def _batches(
+    stored: StoredMessages, archive: Archive, window: Window, batch: int | None
+) -> Iterator[_Ranges]:
     """Yield ranges of IDs for the tasks of each batch, with messages that may be new."""
     tasks = cores = stored.reading.spark.sparkContext.defaultParallelism
     if batch:
@@ -191,7 +193,7 @@ def _evenly(count: int, cores: int, mean_size: int) -> int:
 
 
 def _narrowed(
-    stored: Stored, archive: Archive, window: Window, ranges: _Ranges, size: int, wanted: int
+    stored: StoredMessages, archive: Archive, window: Window, ranges: _Ranges, size: int, wanted: int
 ) -> Iterator[tuple[int, int]]:
     """Return ranges of ``wanted`` messages that may be new, from these ranges of ``size`` messages.
 
@@ -249,7 +251,7 @@ def _date() -> Column:
     return F.coalesce(day.cast("string"), F.lit("unknown"))
 
 
-def _new(stored: Stored, archive: Archive, window: Window, ranges: _Ranges) -> DataFrame:
+def _new(stored: StoredMessages, archive: Archive, window: Window, ranges: _Ranges) -> DataFrame:
     """Return the messages that the window may include and that are in no earlier batch."""
     frame = stored.frame(ranges, acknowledged=window.acknowledged)
     if window.destinations:
@@ -261,7 +263,7 @@ def _new(stored: Stored, archive: Archive, window: Window, ranges: _Ranges) -> D
     return frame.join(known, [frame["id"] == known["id"], *same], "left_anti")
 
 
-def _known(stored: Stored, archive: Archive, ranges: _Ranges) -> DataFrame | None:
+def _known(stored: StoredMessages, archive: Archive, ranges: _Ranges) -> DataFrame | None:
     """Return the names of messages of earlier batches with IDs in these ranges; None without any."""
     after, up_to = ranges[0][0], ranges[-1][1]
     files = [
@@ -308,7 +310,7 @@ def read(spark: SparkSession, where: str | Path) -> DataFrame:
     return decoded_archive(files.withColumn("date", F.col("date").cast("string")))
 
 
-class Difference(NamedTuple):
+class MessageDifference(NamedTuple):
     """A message that only one side has, that differs, or that the archive has twice."""
 
     difference: str
@@ -322,7 +324,7 @@ class Difference(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ArchiveComparison:
     """Result of a comparison, as numbers of messages."""
 
     stored: int = 0
@@ -348,8 +350,8 @@ def compare(
     spark: SparkSession,
     store: Configuration,
     where: str | Path,
-    on_difference: Callable[[Difference], None] | None = None,
-) -> Comparison:
+    on_difference: Callable[[MessageDifference], None] | None = None,
+) -> ArchiveComparison:
     """Compare the messages of a store with an archive, except those of prepared transactions.
 
     Messages are compared by their names and by 128 bits of a hash of their bytes, which finds damage but is
@@ -373,7 +375,7 @@ def compare(
         different = joined.where("difference IS NOT NULL OR in_archive > 1").persist()
         try:
             different.count()
-            result = Comparison(**observed.get)
+            result = ArchiveComparison(**observed.get)
             if on_difference is not None:
                 for found in _differences(different):
                     on_difference(found)
@@ -420,10 +422,10 @@ def _totals() -> list[Column]:
     ]
 
 
-def _differences(different: DataFrame) -> Iterator[Difference]:
+def _differences(different: DataFrame) -> Iterator[MessageDifference]:
     for row in different.sort(*KEY).toLocalIterator():
         name = (row["container"], row["id"], f"{row['msgid_prod']}:{row['msgid_seq']}")
         if row["difference"] is not None:
-            yield Difference(row["difference"], *name)
+            yield MessageDifference(row["difference"], *name)
         if row["in_archive"] > 1:
-            yield Difference("doubled", *name)
+            yield MessageDifference("doubled", *name)

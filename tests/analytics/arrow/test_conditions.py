@@ -18,7 +18,7 @@ from sqlalchemy.dialects import sqlite  # noqa: E402
 from jdbcstore import Message, MessageId, ProducerId  # noqa: E402
 from jdbcstore.analytics.arrow.conditions import conditions, fulfilled  # noqa: E402
 from jdbcstore.analytics.arrow.selecting import Selecting  # noqa: E402
-from jdbcstore.analytics.arrow.table import ALL, STORED, Rows  # noqa: E402
+from jdbcstore.analytics.arrow.table import ALL, STORED, ViewRows  # noqa: E402
 from jdbcstore.config import StoreConfig  # noqa: E402
 from jdbcstore.database.adapters.sqlite import SqliteAdapter  # noqa: E402
 from jdbcstore.database.tables import define_tables  # noqa: E402
@@ -46,8 +46,8 @@ ANYTHING = [
 ]
 
 
-def rows_of(blobs: list[bytes | None]) -> Rows:
-    return Rows({"msg": pa.array(blobs, pa.binary())})
+def rows_of(blobs: list[bytes | None]) -> ViewRows:
+    return ViewRows({"msg": pa.array(blobs, pa.binary())})
 
 
 def matches(selector: Selector, blob: bytes | None) -> bool:
@@ -93,8 +93,8 @@ def test_selectors_over_any_messages(several: list[Message], data: st.DataObject
         assert Selecting(text).mask(rows_of([*blobs])).to_pylist() == [matches(selector, b) for b in blobs]
 
 
-def stored(**columns: list[Any]) -> Rows:
-    return Rows({name: pa.array(values, STORED[name]) for name, values in columns.items()})
+def stored(**columns: list[Any]) -> ViewRows:
+    return ViewRows({name: pa.array(values, STORED[name]) for name, values in columns.items()})
 
 
 NAMES = ["queue://A", "queue://a", "queue://A ", None, "topic://A"]
@@ -196,7 +196,7 @@ def test_what_a_condition_leaves_out_is_decoded_no_further(monkeypatch: pytest.M
     made: list[int] = []
     column = ALL["body_text"]
 
-    def make(rows: Rows) -> Any:
+    def make(rows: ViewRows) -> Any:
         made.append(len(rows))
         return column.make(rows)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jdbcstore.cli.demo.ledger import Counts, Ledger, Outcome
+from jdbcstore.cli.demo.ledger import Counts, DemoOutcome, Ledger
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def test_once_each(ledger: Ledger) -> None:
 
     outcome = ledger.outcome(left_in_store=0)
 
-    assert outcome == Outcome(2, 0, 2, 2, 0, 0, 0, 0, 0, 0)
+    assert outcome == DemoOutcome(2, 0, 2, 2, 0, 0, 0, 0, 0, 0)
     assert outcome.kept_the_promise
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import StoreError
-from jdbcstore.journal.layout import Entry, Written
+from jdbcstore.journal.layout import JournalEntry, WrittenEntry
 from jdbcstore.journal.log import Journal
 from jdbcstore.testing.clock import FakeClock
 
@@ -36,18 +36,18 @@ class Told:
     """What the callbacks said; ``wait`` waits until they have spoken of so many entries."""
 
     def __init__(self) -> None:
-        self.written: list[Written] = []
+        self.written: list[WrittenEntry] = []
         self.batches: list[int] = []
-        self.failed: list[tuple[Entry, StoreError]] = []
+        self.failed: list[tuple[JournalEntry, StoreError]] = []
         self._changed = threading.Condition()
 
-    def committed(self, batch: Sequence[Written]) -> None:
+    def committed(self, batch: Sequence[WrittenEntry]) -> None:
         with self._changed:
             self.written += batch
             self.batches.append(len(batch))
             self._changed.notify_all()
 
-    def fail(self, entries: Sequence[Entry], error: StoreError) -> None:
+    def fail(self, entries: Sequence[JournalEntry], error: StoreError) -> None:
         with self._changed:
             self.failed += [(entry, error) for entry in entries]
             self._changed.notify_all()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import StoreError
-from jdbcstore.journal.layout import Entry, Record, Written
+from jdbcstore.journal.layout import JournalEntry, Record, WrittenEntry
 from jdbcstore.journal.log import Journal
 from jdbcstore.testing.clock import FakeClock
 from tests.support.journal.crashing import CrashingFiles, State
@@ -36,12 +36,12 @@ class Witness:
         self.lazy = False
         """Whether writes are not synced one by one: what was committed is then only promised by a sync."""
 
-    def tell_committed(self, batch: Sequence[Written]) -> None:
+    def tell_committed(self, batch: Sequence[WrittenEntry]) -> None:
         with self._told:
             self._tell_committed(batch)
             self._told.notify_all()
 
-    def _tell_committed(self, batch: Sequence[Written]) -> None:
+    def _tell_committed(self, batch: Sequence[WrittenEntry]) -> None:
         for written in batch:
             body = b"".join(written.entry.chunks)
             assert self.waiting.pop(0) == body
@@ -51,7 +51,7 @@ class Witness:
             if not self.lazy:
                 self.durable = written.number
 
-    def tell_failed(self, _entries: Sequence[Entry], _error: StoreError) -> None:
+    def tell_failed(self, _entries: Sequence[JournalEntry], _error: StoreError) -> None:
         """The machine is down; what was appended may be there or not."""
         with self._told:
             self._failed = True
@@ -89,7 +89,7 @@ class Witness:
 
     def check(self, state: State, directory: Path) -> list[Record]:
         """Recover a disk, and compare; what is there."""
-        told: list[Written] = []
+        told: list[WrittenEntry] = []
         files = CrashingFiles(directory, state)
         journal = Journal(
             configured(directory / JOURNAL), committed=told.extend, failed=self.tell_failed, files=files

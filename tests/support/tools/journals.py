@@ -11,7 +11,7 @@ from jdbcstore.journal.inspection import segments
 from jdbcstore.message.patterns import DestinationPattern
 from jdbcstore.stores.journaled import JournaledStore
 from jdbcstore.tools.journal_history import JournalHistory
-from jdbcstore.tools.replay import Selection
+from jdbcstore.tools.replay import ReplaySelection
 from tests.support.tools.replayed import ORDERS
 
 LONG_AGO = 1_500_000_000_000
@@ -33,7 +33,7 @@ def history(
     folder: Path, *destinations: str, since_ms: int | None = None, until_ms: int | None = None, **options: Any
 ) -> JournalHistory:
     patterns = tuple(DestinationPattern(Destination.parse(one)) for one in destinations)
-    return JournalHistory(folder / "journal", Selection(patterns, since_ms, until_ms), **options)
+    return JournalHistory(folder / "journal", ReplaySelection(patterns, since_ms, until_ms), **options)
 
 
 def send(store: JournaledStore, count: int, to: Destination = ORDERS, first: int = 0) -> None:

@@ -14,7 +14,7 @@ import pytest
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import CorruptJournal, JournalInUse, MessageTooLarge, StoreClosed
 from jdbcstore.journal.directory import live_segments, preallocated
-from jdbcstore.journal.layout import Written
+from jdbcstore.journal.layout import WrittenEntry
 from jdbcstore.journal.log import Journal
 from jdbcstore.testing.polling import wait_until
 from jdbcstore.util.files import Files
@@ -78,7 +78,7 @@ def test_it_goes_on_when_it_is_opened_again(tmp_path: Path, scope: str, strategy
 def test_a_lone_caller_is_told_before_it_goes_on(tmp_path: Path) -> None:
     told, tellers = Told(), []
 
-    def committed(batch: Sequence[Written]) -> None:
+    def committed(batch: Sequence[WrittenEntry]) -> None:
         tellers.append(threading.get_ident())
         told.committed(batch)
 

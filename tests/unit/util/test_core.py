@@ -26,7 +26,7 @@ from jdbcstore.broker.stomp import frames as stomp
 from jdbcstore.broker.stomp.frames import Frame, Limits
 from jdbcstore.broker.stomp.reader import FrameReader
 from jdbcstore.errors import InvalidMessage
-from jdbcstore.journal.layout import RECORD, Record, Stamp, Written
+from jdbcstore.journal.layout import RECORD, Record, Stamp, WrittenEntry
 from jdbcstore.message.ids import MessageId, ProducerId
 from jdbcstore.message.message import BodyType
 from jdbcstore.message.openwire import decode, encoder
@@ -219,7 +219,7 @@ def test_records_are_the_same_bytes(sizes: list[int], room: int) -> None:
         units = [Unit(Writes(adds=some_rows(source, 2, size))) for size in sizes]
         parts, written, size = core.frame(units, Stamp(3, 4), 7, 9, 5, room, (1, 512))
         assert len(b"".join(parts)) == size <= room
-        assert all(type(one) is Written and one.entry.kind == WRITE for one in written)
+        assert all(type(one) is WrittenEntry and one.entry.kind == WRITE for one in written)
         found.append((b"".join(parts), [one[1:] for one in written], size))
     assert found.count(found[0]) == len(found)
 
