@@ -167,17 +167,23 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
         """Make a queue or topic; ``is_empty`` if the store holds nothing of it."""
         is_rerouted = self._is_scheduled or self.virtual.apply_to(name)
         destination: Queue | Topic
-        common = (self._resources, self._outbox, self.find, name, self._policies.of(name))
+        policy = self._policies.of(name)
         if name.is_topic:
-            destination = Topic(*common, is_rerouted=is_rerouted)
+            destination = Topic(
+                self._resources, self._outbox, self.find, name, policy, is_rerouted=is_rerouted
+            )
             self.durables.introduce(destination)
         else:
             destination = Queue(
-                *common,
-                self._dead_letters,
-                self.last_sequence,
-                self._is_concurrent,
-                is_empty,
+                resources=self._resources,
+                outbox=self._outbox,
+                find=self.find,
+                destination=name,
+                policy=policy,
+                dead_letters=self._dead_letters,
+                last_sequence=self.last_sequence,
+                is_concurrent=self._is_concurrent,
+                is_empty=is_empty,
                 is_rerouted=is_rerouted,
                 is_paused=name in self.paused,
             )
@@ -330,7 +336,7 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
     def _remove(self, queue: Queue, entries: Sequence[Entry]) -> Future[None]:
         if self._is_stopping:
             raise StoreClosed("the broker is stopping; ask the next master")
-        return queue.acknowledge(entries)
+        return queue.pending.acknowledge(entries)
 
     async def _forget_drained(self, queue: Queue) -> bool:
         """Forget a queue, if it has no consumer and no message; return whether it had none.

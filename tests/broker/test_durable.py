@@ -131,7 +131,7 @@ def test_memory_is_bounded_and_the_window_comes_and_goes(store: Store) -> None:
             consumer = await subscribe(engine, prefetch=5)
             await send(engine, topic("0"))
             await consumer.got(1)
-            cursor = feed(consumer)._stored.cursor
+            cursor = feed(consumer).pending.stored.cursor
             assert isinstance(cursor, StoreCursor)
             assert cursor._unread < 0
             for start in range(1, 1001, 100):
@@ -170,13 +170,13 @@ def test_a_page_that_a_subscriber_has_not_waited_for_fails_quietly(store: Store)
         async with running(store) as engine:
             consumer = await subscribe(engine)
             waiting = feed(consumer)
-            await until(lambda: not waiting.is_reading)
-            cursor = waiting._stored.cursor
+            await until(lambda: not waiting.pending.is_reading)
+            cursor = waiting.pending.stored.cursor
             assert isinstance(cursor, StoreCursor)
             cursor._recover = recover
-            waiting.resync()
+            waiting.pending.resync()
             await quiet()
-            assert waiting.is_reading
+            assert waiting.pending.is_reading
             consumer.subscription.close()
             is_closed.set()
             await until(lambda: not cursor._in_flight._reading)
@@ -198,7 +198,7 @@ def test_the_backlog_is_read_into_other_cursors(store: Store, policy: str, kind:
             consumer.subscription.close()
             await send(engine, *[topic(str(n)) for n in range(500)])
             again = await subscribe(engine, prefetch=5)
-            cursor = feed(again)._stored.cursor
+            cursor = feed(again).pending.stored.cursor
             assert isinstance(cursor, LoadedCursor)
             assert isinstance(cursor._cursor, kind)
             await again.drain(500)

@@ -143,7 +143,7 @@ def test_pages_are_whole_while_memory_is_left(store: Store, left: int) -> None:
             assert memory.is_high
             queue = engine.destinations.find(Destination.queue("Q"))
             assert isinstance(queue, Queue)
-            cursor = queue._dispatcher.stored.cursor
+            cursor = queue.pending.stored.cursor
             assert isinstance(cursor, StoreCursor)
             recover = cursor._recover
 

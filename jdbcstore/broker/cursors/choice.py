@@ -38,6 +38,7 @@ def memory_or_file(
 def cursor_of_stored(
     kind: str,
     name: str,
+    *,
     source: EntrySource,
     resources: Resources,
     recover: Callable[[int, Cursor], Page],
@@ -47,8 +48,7 @@ def cursor_of_stored(
     memory: MemoryUsage,
     policy: PolicyEntry,
     on_lost: Callable[[SpillFailed], None],
-    *,
-    is_empty: bool = False,
+    is_empty: bool,
 ) -> StoreCursor:
     """Return a window on the store for ActiveMQ's ``store...Cursor``, else all, in memory or in files."""
     values = (resources.loop, recover, in_flight, make_entry, on_ready, memory, policy, is_empty)

@@ -149,8 +149,8 @@ class HoldOperations:
             name=str(queue),
             count=len(taken),
             is_lost=lambda: engine.is_stopping,
-            acknowledge=partial(source.acknowledge, taken),
-            give_back=partial(source.give_back, taken),
+            acknowledge=partial(source.pending.acknowledge, taken),
+            give_back=partial(source.pending.give_back, taken),
         )
         token = self._hold(hold) if taken else None
         return Consumed(token, tuple(entry.message for entry in taken), tuple(damaged))

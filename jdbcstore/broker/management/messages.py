@@ -275,9 +275,9 @@ def _replace(
                 staged.append((target, each, target.stage(written, each)))
         return [entry for entry in entries if entry not in damaged] if damaged else entries, staged
 
-    done = engine.moves.move(source, entries, stage, "messages")
+    done = engine.moves.move(source.pending, entries, stage, "messages")
     if damaged:
-        source.give_back(damaged)
+        source.pending.give_back(damaged)
     return done
 
 

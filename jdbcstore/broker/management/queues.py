@@ -43,7 +43,7 @@ class QueueOperations:
 
         :raises StoreError: some of them could not be removed, which stay
         """
-        return await self._carry_out(actor, name, queue, choice, lambda _, source: source.acknowledge)
+        return await self._carry_out(actor, name, queue, choice, lambda _, source: source.pending.acknowledge)
 
     async def move(
         self, actor: Actor, queue: Destination, choice: MessageChoice, to: Destination

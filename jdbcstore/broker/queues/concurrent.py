@@ -7,41 +7,47 @@ begun cancels both; a later one is written after it.
 from __future__ import annotations
 
 from asyncio import Future
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import CancelledError
-from dataclasses import dataclass
 from functools import partial
 
 from jdbcstore.abc import MessageReference, MessageStore
-from jdbcstore.broker.entry import Entry, EntrySource, PendingWrite
+from jdbcstore.broker.entry import Entry, PendingWrite
 from jdbcstore.broker.loop import BrokerLoop, settle
-from jdbcstore.broker.memory import MemoryUsage
 from jdbcstore.broker.queues.dispatcher import Dispatcher
+from jdbcstore.broker.queues.pending import PendingMessages
 from jdbcstore.broker.store_io.outbox import StoreLine
 from jdbcstore.errors import OutcomeUnknown
 from jdbcstore.message.message import Message
 
 
-@dataclass(eq=False, repr=False)
 class ConcurrentSends:
-    """The concurrent sends to one queue."""
+    """The concurrent sends to one queue.
 
-    _loop: BrokerLoop
-    _line: StoreLine
-    _source: EntrySource
-    _store: MessageStore
-    _memory: MemoryUsage
-    _dispatcher: Dispatcher
-    _resync: Callable[[], None]
+    :param resync: reads what a write of unknown outcome may have committed
+    """
+
+    def __init__(
+        self,
+        *,
+        loop: BrokerLoop,
+        line: StoreLine,
+        store: MessageStore,
+        pending: PendingMessages,
+        dispatcher: Dispatcher,
+        resync: Callable[[], None],
+    ) -> None:
+        self._loop, self._line, self._store = loop, line, store
+        self._source, self._dispatcher, self._resync = pending, dispatcher, resync
 
     def send(self, message: Message, promise: Future[None]) -> bool:
-        """Dispatch and write a message; False if it has to wait its turn."""
+        """Dispatch and write a message; returns False if it has to wait its turn."""
         entry = Entry(message, self._source, 0, stored=True)
         subscription = self._dispatcher.taker_of_next(entry)
         if subscription is None:
             return False
         writing = entry.begin_write(self._loop.create_future())
-        self._memory.increase(entry.size)
+        self._source.memory.increase(entry.size)
         self._line.submit(
             partial(writing.start, partial(self._store.add_message_async, message)),
             entry.size,
@@ -70,12 +76,3 @@ class ConcurrentSends:
             self._resync()
         writing.done.set_result(None)
         settle(promise, None if isinstance(error, CancelledError) else error)
-
-
-def when_written(entries: Sequence[Entry], callback: Callable[[Entry], None]) -> Sequence[Entry]:
-    """The entries that are not being written; the callback gets each of the others once it is written."""
-    writing = [entry for entry in entries if entry.writing is not None]
-    for entry in writing:
-        if entry.writing is not None:
-            entry.writing.done.add_done_callback(lambda _, entry=entry: callback(entry))  # type: ignore[misc]
-    return [entry for entry in entries if entry.writing is None] if writing else entries

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from asyncio import TimerHandle
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from jdbcstore.broker.cursors.backlog import Backlog
-from jdbcstore.broker.cursors.store import InFlight, StoreCursor
-from jdbcstore.broker.entry import Entry, PriorityLanes, Wanted
+from jdbcstore.broker.entry import Entry
+from jdbcstore.broker.loop import BrokerLoop
 from jdbcstore.broker.queues.groups import MessageGroups
+from jdbcstore.broker.queues.pending import PendingMessages
 from jdbcstore.broker.subscription import BaseSubscription
-from jdbcstore.config.policy import GroupMap
+from jdbcstore.config.policy import GroupMap, PolicyEntry
 from jdbcstore.message.message import Message
-from jdbcstore.util.clock import Clock
 
+_ASSEMBLY = 1.0
+"""Seconds that a queue waits for a number of consumers, unless its policy says how long."""
 _MOST_REFUSED = 100_000
 """So many messages that nobody wants are known by number; beyond, all consumers are asked again."""
 
@@ -237,36 +239,61 @@ class Consumers:
 
 
 @dataclass(eq=False, repr=False)
-class Dispatcher:
-    """The waiting messages of a queue: backlogs of stored and of transient ones, and those passed over.
+class Assembly:
+    """The wait for more consumers than the first, so that they share the first messages or groups."""
 
-    A message that no consumer with room wants is set aside (``blocked``) until another has room. One that no
+    _loop: BrokerLoop
+    _policy: PolicyEntry
+    _consumers: Consumers
+    _on_end: Callable[[], None]
+    _timer: TimerHandle | None = None
+
+    def joined(self) -> None:
+        """Begin to wait, if the policy says so and this consumer is the first."""
+        wanted = self._policy.consumers_before_dispatch_starts
+        longest = self._policy.time_before_dispatch_starts
+        if len(self._consumers) == 1 and self._timer is None and (wanted > 1 or (longest and not wanted)):
+            self._timer = self._loop.call_later(longest or _ASSEMBLY, self._end)
+
+    def is_waiting(self) -> bool:
+        """Return whether to wait longer, which ends as soon as there are enough consumers."""
+        if self._timer is not None:
+            wanted = self._policy.consumers_before_dispatch_starts
+            if 0 < wanted <= sum(consumer.begun for consumer in self._consumers):
+                self._end()
+        return self._timer is not None
+
+    def _end(self) -> None:
+        if self._timer is not None:
+            self.close()
+            self._on_end()
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+@dataclass(eq=False, repr=False)
+class Dispatcher:
+    """Offers the pending messages of a queue to its consumers.
+
+    A message that no consumer with room wants is set aside until another has room. One that no
     consumer wants at all is left to the store until there are other consumers; it stays in memory if it is
     not stored, or has come back from a consumer, which the store does not know. No message overtakes one of
     its group that was set aside.
     """
 
-    stored: Backlog
-    transient: Backlog
-    _in_flight: InFlight
+    _pending: PendingMessages
     _consumers: Consumers
-    _clock: Clock
-    _on_expired: Callable[[Sequence[Entry]], None]
     _deliver: Callable[[BaseSubscription, Entry], None]
-    _blocked: PriorityLanes
-    _most_blocked: int
+    _most_aside: int
 
     def __post_init__(self) -> None:
-        stored = self.stored.cursor
-        self._store_cursor = stored if isinstance(stored, StoreCursor) else None
-        self._unwanted: deque[Entry] = deque()
         self._refused: dict[int, int] = {}
         """By sequence of messages left to the store: the number up to which consumers do not want it."""
-        self._aside: Counter[str] = Counter()
-        """The number of messages set aside of each group that has any."""
         self._left_group = False
         """Whether a message was left to the store that another owner of its group may want."""
-        self._transient_turn = False
 
     def run(self) -> None:
         """Deliver every message that can be delivered now."""
@@ -275,23 +302,24 @@ class Dispatcher:
             self._consumers.regrouped = False
             if self._left_group:
                 self._left_group = False
-                self.reconsider()
-            elif not self._blocked.count:
+                self._pending.reconsider()
+            elif not self._pending.aside.count:
                 return
             self._run()
 
     def _run(self) -> None:
-        consumers = self._consumers
+        consumers, pending = self._consumers, self._pending
+        aside = pending.aside
         expired: list[Entry] = []
-        if self._blocked.count:
-            self._unblock(expired)
+        if aside.count:
+            self._offer_again(expired)
         consumers.woken.clear()
-        while consumers.any_room and self._blocked.count < self._most_blocked:
-            entry, backlog = self._next()
+        while consumers.any_room and aside.count < self._most_aside:
+            entry, backlog = pending.next()
             if entry is None:
                 break
-            if self._is_expired(entry):
-                self._take(backlog, entry)
+            if pending.is_expired(entry):
+                pending.pop(backlog, entry)
                 expired.append(entry)
                 continue
             group_id = entry.message.group_id
@@ -299,68 +327,43 @@ class Dispatcher:
             refused_by = self._refused.pop(entry.sequence, 0) if entry.stored else 0
             if group_id is None:
                 subscription = consumers.next_for_ungrouped(entry, refused_by)
-            elif group_id in self._aside:
-                self._take(backlog, entry)
-                self._set_aside(entry)
+            elif group_id in aside.groups:
+                pending.pop(backlog, entry)
+                aside.append(entry)
                 continue
             else:
                 subscription = consumers.next_for(entry)
             if subscription is not None:
-                self._take(backlog, entry)
+                pending.pop(backlog, entry)
                 self._deliver(subscription, entry)
             elif consumers.any_room:
-                self._take(backlog, entry)
+                pending.pop(backlog, entry)
                 self._pass_over(entry, refused_by)
         if expired:
-            self._on_expired(expired)
+            pending.rejections.expire(expired)
 
     def taker_of_next(self, entry: Entry) -> BaseSubscription | None:
-        """The consumer for a message that arrives now; None if others wait before it, or none takes it."""
-        cursor = self._store_cursor
-        if cursor is None or not cursor.is_up_to_date or self._blocked.count or self._is_expired(entry):
+        """Return the consumer for a message that arrives now; None if others wait, or none takes it."""
+        pending = self._pending
+        cursor = pending.cursor
+        if cursor is None or not cursor.is_up_to_date or pending.aside.count or pending.is_expired(entry):
             return None
-        return self._consumers.next_for(entry) if self.stored.head() is None else None
+        return self._consumers.next_for(entry) if pending.stored.head() is None else None
 
     def dispatched_early(self, entry: Entry) -> None:
-        """An entry that was delivered before it was stored is stored now."""
-        self._in_flight.add(entry.sequence)
-        if self._store_cursor is not None:
-            self._store_cursor.skip(entry)
+        """Note that an entry is stored now that was delivered before."""
+        self._pending.in_flight.add(entry.sequence)
+        if self._pending.cursor is not None:
+            self._pending.cursor.skip(entry)
 
-    @property
-    def is_reading(self) -> bool:
-        """Whether a page is being read, which may bring messages."""
-        return self._store_cursor is not None and self._store_cursor.is_reading
-
-    def _take(self, backlog: Backlog, entry: Entry) -> None:
-        backlog.pop(entry)
-        if entry.stored:
-            self._in_flight.add(entry.sequence)
-
-    def _next(self) -> tuple[Entry | None, Backlog]:
-        """The next message, and its backlog: stored and transient ones in turns."""
-        stored, transient = self.stored.head(), self.transient.head()
-        if transient is None:
-            return stored, self.stored
-        if stored is not None:
-            self._transient_turn = not self._transient_turn
-            if not self._transient_turn:
-                return stored, self.stored
-        return transient, self.transient
-
-    def _is_expired(self, entry: Entry) -> bool:
-        expiration_ms = entry.message.expiration_ms
-        return 0 < expiration_ms < self._clock.now_ms()
-
-    def _unblock(self, expired: list[Entry]) -> None:
+    def _offer_again(self, expired: list[Entry]) -> None:
         """Deliver set-aside messages to consumers that have room again."""
-        consumers, kept, waiting = self._consumers, [], set()
-        while self._blocked.count and consumers.woken_room:
-            entry = self._blocked.pop()
+        consumers, pending, kept, waiting = self._consumers, self._pending, [], set()
+        while pending.aside.count and consumers.woken_room:
+            entry = pending.aside.pop()
             group_id = entry.message.group_id
-            if self._is_expired(entry):
+            if pending.is_expired(entry):
                 expired.append(entry)
-                self._was_aside([entry])
                 continue
             subscription = None if group_id in waiting else consumers.next_woken_for(entry)
             if subscription is None:
@@ -368,103 +371,21 @@ class Dispatcher:
                 if group_id is not None:
                     waiting.add(group_id)
             else:
-                self._was_aside([entry])
                 self._deliver(subscription, entry)
-        self._blocked.insert(kept)
-
-    def _set_aside(self, entry: Entry) -> None:
-        self._blocked.append(entry)
-        if entry.message.group_id is not None:
-            self._aside[entry.message.group_id] += 1
-
-    def _was_aside(self, entries: Iterable[Entry]) -> None:
-        """Entries were removed from those set aside."""
-        for entry in entries:
-            group_id = entry.message.group_id
-            if group_id is not None:
-                self._aside[group_id] -= 1
-                if not self._aside[group_id]:
-                    del self._aside[group_id]
+        pending.aside.insert(kept)
 
     def _pass_over(self, entry: Entry, refused_by: int) -> None:
+        pending = self._pending
         if self._consumers.is_wanted(entry, refused_by):
-            self._set_aside(entry)
+            pending.aside.append(entry)
             return
         self._left_group |= self._consumers.is_kept_for_owner(entry)
-        if entry.stored and self._store_cursor is not None and not entry.returned:
+        if entry.stored and pending.cursor is not None and not entry.returned:
             if self._consumers.all_were_asked(entry):
                 if len(self._refused) >= _MOST_REFUSED:
                     self._refused.clear()
                 self._refused[entry.sequence] = self._consumers.newest
-            self._store_cursor.leave(entry)
-            self._in_flight.release([entry])
+            pending.cursor.leave(entry)
+            pending.in_flight.release([entry])
         else:
-            self._unwanted.append(entry)
-
-    def give_back(self, entries: Sequence[Entry]) -> None:
-        """Put entries back in their places."""
-        # What was set aside would overtake them otherwise.
-        entries = [*entries, *self._blocked]
-        self._blocked.clear()
-        self._aside.clear()
-        self.stored.give_back([entry for entry in entries if entry.stored])
-        self.transient.give_back([entry for entry in entries if not entry.stored])
-
-    def reconsider(self, newcomer: BaseSubscription | None = None) -> None:
-        """Offer the messages that no consumer wanted to the present consumers.
-
-        :param newcomer: the only consumer that has not been asked about those in memory
-        """
-        unwanted, self._unwanted = self._unwanted, deque()
-        if newcomer is not None:
-            wanted: list[Entry] = []
-            for entry in unwanted:
-                (wanted if newcomer.wants(entry.message) else self._unwanted).append(entry)
-            unwanted = deque(wanted)
-        self.give_back(unwanted)
-        if self._store_cursor is not None:
-            self._store_cursor.rewind()
-
-    def waiting_transient(self) -> list[Entry]:
-        """The transient messages in memory, roughly in order."""
-        aside = [entry for entry in (*self._unwanted, *self._blocked) if not entry.stored]
-        return [*aside, *self.transient.waiting()]
-
-    def take(self, wanted: Wanted) -> list[Entry]:
-        """Remove the wanted ones of the waiting messages in memory; they are in flight from now on."""
-        taken = [*self.stored.take(wanted), *self.transient.take(wanted)]
-        aside = self._blocked.take(wanted)
-        self._was_aside(aside)
-        taken += aside
-        unwanted, self._unwanted = self._unwanted, deque()
-        for entry in unwanted:
-            (taken if wanted(entry) else self._unwanted).append(entry)
-        for entry in taken:
-            if entry.stored:
-                self._in_flight.add(entry.sequence)
-        return taken
-
-    def take_expired(self) -> list[Entry]:
-        """Remove the expired ones of the waiting messages in memory.
-
-        A part of those in files is read, once nothing before it waits in memory.
-        """
-        cursor = self._store_cursor
-        if cursor is None or (cursor.is_up_to_date and not cursor.is_window):
-            self.stored.head()
-        self.transient.head()
-        now_ms = self._clock.now_ms()
-        return self.take(lambda entry: 0 < entry.message.expiration_ms < now_ms)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing waits, is with a consumer or is stored."""
-        aside = self._blocked.count or self._unwanted or self._in_flight.count
-        return not aside and self.stored.is_empty and self.transient.is_empty
-
-    def close(self) -> None:
-        self.stored.close()
-        self.transient.close()
-        self._blocked.clear()
-        self._aside.clear()
-        self._unwanted.clear()
+            pending.unwanted.append(entry)

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from asyncio import Future, Task, TimerHandle
-from collections.abc import Callable, Sequence
+from asyncio import Task, TimerHandle
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from jdbcstore.abc import MessageStore, Page
-from jdbcstore.broker.cursors.store import AllPages, InFlight, StoreCursor
-from jdbcstore.broker.entry import Entry
+from jdbcstore.abc import Page
+from jdbcstore.broker.cursors.store import AllPages
 from jdbcstore.broker.loop import BrokerLoop
-from jdbcstore.broker.queues.dispatcher import Dispatcher
-from jdbcstore.config.policy import PolicyEntry
+from jdbcstore.broker.queues.pending import PendingMessages
 from jdbcstore.errors import StoreError
-from jdbcstore.message.message import Message
 
 log = logging.getLogger(__name__)
 
@@ -29,12 +26,7 @@ class ExpirySweep:
     """
 
     _loop: BrokerLoop
-    _policy: PolicyEntry
-    _dispatcher: Dispatcher
-    _in_flight: InFlight
-    _store: MessageStore | None
-    _take: Callable[[Message], Entry]
-    _on_expired: Callable[[Sequence[Entry]], Future[None]]
+    _pending: PendingMessages
 
     def __post_init__(self) -> None:
         self._timer: TimerHandle | None = None
@@ -42,8 +34,9 @@ class ExpirySweep:
         self._wait()
 
     def _wait(self) -> None:
-        if self._policy.expire_messages_period > 0:
-            self._timer = self._loop.call_later(self._policy.expire_messages_period, self._begin)
+        period = self._pending.policy.expire_messages_period
+        if period > 0:
+            self._timer = self._loop.call_later(period, self._begin)
 
     def _begin(self) -> None:
         self._task = self._loop.create_task(self._run())
@@ -60,38 +53,26 @@ class ExpirySweep:
 
         :raises StoreError: not all were found or moved
         """
-        while expired := self._dispatcher.take_expired():
-            await self._on_expired(expired)
+        pending = self._pending
+        while expired := pending.take_expired():
+            await pending.rejections.move_expired(expired)
             await asyncio.sleep(0)  # there may be millions
-        if self._store is None or self._dispatcher.is_empty:
+        rows, cursor = pending.rows, pending.cursor
+        if rows is None or cursor is None or pending.is_empty or cursor.holds_all:
             return
-        cursor = self._dispatcher.stored.cursor
-        if isinstance(cursor, StoreCursor) and cursor.holds_all:
-            return
-        most = self._policy.max_expire_page_size
-        async for page in AllPages(self._read, self._store.recover_expired, most):
-            found = self._found(page)
-            if found:
-                await self._on_expired(found)
+        most = pending.policy.max_expire_page_size
+        async for page in AllPages(self._read, rows.store.recover_expired, most):
+            expired = pending.take_stored(cursor.not_waiting(page))
+            if expired:
+                await pending.rejections.move_expired(expired)
 
     async def _read(self, read: Callable[[], Page]) -> Page:
         async with self._loop.searching:
-            self._in_flight.begin_reading()
+            self._pending.in_flight.begin_reading()
             try:
                 return await self._loop.run(read)
             finally:
-                self._in_flight.end_reading()
-
-    def _found(self, page: Page) -> list[Entry]:
-        """The messages of a page that are nowhere else in the broker; they are in flight from now on."""
-        cursor = self._dispatcher.stored.cursor
-        found = []
-        for message in cursor.not_waiting(page) if isinstance(cursor, StoreCursor) else page:
-            sequence = message.sequence or 0
-            if sequence not in self._in_flight:
-                self._in_flight.add(sequence)
-                found.append(self._take(message))
-        return found
+                self._pending.in_flight.end_reading()
 
     def close(self) -> None:
         if self._timer is not None:

@@ -8,31 +8,31 @@ acknowledgement is written, again one write for all of a turn.
 from __future__ import annotations
 
 import logging
-from asyncio import Future, TimerHandle
+from asyncio import Future
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import InitVar, dataclass
 from functools import partial
 from itertools import count
 
 from jdbcstore.abc import MessageReference, MessageStore, Transaction
 from jdbcstore.broker.api import MessageEventKind
 from jdbcstore.broker.counters import Counters
-from jdbcstore.broker.cursors.backlog import Backlog, MemoryCursor, MessageCursor
-from jdbcstore.broker.cursors.choice import cursor_of_stored, memory_or_file
-from jdbcstore.broker.cursors.store import InFlight, StoreCursor
-from jdbcstore.broker.entry import Entry, PriorityLanes, lanes_of
+from jdbcstore.broker.cursors.backlog import Backlog
+from jdbcstore.broker.cursors.choice import memory_or_file
+from jdbcstore.broker.cursors.store import InFlight
+from jdbcstore.broker.entry import Entry, lanes_of
 from jdbcstore.broker.loop import Promise, settle
 from jdbcstore.broker.memory import FlowControl, Resources
 from jdbcstore.broker.queues.browser import Browser
-from jdbcstore.broker.queues.concurrent import ConcurrentSends, when_written
+from jdbcstore.broker.queues.concurrent import ConcurrentSends
 from jdbcstore.broker.queues.dead_letters import DeadLetters
-from jdbcstore.broker.queues.dispatcher import Consumers, Dispatcher
+from jdbcstore.broker.queues.dispatcher import Assembly, Consumers, Dispatcher
 from jdbcstore.broker.queues.expiry import ExpirySweep
 from jdbcstore.broker.queues.marks import RedeliveredMarks
-from jdbcstore.broker.queues.redelivery import MAX_DELAYED, Rejections, redelivered_again
+from jdbcstore.broker.queues.pending import PendingMessages
+from jdbcstore.broker.queues.redelivery import MAX_DELAYED
 from jdbcstore.broker.queues.selection import Act, QueueSelection
-from jdbcstore.broker.store_io.outbox import Acknowledgements, Outbox, PendingSend
+from jdbcstore.broker.store_io.outbox import Outbox, PendingSend
 from jdbcstore.broker.store_io.transaction import SendTarget
 from jdbcstore.broker.subscription import BaseSubscription
 from jdbcstore.config.policy import PolicyEntry
@@ -44,159 +44,145 @@ from jdbcstore.util.futures import StoreFuture
 
 log = logging.getLogger(__name__)
 
-_ASSEMBLY = 1.0
-"""Seconds that a queue waits for a number of consumers, unless its policy says how long."""
+
+class QueueRows:
+    """The stored messages of a queue, as its :class:`PendingMessages` use them."""
+
+    def __init__(self, store: MessageStore) -> None:
+        self.store = store
+        self.recover = store.recover
+
+    def acknowledge(self, entries: list[Entry]) -> StoreFuture[None]:
+        return self.store.acknowledge_async(*[entry.sequence for entry in entries])
+
+    def stage_acknowledgement(self, transaction: Transaction, entries: Sequence[Entry]) -> None:
+        transaction.queue(self.store.destination).acknowledge(*[entry.sequence for entry in entries])
 
 
-@dataclass(eq=False, repr=False)
 class Queue:
-    """One queue of the broker: a target of sends, and an :class:`~jdbcstore.broker.entry.EntrySource`.
+    """One queue of the broker: a target of sends, whose :attr:`pending` messages its consumers get.
 
     Messages keep the order in which their producers sent them, within a priority if the policy is
     prioritized; stored and transient messages are ordered separately. Every method is called on the loop.
+
+    :param find: the destination of a name now: one that was idle and is closed passes late messages on to it
+    :param last_sequence: the last sequence in the store when the broker started: messages up to it may have
+        been delivered before
+    :param is_concurrent: whether messages are dispatched while they are being written
+    :param is_empty: whether the store is known to hold nothing of this queue
+    :param is_rerouted: whether its messages may be sent elsewhere or later, which the engine decides for each
+    :param is_paused: whether an administrator has paused the dispatch
     """
 
-    _resources: Resources
-    _outbox: Outbox
-    _find: Callable[[Destination], SendTarget]
-    """The destination of a name now: one that was idle and is closed passes late messages on to it."""
-    destination: Destination
-    policy: PolicyEntry
-    dead_letters: InitVar[DeadLetters]
-    _last_sequence: int
-    """The last sequence in the store when the broker started: messages up to it may have been delivered
-    before, and are marked as redelivered."""
-    is_concurrent: InitVar[bool]
-    """Whether messages are dispatched while they are being written."""
-    is_empty: InitVar[bool]
-    """Whether the store is known to hold nothing of this queue."""
-
-    is_rerouted: bool = False
-    """Whether its messages may be sent elsewhere or later, which the engine decides for each."""
-    is_paused: bool = False
-    """Whether an administrator has paused the dispatch."""
-
-    def __post_init__(self, dead_letters: DeadLetters, is_concurrent: bool, is_empty: bool) -> None:
-        loop, destination, policy = self._resources.loop, self.destination, self.policy
-        self._loop = loop
-        self.memory = memory = self._resources.memory_of(policy)
+    def __init__(
+        self,
+        *,
+        resources: Resources,
+        outbox: Outbox,
+        find: Callable[[Destination], SendTarget],
+        destination: Destination,
+        policy: PolicyEntry,
+        dead_letters: DeadLetters,
+        last_sequence: int,
+        is_concurrent: bool,
+        is_empty: bool,
+        is_rerouted: bool = False,
+        is_paused: bool = False,
+    ) -> None:
+        self._resources, self._outbox, self._find = resources, outbox, find
+        self.destination, self.policy = destination, policy
+        self.is_rerouted, self.is_paused = is_rerouted, is_paused
+        self._loop = loop = resources.loop
+        self.memory = resources.memory_of(policy)
+        self.counters = Counters()
         self.store: MessageStore | None = None
         if not destination.is_temporary:
-            self.store = self._outbox.store.queue(destination, prioritized=policy.prioritized_messages)
-        line, in_flight = self._outbox.line, InFlight()
-        self._in_flight = in_flight
-        self.counters = Counters()
+            self.store = outbox.store.queue(destination, prioritized=policy.prioritized_messages)
         self.stored_before: int | None = 0 if is_empty else None
         """The number of messages in the store that the counters do not have; None if it is not known."""
-        self._arrived = self._last_sequence
-        """The sequence up to which all messages of the queue have arrived here."""
+        self.arrived = last_sequence
+        """The sequence up to which all stored messages have arrived."""
         self._holds = 0
         """Operations under way that hold up the dispatch."""
-        lanes, stored, transient = lanes_of(policy), self._make_stored(is_empty), self._make_transient()
-        self.consumers = Consumers(
-            policy.use_consumer_priority, policy.all_consumers_exclusive_by_default, policy.message_groups
-        )
-        self._rejections = Rejections(loop, dead_letters, self, self.store, memory, policy)
-        self._marks: RedeliveredMarks | None = None
-        if policy.persist_jms_redelivered and self.store is not None:
-            self._marks = RedeliveredMarks(loop, self._outbox, self, self._wake)
-        self._dispatcher = Dispatcher(
-            Backlog(stored, lanes),
-            Backlog(transient, lanes),
-            in_flight,
-            self.consumers,
-            loop.clock,
-            self._rejections.expire,
-            BaseSubscription.deliver if self._marks is None else self._marks.deliver,
-            PriorityLanes(lanes),
-            5 * policy.max_page_size,
-        )
-        resources = self._resources
-        self._stored_flow = self._make_flow(lambda: stored.is_full or resources.is_store_full)
-        self._transient_flow = self._make_flow(lambda: transient.is_full)
-        self._concurrent: ConcurrentSends | None = None
-        self._is_watched = policy.advisory_for_delivery or policy.send_advisory_if_no_consumers
-        """Whether what arrives is reported."""
-        is_plain = not (self._is_watched or policy.persist_jms_redelivered)
-        if is_concurrent and self.store is not None and is_plain:
-            self._concurrent = ConcurrentSends(
-                loop, line, self, self.store, memory, self._dispatcher, self.resync
-            )
         self._settling: list[Callable[[], None]] = []
         self._ahead = 0
         """Messages being written that have to be dispatched before any that comes now."""
-        self.expiry = ExpirySweep(
-            loop,
-            policy,
-            self._dispatcher,
-            in_flight,
-            self.store,
-            self._take_stored,
-            self._rejections.move_expired,
-        )
-        self._acknowledgements = Acknowledgements(
-            loop, line, memory, in_flight, self._write_acknowledgements, self.give_back, self.counters
-        )
         self._numbers = count(1)
         """The order of transient messages."""
-        self._selection = QueueSelection(
-            loop, policy, self._dispatcher, in_flight, self.store, self._take_stored, self._rejections
-        )
-        self._assembling: TimerHandle | None = None
-        """Ends the wait for more consumers, as the policy says."""
         self._was_used = True
         """Since :meth:`is_idle` was called last."""
         self._is_closed = False
-        self._is_window = isinstance(stored, StoreCursor) and stored.is_window
-
-    def _make_stored(self, is_empty: bool) -> MessageCursor:
-        if self.store is None:
-            return MemoryCursor(self.memory, lanes_of(self.policy))
-        return cursor_of_stored(
-            self.policy.pending_queue_policy,
-            f"stored messages of {self.destination}",
-            self,
-            self._resources,
-            self.store.recover,
-            self._in_flight,
-            self._entry_of,
-            self._wake,
+        self._is_watched = policy.advisory_for_delivery or policy.send_advisory_if_no_consumers
+        """Whether what arrives is reported."""
+        # Beside the store's cursor, that of transient messages may use files, as in ActiveMQ.
+        transient = memory_or_file(
+            policy.pending_queue_policy,
+            f"messages of {destination} that are not stored",
+            lambda _: self.pending,
+            resources,
             self.memory,
-            self.policy,
-            self._on_lost,
-            is_empty=is_empty,
-        )
-
-    def _make_transient(self) -> MessageCursor:
-        """The cursor of transient messages: beside the store's cursor it may use files, as in ActiveMQ."""
-        return memory_or_file(
-            self.policy.pending_queue_policy,
-            f"messages of {self.destination} that are not stored",
-            lambda _: self,
-            self._resources,
-            self.memory,
-            lanes_of(self.policy),
+            lanes_of(policy),
             may_read=lambda: not self._is_held_up(),
         )
+        self.pending = PendingMessages(
+            resources=resources,
+            line=outbox.line,
+            dead_letters=dead_letters,
+            destination=destination,
+            policy=policy,
+            cursor_policy=policy.pending_queue_policy,
+            name=f"stored messages of {destination}",
+            memory=self.memory,
+            counters=self.counters,
+            rows=None if self.store is None else QueueRows(self.store),
+            transient=Backlog(transient, lanes_of(policy)),
+            in_flight=InFlight(),
+            last_sequence=last_sequence,
+            on_ready=self._wake,
+            on_lost=self._on_lost,
+            is_empty=is_empty,
+        )
+        stored = self.pending.stored.cursor
+        self._stored_flow = self._make_flow(lambda: stored.is_full or resources.is_store_full)
+        self._transient_flow = self._make_flow(lambda: transient.is_full)
+        self.consumers = Consumers(
+            policy.use_consumer_priority, policy.all_consumers_exclusive_by_default, policy.message_groups
+        )
+        self._marks: RedeliveredMarks | None = None
+        if policy.persist_jms_redelivered and self.store is not None:
+            self._marks = RedeliveredMarks(loop, outbox, self.pending, self._wake)
+        self._dispatcher = Dispatcher(
+            self.pending,
+            self.consumers,
+            BaseSubscription.deliver if self._marks is None else self._marks.deliver,
+            5 * policy.max_page_size,
+        )
+        self._concurrent: ConcurrentSends | None = None
+        is_plain = not (self._is_watched or policy.persist_jms_redelivered)
+        if is_concurrent and self.store is not None and is_plain:
+            self._concurrent = ConcurrentSends(
+                loop=loop,
+                line=outbox.line,
+                store=self.store,
+                pending=self.pending,
+                dispatcher=self._dispatcher,
+                resync=self.resync,
+            )
+        self._assembly = Assembly(loop, policy, self.consumers, self._wake)
+        self.expiry = ExpirySweep(loop, self.pending)
+        self._selection = QueueSelection(loop, self.pending)
 
     def _make_flow(self, is_full: Callable[[], bool]) -> FlowControl:
-        return FlowControl(
-            self._resources,
-            self.destination,
-            self.policy,
-            self.memory,
-            is_full,
-            self._wake,
-        )
+        return FlowControl(self._resources, self.destination, self.policy, self.memory, is_full, self._wake)
 
     def _wake(self) -> None:
         self._loop.schedule(self)
 
     def _is_held_up(self) -> bool:
-        """Whether a consumer's unacknowledged messages leave no memory to read more from files."""
+        """Return whether consumers' unacknowledged messages leave no memory to read more from files."""
         if not self.memory.is_full:
             return False
-        holder = next((one for one in self.consumers if one.held), None)
+        holder = next((consumer for consumer in self.consumers if consumer.held), None)
         if holder is None:
             return False
         self.memory.when_room(self._wake)
@@ -204,31 +190,15 @@ class Queue:
         return True
 
     def _on_lost(self, error: SpillFailed) -> None:
-        """A temporary file cannot be read back; its messages are still stored."""
+        """Read from the store again: a temporary file cannot be read back."""
         log.error("%s is read again from the store: %s", self.destination, error)
         # Not in the middle of a dispatch.
         self._loop.call_soon(self._start_over)
 
     def _start_over(self) -> None:
-        cursor = self._dispatcher.stored.cursor
-        if isinstance(cursor, StoreCursor):
-            cursor.start_over()
+        if self.pending.cursor is not None:
+            self.pending.cursor.start_over()
         self._wake()
-
-    def _entry_of(self, message: Message) -> Entry:
-        """The entry of a message read from the store."""
-        sequence = message.sequence or 0
-        redeliveries = self._in_flight.redeliveries.get(sequence)
-        if redeliveries is None:
-            return Entry(message, self, sequence, stored=True, redelivered=sequence <= self._last_sequence)
-        message = redelivered_again(message, redeliveries, self.policy.redelivery_policy)
-        redelivered = redeliveries > 0 or sequence <= self._last_sequence
-        return Entry(message, self, sequence, stored=True, redelivered=redelivered, returned=True)
-
-    def _take_stored(self, message: Message) -> Entry:
-        entry = self._entry_of(message)
-        self.memory.increase(entry.size)
-        return entry
 
     # Sending
 
@@ -280,13 +250,14 @@ class Queue:
         if self._is_watched and (reference is None or reference.sequence >= 0):
             self._report_arrival(message)
         if reference is None:
-            entry = Entry(message, self, next(self._numbers), stored=False)
-            self._dispatcher.transient.cursor.push(entry)
+            entry = Entry(message, self.pending, next(self._numbers), stored=False)
+            self.pending.transient.cursor.push(entry)
         elif reference.sequence >= 0:  # else the store has dropped it as a duplicate
-            self._arrived = reference.sequence
+            self.arrived = reference.sequence
             if message.message_id is not reference.message_id:
                 message = message.replace(message_id=reference.message_id)
-            self._dispatcher.stored.cursor.push(Entry(message, self, reference.sequence, stored=True))
+            entry = Entry(message, self.pending, reference.sequence, stored=True)
+            self.pending.stored.cursor.push(entry)
         self._loop.schedule(self)
 
     def _report_arrival(self, message: Message) -> None:
@@ -300,10 +271,7 @@ class Queue:
             self._find(self.destination).resync()
             return
         self.stored_before = None
-        cursor = self._dispatcher.stored.cursor
-        if isinstance(cursor, StoreCursor):
-            cursor.resync()
-            self._wake()
+        self.pending.resync()
 
     def read_from(self, sequence: int | None) -> None:
         """Read again what is stored from a sequence on, or all; nothing in flight comes again."""
@@ -311,10 +279,7 @@ class Queue:
             self._find(self.destination).read_from(sequence)
             return
         self.stored_before = None
-        cursor = self._dispatcher.stored.cursor
-        if isinstance(cursor, StoreCursor):
-            cursor.read_from(sequence)
-            self._wake()
+        self.pending.read_from(sequence)
 
     def _admit_blocked(self) -> None:
         """Let blocked producers send, if there is room now."""
@@ -326,46 +291,26 @@ class Queue:
 
     # Consuming
 
-    def _transient_messages(self) -> list[Message]:
-        """The messages in memory that are not stored, in order, for browsers."""
+    def transient_messages(self) -> list[Message]:
+        """Return the messages in memory that are not stored, in order."""
         held = [
             entry.message
             for subscription in self.consumers
             for entry in subscription.held
-            if entry.source is self and not entry.stored
+            if entry.source is self.pending and not entry.stored
         ]
-        return held + [entry.message for entry in self._dispatcher.waiting_transient()]
+        return held + [entry.message for entry in self.pending.waiting_transient()]
 
     def add(self, subscription: BaseSubscription) -> None:
         """Start to serve a consumer or a browser."""
         if isinstance(subscription, Browser):
-            subscription.browse(self.destination, self.store, self._transient_messages)
+            subscription.browse(self.destination, self.store, self.transient_messages)
             return
         subscription.queues.append(self)
         self.consumers.add(subscription)
-        self._dispatcher.reconsider(subscription)
-        self._assemble()
+        self.pending.reconsider(lambda entry: subscription.wants(entry.message))
+        self._assembly.joined()
         self._wake()
-
-    def _assemble(self) -> None:
-        """Wait for more consumers than the first, so that they share the first messages or groups."""
-        wanted, most = self.policy.consumers_before_dispatch_starts, self.policy.time_before_dispatch_starts
-        if len(self.consumers) == 1 and self._assembling is None and (wanted > 1 or (most and not wanted)):
-            self._assembling = self._loop.call_later(most or _ASSEMBLY, self._assembled)
-
-    def _is_assembling(self) -> bool:
-        """Whether to wait for more consumers."""
-        if self._assembling is not None:
-            wanted = self.policy.consumers_before_dispatch_starts
-            if 0 < wanted <= sum(one.begun for one in self.consumers):
-                self._assembled()
-        return self._assembling is not None
-
-    def _assembled(self) -> None:
-        if self._assembling is not None:
-            self._assembling.cancel()
-            self._assembling = None
-            self._wake()
 
     def has_room(self, subscription: BaseSubscription) -> None:
         self.consumers.wake(subscription)
@@ -383,70 +328,8 @@ class Queue:
 
     def leave(self, subscription: BaseSubscription) -> None:
         if self.consumers.remove(subscription):
-            self._dispatcher.reconsider()
+            self.pending.reconsider()
             self._wake()
-
-    def delivered(self, entry: Entry) -> None:
-        needed = self.policy.advisory_for_consumed
-        is_stored = entry.stored and entry.writing is None
-        if self._is_window and self.memory.is_high and is_stored and not needed:
-            entry.unload(self.memory)
-
-    def give_back(self, entries: Sequence[Entry]) -> None:
-        entries = when_written(entries, self._give_back_late)
-        unloaded = [entry for entry in entries if entry.is_unloaded]
-        self._dispatcher.give_back([entry for entry in entries if not entry.is_unloaded])
-        if unloaded:
-            cursor = self._dispatcher.stored.cursor
-            assert isinstance(cursor, StoreCursor)  # noqa: S101 - others' entries are never unloaded
-            # With all that waits: it would be dispatched before them otherwise.
-            cursor.read_again([*unloaded, *self._dispatcher.stored.take_returned()])
-        self._wake()
-
-    def _give_back_late(self, entry: Entry) -> None:
-        if entry.stored:
-            self.give_back([entry])
-        else:
-            # Its producer knows that it is not stored.
-            self.memory.decrease(entry.size)
-
-    def acknowledge(self, entries: Sequence[Entry]) -> Future[None]:
-        if self._concurrent is not None:
-            late = [entry for entry in entries if entry.writing and not entry.writing.withdraw()]
-            if late:
-                written = self._loop.all_done([entry.writing.done for entry in late if entry.writing])
-                return self._loop.after(written, lambda: self._acknowledgements.add(entries))
-        return self._acknowledgements.add(entries)
-
-    def _write_acknowledgements(self, entries: list[Entry]) -> StoreFuture[None]:
-        assert self.store is not None  # noqa: S101 - stored entries are of a store
-        return self.store.acknowledge_async(*[entry.sequence for entry in entries])
-
-    def stage_acknowledgement(self, transaction: Transaction, entries: Sequence[Entry]) -> bool:
-        stored = [entry.sequence for entry in entries if entry.stored]
-        if stored:
-            transaction.queue(self.destination).acknowledge(*stored)
-        return bool(stored)
-
-    def acknowledged(self, entries: Sequence[Entry]) -> None:
-        self._acknowledgements.committed(entries)
-
-    def retain(self, entries: Sequence[Entry]) -> None:
-        self._rejections.retain(entries)
-
-    def reject(self, entries: Sequence[Entry], cause: str | None) -> Future[None]:
-        entries = when_written(entries, partial(self._reject_late, cause))
-        return self._rejections.reload(entries, partial(self._rejections.reject, cause=cause))
-
-    def expire(self, entries: Sequence[Entry]) -> Future[None]:
-        entries = when_written(entries, partial(self._reject_late, None))
-        return self._rejections.reload(entries, self._rejections.move_expired)
-
-    def _reject_late(self, cause: str | None, entry: Entry) -> None:
-        if entry.stored:
-            self.reject([entry], cause).add_done_callback(Future.exception)  # it is logged
-        else:
-            self.memory.decrease(entry.size)
 
     # Administration
 
@@ -485,15 +368,6 @@ class Queue:
             if not self._is_closed:
                 self._wake()
 
-    def transient_messages(self) -> list[Message]:
-        """The messages in memory that are not stored, in order."""
-        return self._transient_messages()
-
-    @property
-    def arrived(self) -> int:
-        """The sequence up to which all stored messages have arrived."""
-        return self._arrived
-
     async def take(
         self,
         wanted: Callable[[Message], bool],
@@ -502,7 +376,7 @@ class Queue:
         most: int | None = None,
         ids: Sequence[MessageId] | None = None,
     ) -> int:
-        """Take messages from the reach of consumers, in batches, and pass each to ``act``; their number.
+        """Withdraw messages from dispatch in batches, pass each to ``act``, and return their number.
 
         These are messages that have arrived before this call. Those that a consumer or an open transaction
         has stay there. ``act`` decides where the entries go: it acknowledges, moves or gives them back.
@@ -510,10 +384,11 @@ class Queue:
         :param ids: only messages with these ids, which are looked up instead of searched for
         :raises StoreError: the store cannot be read, or as ``act`` does
         """
-        holds = not self._is_window  # files and lists of all messages cannot be searched while they change
+        # Files, and lists of all messages, cannot be searched while they change.
+        holds = not self.pending.is_window
         self._holds += holds
         try:
-            return await self._selection.run(wanted, act, self._arrived, next(self._numbers), most, ids)
+            return await self._selection.run(wanted, act, self.arrived, next(self._numbers), most, ids)
         finally:
             self._holds -= holds
             if holds and not self._is_closed:
@@ -524,11 +399,11 @@ class Queue:
     def turn(self) -> None:
         """Admit blocked producers, and dispatch."""
         self._admit_blocked()
-        held = self._is_held or len(self._rejections.delayed) >= MAX_DELAYED
-        if not held and not self._is_assembling():
+        held = self._is_held or len(self.pending.rejections.delayed) >= MAX_DELAYED
+        if not held and not self._assembly.is_waiting():
             self._dispatcher.run()
         is_delivering = self._marks is not None and self._marks.is_delivering
-        if self._settling and not (self._dispatcher.is_reading or is_delivering):
+        if self._settling and not (self.pending.is_reading or is_delivering):
             settling, self._settling = self._settling, []
             for callback in settling:
                 callback()
@@ -545,21 +420,20 @@ class Queue:
     def is_drained(self) -> bool:
         """Whether nothing waits, is with a consumer or is being written."""
         blocks = self._stored_flow.is_blocking or self._transient_flow.is_blocking
-        return self._dispatcher.is_empty and not (self._ahead or blocks or self._acknowledgements.pending)
+        return self.pending.is_empty and not (self._ahead or blocks or self.pending.acknowledgements.pending)
 
     def is_idle(self) -> bool:
         """Whether it is empty and without consumers, and was not used since the last call."""
         was_used, self._was_used = self._was_used, False
-        holds = self.memory.used or len(self.consumers) or not self._dispatcher.is_empty
+        holds = self.memory.used or len(self.consumers) or not self.pending.is_empty
         blocks = self._stored_flow.is_blocking or self._transient_flow.is_blocking
-        pending = self._ahead or blocks or self._acknowledgements.pending or self._rejections.delayed
-        return not (was_used or holds or pending or self._holds)
+        unwritten = self._ahead or blocks or self.pending.acknowledgements.pending
+        return not (was_used or holds or unwritten or self.pending.rejections.delayed or self._holds)
 
     def close(self) -> None:
         """Forget what is in memory; stored messages stay stored."""
         self._is_closed = True
-        if self._assembling is not None:
-            self._assembling.cancel()
+        self._assembly.close()
         self.expiry.close()
-        self._rejections.clear()
-        self._dispatcher.close()
+        self.pending.close()
+        self.pending.transient.close()

@@ -6,7 +6,7 @@ import logging
 import random
 from asyncio import Future, TimerHandle
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -63,20 +63,28 @@ def redelivered_again(message: Message, count: int, policy: RedeliveryPolicy | N
     return message.replace(redelivery_counter=count, properties={**message.properties, **mark})
 
 
-@dataclass(eq=False, repr=False)
 class Rejections:
-    """Rejected and expired entries of one source: a queue, or a topic for one durable subscription."""
+    """Rejected and expired entries of one source: a queue, or a topic for one durable subscription.
 
-    _loop: BrokerLoop
-    _dead_letters: DeadLetters
-    source: EntrySource
-    _store: MessageStore | None
-    _memory: MemoryUsage
-    _policy: PolicyEntry
-    _subscriber: str | None = None
-    """``client id:name`` of the durable subscription."""
-    delayed: dict[Entry, TimerHandle] = field(default_factory=dict)
-    """Entries that wait until they are delivered again."""
+    :param subscriber: ``client id:name`` of the durable subscription
+    """
+
+    def __init__(
+        self,
+        *,
+        loop: BrokerLoop,
+        dead_letters: DeadLetters,
+        source: EntrySource,
+        store: MessageStore | None,
+        memory: MemoryUsage,
+        policy: PolicyEntry,
+        subscriber: str | None,
+    ) -> None:
+        self._loop, self._dead_letters, self._source = loop, dead_letters, source
+        self._store, self._memory, self._policy = store, memory, policy
+        self._subscriber = subscriber
+        self.delayed: dict[Entry, TimerHandle] = {}
+        """Entries that wait until they are delivered again."""
 
     def reject(self, entries: Sequence[Entry], cause: str | None) -> Future[None]:
         """Redeliver or dead-letter them, as the policy says; completes when that is durable.
@@ -84,7 +92,7 @@ class Rejections:
         :param cause: why they were rejected, if the consumer has said so
         """
         policy, strategy = self._policy.redelivery_policy, self._policy.dead_letter_strategy
-        if self._subscriber is None and is_dead_letter_queue(strategy, self.source.destination):
+        if self._subscriber is None and is_dead_letter_queue(strategy, self._source.destination):
             # Its messages have nowhere else to go.
             policy = replace(policy or RedeliveryPolicy(), maximum_redeliveries=-1)
         dead = []
@@ -103,7 +111,7 @@ class Rejections:
     ) -> Future[None]:
         strategy = self._policy.dead_letter_strategy
         return self._dead_letters.move(
-            self.source, strategy, entries, expired=expired, subscriber=self._subscriber, cause=cause
+            self._source, strategy, entries, expired=expired, subscriber=self._subscriber, cause=cause
         )
 
     def move_expired(self, entries: Sequence[Entry]) -> Future[None]:
@@ -124,7 +132,7 @@ class Rejections:
 
     def _end_delay(self, entry: Entry) -> None:
         if self.delayed.pop(entry, None) is not None:
-            self._loop.guarded(self.source.give_back)([entry])
+            self._loop.guarded(self._source.give_back)([entry])
 
     def take(self, wanted: Wanted) -> list[Entry]:
         """Remove the wanted ones of the delayed entries."""
@@ -175,7 +183,7 @@ class Rejections:
             if isinstance(error, CorruptMessage):
                 log.error("a message cannot be read and stays where it is: %s", error)
             else:
-                self.source.retain(entries)
+                self._source.retain(entries)
             settle(promise, error)
             return
         gone: list[Entry] = []
@@ -185,7 +193,7 @@ class Rejections:
             else:
                 entry.reload(message, self._memory)
         if gone:
-            self.source.acknowledged(gone)
+            self._source.acknowledged(gone)
         go_on([entry for entry in entries if entry not in gone]).add_done_callback(partial(pass_on, promise))
 
 

@@ -14,12 +14,10 @@ from functools import partial
 from typing import TypeVar
 
 from jdbcstore.abc import MessageStore
-from jdbcstore.broker.cursors.store import AllPages, InFlight
+from jdbcstore.broker.cursors.store import AllPages
 from jdbcstore.broker.entry import Entry, Wanted
 from jdbcstore.broker.loop import BrokerLoop
-from jdbcstore.broker.queues.dispatcher import Dispatcher
-from jdbcstore.broker.queues.redelivery import Rejections
-from jdbcstore.config.policy import PolicyEntry
+from jdbcstore.broker.queues.pending import PendingMessages
 from jdbcstore.errors import CorruptMessage, MessageNotFound
 from jdbcstore.message.ids import MessageId
 from jdbcstore.message.message import Message
@@ -34,12 +32,7 @@ class QueueSelection:
     """Takes the wanted messages of one queue."""
 
     _loop: BrokerLoop
-    _policy: PolicyEntry
-    _dispatcher: Dispatcher
-    _in_flight: InFlight
-    _store: MessageStore | None
-    _take_stored: Callable[[Message], Entry]
-    _rejections: Rejections
+    _pending: PendingMessages
 
     async def run(
         self,
@@ -70,11 +63,13 @@ class QueueSelection:
 
         while taken := self._from_memory(chosen):
             await act(taken)
-            if self._dispatcher.transient.head() is None:  # it reads more from files, if there are any
+            if self._pending.transient.head() is None:  # it reads more from files, if there are any
                 break
-        if self._store is not None and count != most:
-            async for page in self._pages(self._store, ids):
-                taken = [*self._from_memory(chosen), *self._from_store(page, chosen)]
+        rows = self._pending.rows
+        if rows is not None and count != most:
+            async for page in self._pages(rows.store, ids):
+                # Those of the page that are in memory are taken from there, or are not wanted.
+                taken = [*self._from_memory(chosen), *self._pending.take_stored(page, chosen)]
                 if taken:
                     await act(taken)
                 if count == most:
@@ -82,19 +77,7 @@ class QueueSelection:
         return count
 
     def _from_memory(self, chosen: Wanted) -> list[Entry]:
-        return [*self._dispatcher.take(chosen), *self._rejections.take(chosen)]
-
-    def _from_store(self, page: Sequence[Message], chosen: Wanted) -> list[Entry]:
-        """The chosen messages of a page; those in memory were taken, or are not wanted."""
-        found = []
-        for message in page:
-            sequence = message.sequence or 0
-            if sequence in self._in_flight:
-                continue
-            if chosen(Entry(message, self._rejections.source, sequence, stored=True)):
-                self._in_flight.add(sequence)
-                found.append(self._take_stored(message))
-        return found
+        return [*self._pending.take(chosen), *self._pending.rejections.take(chosen)]
 
     async def _pages(
         self, store: MessageStore, ids: Sequence[MessageId] | None
@@ -102,15 +85,15 @@ class QueueSelection:
         if ids is not None:
             yield await self._read(partial(find_messages, store, ids))
             return
-        async for page in AllPages(self._read, store.recover, self._policy.max_page_size):
+        async for page in AllPages(self._read, store.recover, self._pending.policy.max_page_size):
             yield page
 
     async def _read(self, read: Callable[[], _T]) -> _T:
-        self._in_flight.begin_reading()
+        self._pending.in_flight.begin_reading()
         try:
             return await self._loop.run(read)
         finally:
-            self._in_flight.end_reading()
+            self._pending.in_flight.end_reading()
 
 
 def find_messages(store: MessageStore, ids: Sequence[MessageId]) -> list[Message]:

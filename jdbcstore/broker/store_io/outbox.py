@@ -244,24 +244,31 @@ class Outbox:
                 settle(send.promise, outcome)
 
 
-@dataclass(eq=False, repr=False)
 class Acknowledgements:
     """Acknowledgements of one source: those of a turn of the loop are written together.
 
     Acknowledged entries use no memory. If their write fails, they do again, and are given back.
+
+    :param write: begins the write of stored entries
     """
 
-    _loop: BrokerLoop
-    _line: StoreLine
-    _memory: MemoryUsage
-    _in_flight: InFlight
-    _write: Callable[[list[Entry]], StoreFuture[Any]]
-    """Begins the write of stored entries."""
-    _give_back: Callable[[Sequence[Entry]], None]
-    _counters: Counters
-    pending: list[Entry] = field(default_factory=list)
-    _promise: Future[None] | None = None
-    """Of those pending, if anyone waits for it."""
+    def __init__(
+        self,
+        *,
+        loop: BrokerLoop,
+        line: StoreLine,
+        memory: MemoryUsage,
+        in_flight: InFlight,
+        counters: Counters,
+        write: Callable[[list[Entry]], StoreFuture[Any]],
+        give_back: Callable[[Sequence[Entry]], None],
+    ) -> None:
+        self._loop, self._line = loop, line
+        self._memory, self._in_flight, self._counters = memory, in_flight, counters
+        self._write, self._give_back = write, give_back
+        self.pending: list[Entry] = []
+        self._promise: Future[None] | None = None
+        """Of those pending, if anyone waits for it."""
 
     def add(self, entries: Sequence[Entry]) -> Future[None]:
         """Acknowledge entries; completes once that is durable. Those of one turn have one future."""

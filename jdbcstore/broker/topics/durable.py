@@ -11,22 +11,22 @@ import math
 from asyncio import Future
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import InitVar, dataclass
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
-from typing import cast
+from typing import Protocol, cast
 
 from jdbcstore.abc import Cursor, DurableSubscription, Page, Reference, TopicMessageStore, Transaction
 from jdbcstore.broker.api import Delivery
 from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.cursors.backlog import Backlog
-from jdbcstore.broker.cursors.choice import cursor_of_stored, memory_or_file
+from jdbcstore.broker.cursors.choice import memory_or_file
 from jdbcstore.broker.cursors.store import InFlight
 from jdbcstore.broker.entry import Entry, EntrySource, SharedMessage, lanes_of
 from jdbcstore.broker.memory import MemoryUsage, Resources
 from jdbcstore.broker.queues.dead_letters import DeadLetters
-from jdbcstore.broker.queues.redelivery import Rejections, redelivered_again
-from jdbcstore.broker.store_io.outbox import Acknowledgements, Outbox, StoreLine
+from jdbcstore.broker.queues.pending import PendingMessages
+from jdbcstore.broker.store_io.outbox import Outbox, StoreLine
 from jdbcstore.broker.store_io.transaction import SendTarget
 from jdbcstore.broker.subscription import BaseSubscription, matches
 from jdbcstore.broker.topics.subscriber import is_local
@@ -158,7 +158,8 @@ class TopicState:
         return self._transient is not None and self._transient.cursor.is_full
 
     def _source_of(self, message: Message) -> EntrySource:  # noqa: ARG002
-        return cast(EntrySource, self.feed)  # the feed that delivers an entry becomes its source
+        # The source of the feed that delivers an entry becomes its own.
+        return cast(EntrySource, None if self.feed is None else self.feed.pending)
 
     def close(self) -> None:
         """Forget the transient messages."""
@@ -209,7 +210,17 @@ class Durable:
         return (self.destination, self.selector) == (other.destination, other.selector)
 
 
-MakeFeed = Callable[[StoredTopic, TopicMessageStore, "DurableSubscriber", TopicState], "DurableFeed"]
+class MakeFeed(Protocol):
+    """Makes the feed of one topic for a durable subscriber."""
+
+    def __call__(
+        self,
+        *,
+        topic: StoredTopic,
+        store: TopicMessageStore,
+        subscriber: DurableSubscriber,
+        state: TopicState,
+    ) -> DurableFeed: ...
 
 
 @dataclass(eq=False, repr=False)
@@ -238,7 +249,7 @@ class DurableSubscriber(BaseSubscription):
             return
         if not topic.when_ready(partial(self._attach_later, topic)):
             return
-        feed = state.feed = self._make_feed(topic, topic.store, self, state)
+        feed = state.feed = self._make_feed(topic=topic, store=topic.store, subscriber=self, state=state)
         self._feeds.append(feed)
         topic.add_feed(feed)
         self.wake(feed)
@@ -290,7 +301,7 @@ class DurableSubscriber(BaseSubscription):
                 held_up += 1
             else:
                 ready.popleft().is_ready = False
-        if self._settling and not any(feed.is_reading for feed in self._feeds):
+        if self._settling and not any(feed.pending.is_reading for feed in self._feeds):
             settling, self._settling = self._settling, []
             for callback in settling:
                 callback()
@@ -311,233 +322,145 @@ class DurableSubscriber(BaseSubscription):
         self.durable.offline_since = self._loop.clock.monotonic()
 
 
-@dataclass(eq=False, repr=False)
-class DurableFeed:
-    """One topic's messages for a :class:`DurableSubscriber`; a :class:`jdbcstore.broker.entry.EntrySource`.
+class SubscriptionRows:
+    """What one durable subscription has not acknowledged of one topic, as :class:`PendingMessages` use it."""
 
-    Stored messages come through a window on the store, or wait in memory or in files; transient ones wait in
-    the :class:`TopicState`. Expired messages, and those that the selector does not match, are acknowledged
-    for the consumer, in batches.
-    """
-
-    resources: InitVar[Resources]
-    line: InitVar[StoreLine]
-    dead_letters: InitVar[DeadLetters]
-    _last_sequence: int
-    """The last sequence in the store when the broker started: messages up to it may have been delivered
-    before, and are marked as redelivered."""
-    _topic: StoredTopic
-    _store: TopicMessageStore
-    _subscriber: DurableSubscriber
-    _state: TopicState
-    is_ready: bool = False
-    """Whether the subscriber is to ask it for messages."""
-    is_held_up: bool = False
-    """Whether it has messages, but no memory for them now."""
-
-    def __post_init__(self, resources: Resources, line: StoreLine, dead_letters: DeadLetters) -> None:
-        loop, topic, state = resources.loop, self._topic, self._state
-        policy, in_flight = topic.policy, state.in_flight
-        self._loop = loop
-        self.destination, self.memory, self.counters = topic.destination, topic.memory, topic.counters
-        self._key = state.durable.key
+    def __init__(self, store: TopicMessageStore, key: Key, *, is_prioritized: bool) -> None:
+        self.store = store
+        self._key = key
+        self._is_prioritized = is_prioritized
         self._subscription: DurableSubscription | None = None
-        self._cursor = cursor_of_stored(
-            policy.pending_durable_subscriber_policy,
-            f"{state.durable.name} of {self.destination}",
-            self,
-            resources,
-            self._recover,
-            in_flight,
-            self._entry_of,
-            self._wake,
-            self.memory,
-            policy,
-            self._subscriber.on_lost,
-        )
-        self._stored = Backlog(self._cursor, lanes_of(policy))
-        self._transient = state.transient(topic, resources)
-        self._transient_turn = False
-        self._returned: dict[Entry, None] = {}
-        """Stored entries that were given back and wait again."""
-        self._acknowledgements = Acknowledgements(
-            loop, line, self.memory, in_flight, self._write_acknowledgements, self.give_back, self.counters
-        )
-        self._rejections = Rejections(
-            loop, dead_letters, self, self._store, self.memory, policy, ":".join(self._key)
-        )
 
-    def _recover(self, limit: int, after: Cursor) -> Page:
+    def recover(self, limit: int, after: Cursor) -> Page:
         """In a thread."""
         if self._subscription is None:
-            subscription = self._store.subscription(*self._key)
+            subscription = self.store.subscription(*self._key)
             subscription.acknowledge()  # its first look-up must not block the loop
             self._subscription = subscription
         return self._subscription.recover(limit, after)
 
-    def _entry_of(self, message: Message) -> Entry:
-        """The entry of a message read from the store."""
-        sequence = message.sequence or 0
-        redeliveries = self._state.in_flight.redeliveries.get(sequence)
-        shared = self._topic.share(message, sequence)
-        if redeliveries is None:
-            message, redelivered = shared.message, sequence <= self._last_sequence
-        else:
-            message = redelivered_again(message, redeliveries, self._topic.policy.redelivery_policy)
-            # Without a count it was only prefetched.
-            redelivered = redeliveries > 0 or sequence <= self._last_sequence
-        return Entry(message, self, sequence, stored=True, redelivered=redelivered, shared=shared)
+    def acknowledge(self, entries: list[Entry]) -> StoreFuture[None]:
+        assert self._subscription is not None  # noqa: S101 - stored entries come from it
+        return self._subscription.acknowledge_async(*self._references(entries))
 
-    def _wake(self) -> None:
-        self._subscriber.wake(self)
+    def stage_acknowledgement(self, transaction: Transaction, entries: Sequence[Entry]) -> None:
+        references = self._references(entries)
+        transaction.topic(self.store.destination).acknowledge_subscription(*self._key, *references)
+
+    def _references(self, entries: Sequence[Entry]) -> list[Reference]:
+        # With priorities the store looks up those that are not given.
+        return [entry.message if self._is_prioritized else entry.sequence for entry in entries]
+
+
+class DurableFeed:
+    """The :attr:`pending` messages of one topic for a :class:`DurableSubscriber`.
+
+    Stored messages come through a window on the store, or wait in memory or in files; transient ones wait in
+    the :class:`TopicState`. Expired messages, and those that the selector does not match, are acknowledged
+    for the consumer, in batches.
+
+    :param last_sequence: the last sequence in the store when the broker started: messages up to it may have
+        been delivered before
+    """
+
+    def __init__(
+        self,
+        *,
+        resources: Resources,
+        line: StoreLine,
+        dead_letters: DeadLetters,
+        last_sequence: int,
+        topic: StoredTopic,
+        store: TopicMessageStore,
+        subscriber: DurableSubscriber,
+        state: TopicState,
+    ) -> None:
+        self._topic, self._subscriber, self._state = topic, subscriber, state
+        self.destination, self.memory = topic.destination, topic.memory
+        self.is_ready = False
+        """Whether the subscriber is to ask it for messages."""
+        self.is_held_up = False
+        """Whether it has messages, but no memory for them now."""
+        policy, key = topic.policy, state.durable.key
+        self.pending = PendingMessages(
+            resources=resources,
+            line=line,
+            dead_letters=dead_letters,
+            destination=topic.destination,
+            policy=policy,
+            cursor_policy=policy.pending_durable_subscriber_policy,
+            name=f"{state.durable.name} of {topic.destination}",
+            memory=topic.memory,
+            counters=topic.counters,
+            rows=SubscriptionRows(store, key, is_prioritized=policy.prioritized_messages),
+            transient=state.transient(topic, resources),
+            in_flight=state.in_flight,
+            last_sequence=last_sequence,
+            on_ready=partial(subscriber.wake, self),
+            on_lost=subscriber.on_lost,
+            share=topic.share,
+            subscriber=":".join(key),
+        )
 
     def push(self, shared: SharedMessage, sequence: int | None) -> None:
-        """A message has arrived at the topic; it is stored if it has a sequence."""
-        message = shared.message
+        """Add a message that has arrived at the topic; it is stored if it has a sequence."""
+        message, pending = shared.message, self.pending
         if sequence is not None:
-            self._cursor.push(Entry(message, self, sequence, stored=True, shared=shared))
+            pending.stored.cursor.push(Entry(message, pending, sequence, stored=True, shared=shared))
         else:
             number = next(self._state.numbers)
-            self._transient.cursor.push(Entry(message, self, number, stored=False, shared=shared))
-        self._wake()
+            pending.transient.cursor.push(Entry(message, pending, number, stored=False, shared=shared))
+        self._subscriber.wake(self)
         self._subscriber.arrived(message)
-
-    def resync(self) -> None:
-        """Read from the store what a write of unknown outcome may have committed."""
-        self._cursor.resync()
-        self._wake()
-
-    @property
-    def is_reading(self) -> bool:
-        """Whether a page is being read, which may bring messages."""
-        return self._cursor.is_reading
-
-    def read_from(self, sequence: int | None) -> None:
-        """Read again what is stored from a sequence on, or all; nothing in flight comes again."""
-        self._cursor.read_from(sequence)
-        self._wake()
-
-    def expire(self, entries: Sequence[Entry]) -> Future[None]:
-        return self._rejections.reload(entries, self._rejections.move_expired)
 
     @property
     def is_full(self) -> bool:
         """Whether producers should wait until stored messages have been consumed."""
-        return self._cursor.is_full
+        return self.pending.stored.cursor.is_full
 
     def next(self) -> Entry | None:
-        """Remove the next message that the consumer wants; None if none is in memory."""
-        expired: list[Entry] = []
-        found = None
-        while found is None and (backlog := self._choose()) is not None:
-            entry = backlog.head()
-            assert entry is not None  # noqa: S101 - the backlog was chosen by its head
-            backlog.pop(entry)
-            if entry.stored:
-                self._state.in_flight.add(entry.sequence)
-                self._returned.pop(entry, None)
-            elif entry.source is not self:  # it has waited since an earlier consumer
-                entry.move_to(self)
-            if 0 < entry.message.expiration_ms < self._loop.clock.now_ms():
+        """Remove the next message that the consumer wants; returns None if none is in memory."""
+        pending, expired, next_entry = self.pending, [], None
+        while next_entry is None:
+            entry, backlog = self._head()
+            if entry is None:
+                break
+            pending.pop(backlog, entry)
+            if entry.source is not pending:  # it has waited since an earlier consumer
+                entry.move_to(pending)
+            if pending.is_expired(entry):
                 expired.append(entry)
             elif self._subscriber.wants(entry.message):
-                found = entry
+                next_entry = entry
             else:
-                self._acknowledgements.add_unawaited([entry])
+                pending.acknowledgements.add_unawaited([entry])
         if expired:
-            self._rejections.expire(expired)
-        return found
+            pending.rejections.expire(expired)
+        return next_entry
 
-    def _choose(self) -> Backlog | None:
-        """The backlog of the next message: stored and transient ones in turns."""
-        stored, transient = self._stored.head(), self._transient.head()
+    def _head(self) -> tuple[Entry | None, Backlog]:
+        """Return the next message and its backlog, if there is memory for it."""
+        pending = self.pending
         self.is_held_up = False
-        if self._subscriber.held and self.memory.is_full:
-            # Unacknowledged messages are in memory, unless they can be read again.
-            if not (self._subscriber.unloads_messages and self._cursor.is_window):
-                self.is_held_up = stored is not None
-                stored = None
-            self.is_held_up |= transient is not None
-            transient = None
-        if transient is None:
-            return None if stored is None else self._stored
-        if stored is not None:
-            self._transient_turn = not self._transient_turn
-            if not self._transient_turn:
-                return self._stored
-        return self._transient
-
-    def acknowledge(self, entries: Sequence[Entry]) -> Future[None]:
-        return self._acknowledgements.add(entries)
-
-    def _write_acknowledgements(self, entries: list[Entry]) -> StoreFuture[None]:
-        assert self._subscription is not None  # noqa: S101 - stored entries come from it
-        return self._subscription.acknowledge_async(*self._references(entries))
-
-    def stage_acknowledgement(self, transaction: Transaction, entries: Sequence[Entry]) -> bool:
-        stored = self._references([entry for entry in entries if entry.stored])
-        if stored:
-            transaction.topic(self.destination).acknowledge_subscription(*self._key, *stored)
-        return bool(stored)
-
-    def _references(self, entries: Sequence[Entry]) -> list[Reference]:
-        # With priorities the store looks up those that are not given.
-        prioritized = self._topic.policy.prioritized_messages
-        return [entry.message if prioritized else entry.sequence for entry in entries]
-
-    def acknowledged(self, entries: Sequence[Entry]) -> None:
-        self._acknowledgements.committed(entries)
-
-    def reject(self, entries: Sequence[Entry], cause: str | None) -> Future[None]:
-        return self._rejections.reject(entries, cause)
-
-    def retain(self, entries: Sequence[Entry]) -> None:
-        if self._subscriber.closed:
-            self.give_back(entries)
-        else:
-            self._rejections.retain(entries)
-
-    def give_back(self, entries: Sequence[Entry]) -> None:
-        """Let entries wait again, here or for the next consumer."""
-        stored = [entry for entry in entries if entry.stored]
-        self._transient.give_back([entry for entry in entries if not entry.stored])
-        if not self._subscriber.closed:
-            self._take_back(stored)
-            self._wake()
-            return
-        self.memory.release(stored)
-        next_feed = self._state.feed
-        if next_feed is None or next_feed is self:
-            self._state.in_flight.leave_to_store(stored)
-        else:
-            next_feed.adopt(stored)
-
-    def adopt(self, entries: Sequence[Entry]) -> None:
-        """Take entries of an earlier consumer, which the pages of this one did not bring."""
-        for entry in entries:
-            entry.move_to(self)
-            self.memory.hold(entry)
-        self._take_back(entries)
-        self._wake()
-
-    def _take_back(self, entries: Sequence[Entry]) -> None:
-        unloaded = [entry for entry in entries if entry.is_unloaded]
-        entries = [entry for entry in entries if not entry.is_unloaded]
-        self._stored.give_back(entries)
-        self._returned.update(dict.fromkeys(entries))
-        if unloaded:
-            # With all that waits: it would be delivered before them otherwise.
-            self._cursor.read_again([*unloaded, *self._stored.take_returned()])
-            self._returned.clear()
-
-    def delivered(self, entry: Entry) -> None:
-        needed = self._topic.policy.advisory_for_consumed
-        if entry.stored and self._cursor.is_window and self.memory.is_high and not needed:
-            entry.unload(self.memory)
+        if not (self._subscriber.held and self.memory.is_full):
+            return pending.next()
+        # Unacknowledged messages are in memory, unless they can be read again.
+        reads_again = self._subscriber.unloads_messages and pending.is_window
+        waits = None if reads_again else pending.stored.head()
+        self.is_held_up = waits is not None or pending.transient.head() is not None
+        return pending.next(with_stored=reads_again, with_transient=False)
 
     def close(self) -> None:
         """Return what waits to the :class:`TopicState` and to the store."""
-        self.give_back([*self._rejections.clear(), *self._returned])
         self._state.feed = None
         self._topic.remove_feed(self)
-        self._stored.close()
+        self.pending.close(heir=self._pass_on)
+
+    def _pass_on(self, entries: Sequence[Entry]) -> None:
+        """Leave stored entries to the next consumer, which may be there already."""
+        self.memory.release(entries)
+        successor = self._state.feed
+        if successor is None:
+            self._state.in_flight.leave_to_store(entries)
+        else:
+            successor.pending.adopt(entries)

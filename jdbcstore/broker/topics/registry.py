@@ -146,8 +146,13 @@ class DurableRegistry:
             await self._create(wanted, durable, request.retroactive)
             durable = wanted
         durable.is_in_use = True
-        broker = (self._resources, self._outbox.line, self._dead_letters, self._last_sequence)
-        make_feed = partial(DurableFeed, *broker)
+        make_feed = partial(
+            DurableFeed,
+            resources=self._resources,
+            line=self._outbox.line,
+            dead_letters=self._dead_letters,
+            last_sequence=self._last_sequence,
+        )
         prefetch = self._policy_of(request.destination).durable_topic_prefetch
         return DurableSubscriber(
             self._resources, request, consumer, prefetch, make_feed, durable, on_close=on_close

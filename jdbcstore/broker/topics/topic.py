@@ -291,15 +291,15 @@ class Topic(StoredTopic):
             self._find(self.destination).resync()
             return
         for feed in self._feeds:
-            feed.resync()
+            feed.pending.resync()
 
     def read_from(self, sequence: int | None) -> None:
-        """Have every durable subscription with a consumer read again, as :meth:`DurableFeed.read_from`."""
+        """Have every durable subscription with a consumer read again, as :meth:`Queue.read_from`."""
         if self._is_closed:
             self._find(self.destination).read_from(sequence)
             return
         for feed in self._feeds:
-            feed.read_from(sequence)
+            feed.pending.read_from(sequence)
 
     # Subscribing
 

@@ -1,0 +1,409 @@
+"""Pending messages of a queue, or of a topic for one durable subscription, until they are gone for good.
+
+They wait, stored ones in a cursor over the store and transient ones in memory or in files; are in flight with
+a consumer; or come back. Who gets a message is decided elsewhere: by a queue's dispatcher, or by the one
+consumer that a durable subscription has.
+"""
+
+from __future__ import annotations
+
+from asyncio import Future
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Protocol
+
+from jdbcstore.abc import Cursor, MessageStore, Page, Transaction
+from jdbcstore.broker.counters import Counters
+from jdbcstore.broker.cursors.backlog import Backlog, MemoryCursor, MessageCursor
+from jdbcstore.broker.cursors.choice import cursor_of_stored
+from jdbcstore.broker.cursors.store import InFlight
+from jdbcstore.broker.entry import Entry, PriorityLanes, SharedMessage, Wanted, lanes_of
+from jdbcstore.broker.memory import MemoryUsage, Resources
+from jdbcstore.broker.queues.dead_letters import DeadLetters
+from jdbcstore.broker.queues.redelivery import Rejections, redelivered_again
+from jdbcstore.broker.store_io.outbox import Acknowledgements, StoreLine
+from jdbcstore.config.policy import PolicyEntry
+from jdbcstore.errors import SpillFailed
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.message import Message
+from jdbcstore.util.futures import StoreFuture
+
+
+class StoredRows(Protocol):
+    """The stored messages of a queue, or those that a durable subscription has not acknowledged."""
+
+    @property
+    def store(self) -> MessageStore: ...
+
+    def recover(self, limit: int, after: Cursor) -> Page:
+        """Read a page, in a thread."""
+
+    def acknowledge(self, entries: list[Entry]) -> StoreFuture[None]:
+        """Begin to remove entries."""
+
+    def stage_acknowledgement(self, transaction: Transaction, entries: Sequence[Entry]) -> None:
+        """Remove entries in a transaction."""
+
+
+class SetAside(PriorityLanes):
+    """Messages that no consumer with room wants, in delivery order.
+
+    ``groups`` counts those of each group that has any: no message overtakes one of its group here.
+    """
+
+    __slots__ = ("groups",)
+
+    def __init__(self, lanes: int = 1) -> None:
+        super().__init__(lanes)
+        self.groups: Counter[str] = Counter()
+
+    def append(self, entry: Entry) -> None:
+        super().append(entry)
+        self._count([entry], 1)
+
+    def insert(self, entries: Sequence[Entry]) -> None:
+        super().insert(entries)
+        self._count(entries, 1)
+
+    def pop(self) -> Entry:
+        entry = super().pop()
+        self._count([entry], -1)
+        return entry
+
+    def take(self, wanted: Wanted) -> list[Entry]:
+        taken = super().take(wanted)
+        self._count(taken, -1)
+        return taken
+
+    def clear(self) -> None:
+        super().clear()
+        self.groups.clear()
+
+    def _count(self, entries: Iterable[Entry], change: int) -> None:
+        for entry in entries:
+            group_id = entry.message.group_id
+            if group_id is not None:
+                self.groups[group_id] += change
+                if not self.groups[group_id]:
+                    del self.groups[group_id]
+
+
+class PendingMessages:
+    """The pending messages of one queue, or of one topic for a durable subscription: an
+    :class:`~jdbcstore.broker.entry.EntrySource`.
+
+    Every method is called on the loop. What is removed with :meth:`pop` or :meth:`take` is in flight until it
+    is acknowledged, moved or given back.
+
+    :param policy: that of the destination
+    :param cursor_policy: the name of ActiveMQ's cursor for stored messages
+    :param name: the stored messages, for the log
+    :param rows: the stored messages; None if none are stored
+    :param transient: the others
+    :param in_flight: the stored messages that pages must not bring
+    :param last_sequence: the last sequence in the store when the broker started: messages up to it may have
+        been delivered before, and are marked as redelivered
+    :param on_ready: called when there may be messages again
+    :param on_lost: called when a temporary file cannot be read back
+    :param share: the message of a sequence as other sources have it, too
+    :param subscriber: ``client id:name`` of the durable subscription
+    :param is_empty: whether nothing is stored yet
+    """
+
+    def __init__(
+        self,
+        *,
+        resources: Resources,
+        line: StoreLine,
+        dead_letters: DeadLetters,
+        destination: Destination,
+        policy: PolicyEntry,
+        cursor_policy: str,
+        name: str,
+        memory: MemoryUsage,
+        counters: Counters,
+        rows: StoredRows | None,
+        transient: Backlog,
+        in_flight: InFlight,
+        last_sequence: int,
+        on_ready: Callable[[], None],
+        on_lost: Callable[[SpillFailed], None],
+        share: Callable[[Message, int], SharedMessage] | None = None,
+        subscriber: str | None = None,
+        is_empty: bool = False,
+    ) -> None:
+        self._loop = resources.loop
+        self.destination, self.memory, self.counters = destination, memory, counters
+        self.rows = rows
+        self.in_flight = in_flight
+        self.policy = policy
+        self._last_sequence = last_sequence
+        self._on_ready = on_ready
+        self._share = share
+        self._heir: Callable[[Sequence[Entry]], None] | None = None
+        """Gets the stored entries that come back after :meth:`close`."""
+        lanes = lanes_of(policy)
+        self.cursor = (
+            None
+            if rows is None
+            else cursor_of_stored(
+                cursor_policy,
+                name,
+                source=self,
+                resources=resources,
+                recover=rows.recover,
+                in_flight=in_flight,
+                make_entry=self._entry_of,
+                on_ready=on_ready,
+                memory=memory,
+                policy=policy,
+                on_lost=on_lost,
+                is_empty=is_empty,
+            )
+        )
+        """The cursor over the store, if any are stored."""
+        stored: MessageCursor = MemoryCursor(memory, lanes) if self.cursor is None else self.cursor
+        self.stored, self.transient = Backlog(stored, lanes), transient
+        self.aside = SetAside(lanes)
+        """Messages that wait until other consumers have room, before all that were not offered yet."""
+        self.unwanted: deque[Entry] = deque()
+        """Messages that wait for other consumers, and that the store alone does not know."""
+        self.is_window = self.cursor is not None and self.cursor.is_window
+        """Whether an entry can be read again without everything else."""
+        self._unloads = self.is_window and not policy.advisory_for_consumed
+        self._transient_turn = False
+        self.rejections = Rejections(
+            loop=resources.loop,
+            dead_letters=dead_letters,
+            source=self,
+            store=None if rows is None else rows.store,
+            memory=memory,
+            policy=policy,
+            subscriber=subscriber,
+        )
+        self.acknowledgements = Acknowledgements(
+            loop=resources.loop,
+            line=line,
+            memory=memory,
+            in_flight=in_flight,
+            counters=counters,
+            write=self._write_acknowledgements,
+            give_back=self.give_back,
+        )
+
+    # Waiting
+
+    def _entry_of(self, message: Message) -> Entry:
+        """Return the entry of a message read from the store."""
+        sequence = message.sequence or 0
+        shared = None if self._share is None else self._share(message, sequence)
+        redeliveries = self.in_flight.redeliveries.get(sequence)
+        is_back = redeliveries is not None
+        if redeliveries is not None:
+            message = redelivered_again(message, redeliveries, self.policy.redelivery_policy)
+        elif shared is not None:
+            message = shared.message
+        # One that came back without a redelivery was only prefetched.
+        redelivered = bool(redeliveries) or sequence <= self._last_sequence
+        return Entry(
+            message, self, sequence, stored=True, redelivered=redelivered, returned=is_back, shared=shared
+        )
+
+    def take_stored(self, messages: Iterable[Message], wanted: Wanted | None = None) -> list[Entry]:
+        """Return those of these stored messages that are not in flight, and wanted; they are from now on."""
+        taken = []
+        for message in messages:
+            sequence = message.sequence or 0
+            if sequence in self.in_flight:
+                continue
+            if wanted is None or wanted(Entry(message, self, sequence, stored=True)):
+                self.in_flight.add(sequence)
+                entry = self._entry_of(message)
+                self.memory.hold(entry)
+                taken.append(entry)
+        return taken
+
+    def next(self, *, with_stored: bool = True, with_transient: bool = True) -> tuple[Entry | None, Backlog]:
+        """Return the next entry, which stays, and its backlog: stored and transient ones in turns."""
+        stored = self.stored.head() if with_stored else None
+        transient = self.transient.head() if with_transient else None
+        if transient is None:
+            return stored, self.stored
+        if stored is not None:
+            self._transient_turn = not self._transient_turn
+            if not self._transient_turn:
+                return stored, self.stored
+        return transient, self.transient
+
+    def pop(self, backlog: Backlog, entry: Entry) -> None:
+        """Remove the entry just returned by :meth:`next`."""
+        backlog.pop(entry)
+        if entry.stored:
+            self.in_flight.add(entry.sequence)
+
+    def take(self, wanted: Wanted) -> list[Entry]:
+        """Remove the wanted ones of the entries in memory."""
+        taken = [*self.stored.take(wanted), *self.transient.take(wanted), *self.aside.take(wanted)]
+        taken += self._take_unwanted(wanted)
+        for entry in taken:
+            if entry.stored:
+                self.in_flight.add(entry.sequence)
+        return taken
+
+    def take_expired(self) -> list[Entry]:
+        """Remove the expired ones of the entries in memory, as :meth:`take` does.
+
+        A part of those in files is read, once nothing before it waits in memory.
+        """
+        cursor = self.cursor
+        if cursor is None or (cursor.is_up_to_date and not cursor.is_window):
+            self.stored.head()
+        self.transient.head()
+        now_ms = self._loop.clock.now_ms()
+        return self.take(lambda entry: 0 < entry.message.expiration_ms < now_ms)
+
+    def is_expired(self, entry: Entry) -> bool:
+        expiration_ms = entry.message.expiration_ms
+        return 0 < expiration_ms < self._loop.clock.now_ms()
+
+    def put_back(self, entries: Sequence[Entry]) -> None:
+        """Put entries back in their places, and what was set aside: that would overtake them otherwise."""
+        entries = [*entries, *self.aside]
+        self.aside.clear()
+        self.stored.give_back([entry for entry in entries if entry.stored])
+        self.transient.give_back([entry for entry in entries if not entry.stored])
+
+    def _take_unwanted(self, wanted: Wanted) -> list[Entry]:
+        taken = [entry for entry in self.unwanted if wanted(entry)]
+        gone = set(taken)
+        self.unwanted = deque(entry for entry in self.unwanted if entry not in gone)
+        return taken
+
+    def reconsider(self, wanted: Wanted = lambda _: True) -> None:
+        """Offer again what no consumer wanted: the wanted ones of those in memory, and what is stored."""
+        self.put_back(self._take_unwanted(wanted))
+        if self.cursor is not None:
+            self.cursor.rewind()
+
+    def waiting_transient(self) -> list[Entry]:
+        """Return the transient entries in memory, roughly in order."""
+        aside = [entry for entry in (*self.unwanted, *self.aside) if not entry.stored]
+        return [*aside, *self.transient.waiting()]
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether a page is being read, which may bring messages."""
+        return self.cursor is not None and self.cursor.is_reading
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing waits, is with a consumer or is stored."""
+        passed_over = self.aside.count or self.unwanted
+        return not (passed_over or self.in_flight.count) and self.stored.is_empty and self.transient.is_empty
+
+    def resync(self) -> None:
+        """Read from the store what a write of unknown outcome may have committed."""
+        if self.cursor is not None:
+            self.cursor.resync()
+            self._on_ready()
+
+    def read_from(self, sequence: int | None) -> None:
+        """Read again what is stored from a sequence on, or all; nothing in flight comes again."""
+        if self.cursor is not None:
+            self.cursor.read_from(sequence)
+            self._on_ready()
+
+    # In flight: what becomes of entries that a consumer has
+
+    def delivered(self, entry: Entry) -> None:
+        if self._unloads and self.memory.is_high and entry.stored and entry.writing is None:
+            entry.unload(self.memory)
+
+    def acknowledge(self, entries: Sequence[Entry]) -> Future[None]:
+        late = [entry.writing.done for entry in entries if entry.writing and not entry.writing.withdraw()]
+        if late:
+            return self._loop.after(self._loop.all_done(late), partial(self.acknowledgements.add, entries))
+        return self.acknowledgements.add(entries)
+
+    def _write_acknowledgements(self, entries: list[Entry]) -> StoreFuture[None]:
+        assert self.rows is not None  # noqa: S101 - stored entries are of a store
+        return self.rows.acknowledge(entries)
+
+    def stage_acknowledgement(self, transaction: Transaction, entries: Sequence[Entry]) -> bool:
+        stored = [entry for entry in entries if entry.stored]
+        if stored and self.rows is not None:
+            self.rows.stage_acknowledgement(transaction, stored)
+        return bool(stored)
+
+    def acknowledged(self, entries: Sequence[Entry]) -> None:
+        self.acknowledgements.committed(entries)
+
+    def reject(self, entries: Sequence[Entry], cause: str | None) -> Future[None]:
+        entries = _when_written(entries, partial(self._reject_late, cause))
+        return self.rejections.reload(entries, partial(self.rejections.reject, cause=cause))
+
+    def _reject_late(self, cause: str | None, entry: Entry) -> None:
+        if entry.stored:
+            self.reject([entry], cause).add_done_callback(Future.exception)  # it is logged
+        else:
+            self.memory.release([entry])
+
+    def expire(self, entries: Sequence[Entry]) -> Future[None]:
+        entries = _when_written(entries, partial(self._reject_late, None))
+        return self.rejections.reload(entries, self.rejections.move_expired)
+
+    def retain(self, entries: Sequence[Entry]) -> None:
+        if self._heir is None:
+            self.rejections.retain(entries)
+        else:
+            self.give_back(entries)
+
+    def give_back(self, entries: Sequence[Entry]) -> None:
+        entries = _when_written(entries, self._give_back_late)
+        if self._heir is not None:
+            self.transient.give_back([entry for entry in entries if not entry.stored])
+            self._heir([entry for entry in entries if entry.stored])
+            return
+        self.put_back([entry for entry in entries if not entry.is_unloaded])
+        unloaded = [entry for entry in entries if entry.is_unloaded]
+        if unloaded and self.cursor is not None:
+            # With all that waits: it would be dispatched before them otherwise.
+            self.cursor.read_again([*unloaded, *self.stored.take_returned()])
+        self._on_ready()
+
+    def _give_back_late(self, entry: Entry) -> None:
+        if entry.stored:
+            self.give_back([entry])
+        else:
+            # Its producer knows that it is not stored.
+            self.memory.release([entry])
+
+    def adopt(self, entries: Sequence[Entry]) -> None:
+        """Take entries of an earlier consumer, which the pages of this one did not bring."""
+        for entry in entries:
+            entry.move_to(self)
+            self.memory.hold(entry)
+        self.give_back(entries)
+
+    def close(self, heir: Callable[[Sequence[Entry]], None] | None = None) -> None:
+        """Forget what waits; stored messages stay stored. The owner closes the transient ones.
+
+        :param heir: gets the stored entries that consumers had, now and later
+        """
+        self._heir = heir
+        delayed = self.rejections.clear()
+        if heir is not None:
+            self.give_back([*delayed, *self.stored.take_returned()])
+        self.stored.close()
+        self.aside.clear()
+        self.unwanted.clear()
+
+
+def _when_written(entries: Sequence[Entry], callback: Callable[[Entry], None]) -> Sequence[Entry]:
+    """Return the entries that are not being written; the callback gets each of the others once it is."""
+    writing = [entry for entry in entries if entry.writing is not None]
+    for entry in writing:
+        if entry.writing is not None:
+            entry.writing.done.add_done_callback(lambda _, entry=entry: callback(entry))  # type: ignore[misc]
+    return [entry for entry in entries if entry.writing is None] if writing else entries
