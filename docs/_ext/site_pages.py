@@ -31,7 +31,14 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
         *("deploy/index", "stomp-differences"),
     ),
     "I ask Spark": ("readers/spark", "spark", "arrow"),
-    "I build a broker": ("readers/broker", "guide/broker", "guide/coilmq", "design", "glossary"),
+    "I build a broker": (
+        "readers/broker",
+        "guide/broker",
+        "guide/coilmq",
+        "guide/testing",
+        "design",
+        "glossary",
+    ),
     "Reference": (
         *("cli", "generated/commands/index", "reference", "generated/api/index", "vendors"),
         *("compatibility", "compared", "benchmarks"),

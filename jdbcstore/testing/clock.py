@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class FakeClock:
-    """A ``jdbcstore.util.clock.Clock``; wall and monotonic time advance together."""
+    """A clock as :class:`jdbcstore.util.clock.Clock` promises; wall and monotonic time advance together."""
 
     def __init__(self, now_ms: int = 1_750_000_000_000) -> None:
         self._now_ms = now_ms
@@ -17,5 +17,6 @@ class FakeClock:
         return self._monotonic
 
     def advance(self, seconds: float) -> None:
+        """Move the clock forward by this many seconds."""
         self._now_ms += round(seconds * 1000)
         self._monotonic += seconds

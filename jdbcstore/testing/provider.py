@@ -47,6 +47,7 @@ class Provider:
     open: OpenStore
     """Opens a store: after a close, what a restart would find, else what a second process would see."""
     capabilities: Capabilities = Capabilities()
+    """The features that the stores have."""
     tables: RawTables | None = None
     """The tables, if they are those of a JdbcStore; without them, cases that look into tables are skipped."""
     empty: Callable[[], None] | None = None
