@@ -18,7 +18,7 @@ ALICE = Actor("alice", "127.0.0.1:5000")
 
 @dataclass
 class Master:
-    """A :class:`jdbcstore.broker.management.management.Served` of one engine."""
+    """A :class:`jdbcstore.broker.management.master.Served` of one engine."""
 
     engine: Engine
     store: Store
@@ -27,7 +27,7 @@ class Master:
 
 @dataclass
 class Process:
-    """A :class:`jdbcstore.broker.management.management.Managed` of one engine."""
+    """A :class:`jdbcstore.broker.management.master.Managed` of one engine."""
 
     master: Master | None
     handed_over: list[bool] = field(default_factory=list)
