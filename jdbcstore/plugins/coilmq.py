@@ -23,9 +23,9 @@ from coilmq.util.frames import MESSAGE, Frame
 import jdbcstore
 from jdbcstore.abc import Cursor, MessageStore, Store
 from jdbcstore.broker.stomp.frames import Frame as SendFrame
-from jdbcstore.broker.stomp.frames import Limits, Version
+from jdbcstore.broker.stomp.frames import FrameLimits, Version
 from jdbcstore.broker.stomp.messages import DestinationNames, MessageFrames, to_message
-from jdbcstore.broker.stomp.reader import FrameReader
+from jdbcstore.broker.stomp.reader import StompFrameReader
 from jdbcstore.errors import ConfigurationError
 from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.ids import MessageId, ProducerId
@@ -141,7 +141,7 @@ class JdbcQueueStore(QueueStore):  # type: ignore[misc]
         """Convert a message to a frame; message-id is its sequence, as CoilMQ cannot parse colons in
         values."""
         delivery = _Delivery(message, destination, message.redelivery_counter > 0)
-        reader = FrameReader(Limits(head=1 << 30, line=1 << 30, headers=1 << 20, body=1 << 31))
+        reader = StompFrameReader(FrameLimits(head=1 << 30, line=1 << 30, headers=1 << 20, body=1 << 31))
         reader.feed(MessageFrames(self._names, Version.V1_0).encode(delivery, ""))
         headers: dict[str, str] = {}
         body = b""

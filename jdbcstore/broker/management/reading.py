@@ -200,14 +200,14 @@ class Views:
         return [
             ConnectionView(
                 id=client.connection_id,
-                client_id=client.client_id,
+                client_id=client.access.client_id,
                 user=client.principal_name,
                 peer=client.peer,
                 protocol=client.protocol,
                 age=client.age,
                 consumers=consumers[client.connection_id],
                 in_flight=in_flight[client.connection_id],
-                is_slow=client.paused,
+                is_slow=client.output.paused,
                 sends_to=tuple(sorted(map(str, client.sends_to))),
                 connector=_uri(connector),
             )

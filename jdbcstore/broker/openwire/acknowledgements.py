@@ -13,7 +13,7 @@ from typing import NamedTuple
 from jdbcstore.broker.api import Delivery
 from jdbcstore.broker.openwire._acknowledged_cy import acknowledged
 from jdbcstore.broker.openwire.commands import Throwable, Type, read_command, write_id
-from jdbcstore.broker.openwire.frames import FrameReader
+from jdbcstore.broker.openwire.frames import OpenWireFrameReader
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import ConsumerId, MessageId, ProducerId, TransactionId
 
@@ -76,7 +76,7 @@ class AcknowledgementReader:
                 return Acknowledgement(command_id, response_required, *known, kind, *ids, count, None)
         return self._read_anew(frame)
 
-    def read_like(self, frame: bytes, reader: FrameReader, pending: Pending) -> dict[int, Delivery]:
+    def read_like(self, frame: bytes, reader: OpenWireFrameReader, pending: Pending) -> dict[int, Delivery]:
         """The deliveries, by number, that the next acknowledgements cover: those like the one just read.
 
         Each covers one message, and has its id once, or twice as both ends of a range.

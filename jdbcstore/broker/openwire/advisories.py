@@ -24,7 +24,7 @@ from jdbcstore.broker.api import (
     SubscriptionRequest,
 )
 from jdbcstore.broker.openwire.commands import Type, codec_version, write_body, write_command
-from jdbcstore.broker.transport.connection import ClientConnection
+from jdbcstore.broker.transport.output import ClientOutput
 from jdbcstore.errors import StoreError
 from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.ids import ConnectionId, ConsumerId, MessageId, ProducerId
@@ -89,8 +89,10 @@ class Advisories:
 
     def __init__(
         self,
-        output: ClientConnection,
+        *,
+        output: ClientOutput,
         directory: ClientDirectory,
+        connection_id: str,
         version: int,
         broker_name: str,
         url: str = "",
@@ -106,7 +108,7 @@ class Advisories:
         self._consumers: dict[ConsumerId, list[DestinationPattern]] = {}
         self._wants_all = False
         """Whether any consumer wants others than those of temporary destinations."""
-        self._producer = ProducerId(f"{output.connection_id}-advisories", -1, 1)
+        self._producer = ProducerId(f"{connection_id}-advisories", -1, 1)
         self._numbers = count(1)
 
     def __contains__(self, consumer_id: ConsumerId) -> bool:

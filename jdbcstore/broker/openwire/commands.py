@@ -334,3 +334,14 @@ def write_string(text: str | None) -> bytes:
 def write_id(value: Any, version: int) -> bytes:
     """An id or a destination as a nested object, or null."""
     return encode_structure(value, codec_version(version))
+
+
+Receipt = int | None
+"""The id of a command that asks for a response."""
+_RESPONSE = write_command(Type.RESPONSE)[:-4]
+"""A response without the id of its command at the end."""
+
+
+def response(receipt: Receipt) -> bytes | None:
+    """Return the response to a command that is done; None if the client does not ask for one."""
+    return None if receipt is None else _RESPONSE + _i32.pack(receipt)

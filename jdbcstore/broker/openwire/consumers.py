@@ -7,24 +7,21 @@ broker gives it in the message id, and the times at which it came and leaves.
 from __future__ import annotations
 
 import asyncio
-import logging
 from asyncio import Future, TimerHandle
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
 from typing import NamedTuple
 
-from jdbcstore.broker.api import Delivery, Subscription, SubscriptionRequest
+from jdbcstore.broker.api import Delivery, SubscriptionRequest
 from jdbcstore.broker.openwire.commands import Type, codec_version, write_command, write_id
-from jdbcstore.broker.transport.connection import ClientConnection
+from jdbcstore.broker.transport.consumers import ClientConsumer
+from jdbcstore.broker.transport.output import ClientOutput
 from jdbcstore.errors import MessageTooLarge, StoreError, TransactionError
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import ConsumerId, MessageId
 from jdbcstore.message.openwire import encode_for_wire
 from jdbcstore.message.openwire._passing_cy import dispatch_frame
-
-log = logging.getLogger(__name__)
 
 _DISPATCH_HEAD = Struct(">Bi?").pack(Type.MESSAGE_DISPATCH, 0, False)
 _MOST_HEADS = 100
@@ -55,55 +52,48 @@ class _Dispatched(NamedTuple):
     destination: Destination
 
 
-@dataclass(eq=False, repr=False)
-class OpenWireConsumer:
-    """One consumer of a client: the broker's :class:`~jdbcstore.broker.api.Consumer`."""
+class OpenWireConsumer(ClientConsumer):
+    """One consumer of a client.
 
-    _output: ClientConnection
-    consumer_id: ConsumerId
-    request: SubscriptionRequest
-    _version: int
-    """Of the wire format."""
-    _most: int
-    """The most bytes of a frame for the client."""
-    _numbers: Iterator[int]
-    """The numbers of the connection's dispatches, by which a client says what it has seen last."""
-    _on_end: Callable[[OpenWireConsumer, Exception], None]
-    """Called when the broker has ended the subscription."""
-    _now_ms: Callable[[], int]
+    :param version: of the wire format
+    :param max_frame_size: the most bytes of a frame for the client
+    :param numbers: the numbers of the connection's dispatches, by which a client says what it has seen last
+    """
 
-    def __post_init__(self) -> None:
-        self.subscription: Subscription
-        """The broker's end, set by :meth:`open`; nothing is delivered before."""
+    def __init__(
+        self,
+        *,
+        output: ClientOutput,
+        consumer_id: ConsumerId,
+        request: SubscriptionRequest,
+        version: int,
+        max_frame_size: int,
+        numbers: Iterator[int],
+        now_ms: Callable[[], int],
+        on_end: Callable[[OpenWireConsumer, Exception], None],
+    ) -> None:
+        super().__init__(output=output, request=request, on_end=on_end)
+        self.consumer_id = consumer_id
         self.pending: dict[int, _Dispatched] = {}
         """Unacknowledged deliveries by number, in delivery order. A client repeats the number of a message in
         its acknowledgement, as a part of the message's id."""
         self._by_id: dict[MessageId, list[int]] | None = None
         """The numbers of each pending message; made when a client names one by a wrong number."""
-        self._codec = codec_version(self._version)
+        self._version = version
+        self._codec = codec_version(version)
+        self._most = max_frame_size
+        self._numbers = numbers
+        self._now_ms = now_ms
         self._heads: dict[Destination, bytes] = {}
-        self._consumer = write_id(self.consumer_id, self._version)
+        self._consumer = write_id(consumer_id, version)
         self._pull: TimerHandle | None = None
         self._pulls = 0
-
-    @property
-    def keeps_messages(self) -> bool:
-        """False: a message has been encoded when ``deliver`` returns."""
-        return False
-
-    def open(self, subscription: Subscription) -> None:
-        """The broker has accepted the subscription: deliveries follow."""
-        self.subscription = subscription
-        if self._output.paused:
-            subscription.pause()
 
     def deliver(self, delivery: Delivery) -> None:
         try:
             number, dispatched, frame = self._frame(delivery)
         except StoreError as error:
-            # It must not block the messages behind it.
-            log.error("a message of %s is rejected: %s", delivery.destination, error)
-            asyncio.get_running_loop().call_soon(self.subscription.reject, [delivery])
+            self._reject_later(delivery, error)
             return
         self._end_pull()
         self.pending[number] = dispatched
@@ -133,12 +123,8 @@ class OpenWireConsumer:
         self._write_nothing()
 
     def _write_nothing(self) -> None:
-        """The end of a browser's messages, or of a pull that has found nothing."""
+        """Write the end of a browser's messages, or of a pull that has found nothing."""
         self._output.write(write_command(Type.MESSAGE_DISPATCH, self._version, consumer_id=self.consumer_id))
-
-    def end(self, error: Exception) -> None:
-        # Not in this call: the broker is in the middle of its work.
-        asyncio.get_running_loop().call_soon(self._on_end, self, error)
 
     # Pulling
 
@@ -172,7 +158,7 @@ class OpenWireConsumer:
     def covered(
         self, kind: AckType, first: MessageId | None, last: MessageId, destination: Destination | None
     ) -> Numbered:
-        """The deliveries that an acknowledgement covers, in order; none if it does not match any.
+        """Return the deliveries that an acknowledgement covers, in order; none if it does not match any.
 
         :param first: where the range begins; None is the first that is pending
         """
@@ -197,11 +183,11 @@ class OpenWireConsumer:
         return found
 
     def has(self, message_id: MessageId) -> bool:
-        """Whether a delivery of this message is pending."""
+        """Return whether a delivery of this message is pending."""
         return bool(self._numbers_of(message_id))
 
     def _number_of(self, message_id: MessageId, destination: Destination | None) -> int | None:
-        """The number of the delivery with this id: the one from the destination, if there is one."""
+        """Return the number of the delivery with this id: the one from the destination, if there is one."""
         number = message_id.broker_sequence
         found = self.pending.get(number)
         if found is not None and found.message_id == message_id:
@@ -211,7 +197,7 @@ class OpenWireConsumer:
         return next(named, numbers[0] if numbers else None)
 
     def _numbers_of(self, message_id: MessageId) -> Sequence[int]:
-        """The numbers of a message's deliveries, in order."""
+        """Return the numbers of a message's deliveries, in order."""
         if self._by_id is None:
             self._by_id = {}
             for number, one in self.pending.items():
@@ -267,8 +253,8 @@ class OpenWireConsumer:
 
 
 def covers_more(found: Numbered, count: int) -> bool:
-    """Whether a range has more messages than its client has counted, and consumes them in another order.
+    """Return whether a range has more messages than its client has counted.
 
-    A client that sorts by priority does so ordinarily.
+    It then consumes them in another order: a client that sorts by priority does so ordinarily.
     """
     return len(found) > count and len({one.message.priority for one in found.values()}) == 1

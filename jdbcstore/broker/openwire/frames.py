@@ -28,10 +28,10 @@ _MOST_PROPERTY_BYTES = 512
 _FIRST_DELAY_MS = 10_000
 
 
-class FrameReader(FrameBuffer):
+class OpenWireFrameReader(FrameBuffer):
     """An incremental parser of frames: four bytes of size, and so many bytes.
 
-    :param limit: the most bytes of a frame; it may be changed between frames
+    :param limit: the most bytes of a frame
     """
 
     def __init__(self, limit: int) -> None:
@@ -39,6 +39,10 @@ class FrameReader(FrameBuffer):
         self.limit = limit
         self._wanted = 4
         """Bytes of ``_partial`` without which there is no frame."""
+
+    def allow(self, limit: int) -> None:
+        """Change the limit, between two frames."""
+        self.limit = limit
 
     def read(self) -> bytes | None:
         """The next complete frame, with its size; None if there is none yet.

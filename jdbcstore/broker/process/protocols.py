@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from jdbcstore.broker.openwire.frames import begins_openwire
-from jdbcstore.broker.openwire.session import Session as OpenWireSession
-from jdbcstore.broker.stomp.session import Session as StompSession
-from jdbcstore.broker.transport.connection import ClientConnection
+from jdbcstore.broker.openwire.session import OpenWireSession
+from jdbcstore.broker.stomp.session import StompSession
+from jdbcstore.broker.transport.connection import ClientConnection, ClientProtocol
 from jdbcstore.broker.transport.connector import Connector
-from jdbcstore.broker.transport.detection import Choice
+from jdbcstore.broker.transport.detection import ProtocolChoice
 from jdbcstore.broker.transport.service import Service
 from jdbcstore.config.broker import (
     AUTO,
@@ -22,10 +24,9 @@ from jdbcstore.config.broker import (
 )
 from jdbcstore.errors import ConfigurationError, installation
 
-_SESSIONS: dict[str, type[ClientConnection]] = {
-    **dict.fromkeys((STOMP, STOMP_TLS), StompSession),
-    **dict.fromkeys((OPENWIRE, OPENWIRE_TLS), OpenWireSession),
-}
+_STOMP = ClientProtocol("STOMP", partial(ClientConnection, make_session=StompSession))
+_OPENWIRE = ClientProtocol("OpenWire", partial(ClientConnection, make_session=OpenWireSession))
+_BY_SCHEME = {STOMP: _STOMP, STOMP_TLS: _STOMP, OPENWIRE: _OPENWIRE, OPENWIRE_TLS: _OPENWIRE}
 
 
 def make_connector(service: Service, config: ConnectorConfig) -> Connector:
@@ -34,33 +35,36 @@ def make_connector(service: Service, config: ConnectorConfig) -> Connector:
     :raises ConfigurationError: a package that it needs is not installed
     """
     if config.scheme in (AUTO, AUTO_TLS):
-        return Connector(service, config, Choice("STOMP and OpenWire", _detect))
+        return Connector(service, config, ProtocolChoice("STOMP and OpenWire", _detect))
     if config.scheme in (WS, WSS):
-        return Connector(service, config, _websocket_session())
-    return Connector(service, config, _SESSIONS[config.scheme])
+        return Connector(service, config, _websocket())
+    return Connector(service, config, _BY_SCHEME[config.scheme])
 
 
 def answers_as_slave(config: ConnectorConfig) -> bool:
-    """Return whether a slave can refuse clients at an address so that they try another broker.
+    """Whether a slave can refuse clients at an address so that they try another broker.
 
     An OpenWire client takes a refused login as the answer, and goes on only if nothing listens.
     """
     return config.scheme in (STOMP, STOMP_TLS, WS, WSS)
 
 
-def _detect(data: bytes) -> type[ClientConnection] | None:
-    """Return the protocol of a client: STOMP, with an ERROR if need be, unless it begins as OpenWire does."""
+def _detect(data: bytes) -> ClientProtocol | None:
+    """Return the protocol that a client's first bytes are of; None if they are too few.
+
+    Whatever does not begin as an OpenWire client is answered in STOMP: with an ERROR, if need be.
+    """
     is_openwire = begins_openwire(data)
     if is_openwire is None:
         return None
-    return OpenWireSession if is_openwire else StompSession
+    return _OPENWIRE if is_openwire else _STOMP
 
 
-def _websocket_session() -> type[ClientConnection]:
+def _websocket() -> ClientProtocol:
     try:
-        from jdbcstore.broker.stomp.websocket import WebSocketSession
+        from jdbcstore.broker.stomp.websocket import WebSocketConnection
     except ImportError as error:
         raise ConfigurationError(
             f"STOMP over WebSocket needs websockets; run: {installation('broker')}", option="uri"
         ) from error
-    return WebSocketSession
+    return ClientProtocol("WebSocket", WebSocketConnection)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jdbcstore.broker.stomp.frames import WITH_BODY, Frame, Limits
+from jdbcstore.broker.stomp.frames import WITH_BODY, Frame, FrameLimits
 from jdbcstore.util.core import plain as cython
 from jdbcstore.util.core import use_compiled
 from jdbcstore.util.core.plain import new, places
@@ -13,7 +13,7 @@ _FRAME_CLASS: Any = cython.declare(object, Frame)
 _FRAME: Any = cython.declare(object, places(Frame, ("command", "headers", "body")))
 
 
-def usual_frame(data: bytes, offset: int, limits: Limits) -> tuple[Frame, int] | None:
+def usual_frame(data: bytes, offset: int, limits: FrameLimits) -> tuple[Frame, int] | None:
     """Return a frame of STOMP 1.1 or 1.2, which may begin with line feeds, and the offset of its end.
 
     None if it is not complete, or not valid, or there is anything about it that needs a decision: escapes,

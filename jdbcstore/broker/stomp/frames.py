@@ -18,7 +18,7 @@ class Version(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class FrameLimits:
     """The maximum size of a frame and of its parts, in bytes."""
 
     head: int = 256 * 1024

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from jdbcstore.broker.stomp._reader_cy import usual_frame
-from jdbcstore.broker.stomp.frames import WITH_BODY, Frame, Limits, Version
+from jdbcstore.broker.stomp.frames import WITH_BODY, Frame, FrameLimits, Version
 from jdbcstore.broker.transport.buffer import FrameBuffer
 from jdbcstore.errors import ProtocolError
 
@@ -28,13 +28,13 @@ def _malformed(reason: str) -> ProtocolError:
     return ProtocolError(reason, fatal=True)
 
 
-class FrameReader(FrameBuffer):
+class StompFrameReader(FrameBuffer):
     """An incremental parser: it is fed bytes as they arrive, and returns complete frames.
 
-    ``version`` and ``limits`` may be changed between two frames, and apply to all frames not yet read.
+    ``version`` and ``limits`` apply to all frames not yet read.
     """
 
-    def __init__(self, limits: Limits, version: Version = Version.V1_0) -> None:
+    def __init__(self, limits: FrameLimits, version: Version = Version.V1_0) -> None:
         super().__init__()
         self.limits = limits
         self.version = version
@@ -47,8 +47,12 @@ class FrameReader(FrameBuffer):
         self._headers: dict[str, str] = {}
         self._length: int | None = None
 
+    def agree(self, version: Version, limits: FrameLimits) -> None:
+        """Change the version and the limits, between two frames."""
+        self.version, self.limits = version, limits
+
     def read(self) -> Frame | None:
-        """The next frame; None if it is not complete yet.
+        """Return the next frame; None if it is not complete yet.
 
         :raises ProtocolError: it is malformed, or exceeds a limit; nothing more can be read
         """

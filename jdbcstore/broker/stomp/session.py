@@ -10,25 +10,31 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
-from jdbcstore.broker.api import Subscription
 from jdbcstore.broker.security import Principal
-from jdbcstore.broker.stomp.frames import Frame, Limits, Version, encode, escape, required
+from jdbcstore.broker.stomp.frames import Frame, FrameLimits, Version, encode, escape, required
 from jdbcstore.broker.stomp.messages import DestinationNames, MessageFrames, to_message
-from jdbcstore.broker.stomp.reader import FrameReader
-from jdbcstore.broker.stomp.subscriptions import AckMode, StompConsumer, Subscriptions, subscription_request
-from jdbcstore.broker.stomp.transactions import Transactions
-from jdbcstore.broker.transport.connection import LONGEST_NAME, ClientConnection, Connections
-from jdbcstore.broker.transport.service import Service
-from jdbcstore.config.broker import ConnectorConfig
+from jdbcstore.broker.stomp.reader import StompFrameReader
+from jdbcstore.broker.stomp.subscriptions import (
+    AckMode,
+    StompConsumer,
+    StompSubscriptions,
+    subscription_request,
+)
+from jdbcstore.broker.stomp.transactions import StompTransactions
+from jdbcstore.broker.transport.connection import LONGEST_NAME, ClientConnection
+from jdbcstore.broker.transport.consumers import subscribe
 from jdbcstore.errors import ProtocolError
+from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import MessageId, ProducerId
 
 _EOL = b"\n"
 """Written after each frame, as by ActiveMQ: some clients wait for it."""
-_BEFORE_LOGIN = Limits(head=32 * 1024, headers=100, body=1024)
+_BEFORE_LOGIN = FrameLimits(head=32 * 1024, headers=100, body=1024)
 """The limits of a client that has not logged in, which may only send CONNECT."""
 _SHORTEST_BEAT_MS = 100
+_MOST_SENDABLE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +46,7 @@ class HeartBeats:
 
     @classmethod
     def parse(cls, text: str | None) -> HeartBeats:
-        """The intervals that a client asks for, each at least 100 ms.
+        """Return the intervals that a client asks for, each at least 100 ms.
 
         :raises ProtocolError: the header is not two numbers
         """
@@ -58,24 +64,37 @@ class HeartBeats:
         return f"{self.from_broker},{self.from_client}"
 
 
-class Session(ClientConnection):
-    """The connection of a STOMP client. As in ActiveMQ it goes on after an error, unless that is fatal."""
+class StompSession:
+    """The commands of one STOMP client. As in ActiveMQ it goes on after an error, unless that is fatal."""
 
-    protocol = "STOMP"
-    heart_beat = b"\n"
-    reader: FrameReader
+    heart_beat: ClassVar[bytes] = b"\n"
+    refusal_delay: ClassVar[float] = 0.0
 
-    def __init__(self, service: Service, config: ConnectorConfig, connections: Connections) -> None:
-        super().__init__(service, config, connections)
-        self.reader = FrameReader(_BEFORE_LOGIN)
-        self.version = Version.V1_0
-        self._names = DestinationNames(self.connection_id)
-        self._frames = MessageFrames(self._names, self.version)
-        self._producer = ProducerId(self.connection_id, -1, 1)
-        self._subscriptions = Subscriptions(self.connection_id, config.max_subscriptions)
-        self._written: list[StompConsumer] = []
-        """Consumers with deliveries that are acknowledged when the output is flushed."""
-        self._transactions = Transactions(self._broker, self.connection_id)
+    def __init__(self, connection: ClientConnection) -> None:
+        self.reader = StompFrameReader(_BEFORE_LOGIN)
+        self.sent = 0
+        """The number of messages that the client has sent."""
+        self._connection = connection
+        self._service = connection.service
+        self._broker = connection.service.broker
+        self._now_ms = connection.service.clock.now_ms
+        self._output = connection.output
+        self._replies = connection.replies
+        self._access = connection.access
+        self._version = Version.V1_0
+        self._names = DestinationNames(connection.connection_id)
+        self._sendable: dict[str, Destination] = {}
+        """Destinations that the client is authorized to send to, by the names that it gives them."""
+        self._frames = MessageFrames(self._names, self._version)
+        self._producer = ProducerId(connection.connection_id, -1, 1)
+        self._subscriptions = StompSubscriptions(
+            connection.connection_id, connection.config.max_subscriptions
+        )
+        self._transactions = StompTransactions(self._broker, connection.connection_id)
+
+    def greeting(self) -> bytes:
+        """Return nothing: the client speaks first."""
+        return b""
 
     def handle(self, frame: Frame) -> None:
         """Execute a command; an error is sent to the client."""
@@ -83,152 +102,161 @@ class Session(ClientConnection):
         command = None
         try:
             command = _COMMANDS.get(frame.command) or _find_command(frame.command)
-            if self._principal is None and command is not Session._connect:
+            if self._access.principal is None and command is not StompSession._connect:
                 raise ProtocolError("Not connected. Begin with CONNECT", fatal=True)
             command(self, frame, receipt)
         except Exception as error:
             if transaction is not None and command in _TRANSACTED:
                 self._transactions.fail(transaction, error)
-            self.fail(error, receipt)
+            self._connection.fail(error, receipt)
 
-    # Events of the network.
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
+    def pause(self) -> None:
+        """Have nothing delivered: the client does not read its socket."""
         for consumer in self._subscriptions:
             consumer.subscription.pause()
 
-    def resume_writing(self) -> None:
+    def resume(self) -> None:
+        """Have messages delivered again."""
         for consumer in [*self._subscriptions]:
             consumer.subscription.resume()
-        super().resume_writing()
 
-    def flush(self) -> None:
-        super().flush()
-        if self._written:
-            written = [*self._written]
-            self._written.clear()
-            for consumer in written:
-                done = consumer.flushed()
-                if done is not None:
-                    self._track(done, None, fatal=True)
-
-    def _release(self) -> None:
+    def release(self) -> None:
+        """Roll back what is open, and return the deliveries that the client has not acknowledged."""
         self._transactions.rollback_all()
         for consumer in self._subscriptions.remove_all():
             consumer.close()
-        super()._release()
 
     # Replies.
 
-    def _receipt(self, receipt: str) -> bytes:
-        return f"RECEIPT\nreceipt-id:{escape(receipt, self.version)}\n\n\0".encode() + _EOL
+    def _receipt(self, receipt: str | None) -> bytes | None:
+        """Return the reply to a command that is done; None if the client does not ask for one."""
+        if receipt is None:
+            return None
+        text = receipt if receipt.isalnum() else escape(receipt, self._version)
+        return f"RECEIPT\nreceipt-id:{text}\n\n\0\n".encode()
 
-    def _error(self, error: BaseException, text: str, receipt: str | None) -> bytes:  # noqa: ARG002
+    def _answer(self, receipt: str | None) -> None:
+        answer = self._receipt(receipt)
+        if answer is not None:
+            self._output.write(answer)
+
+    def error_frame(self, error: BaseException, text: str, receipt: str | None) -> bytes:  # noqa: ARG002
+        """Return an ERROR."""
         headers = [("message", text.partition("\n")[0]), ("content-type", "text/plain")]
         if receipt is not None:
             headers.append(("receipt-id", receipt))
         body = text.encode(errors="replace").replace(b"\0", b"?")
-        return encode("ERROR", headers, self.version, body) + _EOL
+        return encode("ERROR", headers, self._version, body) + _EOL
 
     # Commands.
 
     def _connect(self, frame: Frame, receipt: str | None) -> None:
-        if self._principal is not None:
+        if self._access.principal is not None:
             raise ProtocolError("Already connected.")
         headers = frame.headers
-        self.version = _choose_version(headers)
-        _check_host(headers, self._config.virtual_hosts)
+        self._version = _choose_version(headers)
+        _check_host(headers, self._connection.config.virtual_hosts)
         heart_beats = HeartBeats.parse(headers.get("heart-beat"))
         then = partial(self._connected, headers, heart_beats)
-        self._authenticate(headers.get("login"), headers.get("passcode"), then, receipt)
+        self._connection.authenticate(headers.get("login"), headers.get("passcode"), then, receipt)
 
     def _connected(self, headers: dict[str, str], heart_beats: HeartBeats, principal: Principal) -> None:
-        client_id, config = headers.get("client-id"), self._config
-        self._logged_in(principal, headers.get("login"), client_id)
-        self._frames = MessageFrames(self._names, self.version)
-        self.reader.version = self.version
-        self.reader.limits = Limits(
+        connection, version, client_id = self._connection, self._version, headers.get("client-id")
+        config = connection.config
+        connection.logged_in(principal, headers.get("login"), client_id)
+        self._frames = MessageFrames(self._names, version)
+        limits = FrameLimits(
             line=config.max_header_length, headers=config.max_headers, body=config.max_frame_size
         )
+        self.reader.agree(version, limits)
         answer = [
-            ("version", self.version.value),
-            ("session", client_id or self.connection_id),
+            ("version", version.value),
+            ("session", client_id or connection.connection_id),
             ("heart-beat", str(heart_beats)),
             ("server", self._service.server),
         ]
         request = headers.get("request-id", headers.get("receipt"))
         if request is not None:  # ActiveMQ's reply from before the specification
             answer += [("response-id", request), ("receipt-id", request)]
-        self.write(encode("CONNECTED", answer, self.version) + _EOL)
-        self._start_heart_beats(heart_beats.from_client / 1000, heart_beats.from_broker / 1000)
+        self._output.write(encode("CONNECTED", answer, version) + _EOL)
+        connection.deadlines.start_heart_beats(heart_beats.from_client / 1000, heart_beats.from_broker / 1000)
         text = "is logged in as %r, STOMP %s, client-id %r"
-        values = (principal.name, self.version, client_id)
-        self._log(self._service.logins, logging.INFO, text, *values, user=principal.name)
+        values = (principal.name, version, client_id)
+        connection.log(self._service.logins, logging.INFO, text, *values, user=principal.name)
 
     def _send(self, frame: Frame, receipt: str | None) -> None:
         headers = frame.headers
-        destination = self._names.destination(required(headers, "destination", "SEND"))
+        destination = self._sendable.get(headers.get("destination", "")) or self._new_sendable(headers)
         del headers["destination"]
-        if destination not in self._writable:
-            self._check_may_write(destination)
         headers.pop("receipt", None)
         name = headers.pop("transaction", None)
-        self._sent += 1
-        message_id = MessageId(self._producer, self._sent)
+        self.sent += 1
+        message_id = MessageId(self._producer, self.sent)
         message = to_message(
-            frame, destination, message_id, self._service.clock.now_ms(), self._names, self._user_id
+            frame, destination, message_id, self._now_ms(), self._names, self._access.user_id
         )
         if name is None:
-            done = self._broker.send(message, self.connection_id)
+            done = self._broker.send(message, self._connection.connection_id)
         else:
             done = self._transactions.send(name, message)
-        self._track(done, receipt, len(frame.body))
+        self._replies.track(done, self._receipt(receipt), receipt, len(frame.body))
+
+    def _new_sendable(self, headers: dict[str, str]) -> Destination:
+        """Return the destination of a SEND, which the client is authorized to send to."""
+        text = required(headers, "destination", "SEND")
+        destination = self._names.destination(text)
+        if destination not in self._access.writable:
+            self._access.check_may_write(destination)
+        if len(self._sendable) < _MOST_SENDABLE:
+            self._sendable[text] = destination
+        return destination
 
     def _subscribe(self, frame: Frame, receipt: str | None) -> None:
-        headers = frame.headers
+        headers, connection = frame.headers, self._connection
         required(headers, "destination", "SUBSCRIBE")
         subscription_id = headers.get("id")
-        if subscription_id is None and self.version is not Version.V1_0:
+        if subscription_id is None and self._version is not Version.V1_0:
             raise ProtocolError("SUBSCRIBE needs the header id; add it")
         prefix = self._subscriptions.next_prefix()
         request = subscription_request(
-            headers, self._names, self.version, self.connection_id, self._client_id
+            headers, self._names, self._version, connection.connection_id, self._access.client_id
         )
-        self._check_may_read(request.destination)
-        mode = AckMode(headers.get("ack", AckMode.AUTO))
+        self._access.check_may_read(request.destination)
         consumer = StompConsumer(
-            *(self, request, mode, subscription_id, self._frames, self.version, prefix),
-            self._written.append,
-            self._subscription_ended,
+            output=self._output,
+            replies=self._replies,
+            request=request,
+            mode=AckMode(headers.get("ack", AckMode.AUTO)),
+            subscription_id=subscription_id,
+            frames=self._frames,
+            version=self._version,
+            ack_prefix=prefix,
+            on_end=self._subscription_ended,
         )
-        self._subscribing = self._broker.subscribe(request, consumer)
-        self._wait_for(self._subscribing, partial(self._subscribed, consumer, receipt), receipt)
+        subscribe(self._broker, self._replies, consumer, self._subscribed, receipt)
 
-    def _subscribed(self, consumer: StompConsumer, receipt: str | None, subscription: Subscription) -> None:
-        self._subscribing = None
-        consumer.open(subscription)
+    def _subscribed(self, consumer: StompConsumer, receipt: str | None) -> None:
         self._subscriptions.add(consumer)
         self._log_subscription(consumer, "subscribes to")
         self._answer(receipt)
 
     def _subscription_ended(self, consumer: StompConsumer, error: Exception) -> None:
         self._subscriptions.remove(consumer)
-        self.fail(error)
+        self._connection.fail(error)
 
     def _unsubscribe(self, frame: Frame, receipt: str | None) -> None:
-        headers = frame.headers
+        headers, client_id = frame.headers, self._access.client_id
         consumer = self._subscription_named(headers)
         name = headers.get("activemq.subscriptionName")
         if name is not None:
-            if self._client_id is None:
+            if client_id is None:
                 raise ProtocolError("a durable subscription belongs to a client id; set client-id in CONNECT")
-            done = self._broker.unsubscribe(self._client_id, name)
-            self._wait_for(done, lambda _: self._unsubscribed(name, receipt), receipt)
+            done = self._broker.unsubscribe(client_id, name)
+            self._replies.wait_for(done, lambda _: self._unsubscribed(name, receipt), receipt)
             return
         if consumer is None:
             raise ProtocolError("No subscription matched. UNSUBSCRIBE with the id of one")
-        self.flush()  # acknowledges what has been written to it
+        self._output.flush()  # acknowledges what has been written to it
         consumer.close()
         self._subscriptions.remove(consumer)
         self._log_subscription(consumer, "unsubscribes from")
@@ -238,38 +266,38 @@ class Session(ClientConnection):
         subscription_id = headers.get("id")
         if subscription_id is not None:
             return self._subscriptions.with_id(subscription_id)
-        if self.version is not Version.V1_0:
+        if self._version is not Version.V1_0:
             raise ProtocolError("UNSUBSCRIBE needs the header id, that of the subscription; add it")
         destination = self._names.destination(required(headers, "destination", "UNSUBSCRIBE without an id"))
         return self._subscriptions.of(destination)
 
     def _unsubscribed(self, name: str, receipt: str | None) -> None:
         short, text = name[:LONGEST_NAME], "deletes the durable subscription %s of %s"
-        values = (short, self._client_id)
-        self._log(self._service.subscribing, logging.INFO, text, *values, subscription=short)
+        values = (short, self._access.client_id)
+        self._connection.log(self._service.subscribing, logging.INFO, text, *values, subscription=short)
         self._answer(receipt)
 
     def _ack(self, frame: Frame, receipt: str | None) -> None:
         name = frame.headers.get("transaction")
         if name is not None:
             self._transactions.check(name)
-        consumer, key = self._subscriptions.acknowledged(frame, self.version, name)
+        consumer, key = self._subscriptions.acknowledged(frame, self._version, name)
         acked = consumer.take(key)
         if name is not None:
             self._transactions.acknowledge(name, consumer, acked)
             self._answer(receipt)
             return
         done = consumer.subscription.acknowledge([delivery for _, delivery in acked])
-        self._track(done, receipt, fatal=True)
+        self._replies.track(done, self._receipt(receipt), receipt, fatal=True)
 
     def _nack(self, frame: Frame, receipt: str | None) -> None:
-        if self.version is Version.V1_0:
+        if self._version is Version.V1_0:
             raise ProtocolError("NACK needs STOMP 1.1 or 1.2; accept one of these in CONNECT")
         if "transaction" in frame.headers:
             raise ProtocolError("a NACK cannot be transacted; send it without a transaction")
-        consumer, key = self._subscriptions.acknowledged(frame, self.version)
+        consumer, key = self._subscriptions.acknowledged(frame, self._version)
         done = consumer.subscription.reject([consumer.take_one(key)])
-        self._track(done, receipt, fatal=True)
+        self._replies.track(done, self._receipt(receipt), receipt, fatal=True)
 
     def _begin(self, frame: Frame, receipt: str | None) -> None:
         self._transactions.begin(required(frame.headers, "transaction", "BEGIN"))
@@ -277,52 +305,46 @@ class Session(ClientConnection):
 
     def _commit(self, frame: Frame, receipt: str | None) -> None:
         done = self._transactions.commit(required(frame.headers, "transaction", "COMMIT"))
-        self._track(done, receipt, fatal=True)
+        self._replies.track(done, self._receipt(receipt), receipt, fatal=True)
 
     def _abort(self, frame: Frame, receipt: str | None) -> None:
         self._transactions.rollback(required(frame.headers, "transaction", "ABORT"))
         self._answer(receipt)
 
     def _disconnect(self, frame: Frame, receipt: str | None) -> None:  # noqa: ARG002
-        self.end_reason = "DISCONNECT"
-        self.finish(b"" if receipt is None else self._receipt(receipt))
+        self._connection.finish(self._receipt(receipt) or b"", reason="DISCONNECT")
 
     def _log_subscription(self, consumer: StompConsumer, does: str) -> None:
-        request, how = consumer.request, ""
-        if request.subscription_name is not None:
-            how += f", durable as {request.subscription_name[:LONGEST_NAME]}"
-        if request.selector is not None:
-            how += ", with a selector"
-        if request.browser:
-            how += ", as a browser"
-        self._log(
+        request = consumer.request
+        self._connection.log(
             *(self._service.subscribing, logging.INFO, "%s %s, ack %s%s"),
-            *(does, request.destination, consumer.mode.value, how),
+            *(does, request.destination, consumer.mode.value, consumer.describe()),
             destination=str(request.destination),
             subscription=(request.subscription_name or consumer.subscription_id or "")[:LONGEST_NAME],
         )
 
 
-_COMMANDS: dict[str, Callable[[Session, Frame, str | None], None]] = {
-    "CONNECT": Session._connect,
-    "STOMP": Session._connect,
-    "SEND": Session._send,
-    "SUBSCRIBE": Session._subscribe,
-    "UNSUBSCRIBE": Session._unsubscribe,
-    "ACK": Session._ack,
-    "NACK": Session._nack,
-    "BEGIN": Session._begin,
-    "COMMIT": Session._commit,
-    "ABORT": Session._abort,
-    "DISCONNECT": Session._disconnect,
+_COMMANDS: dict[str, Callable[[StompSession, Frame, str | None], None]] = {
+    "CONNECT": StompSession._connect,
+    "STOMP": StompSession._connect,
+    "SEND": StompSession._send,
+    "SUBSCRIBE": StompSession._subscribe,
+    "UNSUBSCRIBE": StompSession._unsubscribe,
+    "ACK": StompSession._ack,
+    "NACK": StompSession._nack,
+    "BEGIN": StompSession._begin,
+    "COMMIT": StompSession._commit,
+    "ABORT": StompSession._abort,
+    "DISCONNECT": StompSession._disconnect,
 }
 
-_TRANSACTED = (Session._send, Session._ack)
+_TRANSACTED = (StompSession._send, StompSession._ack)
 """Commands that may be part of a transaction: if one is refused, the transaction cannot be committed."""
 
 
-def _find_command(text: str) -> Callable[[Session, Frame, str | None], None]:
-    """As in ActiveMQ, a command only has to begin with its name, and two names have a short form."""
+def _find_command(text: str) -> Callable[[StompSession, Frame, str | None], None]:
+    """Return the command of a frame. As in ActiveMQ, it only has to begin with the name, and two names have a
+    short form."""
     for name in (*_COMMANDS, "UNSUB", "SUB"):
         if text.startswith(name):
             return _COMMANDS.get(name) or _COMMANDS[f"{name}SCRIBE"]
@@ -330,7 +352,7 @@ def _find_command(text: str) -> Callable[[Session, Frame, str | None], None]:
 
 
 def _choose_version(headers: Mapping[str, str]) -> Version:
-    """The highest version that client and broker support."""
+    """Return the highest version that client and broker support."""
     accepted = headers.get("accept-version", "1.0").split(",")
     known = [version for version in Version if version.value in (text.strip() for text in accepted)]
     if not known:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import logging
-from asyncio import Future
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 
-from jdbcstore.broker.api import Delivery, Subscription, SubscriptionRequest
+from jdbcstore.broker.api import Delivery, SubscriptionRequest
 from jdbcstore.broker.stomp.frames import Frame, Version, required, whole_number
 from jdbcstore.broker.stomp.messages import DestinationNames, MessageFrames
-from jdbcstore.broker.transport.connection import ClientConnection
+from jdbcstore.broker.transport.consumers import ClientConsumer
+from jdbcstore.broker.transport.output import ClientOutput
+from jdbcstore.broker.transport.replies import Replies
 from jdbcstore.errors import CorruptMessage, ProtocolError
 from jdbcstore.message.destination import Destination
 
@@ -36,7 +35,7 @@ class AckMode(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> AckMode:  # noqa: ARG003
-        """As in ActiveMQ, an unknown mode is ``auto``."""
+        """Take an unknown mode for ``auto``, as ActiveMQ does."""
         return cls.AUTO
 
 
@@ -47,7 +46,7 @@ def subscription_request(
     connection_id: str,
     client_id: str | None,
 ) -> SubscriptionRequest:
-    """The request that the headers of a SUBSCRIBE make.
+    """Return the request that the headers of a SUBSCRIBE make.
 
     :raises ProtocolError: a header is invalid
     """
@@ -88,28 +87,34 @@ def _flag(headers: Mapping[str, str], name: str) -> bool:
     return headers.get(name, "").strip().lower() == "true"
 
 
-@dataclass(eq=False, repr=False)
-class StompConsumer:
-    """One subscription of a client: the broker's :class:`~jdbcstore.broker.api.Consumer`."""
+class StompConsumer(ClientConsumer):
+    """One subscription of a client.
 
-    _output: ClientConnection
-    request: SubscriptionRequest
-    mode: AckMode
-    subscription_id: str | None
-    _frames: MessageFrames
-    _version: Version
-    ack_prefix: str
-    """The first part of the keys that the client acknowledges by, in version 1.2."""
-    _on_written: Callable[[StompConsumer], None]
-    """Has :meth:`flushed` called once the output has been passed to the transport."""
-    _on_end: Callable[[StompConsumer, Exception], None]
-    """Called when the broker has ended the subscription."""
+    :param ack_prefix: the first part of the keys that the client acknowledges by, in version 1.2
+    """
 
-    def __post_init__(self) -> None:
-        self._line = self._frames.line("subscription", self.subscription_id)
+    def __init__(
+        self,
+        *,
+        output: ClientOutput,
+        replies: Replies,
+        request: SubscriptionRequest,
+        mode: AckMode,
+        subscription_id: str | None,
+        frames: MessageFrames,
+        version: Version,
+        ack_prefix: str,
+        on_end: Callable[[StompConsumer, Exception], None],
+    ) -> None:
+        super().__init__(output=output, request=request, on_end=on_end)
+        self.mode = mode
+        self.subscription_id = subscription_id
+        self.ack_prefix = ack_prefix
+        self._replies = replies
+        self._frames = frames
+        self._version = version
+        self._line = frames.line("subscription", subscription_id)
         self._numbers = itertools.count(1)
-        self.subscription: Subscription
-        """The broker's end, set by :meth:`open`; nothing is delivered before."""
         self._pending: OrderedDict[str, Delivery] = OrderedDict()
         """Unacknowledged deliveries by their keys, in delivery order."""
         self._in_transaction: dict[str, str] = {}
@@ -117,30 +122,17 @@ class StompConsumer:
         self._auto: list[Delivery] = []
         """Deliveries in mode ``auto`` that have not been passed to the transport yet."""
 
-    @property
-    def keeps_messages(self) -> bool:
-        """False: a message has been encoded when ``deliver`` returns."""
-        return False
-
-    def open(self, subscription: Subscription) -> None:
-        """The broker has accepted the subscription: deliveries follow."""
-        self.subscription = subscription
-        if self._output.paused:
-            subscription.pause()
-
     def deliver(self, delivery: Delivery) -> None:
         try:
             self._deliver(delivery)
-        except CorruptMessage as error:
-            # A body is decoded late. One that cannot be decoded must not block the messages behind it.
-            log.error("a message of %s is rejected: %s", delivery.destination, error)
-            asyncio.get_running_loop().call_soon(self.subscription.reject, [delivery])
+        except CorruptMessage as error:  # a body is decoded late
+            self._reject_later(delivery, error)
 
     def _deliver(self, delivery: Delivery) -> None:
         if self.mode is AckMode.AUTO:
             self._output.write(self._frames.encode(delivery, self._line))
             if not self._auto:
-                self._on_written(self)
+                self._output.when_flushed(self._flushed)
             self._auto.append(delivery)
             return
         if self._version is Version.V1_2:
@@ -154,17 +146,14 @@ class StompConsumer:
     def browsed(self) -> None:
         self._output.write(self._frames.end_of_browser(self._line, self.request.destination))
 
-    def end(self, error: Exception) -> None:
-        # Not in this call: the broker is in the middle of its work.
-        asyncio.get_running_loop().call_soon(self._on_end, self, error)
-
-    def flushed(self) -> Future[None] | None:
+    def _flushed(self) -> None:
         """Acknowledge the deliveries in mode ``auto``: they have been passed to the transport."""
         deliveries, self._auto = self._auto, []
-        return self.subscription.acknowledge(deliveries) if deliveries else None
+        if deliveries:
+            self._replies.track(self.subscription.acknowledge(deliveries), None, fatal=True)
 
     def has(self, key: str, transaction: str | None = None) -> bool:
-        """Whether a delivery can be acknowledged: it has not been, or only in this transaction."""
+        """Return whether a delivery can be acknowledged: it has not been, or only in this transaction."""
         return key in self._pending or (
             transaction is not None and self._in_transaction.get(key) == transaction
         )
@@ -178,9 +167,9 @@ class StompConsumer:
             return [(key, pending.pop(key))]
         taken = []
         while True:
-            one = pending.popitem(last=False)
-            taken.append(one)
-            if one[0] == key:
+            oldest = pending.popitem(last=False)
+            taken.append(oldest)
+            if oldest[0] == key:
                 return taken
 
     def take_one(self, key: str) -> Delivery:
@@ -212,7 +201,7 @@ class StompConsumer:
         self.subscription.close()
 
 
-class Subscriptions:
+class StompSubscriptions:
     """The open subscriptions of one connection, in the order of their SUBSCRIBE frames."""
 
     def __init__(self, connection_id: str, limit: int) -> None:
@@ -228,7 +217,7 @@ class Subscriptions:
         return iter(self._consumers.values())
 
     def next_prefix(self) -> str:
-        """A new ``ack_prefix``, without characters that need an escape.
+        """Return a new ``ack_prefix``, without characters that need an escape.
 
         It is unique to this connection: a client that reconnects and acknowledges a message of its
         previous connection must not hit another message.
@@ -250,7 +239,7 @@ class Subscriptions:
         return f"{self._connection_id}-{self._numbered}-"
 
     def add(self, consumer: StompConsumer) -> None:
-        """As in ActiveMQ, an id may be used twice, and then names the later subscription."""
+        """Add a consumer. As in ActiveMQ, an id may be used twice, and then names the later subscription."""
         self._consumers[consumer.ack_prefix] = consumer
         if consumer.subscription_id is not None:
             self._by_id[consumer.subscription_id] = consumer
@@ -269,14 +258,16 @@ class Subscriptions:
         return self._by_id.get(subscription_id)
 
     def of(self, destination: Destination) -> StompConsumer | None:
-        """The first one of a destination: in version 1.0 a subscription may have no id."""
-        matching = (one for one in self._consumers.values() if one.request.destination == destination)
-        return next(matching, None)
+        """Return the first consumer of a destination: in version 1.0 a subscription may have no id."""
+        for consumer in self._consumers.values():
+            if consumer.request.destination == destination:
+                return consumer
+        return None
 
     def acknowledged(
         self, frame: Frame, version: Version, transaction: str | None = None
     ) -> tuple[StompConsumer, str]:
-        """The consumer, and the key of its delivery, that an ACK or NACK names.
+        """Return the consumer that an ACK or NACK names, and the key of its delivery.
 
         The same transaction may have acknowledged it already, by a later one in mode ``client``.
 
@@ -295,7 +286,10 @@ class Subscriptions:
             elif version is Version.V1_1:
                 raise ProtocolError(f"{command} needs the header subscription; add it")
             else:
-                consumer = next((one for one in self._consumers.values() if one.has(key, transaction)), None)
+                consumer = next(
+                    (candidate for candidate in self._consumers.values() if candidate.has(key, transaction)),
+                    None,
+                )
         if consumer is None or not consumer.has(key, transaction):
             raise ProtocolError(f"Unexpected {command} received for message-id [{ack[:200]}]")
         return consumer, key

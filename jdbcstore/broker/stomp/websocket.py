@@ -1,4 +1,4 @@
-"""STOMP over WebSocket: the session of a STOMP client whose frames are in WebSocket messages.
+"""STOMP over WebSocket: the connection of a STOMP client whose frames are in WebSocket messages.
 
 The client is a page in a browser, mostly. A message that it sends is a part of its stream of STOMP frames:
 one frame, several, or a piece of one. A message to it is one STOMP frame, in text if it is UTF-8.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import logging
 from collections.abc import Sequence
+from functools import partial
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
@@ -19,8 +20,9 @@ from websockets.protocol import State
 from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
-from jdbcstore.broker.stomp.session import Session
-from jdbcstore.broker.transport.connection import Connections, Receipt
+from jdbcstore.broker.stomp.session import StompSession
+from jdbcstore.broker.transport.connection import ClientConnection, Connections
+from jdbcstore.broker.transport.replies import Receipt
 from jdbcstore.broker.transport.service import Service
 from jdbcstore.config.broker import Address, ConnectorConfig
 from jdbcstore.errors import NotAuthorized, ProtocolError, StoreError
@@ -38,18 +40,23 @@ _BEFORE_LOGIN = 40 * 1024
 _LONGEST_REASON = 123
 
 
-class WebSocketSession(Session):
-    """The connection of a STOMP client over WebSocket: HTTP first, then the same session in its messages."""
+class WebSocketConnection(ClientConnection):
+    """The connection of a STOMP client over WebSocket: HTTP first, then STOMP in the messages."""
 
-    protocol = "WebSocket"
-
-    def __init__(self, service: Service, config: ConnectorConfig, connections: Connections) -> None:
-        super().__init__(service, config, connections)
+    def __init__(
+        self, service: Service, config: ConnectorConfig, connections: Connections, *, protocol: str
+    ) -> None:
         # Without compression: it needs 300 KB for each connection.
         self._socket = ServerProtocol(
             select_subprotocol=_select_subprotocol,
             max_size=config.max_frame_size + _HEADERS_OF_A_FRAME,
             logger=_quiet,
+        )
+        super().__init__(
+            *(service, config, connections),
+            protocol=protocol,
+            make_session=StompSession,
+            pack=partial(_packed, self._socket),
         )
         self._requested = 0
         """Bytes received before the connection became a WebSocket."""
@@ -61,18 +68,19 @@ class WebSocketSession(Session):
 
     def buffer_updated(self, nbytes: int) -> None:
         self.read_at = self._loop.time()
-        if self._closing or self.ended:
+        if self.output.closed or self.replies.ended:
             self._discard(nbytes)
-        websocket, data = self._socket, bytes(self._service.read_buffer[:nbytes])
+        websocket, data = self._socket, bytes(self.service.read_buffer[:nbytes])
         if websocket.state is State.CONNECTING:
             self._requested += nbytes
         websocket.receive_data(data)
-        self._take_events()
+        received = self._take_events()
+        self._undecoded = len(websocket.reader.buffer)
         reply = b"".join(websocket.data_to_send())
         if reply and not self._transport.is_closing():
             self._transport.write(reply)
-        if not self.ended:
-            self.pump()
+        if not self.replies.ended:
+            self.pump(received)
         if websocket.eof_sent:
             self._conversation_ended()
         elif self._begins_with_too_much():
@@ -83,9 +91,10 @@ class WebSocketSession(Session):
     def _begins_with_too_much(self) -> bool:
         if self._socket.state is State.CONNECTING:
             return self._requested > _BEFORE_LOGIN
-        return self._login is None and len(self._socket.reader.buffer) > _BEFORE_LOGIN
+        return self.access.login is None and len(self._socket.reader.buffer) > _BEFORE_LOGIN
 
-    def _take_events(self) -> None:
+    def _take_events(self) -> bytes:
+        """Answer the request, and return the part of the stream of STOMP that has arrived."""
         received: list[bytes] = []
         for event in self._socket.events_received():
             if isinstance(event, Request):
@@ -95,12 +104,11 @@ class WebSocketSession(Session):
                     self._socket.fail(CloseCode.INVALID_DATA, "text that is not UTF-8")
                     break
                 received.append(bytes(event.data))
-        if received and not self.ended:
-            # At once: many small messages would make the parser copy its buffer for each.
-            self.reader.feed(b"".join(received))
+        # At once: many small messages would make the parser copy its buffer for each.
+        return b"".join(received)
 
     def _is_valid(self, frame: Frame) -> bool:
-        """Whether a frame is UTF-8 if its message is text, which STOMP does not demand of a body."""
+        """Return whether a frame is UTF-8 if its message is text, which STOMP does not demand of a body."""
         if frame.opcode is Opcode.TEXT:
             self._text = codecs.getincrementaldecoder("utf-8")()
         if self._text is None:
@@ -114,77 +122,56 @@ class WebSocketSession(Session):
         return True
 
     def _conversation_ended(self) -> None:
-        """Nothing more can be sent: the client has closed the WebSocket, or it was refused, or has failed."""
+        """End a connection whose client has closed the WebSocket, or was refused, or has failed."""
         websocket = self._socket
-        if self._closing and websocket.close_rcvd is not None:
+        if self.output.closed and websocket.close_rcvd is not None:
             self._transport.close()
-        elif self._closing:
+        elif self.output.closed:
             super()._shut_down()
         elif websocket.close_rcvd is not None:
             self._peer_closed()
             self.update_reading()
-        elif not self.ended:
+        elif not self.replies.ended:
             sent, why = websocket.close_sent, websocket.handshake_exc
             self.end_reason = sent.reason if sent is not None else f"not a request for a WebSocket: {why}"
-            self._log(self._service.errors, logging.DEBUG, "is closed: %s", self.end_reason)
+            self.log(self.service.errors, logging.DEBUG, "is closed: %s", self.end_reason)
             self._failed = True
-            self.finish(b"")
+            self.finish()
 
     def eof_received(self) -> bool:
         self._socket.receive_eof()
         return super().eof_received()
 
-    def _buffered(self) -> int:
-        return self.reader.held + len(self._socket.reader.buffer)
-
     # The request.
 
-    @property
-    def _is_local(self) -> bool:
-        name = self._transport.get_extra_info("sockname")
-        return bool(name) and Address(str(name[0]), 0).is_loopback
-
     def _respond(self, request: Request) -> Response:
-        """The answer to the HTTP request that begins a WebSocket."""
-        if self._closing:
+        """Return the answer to the HTTP request that begins a WebSocket."""
+        if self.output.closed:
             return self._socket.reject(HTTPStatus.SERVICE_UNAVAILABLE, f"{self.end_reason or 'closed'}\n")
         origins, hosts = request.headers.get_all("Origin"), request.headers.get_all("Host")
+        address = self.local_address
+        is_local = address is not None and Address(address[0], 0).is_loopback
         for origin in origins:
             host = hosts[0] if hosts else ""
-            if not is_allowed(origin, host, self._config.allowed_origins, is_local=self._is_local):
+            if not is_allowed(origin, host, self.config.allowed_origins, is_local=is_local):
                 text = "is refused: %r is not among allowed_origins, the pages that may connect"
-                self._log(self._service.refusals, logging.WARNING, text, origin[:100])
+                self.log(self.service.refusals, logging.WARNING, text, origin[:100])
                 return self._socket.reject(
                     HTTPStatus.FORBIDDEN, "Pages of this origin may not connect; see allowed_origins.\n"
                 )
         return self._socket.accept(request)
 
-    # Output.
-
-    def _packed(self, frames: list[bytes]) -> bytes:
-        websocket = self._socket
-        if websocket.state is not State.OPEN:
-            return b""
-        for one in filter(None, frames):
-            # The line feed after a frame is for clients of TCP.
-            frame = one[:-1] if one.endswith(b"\0\n") else one
-            if _is_text(frame):
-                websocket.send_text(frame)
-            else:
-                websocket.send_binary(frame)
-        return b"".join(websocket.data_to_send())
-
     # The end.
 
-    def end(self) -> None:
+    def end(self, reason: str) -> None:
         self._close_code = CloseCode.GOING_AWAY
-        super().end()
+        super().end(reason)
 
-    def fail(self, error: BaseException, receipt: Receipt = None, *, fatal: bool = False) -> None:
+    def fail(self, error: BaseException, receipt: Receipt = None, fatal: bool = False) -> None:
         if self._failed:
             return
         code, self._close_code = self._close_code, _close_code(error)
-        super().fail(error, receipt, fatal=fatal)
+        super().fail(error, receipt, fatal)
         if not self._failed:
             self._close_code = code
 
@@ -201,11 +188,25 @@ class WebSocketSession(Session):
             super()._shut_down()
 
 
+def _packed(websocket: ServerProtocol, frames: list[bytes]) -> bytes:
+    """Return STOMP frames as messages of a WebSocket."""
+    if websocket.state is not State.OPEN:
+        return b""
+    for data in filter(None, frames):
+        # The line feed after a frame is for clients of TCP.
+        frame = data[:-1] if data.endswith(b"\0\n") else data
+        if _is_text(frame):
+            websocket.send_text(frame)
+        else:
+            websocket.send_binary(frame)
+    return b"".join(websocket.data_to_send())
+
+
 _DATA = (Opcode.TEXT, Opcode.BINARY, Opcode.CONT)
 
 
 def _select_subprotocol(_: ServerProtocol, offered: Sequence[Subprotocol]) -> Subprotocol | None:
-    """A name of STOMP that the client offers; None if it offers none at all, as in ActiveMQ.
+    """Return a name of STOMP that the client offers; None if it offers none at all, as in ActiveMQ.
 
     :raises NegotiationError: it only offers other protocols
     """
@@ -218,7 +219,7 @@ def _select_subprotocol(_: ServerProtocol, offered: Sequence[Subprotocol]) -> Su
 
 
 def is_allowed(origin: str, host: str, allowed: str | None, *, is_local: bool = False) -> bool:
-    """Whether a page may connect.
+    """Return whether a page may connect.
 
     :param origin: the header of the request, such as ``https://shop.example.com``
     :param host: the header of the request: the broker, as the page names it
@@ -227,7 +228,7 @@ def is_allowed(origin: str, host: str, allowed: str | None, *, is_local: bool = 
         right: a page of another site can have its own name resolved to it
     """
     if allowed is not None:
-        return any(one.strip() in ("*", origin.lower()) for one in allowed.lower().split(","))
+        return any(name.strip() in ("*", origin.lower()) for name in allowed.lower().split(","))
     try:
         of_page, ours = urlsplit(origin).hostname, urlsplit(f"//{host}").hostname
     except ValueError:

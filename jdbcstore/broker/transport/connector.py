@@ -8,8 +8,8 @@ import ssl
 from asyncio import BaseTransport, Transport
 from typing import TypeAlias, cast
 
-from jdbcstore.broker.transport.connection import ClientConnection, name_of
-from jdbcstore.broker.transport.detection import Choice, Detection, pass_on
+from jdbcstore.broker.transport.connection import ClientConnection, ClientProtocol, name_of
+from jdbcstore.broker.transport.detection import Detection, ProtocolChoice, pass_on
 from jdbcstore.broker.transport.service import Service
 from jdbcstore.config.broker import Address, ConnectorConfig
 from jdbcstore.errors import ConfigurationError
@@ -32,7 +32,7 @@ class Connector:
     """
 
     def __init__(
-        self, service: Service, config: ConnectorConfig, protocol: type[ClientConnection] | Choice
+        self, service: Service, config: ConnectorConfig, protocol: ClientProtocol | ProtocolChoice
     ) -> None:
         self._service = service
         self.config = config
@@ -64,9 +64,9 @@ class Connector:
     def clients(self) -> list[ClientConnection]:
         """The connections whose clients have logged in."""
         return [
-            one
-            for one in self._connections
-            if isinstance(one, ClientConnection) and one not in self._not_logged_in
+            connection
+            for connection in self._connections
+            if isinstance(connection, ClientConnection) and connection not in self._not_logged_in
         ]
 
     async def start(self) -> None:
@@ -90,7 +90,7 @@ class Connector:
             accepted, *self._address, backlog=_BACKLOG
         )
         self._address = Address(self._address.host, self._server.sockets[0].getsockname()[1])
-        log.info("listening for %s clients at %s", self._protocol.protocol, self._address)
+        log.info("listening for %s clients at %s", self._protocol.name, self._address)
 
     def abort(self) -> None:
         """Accept no more connections, and close all at once, without another reply."""
@@ -105,7 +105,7 @@ class Connector:
         """
         self._stop_listening()
         for connection in [*self._connections]:
-            connection.end()
+            connection.end("the broker is stopping")
         try:
             async with asyncio.timeout(timeout):
                 while self._connections:
@@ -115,9 +115,9 @@ class Connector:
             self.abort()
 
     def make_connection(self) -> ClientConnection | Detection:
-        if isinstance(self._protocol, Choice):
+        if isinstance(self._protocol, ProtocolChoice):
             return Detection(self._service, self, self._protocol)
-        return self._protocol(self._service, self.config, self)
+        return self._protocol.connect(self._service, self.config, self)
 
     def opened(self, connection: Member) -> None:
         if connection in self._connections:
@@ -142,14 +142,16 @@ class Connector:
         self.accepted += 1
 
     def replaced(self, before: Member, connection: ClientConnection | Detection) -> None:
-        """The connection takes the place of what it was before, as after a TLS handshake."""
+        """Let a connection take the place of what it was before, as after a TLS handshake."""
         self._connections.discard(before)
         self._connections.add(connection)
-        self._not_logged_in = {connection if one is before else one: None for one in self._not_logged_in}
+        self._not_logged_in = {
+            connection if member is before else member: None for member in self._not_logged_in
+        }
 
-    def detected(self, before: Detection, protocol: type[ClientConnection]) -> ClientConnection:
-        """The protocol of a client is known: its connection, in the place of the former."""
-        connection = protocol(self._service, self.config, self)
+    def detected(self, before: Detection, protocol: ClientProtocol) -> ClientConnection:
+        """Return the connection of a client whose protocol is known, in the place of the former."""
+        connection = protocol.connect(self._service, self.config, self)
         self.replaced(before, connection)
         return connection
 
@@ -211,7 +213,7 @@ class _Handshake(asyncio.Protocol):
     def refuse(self, reason: str) -> None:  # noqa: ARG002 - the client could not read it
         self.abort()
 
-    def end(self) -> None:
+    def end(self, reason: str) -> None:  # noqa: ARG002 - as above
         self.abort()
 
     def abort(self) -> None:
@@ -235,7 +237,7 @@ class _EarlyData(asyncio.BufferedProtocol):
 
 
 def server_context(config: ConnectorConfig) -> ssl.SSLContext:
-    """The TLS context of a connector.
+    """Return the TLS context of a connector.
 
     :raises ConfigurationError: a file cannot be read, or is not PEM
     """

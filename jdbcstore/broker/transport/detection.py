@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, cast
 
-from jdbcstore.broker.transport.connection import ClientConnection, name_of
+from jdbcstore.broker.transport.connection import ClientConnection, ClientProtocol, name_of
 from jdbcstore.broker.transport.service import Service
 from jdbcstore.config.broker import ConnectorConfig
 
@@ -17,12 +17,12 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Choice:
+class ProtocolChoice:
     """The protocols of one port."""
 
-    protocol: str
+    name: str
     """Their names, for the log."""
-    detect: Callable[[bytes], type[ClientConnection] | None]
+    detect: Callable[[bytes], ClientProtocol | None]
     """The protocol of a client, by what it has sent so far; None if that is too little."""
 
 
@@ -34,7 +34,7 @@ class Detecting(Protocol):
 
     def opened(self, connection: Detection) -> None: ...
 
-    def detected(self, before: Detection, protocol: type[ClientConnection]) -> ClientConnection: ...
+    def detected(self, before: Detection, protocol: ClientProtocol) -> ClientConnection: ...
 
     def closed(self, connection: Detection) -> None: ...
 
@@ -45,7 +45,7 @@ class Detection(asyncio.BufferedProtocol):
     A broker that began with its own greeting could not serve two protocols: the client speaks first.
     """
 
-    def __init__(self, service: Service, connector: Detecting, choice: Choice) -> None:
+    def __init__(self, service: Service, connector: Detecting, choice: ProtocolChoice) -> None:
         self.peer = "?"
         self._service = service
         self._connector = connector
@@ -58,9 +58,9 @@ class Detection(asyncio.BufferedProtocol):
         self._transport = cast(Transport, transport)
         self.peer = name_of(transport)
         config = self._connector.config
-        limits = [one for one in (config.protocol_detection_time_out, config.connect_attempt_timeout) if one]
-        if limits:
-            self._timer = asyncio.get_running_loop().call_later(min(limits), self._timed_out)
+        limits = [config.protocol_detection_time_out, config.connect_attempt_timeout]
+        if any(limits):
+            self._timer = asyncio.get_running_loop().call_later(min(filter(None, limits)), self._timed_out)
         self._connector.opened(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
@@ -87,7 +87,7 @@ class Detection(asyncio.BufferedProtocol):
     def refuse(self, reason: str) -> None:  # noqa: ARG002 - in which protocol?
         self.abort()
 
-    def end(self) -> None:
+    def end(self, reason: str) -> None:  # noqa: ARG002 - as above
         self.abort()
 
     def abort(self) -> None:

@@ -7,7 +7,6 @@ import logging
 import os
 import secrets
 import socket
-from asyncio import AbstractEventLoop
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from typing import Protocol
@@ -15,29 +14,14 @@ from typing import Protocol
 from jdbcstore.broker.api import Broker
 from jdbcstore.broker.notices import BoundedLog, Notices
 from jdbcstore.broker.security import Principal, Security
+from jdbcstore.broker.transport.replies import Inflow
 from jdbcstore.errors import ClientIdInUse, NotAuthorized, StoreError
 from jdbcstore.util.clock import Clock, SystemClock
 
 log = logging.getLogger(__name__)
 
-SMALL = 64 * 1024
-"""Bytes that each client may be sending, however much the others send."""
-_INFLOW_LIMIT = 256 * 1024 * 1024
-_TURN = 2.0
-"""Seconds without data after which a client loses its turn."""
 _LONGEST_HOST = 64
 _READ_BUFFER = 128 * 1024
-
-
-class Sender(Protocol):
-    """A connection, as the inflow sees it."""
-
-    @property
-    def read_at(self) -> float:
-        """The time of the loop at which data was last received."""
-
-    def update_reading(self) -> None:
-        """Resume reading if it is allowed again."""
 
 
 class Named(Protocol):
@@ -50,81 +34,6 @@ class Named(Protocol):
 
     def superseded(self) -> None:
         """The client is back on another connection: return all to the broker, and close."""
-
-
-class Inflow:
-    """The number of bytes that all clients together are sending: the memory for them is limited.
-
-    Beyond the limit, clients with large frames are not read, except one, whose turn it is: its frame can
-    complete, and frees its memory. No client is disconnected. To be used on the broker's loop only.
-    """
-
-    def __init__(self, notices: Notices, limit: int = _INFLOW_LIMIT) -> None:
-        self.limit = limit
-        self.held = 0
-        """Bytes of incomplete frames."""
-        self.under_way = 0
-        """Bytes of messages passed to the broker that have not been accepted yet. Sessions change it, and
-        call :meth:`notify` if it falls while connections are ``waiting``."""
-        self.waiting: dict[Sender, None] = {}
-        """Connections that are not read."""
-        self._notices = notices
-        self._large: dict[Sender, None] = {}
-        """Connections that have begun a large frame, the one whose turn is next first."""
-        self._loop: AbstractEventLoop | None = None
-
-    def is_over(self) -> bool:
-        return self.held + self.under_way > self.limit
-
-    def hold(self, sender: Sender, before: int, now: int) -> None:
-        """Change the number of bytes that a connection holds of incomplete frames."""
-        self.held += now - before
-        if now > SMALL:
-            self._large.setdefault(sender)
-        elif before > SMALL:
-            self._large.pop(sender, None)
-            self.waiting.pop(sender, None)
-        if now < before:
-            self.notify()
-
-    def may_read(self, sender: Sender, loop: AbstractEventLoop) -> bool:
-        """Whether to read from a connection that holds more than ``SMALL``; else it is notified later."""
-        if not self.is_over():
-            return True
-        if sender is next(iter(self._large), None) and self.under_way < self.limit:
-            return True
-        if self._notices.is_news("inflow"):
-            log.warning(
-                "clients are sending more than %d bytes at once: those with large messages take turns",
-                self.limit,
-                extra={"limit": "inflow", "clients": len(self._large)},
-            )
-        self.waiting[sender] = None
-        if self._loop is None:
-            self._loop = loop
-            loop.call_later(_TURN, self._check_turn)
-        return False
-
-    def notify(self) -> None:
-        """Have the waiting connections check again whether they may be read."""
-        if self.waiting:
-            waiting, self.waiting = self.waiting, {}
-            for sender in waiting:
-                sender.update_reading()
-
-    def _check_turn(self) -> None:
-        """Give the turn to the next connection if the first does not use it."""
-        loop, self._loop = self._loop, None
-        first = next(iter(self._large), None)
-        if loop is None or first is None or not self.waiting:
-            return
-        if loop.time() - first.read_at >= _TURN:
-            del self._large[first]
-            self._large[first] = None
-        self.notify()
-        if self.waiting and self._loop is None:
-            self._loop = loop
-            loop.call_later(_TURN, self._check_turn)
 
 
 def reply_with(error: StoreError) -> None:

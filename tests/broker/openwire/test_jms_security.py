@@ -10,7 +10,7 @@ import jpype
 import pytest
 
 from jdbcstore import Destination, Message, Store
-from jdbcstore.broker.openwire.session import Session
+from jdbcstore.broker.openwire.session import OpenWireSession
 from jdbcstore.broker.security import Principal, Security
 from jdbcstore.errors import NotAuthorized
 from tests.support.broker.certificates import make_certificate
@@ -38,7 +38,7 @@ def test_a_wrong_login(store: Store) -> None:
 
 
 def test_an_exception_listener_of_a_wrong_login(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Session, "refusal_delay", 600.0)
+    monkeypatch.setattr(OpenWireSession, "refusal_delay", 600.0)
     causes: Queue[str] = Queue()
 
     def on_exception(error: Any) -> None:

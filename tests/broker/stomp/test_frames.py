@@ -8,21 +8,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jdbcstore.broker.stomp.frames import Frame, Limits, Version, encode
-from jdbcstore.broker.stomp.reader import FrameReader
+from jdbcstore.broker.stomp.frames import Frame, FrameLimits, Version, encode
+from jdbcstore.broker.stomp.reader import StompFrameReader
 from jdbcstore.errors import ProtocolError
 
-SMALL = Limits(head=200, line=50, headers=5, body=100)
+SMALL = FrameLimits(head=200, line=50, headers=5, body=100)
 
 
-def read_all(data: bytes, version: Version = Version.V1_2, limits: Limits | None = None) -> list[Frame]:
-    reader = FrameReader(limits or Limits(), version)
+def read_all(data: bytes, version: Version = Version.V1_2, limits: FrameLimits | None = None) -> list[Frame]:
+    reader = StompFrameReader(limits or FrameLimits(), version)
     reader.feed(data)
     return list(iter(reader.read, None))
 
 
 def read_in_pieces(data: bytes, sizes: list[int], version: Version) -> list[Frame]:
-    reader, frames = FrameReader(Limits(), version), []
+    reader, frames = StompFrameReader(FrameLimits(), version), []
     while data:
         size = sizes.pop() if sizes else 7
         reader.feed(data[:size])
@@ -82,7 +82,7 @@ def test_pieces_make_the_same_frames(sent: tuple[Version, list[Frame]], sizes: l
 )
 def test_any_bytes_are_frames_or_refused_whatever_the_pieces(data: bytes) -> None:
     def read(size: int) -> list[Frame | str]:
-        reader, found = FrameReader(SMALL, Version.V1_2), list[Frame | str]()
+        reader, found = StompFrameReader(SMALL, Version.V1_2), list[Frame | str]()
         for start in range(0, len(data), size):
             reader.feed(data[start : start + size])
             try:
@@ -124,9 +124,9 @@ def test_any_bytes_are_frames_or_refused_whatever_the_pieces(data: bytes) -> Non
 )
 def test_what_is_no_frame_or_too_large_is_refused(data: bytes, why: str) -> None:
     for size in (len(data), 1):
-        reader = FrameReader(SMALL, Version.V1_2)
+        reader = StompFrameReader(SMALL, Version.V1_2)
 
-        def read(reader: FrameReader = reader, size: int = size) -> None:
+        def read(reader: StompFrameReader = reader, size: int = size) -> None:
             for start in range(0, len(data), size):
                 reader.feed(data[start : start + size])
                 while reader.read() is not None:
@@ -150,7 +150,7 @@ def test_an_escaped_carriage_return_is_of_version_1_2(version: str, value: str) 
 
 
 def test_a_version_holds_from_the_next_frame_on() -> None:
-    reader = FrameReader(Limits())
+    reader = StompFrameReader(FrameLimits())
     reader.feed(b"CONNECT\npasscode:a\\cb\n\n\0SEND\nx:a\\cb\n\n\0")
     first = reader.read()
     reader.version = Version.V1_2
@@ -179,7 +179,7 @@ def test_reading_is_linear_in_what_arrives() -> None:
             looked += len(self) - arguments[1]
             return super().find(*arguments)
 
-    reader = FrameReader(Limits(), Version.V1_2)
+    reader = StompFrameReader(FrameLimits(), Version.V1_2)
     reader.feed(b"SEND\n\nx")
     assert reader.read() is None
     reader._partial = Counting(reader._partial)

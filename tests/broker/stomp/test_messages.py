@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from jdbcstore import Destination, Message
-from jdbcstore.broker.stomp.frames import Frame, Limits, Version
+from jdbcstore.broker.stomp.frames import Frame, FrameLimits, Version
 from jdbcstore.broker.stomp.messages import DestinationNames, MessageFrames, java_text, to_message
-from jdbcstore.broker.stomp.reader import FrameReader
+from jdbcstore.broker.stomp.reader import StompFrameReader
 from jdbcstore.errors import ProtocolError
 from jdbcstore.message.ids import MessageId, ProducerId
 from jdbcstore.message.message import BodyType
@@ -40,7 +40,7 @@ def received(
 
 def shown(message: Message, *, redelivered: bool = False, names: DestinationNames | None = None) -> Frame:
     frames = MessageFrames(names or DestinationNames("ID:c:1"), Version.V1_2)
-    reader = FrameReader(Limits(), Version.V1_2)
+    reader = StompFrameReader(FrameLimits(), Version.V1_2)
     reader.feed(
         frames.encode(Delivered(message, redelivered=redelivered), frames.line("subscription", "s:1"))
     )

@@ -218,7 +218,7 @@ def test_a_client_that_is_gone_when_it_is_to_be_told_the_end(
             gone = select.poll()
             gone.register(connection._transport.get_extra_info("socket"), 0)
             assert gone.poll(60_000)
-            connection.end()
+            connection.end("the broker is stopping")
 
         served.call(end)
     assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []

@@ -281,7 +281,7 @@ def test_heart_beats_are_messages_of_a_line_feed(served: Served) -> None:
         assert client.websocket.protocol.close_rcvd is None  # the client is taken for gone
 
 
-# Limits.
+# FrameLimits.
 
 
 @pytest.mark.parametrize("data", [b"", b"GET / HTTP/1.1\r\nHost: mq\r\n"])
@@ -295,7 +295,7 @@ def test_who_does_not_ask_for_a_websocket_is_sent_away(store: Store, data: bytes
 
 
 def has_ended(connection: object) -> bool:
-    return isinstance(connection, ClientConnection) and connection.ended
+    return isinstance(connection, ClientConnection) and connection.replies.ended
 
 
 def test_who_asks_too_late_is_answered(store: Store) -> None:

@@ -23,8 +23,8 @@ from hypothesis import strategies as st
 from jdbcstore import Destination, Message
 from jdbcstore.abc import MessageReference
 from jdbcstore.broker.stomp import frames as stomp
-from jdbcstore.broker.stomp.frames import Frame, Limits
-from jdbcstore.broker.stomp.reader import FrameReader
+from jdbcstore.broker.stomp.frames import Frame, FrameLimits
+from jdbcstore.broker.stomp.reader import StompFrameReader
 from jdbcstore.errors import InvalidMessage
 from jdbcstore.journal.layout import RECORD, Record, Stamp, WrittenEntry
 from jdbcstore.message.ids import MessageId, ProducerId
@@ -331,9 +331,9 @@ def test_a_message_that_is_made_stays_unchanged() -> None:
 
 # Frames of STOMP.
 
-LARGE = Limits()
-TIGHT = Limits(head=200, line=30, headers=2, body=4)
-SMALL = Limits(head=30, line=50, headers=1, body=3)
+LARGE = FrameLimits()
+TIGHT = FrameLimits(head=200, line=30, headers=2, body=4)
+SMALL = FrameLimits(head=30, line=50, headers=1, body=3)
 LINES = (
     *("a:1", "b:", "b:2", "é:ü", "d:e:f", " e : 1 ", "content-length:3", "content-length:4"),
     *("content-length:03", "content-length:+3", "content-length: 3", "content-length:٣", "content-length:²"),
@@ -355,19 +355,19 @@ def frames_as_bytes() -> Iterator[bytes]:
     yield b"SEND\na:\xff\n\nabc\0"
 
 
-def usual_frame(core: Any, data: bytes, at: int = 0, limits: Limits = LARGE) -> Any:
+def usual_frame(core: Any, data: bytes, at: int = 0, limits: FrameLimits = LARGE) -> Any:
     return core.usual_frame(data, at, limits)
 
 
 @pytest.mark.parametrize("limits", [LARGE, TIGHT, SMALL], ids=["large", "tight", "small"])
 @pytest.mark.parametrize("version", ["1.1", "1.2"])
-def test_a_frame_is_the_one_that_is_read_or_left_to_others(version: str, limits: Limits) -> None:
+def test_a_frame_is_the_one_that_is_read_or_left_to_others(version: str, limits: FrameLimits) -> None:
     usual = 0
     for data in frames_as_bytes():
         found = [usual_frame(core, data, 0, limits) for core in available()]
         assert found.count(found[0]) == len(found)
         if found[0] is not None:
-            general = FrameReader(limits, stomp.Version(version))
+            general = StompFrameReader(limits, stomp.Version(version))
             general.feed(data)
             assert general._read_head()
             assert (general._read_body(), len(data) - general.held) == found[0]

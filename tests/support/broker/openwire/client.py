@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from jdbcstore import Destination, Message
 from jdbcstore.broker.openwire.commands import Command, Type, codec_version, read_command, write_command
-from jdbcstore.broker.openwire.frames import FrameReader, wire_format_info
+from jdbcstore.broker.openwire.frames import OpenWireFrameReader, wire_format_info
 from jdbcstore.message.ids import ConnectionId, ConsumerId, MessageId, ProducerId, SessionId, TransactionId
 from jdbcstore.message.openwire import decode, encode
 from tests.support.broker.stomp.serving import PATIENCE
@@ -44,7 +44,7 @@ class Client:
         self.connection_id = connection_id or f"ID:test-{next(_NUMBERS)}"
         self.session_id = SessionId(self.connection_id, 1)
         self.producer_id = ProducerId(self.connection_id, 1, 1)
-        self._reader = FrameReader(1 << 30)
+        self._reader = OpenWireFrameReader(1 << 30)
         self._ids = itertools.count(1)
         self._sent = itertools.count(1)
         self._consumers = itertools.count(1)

@@ -24,8 +24,8 @@ from jdbcstore.broker.openwire.commands import (
     read_command,
     write_command,
 )
-from jdbcstore.broker.openwire.frames import FrameReader, agree, wire_format_info
-from jdbcstore.broker.openwire.session import Session
+from jdbcstore.broker.openwire.frames import OpenWireFrameReader, agree, wire_format_info
+from jdbcstore.broker.transport.connection import ClientConnection
 from jdbcstore.errors import CorruptMessage, ProtocolError
 from jdbcstore.message.destination import DestinationKind
 from jdbcstore.message.ids import (
@@ -230,7 +230,7 @@ class Fuzzer:
 
 def reads(data: bytes, version: int) -> bool:
     """Whether a frame can be read to its last field; any error but the expected ones is the caller's."""
-    reader = FrameReader(1 << 20)
+    reader = OpenWireFrameReader(1 << 20)
     reader.feed(data)
     try:
         frame = reader.read()
@@ -254,7 +254,7 @@ class Wire(asyncio.Transport):
 
     def __init__(self) -> None:
         super().__init__({"peername": ("127.0.0.1", 1)})
-        self.session: Session
+        self.connection: ClientConnection
         self._is_closing = False
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
@@ -281,7 +281,7 @@ class Wire(asyncio.Transport):
     def close(self) -> None:
         if not self._is_closing:
             self._is_closing = True
-            asyncio.get_running_loop().call_soon(self.session.connection_lost, None)
+            asyncio.get_running_loop().call_soon(self.connection.connection_lost, None)
 
     abort = close
 
@@ -302,15 +302,17 @@ class InProcess:
     async def _feed(self, frames: list[bytes], version: int) -> None:
         for frame in frames:
             wire = self._wire
-            if wire is None or wire.session.ended:
+            if wire is None or wire.connection.replies.ended:
                 wire = await self._open(version)
             await self._give(wire, frame)
 
     async def _open(self, version: int) -> Wire:
         self.sessions += 1
         wire = self._wire = Wire()
-        wire.session = self._served.openwire.make_connection()  # type: ignore[assignment]
-        wire.session.connection_made(wire)
+        connection = self._served.openwire.make_connection()
+        assert isinstance(connection, ClientConnection)
+        wire.connection = connection
+        connection.connection_made(wire)
         offer = bytearray(wire_format_info(1 << 20, 30_000, "fuzz"))
         offer[13:17] = version.to_bytes(4, "big")
         login = {"connection_id": _CONNECTION, "client_id": "c" if self.sessions % 2 else None}
@@ -331,12 +333,12 @@ class InProcess:
         return wire
 
     async def _give(self, wire: Wire, frame: bytes) -> None:
-        session = wire.session
-        session.get_buffer(len(frame))[: len(frame)] = frame
-        session.buffer_updated(len(frame))
-        while not session.takes_frames and not session.ended:
+        connection, replies = wire.connection, wire.connection.replies
+        connection.get_buffer(len(frame))[: len(frame)] = frame
+        connection.buffer_updated(len(frame))
+        while not replies.takes_frames and not replies.ended:
             await asyncio.sleep(_PAUSE)
-        if session.ended and not wire.is_closing():
+        if replies.ended and not wire.is_closing():
             wire.close()
         await asyncio.sleep(0)  # what follows a frame comes in the loop's next round
 

@@ -15,8 +15,8 @@ from jdbcstore.broker.engine import Engine
 from jdbcstore.broker.policies import Policies
 from jdbcstore.broker.process.protocols import make_connector
 from jdbcstore.broker.security import AllowAll, Security
-from jdbcstore.broker.stomp.frames import Frame, Limits, Version, encode
-from jdbcstore.broker.stomp.reader import FrameReader
+from jdbcstore.broker.stomp.frames import Frame, FrameLimits, Version, encode
+from jdbcstore.broker.stomp.reader import StompFrameReader
 from jdbcstore.broker.transport.connector import Connector
 from jdbcstore.broker.transport.service import Service
 from jdbcstore.config.broker import ConnectorConfig
@@ -104,7 +104,7 @@ class Client:
     def __init__(self, port: int, version: Version | None = Version.V1_2, **headers: str) -> None:
         self.socket = self.open_socket(port)
         self.version = version or Version.V1_2
-        self._reader = FrameReader(Limits())
+        self._reader = StompFrameReader(FrameLimits())
         if version is not None:
             asked = {"accept-version": version.value, "host": "localhost"}
             self.write("CONNECT", {**asked, **{name.replace("_", "-"): headers[name] for name in headers}})

@@ -12,7 +12,7 @@ from jdbcstore.broker.openwire import acknowledgements
 from jdbcstore.broker.openwire.acknowledgements import AcknowledgementReader
 from jdbcstore.broker.openwire.commands import Throwable, Type, write_command
 from jdbcstore.broker.openwire.consumers import AckType
-from jdbcstore.broker.openwire.frames import FrameReader
+from jdbcstore.broker.openwire.frames import OpenWireFrameReader
 from jdbcstore.message.ids import ConnectionId, ConsumerId, LocalTransactionId, MessageId, ProducerId
 from jdbcstore.util.core import in_use
 from tests.support import ROOT
@@ -53,7 +53,7 @@ def read_in_a_row(
     frames: list[bytes], version: int, pending: Any = PENDING
 ) -> tuple[list[int], bytes | None]:
     """The numbers of what is covered by the frames after the second one, and the next frame."""
-    frame_reader, reader = FrameReader(1000), AcknowledgementReader(version)
+    frame_reader, reader = OpenWireFrameReader(1000), AcknowledgementReader(version)
     frame_reader.feed(b"".join(frames))
     found: dict[int, Any] = {}
     for _ in range(2):  # the first is taken apart

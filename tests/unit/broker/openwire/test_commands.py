@@ -19,7 +19,7 @@ from jdbcstore.broker.openwire.commands import (
     read_command,
     write_command,
 )
-from jdbcstore.broker.openwire.frames import FrameReader, agree, wire_format_info
+from jdbcstore.broker.openwire.frames import OpenWireFrameReader, agree, wire_format_info
 from jdbcstore.errors import ProtocolError
 from jdbcstore.message.ids import (
     BrokerId,
@@ -144,7 +144,7 @@ def test_a_long_error_is_cut() -> None:
 
 def test_frames_in_pieces() -> None:
     frames = [write_command(Type.KEEP_ALIVE_INFO, command_id=number) for number in range(50)]
-    data, reader, found = b"".join(frames), FrameReader(100), []
+    data, reader, found = b"".join(frames), OpenWireFrameReader(100), []
     for at in range(0, len(data), 7):
         reader.feed(data[at : at + 7])
         while (frame := reader.read()) is not None:
@@ -155,7 +155,7 @@ def test_frames_in_pieces() -> None:
 
 @pytest.mark.parametrize("size", [0, -1, 101, 2**31 - 1])
 def test_sizes_that_are_refused_before_their_bytes(size: int) -> None:
-    reader = FrameReader(100)
+    reader = OpenWireFrameReader(100)
     reader.feed(size.to_bytes(4, "big", signed=True))
     with pytest.raises(ProtocolError, match="Frame size"):
         reader.read()

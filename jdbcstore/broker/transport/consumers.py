@@ -1,0 +1,102 @@
+"""The connector's end of a subscription, as all protocols have it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from asyncio import Future
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
+from jdbcstore.broker.api import Broker, Delivery, Subscription, SubscriptionRequest
+from jdbcstore.broker.transport.output import ClientOutput
+from jdbcstore.broker.transport.replies import Receipt, Replies
+
+log = logging.getLogger(__name__)
+
+_LONGEST_NAME = 80
+
+
+class ClientConsumer:
+    """A consumer of a client: the broker's :class:`~jdbcstore.broker.api.Consumer`.
+
+    :param on_end: called when the broker has ended the subscription
+    """
+
+    def __init__(
+        self,
+        *,
+        output: ClientOutput,
+        request: SubscriptionRequest,
+        on_end: Callable[..., None],
+    ) -> None:
+        self.request = request
+        self.subscription: Subscription
+        """The broker's end, set by :meth:`open`; nothing is delivered before."""
+        self._output = output
+        self._on_end = on_end
+
+    @property
+    def keeps_messages(self) -> bool:
+        """False: a message has been encoded when ``deliver`` returns."""
+        return False
+
+    def open(self, subscription: Subscription) -> None:
+        """Take deliveries: the broker has accepted the subscription."""
+        self.subscription = subscription
+        if self._output.paused:
+            subscription.pause()
+
+    def deliver(self, delivery: Delivery) -> None:
+        raise NotImplementedError
+
+    def browsed(self) -> None:
+        raise NotImplementedError
+
+    def end(self, error: Exception) -> None:
+        # Not in this call: the broker is in the middle of its work.
+        asyncio.get_running_loop().call_soon(self._on_end, self, error)
+
+    def describe(self) -> str:
+        """Return what is special about the subscription, for the log."""
+        request, text = self.request, ""
+        if request.subscription_name:
+            text += f", durable as {request.subscription_name[:_LONGEST_NAME]}"
+        if request.selector is not None:
+            text += ", with a selector"
+        if request.browser:
+            text += ", as a browser"
+        return text
+
+    def _reject_later(self, delivery: Delivery, error: Exception) -> None:
+        """Reject a message that cannot be encoded: it must not block the messages behind it."""
+        log.error("a message of %s is rejected: %s", delivery.destination, error)
+        asyncio.get_running_loop().call_soon(self.subscription.reject, [delivery])
+
+
+_Consumer = TypeVar("_Consumer", bound=ClientConsumer)
+
+
+def subscribe(
+    broker: Broker,
+    replies: Replies,
+    consumer: _Consumer,
+    then: Callable[[_Consumer, Receipt], None],
+    receipt: Receipt,
+) -> None:
+    """Open a consumer, and call ``then`` with it; take no other command before."""
+
+    def subscribed(subscription: Subscription) -> None:
+        consumer.open(subscription)
+        then(consumer, receipt)
+
+    subscribing = broker.subscribe(consumer.request, consumer)
+    subscribing.add_done_callback(partial(_close_if_ended, replies))
+    replies.wait_for(subscribing, subscribed, receipt)
+
+
+def _close_if_ended(replies: Replies, subscribing: Future[Subscription]) -> None:
+    """Close a subscription that was accepted after its connection had ended."""
+    if replies.ended and not subscribing.cancelled() and subscribing.exception() is None:
+        subscribing.result().close()

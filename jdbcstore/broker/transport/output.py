@@ -1,0 +1,111 @@
+"""The output of one connection: frames that are collected over a turn of the loop, and written together."""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import Transport
+from collections.abc import Callable
+
+HIGH_WATER = 256 * 1024
+"""Bytes of output that the client has not read, beyond which no messages are delivered to it."""
+_MAX_OUTPUT = 4 * 1024 * 1024
+"""Bytes of output beyond which nothing is read from it either, because that makes replies."""
+
+
+class ClientOutput:
+    """What is written to a client. To be used on the broker's loop only.
+
+    :param pack: turns frames into the bytes that are written; None just joins them
+    """
+
+    def __init__(self, pack: Callable[[list[bytes]], bytes] | None = None) -> None:
+        self.paused = False
+        """Whether the client does not read its socket."""
+        self.closed = False
+        """Whether nothing more is written."""
+        self._loop = asyncio.get_running_loop()
+        self.written_at = self._loop.time()
+        """The time of the loop at which something was last written."""
+        self._transport: Transport = None  # type: ignore[assignment]  # from open on
+        self._pack = pack
+        self._frames: list[bytes] = []
+        self._size = 0
+        self._flushing = False
+        """Whether a flush is scheduled."""
+        self._after_flush: list[Callable[[], None]] = []
+
+    def open(self, transport: Transport) -> None:
+        """Write to this transport from now on."""
+        self._transport = transport
+        transport.set_write_buffer_limits(high=HIGH_WATER)
+
+    def pause(self) -> None:
+        """Note that the client does not read its socket."""
+        self.paused = True
+
+    def resume(self) -> None:
+        """Note that the client reads its socket again."""
+        self.paused = False
+
+    def write(self, data: bytes) -> None:
+        """Append a frame to the output, which is flushed in the loop's next iteration."""
+        if self.closed:
+            return
+        self._frames.append(data)
+        self._size += len(data)
+        if self._size > HIGH_WATER:
+            self._pass()  # the transport then pauses writing if the client does not read
+        if not self._flushing:
+            self._flushing = True
+            self._loop.call_soon(self._flush_soon)
+
+    def write_now(self, data: bytes) -> None:
+        """Write a frame at once if there is no other output: a reply that the client waits for."""
+        if self._flushing:
+            self.write(data)
+        elif not self.closed:
+            self.written_at = self._loop.time()
+            self._transport.write(data if self._pack is None else self._pack([data]))
+
+    def when_flushed(self, callback: Callable[[], None]) -> None:
+        """Call back once, after the next flush of what has been written."""
+        self._after_flush.append(callback)
+
+    def flush(self) -> None:
+        """Pass the output to the transport."""
+        self._pass()
+        if self._after_flush:
+            callbacks, self._after_flush = self._after_flush, []
+            for callback in callbacks:
+                callback()
+
+    def close(self) -> None:
+        """Pass the output to the transport, and take no more."""
+        self._pass()
+        self.closed = True
+
+    def discard(self) -> None:
+        """Drop the output, and take no more."""
+        self.closed = True
+        self._frames.clear()
+
+    @property
+    def is_choked(self) -> bool:
+        """Whether the client reads its replies so slowly that it may not cause more."""
+        return self.paused and self._transport.get_write_buffer_size() + self._size > _MAX_OUTPUT
+
+    def _flush_soon(self) -> None:
+        self._flushing = False
+        self.flush()
+
+    def _pass(self) -> None:
+        if not self._frames:
+            return
+        frames, self._frames, self._size = self._frames, [], 0
+        if self._pack is not None:
+            data = self._pack(frames)
+        else:
+            data = frames[0] if len(frames) == 1 else b"".join(frames)
+        if not self.closed:
+            self.written_at = self._loop.time()
+            self._transport.write(data)

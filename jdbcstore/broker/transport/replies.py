@@ -1,0 +1,273 @@
+"""Commands of clients that are under way: the replies to one connection, and the memory that all use.
+
+A reply is written when its command is done. Meanwhile the connection takes more commands, within bounds, or
+none if the command holds up those behind it.
+"""
+
+from __future__ import annotations
+
+import logging
+from asyncio import AbstractEventLoop, Future
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol, TypeVar
+
+from jdbcstore.broker.loop import Promise
+from jdbcstore.broker.notices import Notices
+from jdbcstore.broker.transport.output import ClientOutput
+
+log = logging.getLogger(__name__)
+
+_Result = TypeVar("_Result")
+
+Receipt = Any
+"""What a client asks a reply by; None if it does not ask for one."""
+SMALL = 64 * 1024
+"""Bytes that each client may be sending, however much the others send."""
+_MAX_UNDER_WAY = 1000
+_MAX_UNDER_WAY_BYTES = 8 * 1024 * 1024
+"""Sends and acknowledgements of a connection that are not done; beyond that it is not read."""
+_INFLOW_LIMIT = 256 * 1024 * 1024
+_TURN = 2.0
+"""Seconds without data after which a client loses its turn."""
+
+
+class Sender(Protocol):
+    """A connection, as the inflow sees it."""
+
+    @property
+    def read_at(self) -> float:
+        """The time of the loop at which data was last received."""
+
+    def update_reading(self) -> None:
+        """Resume reading if it is allowed again."""
+
+
+class Inflow:
+    """The number of bytes that all clients together are sending: the memory for them is limited.
+
+    Beyond the limit, clients with large frames are not read, except one, whose turn it is: its frame can
+    complete, and frees its memory. No client is disconnected. To be used on the broker's loop only.
+    """
+
+    def __init__(self, notices: Notices, limit: int = _INFLOW_LIMIT) -> None:
+        self.limit = limit
+        self.held = 0
+        """Bytes of incomplete frames."""
+        self.under_way = 0
+        """Bytes of messages passed to the broker that have not been accepted yet. Connections change it,
+        and call :meth:`notify` if it falls while connections are ``waiting``."""
+        self.waiting: dict[Sender, None] = {}
+        """Connections that are not read."""
+        self._notices = notices
+        self._large: dict[Sender, None] = {}
+        """Connections that have begun a large frame, the one whose turn is next first."""
+        self._loop: AbstractEventLoop | None = None
+
+    def is_over(self) -> bool:
+        return self.held + self.under_way > self.limit
+
+    def hold(self, sender: Sender, before: int, now: int) -> None:
+        """Change the number of bytes that a connection holds of incomplete frames."""
+        self.held += now - before
+        if now > SMALL:
+            self._large.setdefault(sender)
+        elif before > SMALL:
+            self._large.pop(sender, None)
+            self.waiting.pop(sender, None)
+        if now < before:
+            self.notify()
+
+    def may_read(self, sender: Sender, loop: AbstractEventLoop) -> bool:
+        """Whether to read from a connection that holds more than ``SMALL``; else it is notified later."""
+        if not self.is_over():
+            return True
+        if sender is next(iter(self._large), None) and self.under_way < self.limit:
+            return True
+        if self._notices.is_news("inflow"):
+            log.warning(
+                "clients are sending more than %d bytes at once: those with large messages take turns",
+                self.limit,
+                extra={"limit": "inflow", "clients": len(self._large)},
+            )
+        self.waiting[sender] = None
+        if self._loop is None:
+            self._loop = loop
+            loop.call_later(_TURN, self._check_turn)
+        return False
+
+    def notify(self) -> None:
+        """Have the waiting connections check again whether they may be read."""
+        if self.waiting:
+            waiting, self.waiting = self.waiting, {}
+            for sender in waiting:
+                sender.update_reading()
+
+    def _check_turn(self) -> None:
+        """Give the turn to the next connection if the first does not use it."""
+        loop, self._loop = self._loop, None
+        first = next(iter(self._large), None)
+        if loop is None or first is None or not self.waiting:
+            return
+        if loop.time() - first.read_at >= _TURN:
+            del self._large[first]
+            self._large[first] = None
+        self.notify()
+        if self.waiting and self._loop is None:
+            self._loop = loop
+            loop.call_later(_TURN, self._check_turn)
+
+
+class Replies:
+    """The commands of one connection that are not done yet. To be used on the broker's loop only.
+
+    :param fail: called with an error, the receipt of its command, and whether it ends the connection
+    :param resume: called when more commands are taken again
+    :param idle: called when no command is under way any more
+    :param abort: closes the connection at once
+    """
+
+    def __init__(
+        self,
+        *,
+        output: ClientOutput,
+        inflow: Inflow,
+        fail: Callable[[BaseException, Receipt, bool], None],
+        resume: Callable[[], None],
+        idle: Callable[[], None],
+        abort: Callable[[], None],
+    ) -> None:
+        self.waiting = False
+        """Whether a command holds up those behind it."""
+        self.full = False
+        """Whether too much is under way."""
+        self.ended = False
+        """Whether no more commands are taken."""
+        self.under_way = 0
+        """The number of commands that are not done."""
+        self._bytes = 0
+        self._output = output
+        self._inflow = inflow
+        self._fail = fail
+        self._resume = resume
+        self._idle = idle
+        self._abort = abort
+
+    @property
+    def takes_frames(self) -> bool:
+        """Whether the next command is taken now."""
+        return not (self.waiting or self.full or self.ended)
+
+    def end(self) -> None:
+        """Take no more commands; those under way are still answered."""
+        self.ended = True
+
+    def track(
+        self,
+        done: Future[None],
+        answer: bytes | None,
+        receipt: Receipt = None,
+        size: int = 0,
+        *,
+        fatal: bool = False,
+    ) -> None:
+        """Write the answer when a command is done; the client may send more meanwhile, within bounds.
+
+        :param receipt: what the error refers to if the command fails
+        :param size: bytes of the command
+        :param fatal: whether its failure ends the connection
+        """
+        if done.done():
+            self._settle(done, answer, receipt, fatal, self._output.write)
+            return
+        if answer is not None and isinstance(done, Promise):
+            done.at_once = partial(self._answer_at_once, answer)
+        self.under_way += 1
+        self._bytes += size
+        self._inflow.under_way += size
+        if self.under_way >= _MAX_UNDER_WAY or (self._bytes >= SMALL and self._bytes >= self._byte_limit()):
+            self.full = True
+        done.add_done_callback(partial(self._done, answer, receipt, size, fatal))
+
+    def wait_for(
+        self,
+        done: Future[_Result],
+        then: Callable[[_Result], Any],
+        receipt: Receipt = None,
+        *,
+        fatal: bool = False,
+    ) -> None:
+        """Call ``then`` with the result; take no other command before.
+
+        It is not called once the connection takes no more commands.
+        """
+        if done.done():
+            self._finish(then, receipt, fatal, done)
+        else:
+            self.waiting = True
+            done.add_done_callback(partial(self._go_on, then, receipt, fatal))
+
+    def _byte_limit(self) -> int:
+        return SMALL if self._inflow.is_over() else _MAX_UNDER_WAY_BYTES
+
+    def _answer_at_once(self, answer: bytes) -> None:
+        write = self._output.write if self.under_way > 1 else self._output.write_now
+        write(answer)
+
+    def _done(
+        self, answer: bytes | None, receipt: Receipt, size: int, fatal: bool, done: Future[None]
+    ) -> None:
+        self.under_way -= 1
+        self._bytes -= size
+        inflow = self._inflow
+        inflow.under_way -= size
+        if inflow.waiting:
+            inflow.notify()
+        write = self._output.write if self.under_way else self._output.write_now
+        is_answered = isinstance(done, Promise) and done.at_once is None
+        self._settle(done, None if is_answered else answer, receipt, fatal, write)
+        if self.under_way == 0 and self.ended:
+            self._idle()
+        elif self.full and self.under_way <= _MAX_UNDER_WAY // 2 and self._bytes <= self._byte_limit() // 2:
+            self.full = False
+            self._resume()
+
+    def _settle(
+        self,
+        done: Future[None],
+        answer: bytes | None,
+        receipt: Receipt,
+        fatal: bool,
+        write: Callable[[bytes], None],
+    ) -> None:
+        if done.cancelled():
+            self._abort()
+            return
+        error = done.exception()
+        if error is not None:
+            self._fail(error, receipt, fatal)
+        elif answer is not None:
+            write(answer)
+
+    def _go_on(
+        self, then: Callable[[_Result], Any], receipt: Receipt, fatal: bool, done: Future[_Result]
+    ) -> None:
+        self.waiting = False
+        self._finish(then, receipt, fatal, done)
+        self._resume()
+
+    def _finish(
+        self, then: Callable[[_Result], Any], receipt: Receipt, fatal: bool, done: Future[_Result]
+    ) -> None:
+        if done.cancelled():
+            if not self.ended:  # otherwise its last frame is being sent
+                self._abort()
+            return
+        error = done.exception()
+        if error is not None:
+            self._fail(error, receipt, fatal)
+        elif not self.ended:
+            try:
+                then(done.result())
+            except Exception as failure:
+                self._fail(failure, receipt, fatal)
