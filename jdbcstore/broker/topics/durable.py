@@ -186,11 +186,38 @@ class Durable:
         self.topics: dict[Destination, TopicState] = {}
         """The topics that have a row of it, or are about to, and the pattern itself."""
         self.is_in_use = False
+        """Whether a consumer has it, or an operation that nobody may disturb."""
         self.offline_since = math.inf
         """When it lost its consumer, by the monotonic clock; infinite if it has not had one."""
         self.is_certain = True
         """Whether its rows are known to exist."""
         self.is_ending = False
+        """Whether it is being deleted."""
+
+    def begin_use(self) -> None:
+        """Reserve it for a consumer or an operation."""
+        self.is_in_use = True
+
+    def end_use(self) -> None:
+        """Let the next consumer or operation have it."""
+        self.is_in_use = False
+
+    def disconnect(self, now: float) -> None:
+        """Note that it has no consumer from this moment of the monotonic clock on."""
+        self.is_in_use = False
+        self.offline_since = now
+
+    def begin_deletion(self) -> None:
+        """Let nobody have it any more."""
+        self.is_in_use = self.is_ending = True
+
+    def survive(self, *, is_certain: bool = True) -> None:
+        """Stay, as its creation or deletion has failed.
+
+        :param is_certain: whether its rows are known to exist; else the next consumer has them written
+        """
+        self.is_in_use = self.is_ending = False
+        self.is_certain = self.is_certain and is_certain
 
     @property
     def destination(self) -> Destination:
@@ -318,8 +345,7 @@ class DurableSubscriber(BaseSubscription):
             feed.close()
         self._feeds.clear()
         self._ready.clear()
-        self.durable.is_in_use = False
-        self.durable.offline_since = self._loop.clock.monotonic()
+        self.durable.disconnect(self._loop.clock.monotonic())
 
 
 class SubscriptionRows:

@@ -68,7 +68,7 @@ class DurableRegistry:
                         *(durable.name, durable.destination, durable.defect),
                     )
             durable.topics[info.destination] = TopicState(durable)
-            durable.offline_since = self._loop.clock.monotonic()
+            durable.disconnect(self._loop.clock.monotonic())
 
     def _read(self, topics: Iterable[Destination]) -> Iterator[SubscriptionInfo]:
         """In a thread."""
@@ -145,7 +145,7 @@ class DurableRegistry:
         if durable is None or not durable.is_certain or not durable.is_like(wanted):
             await self._create(wanted, durable, request.retroactive)
             durable = wanted
-        durable.is_in_use = True
+        durable.begin_use()
         make_feed = partial(
             DurableFeed,
             resources=self._resources,
@@ -160,7 +160,7 @@ class DurableRegistry:
 
     async def _create(self, durable: Durable, former: Durable | None, retroactive: bool) -> None:
         key = durable.key
-        durable.is_in_use = True
+        durable.begin_use()
         # Topics that are created meanwhile get their rows from introduce().
         self._by_key[key] = durable
         topics = [
@@ -191,7 +191,7 @@ class DurableRegistry:
                 self._refused(durable, former)
             else:
                 # Any of the rows may exist: the next subscribe writes all of them.
-                durable.is_in_use = durable.is_certain = False
+                durable.survive(is_certain=False)
             raise
         if former is not None:
             self._forget(former)
@@ -202,7 +202,7 @@ class DurableRegistry:
 
     def _refused(self, durable: Durable, former: Durable | None) -> None:
         """Drop a subscription that the store cannot hold, and has not written anything of."""
-        durable.is_ending = True
+        durable.begin_deletion()
         self._forget(durable)
         del self._by_key[durable.key]
         if former is not None:
@@ -224,11 +224,11 @@ class DurableRegistry:
         :raises SubscriptionNotFound: it does not exist
         """
         durable = self.unused(client_id, subscription_name)
-        durable.is_in_use = durable.is_ending = True
+        durable.begin_deletion()
         try:
             await self._loop.run(lambda: self._delete_rows(durable.key, [*durable.topics]))
         except BaseException:
-            durable.is_in_use = durable.is_ending = durable.is_certain = False
+            durable.survive(is_certain=False)
             raise
         del self._by_key[durable.key]
         self._forget(durable)
@@ -250,7 +250,7 @@ class DurableRegistry:
         own = [self.unused(*one.key) for one in self._by_key.values() if one.destination == name]
         ending = [] if keep_subscriptions else own
         for durable in ending:
-            durable.is_in_use = durable.is_ending = True
+            durable.begin_deletion()
         staying = [one.durable for key, one in topic.durables.items() if self._by_key[key] not in ending]
         for durable in staying:
             durable.topics[name].close()
@@ -273,7 +273,7 @@ class DurableRegistry:
             await first
         except BaseException:
             for durable in ending:
-                durable.is_in_use = durable.is_ending = False
+                durable.survive()
             raise
         for durable in ending:
             del self._by_key[durable.key]
@@ -289,13 +289,13 @@ class DurableRegistry:
         """
         durable = self.unused(client_id, subscription_name)
         states = {name: one for name, one in durable.topics.items() if topic in (None, name)}
-        durable.is_in_use = True
+        durable.begin_use()
         try:
             count = await self._loop.run(lambda: sum(self._acknowledge(durable, name) for name in states))
             for state in states.values():
                 state.close()
         finally:
-            durable.is_in_use = False
+            durable.end_use()
         return count
 
     def _acknowledge(self, durable: Durable, topic: Destination) -> int:
