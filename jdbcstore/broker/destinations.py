@@ -13,7 +13,6 @@ from functools import partial
 
 from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.directory import Directory
-from jdbcstore.broker.entry import Entry
 from jdbcstore.broker.memory import Resources
 from jdbcstore.broker.policies import Policies
 from jdbcstore.broker.queues.dead_letters import DeadLetters
@@ -26,17 +25,13 @@ from jdbcstore.broker.topics.registry import DurableRegistry
 from jdbcstore.broker.topics.topic import Topic
 from jdbcstore.broker.virtual import VirtualDestinations
 from jdbcstore.config.virtual import CompositeConfig, VirtualTopicConfig
-from jdbcstore.errors import InvalidDestination, StoreClosed
+from jdbcstore.errors import InvalidDestination
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
 from jdbcstore.message.patterns import DestinationPattern, is_wildcard
 
 _IDLE_PERIOD = 30.0
 """Seconds after which a destination is forgotten that was idle all the time."""
-_ROUNDS = 10
-"""How often a deletion removes what has arrived since it began."""
-_PATIENCE = 60.0
-"""Seconds that a deletion waits until a page of the queue is read."""
 
 
 class DestinationRegistry(Mapping[Destination, Queue | Topic]):
@@ -87,7 +82,6 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
             resources, outbox, self._dead_letters, policies.of, self._topics, directory
         )
         self._idle_timer: TimerHandle | None = None
-        self._is_stopping = False
 
     def __getitem__(self, name: Destination) -> Queue | Topic:
         return self.by_name[name]
@@ -122,7 +116,6 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
 
     async def stop(self) -> None:
         """Close all subscriptions, and wait until the queues of virtual topics are recorded."""
-        self._is_stopping = True
         if self._idle_timer is not None:
             self._idle_timer.cancel()
         for subscription in list(self._subscriptions):
@@ -301,80 +294,26 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
         queue.set_stored_before(counted - known)
         return max(counted + counters.enqueued - counters.dequeued - known, 0)
 
-    async def delete(
-        self, destination: Queue | Topic, *, keep_subscriptions: bool = False
-    ) -> tuple[int, int]:
-        """Remove the messages of a queue without consumers and forget it, or delete a topic without them.
-
-        A topic is deleted with the durable subscriptions to it alone, and what is sent meanwhile waits, and
-        is sent to a topic of the same name. Returns how many messages of a queue were removed, and how many
-        are left: those that have arrived since, and those that an open transaction has.
-
-        :param keep_subscriptions: the durable subscriptions stay, without messages
-        :raises StoreError: some of it could not be deleted, which stays
-        :raises SubscriptionInUse: a durable subscription of the topic is in use
-        """
-        count = left = 0
-        if isinstance(destination, Topic):
-            await self.durables.delete_topic(destination, keep_subscriptions=keep_subscriptions)
-            if self._can_forget(destination):
-                self._forget(destination)
-        else:
-            with destination.held():
-                for _ in range(_ROUNDS):
-                    count += await destination.take(lambda _: True, partial(self._remove, destination))
-                    async with asyncio.timeout(_PATIENCE):
-                        await destination.settled()
-                    if await self._forget_drained(destination) or destination.has_consumers:
-                        break
-                if self._is_current(destination):
-                    left = await self.count(destination)
-            destination.resume()
-        self.paused.discard(destination.destination)
-        return count, left
-
-    def _remove(self, queue: Queue, entries: Sequence[Entry]) -> Future[None]:
-        if self._is_stopping:
-            raise StoreClosed("the broker is stopping; ask the next master")
-        return queue.pending.acknowledge(entries)
-
-    async def _forget_drained(self, queue: Queue) -> bool:
-        """Forget a queue, if it has no consumer and no message; return whether it had none.
+    async def forget_drained(self, destination: Queue | Topic) -> bool:
+        """Forget a destination, if it has no consumer and no message; return whether it had none.
 
         :raises StoreError: the record of a queue of a virtual topic could not be removed
         """
-        name = queue.destination
-        if not self._can_forget(queue):
+        name = destination.destination
+        if not self._can_forget(destination):
             return False
         if self.virtual.takes_copies(name):
             await self._loop.run(partial(self._store.drop_record, name))
             self._recording.pop(name, None)
-            if not self._can_forget(queue):  # it has come into use meanwhile
+            if not self._can_forget(destination):  # it has come into use meanwhile
                 await self.record(name)
                 return False
-        self._forget(queue)
+        self._forget(destination)
         return True
 
     def _can_forget(self, destination: Queue | Topic) -> bool:
-        return self._is_current(destination) and not destination.has_consumers and destination.is_drained
+        return self.is_current(destination) and not destination.has_consumers and destination.is_drained
 
-    def _is_current(self, destination: Queue | Topic) -> bool:
+    def is_current(self, destination: Queue | Topic) -> bool:
+        """Return whether a destination has not been forgotten."""
         return self.by_name.get(destination.destination) is destination
-
-    async def delete_unused(self, name: Destination) -> None:
-        """Delete a destination without subscriptions, by its name; do nothing if it does not exist.
-
-        :raises InvalidDestination: it has subscriptions, or there are several of the name
-        :raises StoreError: some of it could not be deleted, which stays
-        """
-        if name.is_composite or is_wildcard(name):
-            raise InvalidDestination(f"{name} names several destinations; delete each")
-        await self._outbox.written()
-        destination = self.by_name.get(name)
-        if destination is None:
-            return
-        if destination.has_consumers or (isinstance(destination, Topic) and destination.durables):
-            raise InvalidDestination(
-                f"Destination: {name} still has an active subscription; end it before it is deleted"
-            )
-        await self.delete(destination)

@@ -160,7 +160,7 @@ class Directory:
 
 def _meets(first: Destination, second: Destination) -> bool:
     """Return whether two destinations have a member in common, which may have wildcards."""
-    return any(_matches(one, another) for one in first.members for another in second.members)
+    return any(_matches(member, wanted) for member in first.members for wanted in second.members)
 
 
 def _matches(first: Destination, second: Destination) -> bool:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from jdbcstore.abc import InMemory, Store, XATransaction
 from jdbcstore.broker.api import BrokerTransaction, Consumer, Subscription, SubscriptionRequest
+from jdbcstore.broker.deletion import DestinationDeletion
 from jdbcstore.broker.destinations import DestinationRegistry
 from jdbcstore.broker.directory import Directory
 from jdbcstore.broker.events import MessageEvents
@@ -153,6 +154,7 @@ class Engine:
         )
         self._by_name = self.destinations.by_name
         self.durables = self.destinations.durables
+        self.deletion = DestinationDeletion(destinations=self.destinations, outbox=outbox)
         self._consumers = ConsumerSubscriptions(
             resources=resources,
             outbox=outbox,
@@ -204,6 +206,7 @@ class Engine:
     async def stop(self) -> None:
         """Close all subscriptions, wait for pending writes, and forget the rest."""
         self.is_stopping = True
+        self.deletion.stop()
         await self.offline.stop()
         if self._occupancy is not None:
             await self._occupancy.stop()
@@ -247,11 +250,12 @@ class Engine:
     # Sending
 
     def send(self, message: Message, connection_id: str) -> Future[None]:
-        if self._tracing is not None:
-            return self._tracing.send(message, connection_id, lambda each: self._gated(each, connection_id))
-        return self._gated(message, connection_id)
+        if self._tracing is None and connection_id not in self._gates.closed:
+            return self._send(message, connection_id)
+        send = partial(self._send_in_turn, connection_id=connection_id)
+        return send(message) if self._tracing is None else self._tracing.send(message, connection_id, send)
 
-    def _gated(self, message: Message, connection_id: str) -> Future[None]:
+    def _send_in_turn(self, message: Message, connection_id: str) -> Future[None]:
         if connection_id in self._gates.closed:
             return self._gates.send(connection_id, partial(self._send, message, connection_id))
         return self._send(message, connection_id)
@@ -345,7 +349,7 @@ class Engine:
         return self._loop.create_task(self.durables.unsubscribe(client_id, subscription_name))
 
     def delete_destination(self, destination: Destination) -> Future[None]:
-        return self._loop.create_task(self.destinations.delete_unused(destination))
+        return self._loop.create_task(self.deletion.delete_unused(destination))
 
     def create_temporary(self, destination: Destination, connection_id: str) -> None:
         self._temporary.own([destination], connection_id)

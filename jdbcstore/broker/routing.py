@@ -36,10 +36,10 @@ class Router:
         members = self.members(message, connection_id)
         messages = [addressed(message, member) for member in members]
         if any(map(self._virtual.apply_to, members)):
-            messages = [copy for each in messages for copy in self._virtual.route(each)]
+            messages = [copy for original in messages for copy in self._virtual.route(original)]
         if self._is_audited:
-            messages[1:] = [each.replace(message_id=renamed(each.message_id)) for each in messages[1:]]
-        return [(self._find(each.destination), each) for each in messages if each.destination]
+            messages[1:] = [copy.replace(message_id=renamed(copy.message_id)) for copy in messages[1:]]
+        return [(self._find(copy.destination), copy) for copy in messages if copy.destination]
 
     def members(self, message: Message, connection_id: str) -> tuple[Destination, ...]:
         """Return the destinations that a connection names for a message; its own temporary ones exist now.

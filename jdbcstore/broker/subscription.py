@@ -331,11 +331,11 @@ def by_source(entries: Sequence[Entry]) -> list[tuple[EntrySource, list[Entry]]]
     """Return the entries grouped by source."""
     if len(entries) == 1:
         return [(entries[0].source, [*entries])]
-    found: dict[int, tuple[EntrySource, list[Entry]]] = {}
+    by_identity: dict[int, tuple[EntrySource, list[Entry]]] = {}
     for entry in entries:
         source = entry.source
-        mine = found.get(id(source))
+        mine = by_identity.get(id(source))
         if mine is None:
-            found[id(source)] = mine = (source, [])
+            by_identity[id(source)] = mine = (source, [])
         mine[1].append(entry)
-    return list(found.values())
+    return list(by_identity.values())

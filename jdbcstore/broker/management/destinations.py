@@ -60,7 +60,7 @@ class DestinationOperations:
             deleted = existing(engine, destination)
             if deleted.has_consumers:
                 raise InvalidDestination(f"{destination} has consumers; close them before it is deleted")
-            count, left = await engine.destinations.delete(deleted, keep_subscriptions=keep_subscriptions)
+            count, left = await engine.deletion.delete(deleted, keep_subscriptions=keep_subscriptions)
             line["count"] = count
         return OperationOutcome(count=count, left=left)
 

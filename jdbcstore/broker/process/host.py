@@ -334,7 +334,7 @@ class BrokerHost:
         if self._health_address is not None:
             addresses.append((_MANAGEMENT, _url("http", self._health_address)))
         if self._master is not None:
-            addresses += [(_NAME, one.broker_id) for one in self._master.connectors[:1]]
+            addresses += [(_NAME, connector.broker_id) for connector in self._master.connectors[:1]]
         try:
             await asyncio.to_thread(store.announce, addresses)
         except StoreError as error:
@@ -347,7 +347,7 @@ class BrokerHost:
             return None
         is_journaled = configuration.journal is not None
         with jdbcstore.JdbcStore.configured(configuration, read_only=True, journaled=is_journaled) as store:
-            return next((one.url for one in store.announced() if one.kind == _MANAGEMENT), None)
+            return next((entry.url for entry in store.announced() if entry.kind == _MANAGEMENT), None)
 
     async def _close(self, store: Store) -> None:
         try:

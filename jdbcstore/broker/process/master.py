@@ -79,7 +79,7 @@ class MasterBroker:
     @property
     def addresses(self) -> list[tuple[str, Address]]:
         """The addresses that clients connect to: each scheme, with the port that was chosen."""
-        return [(one.config.scheme, one.address) for one in self._connectors]
+        return [(connector.config.scheme, connector.address) for connector in self._connectors]
 
     @property
     def engine(self) -> Engine | None:
@@ -205,7 +205,7 @@ class MasterBroker:
             clock=self._clock,
             on_store_error=self._on_store_error,
         )
-        self._connectors = [make_connector(self._service, one) for one in broker.serving]
+        self._connectors = [make_connector(self._service, config) for config in broker.serving]
 
     async def _stop_serving(self, reason: str, *, at_once: bool = False) -> None:
         self.obstacle = reason

@@ -135,7 +135,9 @@ class SlaveConnectors:
 
     def __init__(self, config: BrokerConfig) -> None:
         service = Service(cast("Broker", _NoBroker()), _RefuseAll())
-        self._connectors = [make_connector(service, one) for one in config.serving if answers_as_slave(one)]
+        self._connectors = [
+            make_connector(service, connector) for connector in config.serving if answers_as_slave(connector)
+        ]
 
     async def start(self) -> None:
         """Listen. An address in use is skipped: the master, on the same machine, may have it."""
