@@ -96,7 +96,8 @@ def _tree(platform: Platform) -> Path:
 
 def _inside(tree: Path, script: str) -> subprocess.CompletedProcess[str]:
     """Run a script in a tree, as its root."""
-    shutil.copy("/etc/resolv.conf", tree / "etc" / "resolv.conf")
+    for name in ("hosts", "resolv.conf"):  # without the first, Java does not find its own host
+        shutil.copy(f"/etc/{name}", tree / "etc" / name)
     if CERTIFICATES.is_dir():
         shutil.copytree(CERTIFICATES, tree / CERTIFICATES.relative_to("/"), dirs_exist_ok=True)
     return subprocess.run(
