@@ -62,13 +62,13 @@ def run(platform: Platform, target: str) -> str:
     :raises NotHere: the tree cannot be made
     """
     tree = _tree(platform)
-    clone = tree / "root" / "jdbcstore"
+    clone = tree / "srv" / "jdbcstore"
     if not clone.exists():
         _checked("git", "clone", "--quiet", "--no-local", str(ROOT), str(clone))
     else:
         _checked("git", "-C", str(clone), "fetch", "--quiet", str(ROOT), "HEAD")
         _checked("git", "-C", str(clone), "reset", "--quiet", "--hard", "FETCH_HEAD")
-    done = _inside(tree, f"cd /root/jdbcstore; exec make {target} </dev/null")
+    done = _inside(tree, f"cd /srv/jdbcstore; exec make {target} </dev/null")
     text = _COLOURS.sub("", done.stdout)
     log = BUILD / f"{platform.name}-{target}.log"
     log.write_text(text)
