@@ -45,7 +45,7 @@ _ANSWERED = {
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """How one database compares strings and reads literals; see ``StoreDialect.java``."""
+    """A database's comparison of strings and reading of literals; see ``StoreDialect.java``."""
 
     exact: str
     """Template under which two strings are equal only if every character is; empty: not pushed down."""

@@ -59,7 +59,7 @@ class Configuration:
     policies: tuple[PolicyEntry, ...] = ()
     """The destination policies."""
     io_exception_handler: IOExceptionHandlerConfig | None = None
-    """How the broker handles failures of the store; None is the default handler."""
+    """Handler of failures of the store in the broker; None is the default handler."""
     broker: BrokerConfig = field(default_factory=BrokerConfig)
     """The options of the broker."""
 

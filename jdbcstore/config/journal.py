@@ -42,7 +42,7 @@ class JournalConfig(Options):
     journal_archive_directory: str | None = None
     """The directory that full files are moved to; None reuses them."""
     preallocation_strategy: str = option("zeros", choices=("zeros", "sparse_file"))
-    """How a file gets its full size: by writing zeros, or by setting its length."""
+    """Way to give a file its full size: by writing zeros, or by setting its length."""
     preallocation_scope: str = option("entire_journal", choices=("entire_journal", "none"))
     """Whether files get their full size before they are written."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from functools import cache
+from itertools import pairwise, takewhile
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,13 @@ PHRASES = {
     r"\bwho wants\b|\bso that who\b|\bto who\b": "name them: the caller, the reader",
 }
 QUESTIONS = re.compile(r"(?:What|Who|Where|How|Whether|When|Why)\b")
+# A function's docstring begins with a verb (ruff D401), an attribute's or a class's with a noun.
+CLAUSES = re.compile(r"(?:What|Who|Whose|Those|That|Where|Which|How|Nobody)\b")
+NOUNS = re.compile(
+    r"\bwhat those\b|\bthose who\b|; (?:its|their) number\b|\bwho (?:wait|want|come)s?\b", re.IGNORECASE
+)
+# The folders that are not done yet.
+LATER = ("broker", "database", "stores", "testing", "util/core")
 
 
 def pages() -> list[Path]:
@@ -54,6 +62,47 @@ def test_phrases_that_are_not_the_fields(phrase: str) -> None:
         for match in pattern.finditer(text)
     ]
     assert found == []
+
+
+@cache
+def docstrings() -> list[tuple[str, type[ast.AST], str]]:
+    """Return each docstring of the finished folders, with its file and line, and the kind of its owner."""
+    found: list[tuple[str, type[ast.AST], str]] = []
+    for path in modules():
+        name = path.relative_to(ROOT / "jdbcstore").as_posix()
+        if name.startswith(LATER):
+            continue
+        for node in ast.walk(ast.parse(text_of(path))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                found.append((f"{name}:{node.lineno}", type(node), ast.get_docstring(node) or ""))
+            body = getattr(node, "body", None)
+            for before, after in pairwise(body if isinstance(body, list) else []):
+                match before, after:
+                    case (ast.Assign() | ast.AnnAssign(), ast.Expr(value=ast.Constant(value=str(text)))):
+                        found.append((f"{name}:{after.lineno}", type(before), text))
+    return found
+
+
+def test_a_docstring_begins_with_a_verb_or_a_noun() -> None:
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    assert [where for where, _, text in docstrings() if CLAUSES.match(text)] == []
+    assert [
+        where
+        for where, kind, text in docstrings()
+        if kind in functions and text.startswith("Whether") and not is_property(where)
+    ] == []
+
+
+def test_a_clause_is_not_a_noun() -> None:
+    assert [where for where, _, text in docstrings() if NOUNS.search(text)] == []
+
+
+def is_property(where: str) -> bool:
+    """Return whether the function of this line is decorated as a property."""
+    name, _, line = where.partition(":")
+    lines = text_of(ROOT / "jdbcstore" / name).splitlines()[: int(line) - 1]
+    decorators = takewhile(lambda text: text.lstrip().startswith("@"), reversed(lines))
+    return any("property" in text for text in decorators)
 
 
 def test_a_module_begins_with_what_it_is() -> None:
