@@ -190,6 +190,7 @@ class StompSession:
         del headers["destination"]
         headers.pop("receipt", None)
         name = headers.pop("transaction", None)
+        answer = self._receipt(receipt)
         self.sent += 1
         message_id = MessageId(self._producer, self.sent)
         message = to_message(
@@ -199,7 +200,7 @@ class StompSession:
             done = self._broker.send(message, self._connection.connection_id)
         else:
             done = self._transactions.send(name, message)
-        self._replies.track(done, self._receipt(receipt), receipt, len(frame.body))
+        self._replies.track(done, answer, receipt, len(frame.body))
 
     def _new_sendable(self, headers: dict[str, str]) -> Destination:
         """Return the destination of a SEND, which the client is authorized to send to."""
