@@ -188,7 +188,7 @@ class PendingMessages:
             memory=memory,
             in_flight=in_flight,
             counters=counters,
-            write=self._write_acknowledgements,
+            write=_none_stored if rows is None else rows.acknowledge,
             give_back=self.give_back,
         )
 
@@ -321,14 +321,13 @@ class PendingMessages:
             entry.unload(self.memory)
 
     def acknowledge(self, entries: Sequence[Entry]) -> Future[None]:
-        late = [entry.writing.done for entry in entries if entry.writing and not entry.writing.withdraw()]
+        late = []
+        for entry in entries:
+            if entry.writing is not None and not entry.writing.withdraw():
+                late.append(entry.writing.done)
         if late:
             return self._loop.after(self._loop.all_done(late), partial(self.acknowledgements.add, entries))
         return self.acknowledgements.add(entries)
-
-    def _write_acknowledgements(self, entries: list[Entry]) -> StoreFuture[None]:
-        assert self.rows is not None  # noqa: S101 - stored entries are of a store
-        return self.rows.acknowledge(entries)
 
     def stage_acknowledgement(self, transaction: Transaction, entries: Sequence[Entry]) -> bool:
         stored = [entry for entry in entries if entry.stored]
@@ -398,6 +397,10 @@ class PendingMessages:
         self.stored.close()
         self.aside.clear()
         self.unwanted.clear()
+
+
+def _none_stored(entries: list[Entry]) -> StoreFuture[None]:
+    raise AssertionError(f"{len(entries)} entries without a store are said to be stored")
 
 
 def _when_written(entries: Sequence[Entry], callback: Callable[[Entry], None]) -> Sequence[Entry]:

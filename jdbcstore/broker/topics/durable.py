@@ -448,7 +448,9 @@ class DurableFeed:
         """Remove the next message that the consumer wants; returns None if none is in memory."""
         pending, expired, next_entry = self.pending, [], None
         while next_entry is None:
-            entry, backlog = self._head()
+            self.is_held_up = False
+            is_full = self._subscriber.held and self.memory.is_full
+            entry, backlog = self._next_if_full() if is_full else pending.next()
             if entry is None:
                 break
             pending.pop(backlog, entry)
@@ -464,12 +466,9 @@ class DurableFeed:
             pending.rejections.expire(expired)
         return next_entry
 
-    def _head(self) -> tuple[Entry | None, Backlog]:
-        """Return the next message and its backlog, if there is memory for it."""
+    def _next_if_full(self) -> tuple[Entry | None, Backlog]:
+        """Return the next message and its backlog, if it may be delivered although memory is full."""
         pending = self.pending
-        self.is_held_up = False
-        if not (self._subscriber.held and self.memory.is_full):
-            return pending.next()
         # Unacknowledged messages are in memory, unless they can be read again.
         reads_again = self._subscriber.unloads_messages and pending.is_window
         waits = None if reads_again else pending.stored.head()
