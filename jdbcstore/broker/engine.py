@@ -137,7 +137,9 @@ class Engine:
         self._transactions = OpenTransactions(resources, outbox, options.memory_limit)
         self._gates = self._transactions.gates
         self.moves = Moves(loop, outbox)
+        """Moves of messages between destinations, for an administrator."""
         self.directory = Directory(loop, resources.events)
+        """The connections, producers, consumers and destinations that clients watch."""
         self._temporary = TemporaryDestinations(self.directory)
         self.destinations = DestinationRegistry(
             resources=resources,
@@ -154,6 +156,7 @@ class Engine:
         )
         self._by_name = self.destinations.by_name
         self.durables = self.destinations.durables
+        """The durable subscriptions, with and without a consumer."""
         self.deletion = DestinationDeletion(destinations=self.destinations, outbox=outbox)
         self._consumers = ConsumerSubscriptions(
             resources=resources,
@@ -170,6 +173,7 @@ class Engine:
             timeout=options.offline_durable_timeout,
             period=options.offline_durable_period,
         )
+        """The deletion of durable subscriptions without a consumer."""
         self.router = Router(
             destinations=self.destinations, temporary=self._temporary, is_audited=options.audited
         )
