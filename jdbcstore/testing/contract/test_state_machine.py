@@ -10,8 +10,10 @@ from jdbcstore import MemoryStore, Store, StoreConfig
 from jdbcstore.testing.clock import FakeClock
 from jdbcstore.testing.machine import StoreMachine, run
 from jdbcstore.testing.provider import OpenStore
+from jdbcstore.testing.without import TABLES_ALONE
 
 
+@TABLES_ALONE
 @pytest.mark.variants("statements")
 @pytest.mark.slow
 @pytest.mark.needs("durable")
