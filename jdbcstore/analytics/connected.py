@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from jdbcstore.analytics.queries import count_ids, nth_id
 from jdbcstore.analytics.vendors import Vendor
-from jdbcstore.database.session import Session
+from jdbcstore.database.session import DatabaseSession
 from jdbcstore.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def needs_java() -> ConfigurationError:
 
 
 @contextlib.contextmanager
-def exported(session: Session, vendor: Vendor) -> Iterator[str]:
+def exported(session: DatabaseSession, vendor: Vendor) -> Iterator[str]:
     """Yield the name of a snapshot that other connections can read within the block."""
     with session.translated(), session.engine.connect() as connection:
         connection.exec_driver_sql(vendor.begin)
@@ -84,14 +84,14 @@ def exported(session: Session, vendor: Vendor) -> Iterator[str]:
             connection.exec_driver_sql("ROLLBACK")
 
 
-def bounds_of(session: Session, partitions: int) -> list[int]:
+def bounds_of(session: DatabaseSession, partitions: int) -> list[int]:
     """Return the IDs that divide the table into this many equal parts."""
     [count] = one(session, count_ids(session.tables))
     places = sorted({count * part // partitions for part in range(1, partitions)} - {0})
     return [one(session, nth_id(session.tables, place))[0] for place in places]
 
 
-def one(session: Session, query: Any) -> tuple[Any, ...]:
+def one(session: DatabaseSession, query: Any) -> tuple[Any, ...]:
     """Return the only row of the answer."""
     with session.translated(), session.engine.connect() as connection:
         return tuple(connection.execute(query).one())

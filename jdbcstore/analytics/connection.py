@@ -24,7 +24,7 @@ from jdbcstore.analytics.vendors import Vendor, missing_driver, vendor_of
 from jdbcstore.analytics.views import Shown, define
 from jdbcstore.config import Configuration, DataSourceConfig, StoreConfig
 from jdbcstore.database.adapters.urls import is_jdbc
-from jdbcstore.database.session import Session
+from jdbcstore.database.session import DatabaseSession
 from jdbcstore.errors import IN_JOURNAL
 
 if TYPE_CHECKING:
@@ -67,10 +67,10 @@ def connect(
     return LocalAnalytics(spark, _session(where), name)
 
 
-def _session(where: Configuration) -> Session:
+def _session(where: Configuration) -> DatabaseSession:
     if is_jdbc(url := where.data_source.url or ""):
         check_jdbc(url)
-    return Session.configured(where, read_only=True)
+    return DatabaseSession.configured(where, read_only=True)
 
 
 @contextlib.contextmanager
@@ -92,7 +92,7 @@ def stored_in(spark: SparkSession, where: Configuration) -> Iterator[StoredMessa
         session.engine.dispose()
 
 
-def _has_journal(session: Session) -> bool:
+def _has_journal(session: DatabaseSession) -> bool:
     """Return whether a journal may hold messages that are not in the tables, and log it."""
     found = session.has_own_tables and bool(one(session, journal(session.tables))[0])
     if found:
@@ -100,7 +100,7 @@ def _has_journal(session: Session) -> bool:
     return found
 
 
-def _reading(spark: SparkSession, session: Session) -> JdbcReading:
+def _reading(spark: SparkSession, session: DatabaseSession) -> JdbcReading:
     """Return the reader of this database in this session, without the catalog."""
     adapter = session.adapter.name
     vendor = vendor_of(adapter)
@@ -129,7 +129,7 @@ def _reading(spark: SparkSession, session: Session) -> JdbcReading:
 class LocalAnalytics(Analytics):
     """The views in a session with Java: its JDBC driver reads, the planner decodes selected columns."""
 
-    def __init__(self, spark: SparkSession, session: Session, name: str | None) -> None:
+    def __init__(self, spark: SparkSession, session: DatabaseSession, name: str | None) -> None:
         self.spark = spark
         self._session = session
         try:

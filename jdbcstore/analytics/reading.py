@@ -11,7 +11,7 @@ from jdbcstore.analytics.pushdown import DRIVER, load_classes
 from jdbcstore.analytics.queries import as_text, between, count_ids, last_id, mean_size, nth_id, stored
 from jdbcstore.analytics.questions import connecting
 from jdbcstore.analytics.vendors import Vendor
-from jdbcstore.database.session import Session
+from jdbcstore.database.session import DatabaseSession
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,7 +26,7 @@ class JdbcReading:
     """DataFrames of one database. Spark's own JDBC catalog pushes aggregates and limits down."""
 
     spark: SparkSession
-    session: Session
+    session: DatabaseSession
     vendor: Vendor
     url: str
     """The URL that Spark uses: see :func:`jdbcstore.analytics.pushdown.register_dialect`."""

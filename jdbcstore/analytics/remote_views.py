@@ -20,7 +20,7 @@ from jdbcstore.analytics.vendors import vendor_of
 from jdbcstore.analytics.views import Shown, Views, gone, waiting
 from jdbcstore.config import Configuration, StoreConfig
 from jdbcstore.database.adapters.registry import adapter_for
-from jdbcstore.database.session import Session
+from jdbcstore.database.session import DatabaseSession
 from jdbcstore.errors import ConfigurationError, QueryFailed, SchemaError, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class RemoteAnalytics(Analytics):
             with self._shown.while_in(self._define()):
                 yield
             return
-        session = Session.configured(self._where, read_only=True)
+        session = DatabaseSession.configured(self._where, read_only=True)
         try:
             bounds = ",".join(map(str, bounds_of(session, partitions or _PARTITIONS)))
             with (

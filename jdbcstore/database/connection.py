@@ -15,10 +15,10 @@ from jdbcstore.database.adapters.sql import (
     UNGUARDED,
     Batch,
     EpochGuard,
-    Guard,
     Guards,
     Key,
     Row,
+    RowGuard,
     Sent,
     Sql,
 )
@@ -33,7 +33,7 @@ _FIRST_REFRESH = 2_000
 _LAST_REFRESH = 100_000
 
 
-class Outcome(enum.StrEnum):
+class RemovalReason(enum.StrEnum):
     """Why a message was removed."""
 
     ACKNOWLEDGED = "acknowledged"
@@ -46,7 +46,7 @@ class Recorder(Protocol):
     """Records messages before they are deleted, in the same transaction."""
 
     def record(
-        self, connection: Connection, keys: Sequence[Key], outcome: Outcome, adds: Sequence[Row] = ()
+        self, connection: Connection, keys: Sequence[Key], outcome: RemovalReason, adds: Sequence[Row] = ()
     ) -> None:
         """Record the messages that are still stored; ``adds`` are rows that the transaction adds."""
 
@@ -124,7 +124,7 @@ class Connection:
     def remove_messages(
         self,
         keys: Sequence[Key],
-        outcome: Outcome | None = Outcome.ACKNOWLEDGED,
+        outcome: RemovalReason | None = RemovalReason.ACKNOWLEDGED,
         adds: Sequence[Row] = (),
     ) -> int:
         """Delete rows of ACTIVEMQ_MSGS in the vendor's fastest way, except messages in doubt.
@@ -154,7 +154,7 @@ class Connection:
         self.execute(sql, **values)
         return int(self.cursor.rowcount)
 
-    def write(self, batch: Batch, block: Guard | None = None, *, epoch: EpochGuard | None = None) -> None:
+    def write(self, batch: Batch, block: RowGuard | None = None, *, epoch: EpochGuard | None = None) -> None:
         """Apply and commit a batch, all of it or nothing.
 
         :param block: guards the block of its sequences
@@ -178,7 +178,7 @@ class Connection:
             self.rollback()
             raise
 
-    def start_write(self, batch: Batch, block: Guard | None = None) -> Sent | None:
+    def start_write(self, batch: Batch, block: RowGuard | None = None) -> Sent | None:
         """Begin to write a batch without waiting for anything; None if this batch cannot be written so."""
         size = sum([len(row[MSG]) for row in batch.adds])
         removes = batch.removes
@@ -191,15 +191,15 @@ class Connection:
         )
 
     def _write_recorded(
-        self, recorder: Recorder, batch: Batch, block: Guard | None, epoch: EpochGuard | None
+        self, recorder: Recorder, batch: Batch, block: RowGuard | None, epoch: EpochGuard | None
     ) -> None:
         with self.transaction(block, epoch=epoch):
-            recorder.record(self, batch.removes, Outcome.ACKNOWLEDGED, batch.adds)
+            recorder.record(self, batch.removes, RemovalReason.ACKNOWLEDGED, batch.adds)
             if self._statements.writes_singly:
                 batch = self._statements.arrange(batch)
             self._writing.apply(self.cursor, self._statements.write, batch)
 
-    def _guards(self, block: Guard | None, epoch: EpochGuard | None, *, long: bool) -> Guards:
+    def _guards(self, block: RowGuard | None, epoch: EpochGuard | None, *, long: bool) -> Guards:
         guards = UNGUARDED
         if epoch is not None:
             guards = epoch.long if long else epoch.short
@@ -208,7 +208,9 @@ class Connection:
         return guards if block is None else Guards((*guards.first, block), guards.last)
 
     @contextlib.contextmanager
-    def transaction(self, block: Guard | None = None, *, epoch: EpochGuard | None = None) -> Iterator[None]:
+    def transaction(
+        self, block: RowGuard | None = None, *, epoch: EpochGuard | None = None
+    ) -> Iterator[None]:
         """Run a block in a transaction, rolled back when it raises; the guards are as in :meth:`write`.
 
         :raises LockLost: the epoch has ended

@@ -54,7 +54,7 @@ _END_PATIENCE = 1.0
 """Seconds after which a connection that the server ends should be gone."""
 
 
-class Session(Database):
+class DatabaseSession(Database):
     """The database of one store, with its tables checked or created. Any thread may read."""
 
     def __init__(

@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 from typing import ClassVar
 
-from jdbcstore.database.session import Session
+from jdbcstore.database.session import DatabaseSession
 from jdbcstore.errors import NotMaster, StoreClosed, StoreError, StoreUnavailable
 from jdbcstore.util.clock import Clock, SystemClock
 
@@ -65,7 +65,7 @@ class AbstractLocker:
         self._lock = threading.Lock()
         self._waiter: threading.Thread | None = None
 
-    def configure(self, session: Session) -> None:
+    def configure(self, session: DatabaseSession) -> None:
         """Prepare the locker: called once, before the start, with the database that the lock guards."""
 
     def pre_start(self) -> None:

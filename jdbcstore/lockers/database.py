@@ -10,7 +10,7 @@ from typing import Any, ClassVar, TypeVar
 from jdbcstore.config.data_source import DataSourceConfig
 from jdbcstore.database.adapters.base import Failure
 from jdbcstore.database.connection import Connection
-from jdbcstore.database.session import Session
+from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.lock import NO_ROW, epoch_ms
 from jdbcstore.errors import ConfigurationError, NotMaster, StoreError, StoreUnavailable
 from jdbcstore.lockers.base import AbstractLocker
@@ -56,7 +56,7 @@ class JdbcLocker(AbstractLocker):
         self._connection: Connection | None = None
         """None if there is none; it may be lost without an error so far."""
 
-    def configure(self, session: Session) -> None:
+    def configure(self, session: DatabaseSession) -> None:
         """Open the lock's session; the tables may be in another database.
 
         :raises SchemaError: the tables do not exist in the lock's database, and must not be created
@@ -65,14 +65,14 @@ class JdbcLocker(AbstractLocker):
         self._is_elsewhere = self._session is not session
         self._sql = self._session.lock_statements
 
-    def _locking_session(self, session: Session) -> Session:
+    def _locking_session(self, session: DatabaseSession) -> DatabaseSession:
         source = self._data_source
         if source is None:
             return session
         if source.url is None:
             raise ConfigurationError("the lock's data source has no url", option="locker.data_source.url")
         config = session.config.replace(create_tables_on_startup=self._create_tables)
-        own = Session(source.url, config, user=source.user, password=source.reveal())
+        own = DatabaseSession(source.url, config, user=source.user, password=source.reveal())
         own.engine.dispose()
         return own
 
@@ -138,7 +138,7 @@ class DatabaseLocker(JdbcLocker):
 
     type: ClassVar[str] = "database-locker"
 
-    def configure(self, session: Session) -> None:
+    def configure(self, session: DatabaseSession) -> None:
         super().configure(session)
         adapter = self._session.adapter
         if not adapter.locks_rows:
@@ -231,7 +231,7 @@ class LeaseDatabaseLocker(JdbcLocker):
         self.skew_ms: int | None = None
         """Milliseconds by which the local clock was ahead of the database's, when last compared."""
 
-    def configure(self, session: Session) -> None:
+    def configure(self, session: DatabaseSession) -> None:
         super().configure(session)
         names = ("leaseObtainStatement", "leaseUpdateStatement", "leaseOwnerStatement")
         self._check_given(*names, "currentDateTimeStatement")

@@ -13,7 +13,7 @@ from pathlib import Path
 from jdbcstore.database.adapters.base import Failure
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.schema import CLAIMS_ROW
-from jdbcstore.database.session import Session
+from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.lock import EPOCH_ROW, FILE_ROW, LockStatements, epoch_ms
 from jdbcstore.errors import NotMaster, StoreError
 from jdbcstore.lockers.base import AbstractLocker
@@ -32,7 +32,7 @@ class OtherLocks:
     The connection should limit its waits for row locks.
     """
 
-    def __init__(self, session: Session, clock: Clock) -> None:
+    def __init__(self, session: DatabaseSession, clock: Clock) -> None:
         self._session = session
         self._sql = session.lock_statements
         self._clock = clock
@@ -109,12 +109,12 @@ class OtherLocks:
             connection.execute(self._sql.add_lock_file, name_=name)
 
 
-def last_epoch(session: Session, connection: Connection) -> int:
+def last_epoch(session: DatabaseSession, connection: Connection) -> int:
     """Return the number of the last epoch that a master has begun; 0 if none has. Its row is there then."""
     return number_in(EPOCH_ROW, session, connection)
 
 
-def number_in(row: str, session: Session, connection: Connection) -> int:
+def number_in(row: str, session: DatabaseSession, connection: Connection) -> int:
     """Return the number in a row of JDBCSTORE_STATE, outside a transaction; a missing row is added with 0."""
     sql = session.lock_statements
     while not (found := connection.fetch(sql.find_epoch, epoch_row=row)):
@@ -127,7 +127,7 @@ def number_in(row: str, session: Session, connection: Connection) -> int:
     return int(found[0][0])
 
 
-def claimed_by(session: Session, connection: Connection) -> str | None:
+def claimed_by(session: DatabaseSession, connection: Connection) -> str | None:
     """Describe one of the processes that claim messages now; None if there is none."""
     find = session.statements.find_number
     if not session.has_own_tables or not connection.fetch(find, name_=CLAIMS_ROW):
@@ -162,7 +162,7 @@ class LockView:
         return bool(self.holder) and self.expires_ms >= self.now_ms
 
 
-def look(session: Session, clock: Clock) -> LockView:
+def look(session: DatabaseSession, clock: Clock) -> LockView:
     """Read the current state of the lock.
 
     :raises StoreUnavailable: the database does not answer
@@ -176,7 +176,7 @@ def look(session: Session, clock: Clock) -> LockView:
         return view if other is None else replace(view, holder=other, expires_ms=None)
 
 
-def _look(session: Session, connection: Connection, clock: Clock) -> LockView:
+def _look(session: DatabaseSession, connection: Connection, clock: Clock) -> LockView:
     sql = session.lock_statements
     holder, expires, now_ms = _row(sql, connection)
     skew = None if now_ms is None else clock.now_ms() - now_ms
@@ -192,7 +192,7 @@ def _row(sql: LockStatements, connection: Connection) -> tuple[str | None, int |
     return holder, None if expires is None else int(expires), epoch_ms(now[0][0]) if now else None
 
 
-def release(session: Session, clock: Clock, *, force: bool = False) -> LockView:
+def release(session: DatabaseSession, clock: Clock, *, force: bool = False) -> LockView:
     """Free an expired lease and end its holder's epoch; return the state of the lock before.
 
     ``force`` frees a lease that has not expired too, and so deposes a holder that may be alive.

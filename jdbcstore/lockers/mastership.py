@@ -11,7 +11,7 @@ from collections.abc import Callable
 from jdbcstore.database.adapters.base import Failure
 from jdbcstore.database.adapters.sql import EpochGuard
 from jdbcstore.database.connection import Connection
-from jdbcstore.database.session import Session
+from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.lock import EPOCH_ROW
 from jdbcstore.errors import LockLost, NotMaster, StoreClosed, StoreError, StoreUnavailable
 from jdbcstore.lockers.base import AbstractLocker
@@ -178,7 +178,7 @@ class Keeper:
 class Mastership:
     """One store's lock, and its terms as the master."""
 
-    def __init__(self, session: Session, locker: AbstractLocker, clock: Clock) -> None:
+    def __init__(self, session: DatabaseSession, locker: AbstractLocker, clock: Clock) -> None:
         self._session = session
         self.locker = locker
         """The locker of the store."""

@@ -15,7 +15,7 @@ from jdbcstore.journal.directory import kept_segments, live_segments
 from jdbcstore.journal.layout import Record
 from jdbcstore.journal.recovery import SegmentReader
 from jdbcstore.message.message import Message
-from jdbcstore.stores.journaled.records import COMMIT, WRITE, Writes, decode_record
+from jdbcstore.stores.journaled.records import COMMIT, WRITE, RecordedWrites, decode_record
 from jdbcstore.tools.replay import EVERYTHING, MARKS, Historic, ReplaySelection
 
 
@@ -87,7 +87,7 @@ class JournalHistory:
         for segment, record, end in self._records_after(start):
             yield from self._of_record(record, start, end, segment.created)
 
-    def writes(self) -> Iterator[tuple[int, Writes]]:
+    def writes(self) -> Iterator[tuple[int, RecordedWrites]]:
         """Yield the writes of each record, whatever the selection, and the sequence of its first message.
 
         :raises CorruptJournal: a file is damaged or missing, and there is no ``on_damage``

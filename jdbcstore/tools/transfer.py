@@ -24,7 +24,7 @@ from jdbcstore.config import Configuration
 from jdbcstore.database.adapters.sql import EpochGuard, Row
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.schema import SEQUENCE_ROW
-from jdbcstore.database.session import Session
+from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.rows import RowStatements
 from jdbcstore.errors import InvalidMessage, StoresDiffer
 from jdbcstore.lockers import Mastership, make_locker
@@ -93,7 +93,7 @@ class StoreTables:
     """
 
     def __init__(self, configuration: Configuration, *, read_only: bool = True) -> None:
-        session = self.session = Session.configured(configuration, read_only=read_only)
+        session = self.session = DatabaseSession.configured(configuration, read_only=read_only)
         try:
             refuse_pending(session)
         except BaseException:

@@ -18,7 +18,7 @@ import pytest
 import jdbcstore
 from jdbcstore import Message, MessageStore, Store
 from jdbcstore.errors import StoreClosed, StoreError
-from jdbcstore.stores.jdbc.writer.units import Unit
+from jdbcstore.stores.jdbc.writer.units import WriteUnit
 from jdbcstore.testing.polling import wait_until
 from tests.support.databases import Database
 from tests.support.faults.effects import WAIT
@@ -195,7 +195,7 @@ def test_a_wait_that_could_not_end_is_an_error(store: Store) -> None:
     committer = store._writer._committer  # type: ignore[attr-defined]
     write = committer.write
 
-    def interrupted(units: list[Unit]) -> object:
+    def interrupted(units: list[WriteUnit]) -> object:
         committer.write = write
         wait()
         return write(units)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from jdbcstore.config import StoreConfig
-from jdbcstore.database.session import Session
+from jdbcstore.database.session import DatabaseSession
 from jdbcstore.errors import NotMaster, StoreError
 from jdbcstore.lockers import LockState
 from jdbcstore.lockers.base import AbstractLocker
@@ -32,8 +32,10 @@ __all__ = ["line"]
 LEASE = 10.0
 
 
-def make(kind: type[AbstractLocker], url: str, name: str, clock: FakeClock) -> tuple[Session, AbstractLocker]:
-    session = Session(url, StoreConfig())
+def make(
+    kind: type[AbstractLocker], url: str, name: str, clock: FakeClock
+) -> tuple[DatabaseSession, AbstractLocker]:
+    session = DatabaseSession(url, StoreConfig())
     options: dict[str, Any] = {"lock_acquire_sleep_interval": LEASE, "lock_keep_alive_period": LEASE / 3}
     locker = kind(name=name, clock=clock, **options)
     locker.configure(session)
@@ -178,7 +180,7 @@ def test_a_lock_outside_the_database_does_not_hammer_it(tmp_path: Path, database
             attempts += 1
             return super().do_start(max_wait)
 
-    session = Session(database.url, StoreConfig())
+    session = DatabaseSession(database.url, StoreConfig())
     mastership = Mastership(session, Counting(name="one", directory=str(tmp_path)), SystemClock())
     calls = Calls(session)
     calls.arm(Fault.LOST, 1, lasting=True, done=False)

@@ -8,7 +8,7 @@ import pytest
 
 from jdbcstore.config import StoreConfig
 from jdbcstore.database.connection import Connection
-from jdbcstore.database.session import Session
+from jdbcstore.database.session import DatabaseSession
 from jdbcstore.errors import StoreError
 from jdbcstore.lockers.database import SILENT_PERIODS, DatabaseLocker
 from jdbcstore.testing.clock import FakeClock
@@ -34,7 +34,7 @@ IS_THERE = {
 class Holder:
     """A locker, and the server's name of the connection that has its lock."""
 
-    def __init__(self, name: str, session: Session, database: Database, vendor: str) -> None:
+    def __init__(self, name: str, session: DatabaseSession, database: Database, vendor: str) -> None:
         self.clock = FakeClock()
         self.locker = DatabaseLocker(name=name, clock=self.clock, lock_keep_alive_period=PERIOD)
         self.locker.configure(session)
@@ -100,7 +100,7 @@ class Model:
 
 @pytest.mark.backends("postgresql", "mariadb", "mysql")
 def test_every_interleaving(backend: Backend, database: Database) -> None:
-    session = Session(database.url, StoreConfig(cleanup_period=0.0))
+    session = DatabaseSession(database.url, StoreConfig(cleanup_period=0.0))
     holders = {who: Holder(who, session, database, backend.id) for who in "AB"}
     # Both are alike, so A may be the first to obtain it.
     for rest in itertools.product(STEPS, repeat=LENGTH - 1):
@@ -118,7 +118,7 @@ def test_every_interleaving(backend: Backend, database: Database) -> None:
 
 @pytest.mark.backends("postgresql", "mariadb", "mariadb-pyodbc", "mysql")
 def test_nobody_is_master_of_a_row_that_is_not_there(database: Database, backend: Backend) -> None:
-    session = Session(database.url, StoreConfig())
+    session = DatabaseSession(database.url, StoreConfig())
     database.execute("DELETE FROM ACTIVEMQ_LOCK")
     holders = [Holder(name, session, database, backend.scheme) for name in "AB"]
     for holder in holders:
@@ -129,7 +129,7 @@ def test_nobody_is_master_of_a_row_that_is_not_there(database: Database, backend
 
 @pytest.mark.backends("postgresql", "mariadb", "mariadb-pyodbc", "mysql")
 def test_a_check_looks_whether_its_row_is_there(database: Database) -> None:
-    session = Session(database.url, StoreConfig())
+    session = DatabaseSession(database.url, StoreConfig())
     locker = DatabaseLocker(name="A", lock_keep_alive_period=PERIOD)
     locker.configure(session)
     assert locker.do_start(0.0)
@@ -141,5 +141,5 @@ def test_a_check_looks_whether_its_row_is_there(database: Database) -> None:
     session.close()
 
 
-def _lock_table(session: Session) -> str:
+def _lock_table(session: DatabaseSession) -> str:
     return str(session.tables.lock.name)

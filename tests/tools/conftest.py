@@ -14,7 +14,7 @@ import jdbcstore
 from jdbcstore import Configuration, Message, StoreConfig, XATransactionId
 from jdbcstore.config import DataSourceConfig
 from jdbcstore.database.schema import widen_acks_key
-from jdbcstore.database.session import Session
+from jdbcstore.database.session import DatabaseSession
 from tests.conftest import new_database
 from tests.support import recordings
 from tests.support.backends import BACKENDS
@@ -78,7 +78,7 @@ def fill_as_activemq(database: Database) -> None:
     recorded, prioritised = recordings.postgres(), recordings.prioritised_topic()
     with jdbcstore.open(database.url, cleanup_period=0.0):
         pass
-    session = Session(database.url, StoreConfig())
+    session = DatabaseSession(database.url, StoreConfig())
     widen_acks_key(session.engine, session.tables, session.adapter)
     session.close()
     insert(database, "ACTIVEMQ_MSGS", [message.row for message in recorded.messages])

@@ -23,7 +23,7 @@ _MARK = re.compile(r"\?|'(?:[^']|'')*'|\"[^\"]*\"")
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class SqlText:
     """A statement's text in the driver's own parameter style, and its parameters in bind order."""
 
     text: str
@@ -37,14 +37,14 @@ class Sql:
     ``cut`` means that the reader must stop after ``limit`` rows, because the text has no limit.
     """
 
-    def __init__(self, write: Callable[[], Written], *, cut: bool = False) -> None:
+    def __init__(self, write: Callable[[], SqlText], *, cut: bool = False) -> None:
         self._write = write
         self.cut = cut
         self.is_by_id = False
         """Whether it reads a page in the order of IDs."""
 
     @cached_property
-    def _written(self) -> Written:
+    def _written(self) -> SqlText:
         return self._write()
 
     @cached_property
@@ -94,7 +94,7 @@ def deposed() -> StoreError:
     )
 
 
-class Guard(NamedTuple):
+class RowGuard(NamedTuple):
     """A condition that, once checked, holds until the end of the transaction.
 
     ``sql`` selects and locks one row, or with ``touches`` updates one without changing it. If the condition
@@ -114,8 +114,8 @@ class Guards(NamedTuple):
     Rows that others must not wait for during a long transaction are among the last.
     """
 
-    first: tuple[Guard, ...] = ()
-    last: tuple[Guard, ...] = ()
+    first: tuple[RowGuard, ...] = ()
+    last: tuple[RowGuard, ...] = ()
 
 
 UNGUARDED = Guards()

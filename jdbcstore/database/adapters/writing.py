@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 from jdbcstore.database.adapters.sql import (
     UNGUARDED,
     Batch,
-    Guard,
     Guards,
     Key,
     Row,
+    RowGuard,
     Sent,
     Sql,
     WriteStatements,
@@ -78,7 +78,7 @@ class Writing:
         """Begin to write a batch without waiting for anything; None if this batch cannot be written so."""
         return None
 
-    def check(self, cursor: Any, guard: Guard) -> None:
+    def check(self, cursor: Any, guard: RowGuard) -> None:
         """Make sure that the guard holds until the transaction ends.
 
         :raises StoreError: it does not

@@ -22,7 +22,7 @@ from sqlalchemy import (
 from sqlalchemy.sql import ClauseElement, ColumnElement
 
 from jdbcstore.database.adapters.base import Adapter
-from jdbcstore.database.adapters.sql import Row, Sql, Written, with_marks
+from jdbcstore.database.adapters.sql import Row, Sql, SqlText, with_marks
 from jdbcstore.database.tables import Tables, message_index
 
 ONE: ColumnElement[int] = literal_column("1")
@@ -39,7 +39,7 @@ Query = Callable[..., list[Row]]
 Statement = Sql | Query
 
 
-class Lanes(NamedTuple):
+class LaneQueries(NamedTuple):
     """The queries for one priority, which is a lane of a destination.
 
     The lowest lane has its own with a range: for an equality SQLite would choose the index on PRIORITY, and
@@ -164,9 +164,9 @@ class StatementBuilder:
         """A message's priority: 0, the lowest, for rows of an ActiveMQ before 5.4, which wrote none."""
         return func.coalesce(self._tables.messages.c.priority, ZERO)
 
-    def _lanes(self, query: Callable[[], Select[Any]]) -> Lanes:
+    def _lanes(self, query: Callable[[], Select[Any]]) -> LaneQueries:
         priority = self._tables.messages.c.priority
-        return Lanes(
+        return LaneQueries(
             self._page(lambda: self._by_index(query().where(self._priority() < ONE))),
             self._page(lambda: self._by_index(query().where(priority == bindparam("priority")), "priority")),
         )
@@ -183,7 +183,7 @@ class StatementBuilder:
         return Sql(lambda: _compile(statement(), self._dialect))
 
 
-def _compile(statement: ClauseElement, dialect: Dialect, column_keys: list[str] | None = None) -> Written:
+def _compile(statement: ClauseElement, dialect: Dialect, column_keys: list[str] | None = None) -> SqlText:
     """The statement's text and the names of its parameters, in order and each as often as it occurs."""
     positional = _positional(dialect)
     compiled: Any = statement.compile(dialect=positional, column_keys=column_keys)
@@ -194,7 +194,7 @@ def _compile(statement: ClauseElement, dialect: Dialect, column_keys: list[str] 
         if bound.value is not None and not bound.required
     }
     text = compiled.string if positional is dialect else with_marks(compiled.string, dialect.paramstyle)
-    return Written(text, tuple(compiled.positiontup), constants)
+    return SqlText(text, tuple(compiled.positiontup), constants)
 
 
 def _positional(dialect: Dialect) -> Dialect:

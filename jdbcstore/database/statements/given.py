@@ -9,7 +9,7 @@ from sqlalchemy import Dialect
 
 from jdbcstore.config.statements import BY_NAME, CLAUSES, Property, StatementValue, Template, parse
 from jdbcstore.database.adapters.base import Adapter, Failure
-from jdbcstore.database.adapters.sql import Row, Sql, Written
+from jdbcstore.database.adapters.sql import Row, Sql, SqlText
 from jdbcstore.database.statements.builder import Fetch, Query, Statement
 from jdbcstore.errors import ConfigurationError
 
@@ -66,7 +66,7 @@ class GivenStatements:
         names = tuple(internal.get(name, name) for name in template.names)
         constants: dict[str, Any] = {"max_id": MAX_SEQUENCE} if "max_id" in names else {}
         cut = name in _PAGES and not self._adapter.limit_clause
-        return Sql(lambda: Written(self._render(template), names, constants), cut=cut)
+        return Sql(lambda: SqlText(self._render(template), names, constants), cut=cut)
 
     def _template(self, property_: Property, text: str) -> Template:
         template = parse(property_.name, text, property_.parameters)

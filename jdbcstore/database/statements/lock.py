@@ -24,7 +24,7 @@ from sqlalchemy import (
 from sqlalchemy.sql import ClauseElement, ColumnElement
 
 from jdbcstore.database.adapters.base import Adapter
-from jdbcstore.database.adapters.sql import EpochGuard, Guard, Guards, Sql
+from jdbcstore.database.adapters.sql import EpochGuard, Guards, RowGuard, Sql
 from jdbcstore.database.schema import LOCK_ROW
 from jdbcstore.database.statements.builder import StatementBuilder
 from jdbcstore.database.statements.given import GivenStatements
@@ -116,16 +116,16 @@ class LockStatements(StatementBuilder):
         of_both = self._guard(self._adapter.shared(both), values)
         return EpochGuard(Guards((of_both,)), Guards((of_epoch,), (of_holder,)))
 
-    def unchanged(self, row: str, number: int, refusal: Callable[[], StoreError]) -> Guard:
+    def unchanged(self, row: str, number: int, refusal: Callable[[], StoreError]) -> RowGuard:
         """The guard that a row of JDBCSTORE_STATE has this number, which it looks at without a lock."""
         state = self._tables.state
         in_epoch = and_(self._epoch, state.c.number == bindparam("epoch", type_=BigInteger()))
         sql = self._compile(lambda: select(state.c.number).where(in_epoch))
-        return Guard(sql, sql.row(epoch_row=row, epoch=number), False, refusal, locks=False)
+        return RowGuard(sql, sql.row(epoch_row=row, epoch=number), False, refusal, locks=False)
 
-    def _guard(self, statement: ClauseElement, values: dict[str, Any]) -> Guard:
+    def _guard(self, statement: ClauseElement, values: dict[str, Any]) -> RowGuard:
         sql = self._compile(lambda: statement)
-        return Guard(sql, sql.row(**values), self._adapter.touches_to_lock)
+        return RowGuard(sql, sql.row(**values), self._adapter.touches_to_lock)
 
 
 def epoch_ms(now: object) -> int:

@@ -37,7 +37,7 @@ from jdbcstore.database.statements.builder import (
     LOWEST,
     ONE,
     ZERO,
-    Lanes,
+    LaneQueries,
     Query,
     Statement,
     StatementBuilder,
@@ -169,7 +169,7 @@ class Statements(StatementBuilder):
         )
         self.find_next_messages_by_priority = self._lanes(lambda: behind(t.c.id, t.c.msg))
         if page := self._given.take("findNextMessagesByPriorityStatement"):
-            self.find_next_messages_by_priority = Lanes(one_lane(page), one_lane(page))
+            self.find_next_messages_by_priority = LaneQueries(one_lane(page), one_lane(page))
         self.find_expired_messages = self._page(
             lambda: self._by_index(behind(t.c.id, t.c.msg).where(overdue()), "expiration")
         )
@@ -306,7 +306,7 @@ class Statements(StatementBuilder):
         page = self._given.take("findDurableSubMessagesByPriorityStatement", last_id="after")
         if page:
             pending = pending_page(page, self._still_pending(by_lane=True))
-            self.find_durable_sub_messages_by_priority = Lanes(pending, pending)
+            self.find_durable_sub_messages_by_priority = LaneQueries(pending, pending)
         if count := self._given.take("durableSubscriberMessageCountStatement"):
             own = self.durable_subscriber_message_count
             self.durable_subscriber_message_count = self._count_pending(count, own)

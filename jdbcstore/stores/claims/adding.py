@@ -8,7 +8,7 @@ from typing import Any
 from jdbcstore.database.adapters.sql import Batch
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.schema import SEQUENCE_ROW
-from jdbcstore.database.session import Session
+from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.builder import Fetch
 from jdbcstore.database.statements.claims import NUMBERS
 from jdbcstore.database.statements.lock import EPOCH_ROW
@@ -20,7 +20,7 @@ from jdbcstore.stores.shared.rows import EncodedMessage
 class MessageAdder:
     """Adds rows to the queues of a database that processes share. Thread-safe."""
 
-    def __init__(self, session: Session, lease: Lease) -> None:
+    def __init__(self, session: DatabaseSession, lease: Lease) -> None:
         self._session = session
         self._lease = lease
         self._sql = session.claim_statements

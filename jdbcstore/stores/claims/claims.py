@@ -18,7 +18,7 @@ from jdbcstore.database.adapters.base import Adapter, Failure
 from jdbcstore.database.adapters.sql import Row, Sql
 from jdbcstore.database.connection import Connection, Recorder
 from jdbcstore.database.engine import Database
-from jdbcstore.database.session import Session
+from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.builder import Statement
 from jdbcstore.database.statements.lock import EPOCH_ROW
 from jdbcstore.errors import (
@@ -34,9 +34,9 @@ from jdbcstore.stores.claims.adding import MessageAdder
 from jdbcstore.stores.claims.connections import ClaimConnections
 from jdbcstore.stores.claims.joined import Execute, JoinedTransaction
 from jdbcstore.stores.claims.lease import Lease
-from jdbcstore.stores.claims.queue import ClaimQueue, Limits
+from jdbcstore.stores.claims.queue import ClaimQueue, RedeliveryLimits
 from jdbcstore.stores.claims.wakeups import Wakeups
-from jdbcstore.stores.jdbc.history import History
+from jdbcstore.stores.jdbc.history import RemovalHistory
 from jdbcstore.stores.shared.checks import destination_named
 from jdbcstore.stores.shared.cleanup_timer import CleanupTimer
 from jdbcstore.stores.shared.encoding import MessageEncoder
@@ -93,10 +93,10 @@ class Claims:
         if lease <= 0:
             raise ConfigurationError(f"lease={lease} must be more than 0 seconds", option="lease")
         target = None if dead_letters is None else self._destination(dead_letters)
-        self.limits = Limits(max_redeliveries, target)
+        self.limits = RedeliveryLimits(max_redeliveries, target)
         """What becomes of messages that nobody can process."""
         self._check_supported(Database(url, self.config).adapter)
-        self.session = Session(url, self.config, user=user, password=password)
+        self.session = DatabaseSession(url, self.config, user=user, password=password)
         """The database."""
         self._queues: dict[Destination, ClaimQueue] = {}
         self._lost: list[Row] = []
@@ -110,7 +110,7 @@ class Claims:
             if self.session.adapter.is_of_another(self.session.engine.dialect):
                 raise _unsupported(self.session.adapter)
             self.session.prepare_claims()
-            history = History(self.session, self.clock) if self.config.history_retention else None
+            history = RemovalHistory(self.session, self.clock) if self.config.history_retention else None
             self.recorder: Recorder | None = history
             """Records the messages that are removed, if there is a history."""
             length = self._lengths.message_id
@@ -352,7 +352,7 @@ class Claims:
             for sql, some in self._sql.return_claims.parts(sorted(unknown)):
                 connection.execute(sql, **some, delay_ms=0, failures=0)
 
-    def _clean(self, history: History) -> int:
+    def _clean(self, history: RemovalHistory) -> int:
         """Delete the records that are older than ``history_retention``."""
 
         def run(work: Callable[[Connection], int]) -> int:

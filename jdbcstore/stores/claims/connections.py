@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from jdbcstore.database.connection import Connection, Recorder
-from jdbcstore.database.session import Session
+from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.lock import EPOCH_ROW
 from jdbcstore.errors import StoreClosed
 
@@ -29,7 +29,7 @@ class ClaimConnections:
     ``recorder`` records the messages that they remove; a lock is waited for at most ``lock_wait`` seconds.
     """
 
-    def __init__(self, session: Session, *, recorder: Recorder | None, lock_wait: float) -> None:
+    def __init__(self, session: DatabaseSession, *, recorder: Recorder | None, lock_wait: float) -> None:
         self._session = session
         self._recorder = recorder
         self._lock_wait = lock_wait

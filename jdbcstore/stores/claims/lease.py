@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager
 from jdbcstore.database.adapters.sql import EpochGuard
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.schema import BEGUN_ROW, SEQUENCE_ROW
-from jdbcstore.database.session import Session
+from jdbcstore.database.session import DatabaseSession
 from jdbcstore.errors import NotMaster, StoreClosed, StoreError
 from jdbcstore.lockers.inspection import OtherLocks, last_epoch, number_in
 from jdbcstore.stores.jdbc.checkpoint import refuse_pending
@@ -43,7 +43,7 @@ class Lease:
 
     def __init__(
         self,
-        session: Session,
+        session: DatabaseSession,
         gate: Gate,
         clock: Clock,
         name: str,

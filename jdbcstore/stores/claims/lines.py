@@ -13,14 +13,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
-from jdbcstore.database.session import Session
+from jdbcstore.database.session import DatabaseSession
 
 ANY = ""
 """What is received where it is not known for which queue."""
 _LOOK = 0.02
 
 
-class Line(Protocol):
+class WakeupLine(Protocol):
     """What sends to all processes that listen, and receives."""
 
     def listen(self, channel: str) -> None:
@@ -70,7 +70,7 @@ class FileLine:
 
 
 @contextlib.contextmanager
-def open_line(session: Session) -> Iterator[Line]:
+def open_line(session: DatabaseSession) -> Iterator[WakeupLine]:
     """A line of its own for one thread.
 
     :raises StoreUnavailable: the database does not answer

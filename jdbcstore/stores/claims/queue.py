@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from jdbcstore.database.adapters.sql import Row
-from jdbcstore.database.connection import Connection, Outcome, Recorder
-from jdbcstore.database.session import Session
+from jdbcstore.database.connection import Connection, Recorder, RemovalReason
+from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.builder import Statement
 from jdbcstore.database.statements.claims import LANES, OfIds
 from jdbcstore.errors import BodyInJournal, ClaimLost, CorruptMessage, StoreError
@@ -57,7 +57,7 @@ class Claim:
     """The number of the session that holds it."""
 
 
-class Limits(NamedTuple):
+class RedeliveryLimits(NamedTuple):
     """What becomes of messages that nobody can process."""
 
     max_redeliveries: int
@@ -84,11 +84,11 @@ class _Letters(NamedTuple):
 class Owner(Protocol):
     """What a queue needs of the claims that it belongs to."""
 
-    session: Session
+    session: DatabaseSession
     lease: Lease
     wakeups: Wakeups
     clock: Clock
-    limits: Limits
+    limits: RedeliveryLimits
     recorder: Recorder | None
     adder: MessageAdder
 
@@ -298,7 +298,7 @@ class ClaimQueue:
             self.held.difference_update(ids)
 
     def _remove(
-        self, connection: Connection, ids: list[int], outcome: Outcome = Outcome.ACKNOWLEDGED
+        self, connection: Connection, ids: list[int], outcome: RemovalReason = RemovalReason.ACKNOWLEDGED
     ) -> None:
         execute(connection, self._sql.remove_claims, ids)
         at_once = 1 if self._sql.settles_singly else len(ids)
@@ -446,7 +446,7 @@ class ClaimQueue:
             execute(connection, self._sql.remove_claims, moved)
         rest = [id_ for id_ in _of(letters.dead)[0] if id_ not in moved]
         if rest:
-            self._remove(connection, rest, Outcome.DEAD)
+            self._remove(connection, rest, RemovalReason.DEAD)
 
     def count(self) -> tuple[int, int]:
         """The numbers of messages, and of those that can be claimed now. Reads the whole queue."""
@@ -456,18 +456,18 @@ class ClaimQueue:
     def purge(self) -> int:
         """Remove all messages that nobody has claimed, delayed ones too; their number."""
         find = self._owner.session.statements.find_ids
-        return self._remove_unclaimed(find, Outcome.PURGED)
+        return self._remove_unclaimed(find, RemovalReason.PURGED)
 
     def _remove_expired(self) -> int:
         # By the database's clock: a process whose own is ahead must not remove what others may still get.
-        return self._remove_unclaimed(self._sql.find_expired, Outcome.EXPIRED)
+        return self._remove_unclaimed(self._sql.find_expired, RemovalReason.EXPIRED)
 
     def _bring_in(self) -> None:
         """Give messages without a priority, or with one outside of 0 to 9, the nearest."""
         while rows := self._owner.fetch(self._sql.find_strays, container=self._container, limit=_PAGE):
             self._owner.run(partial(execute, of_ids=self._sql.bring_in, ids=[row[0] for row in rows]))
 
-    def _remove_unclaimed(self, find: Any, outcome: Outcome, **values: Any) -> int:
+    def _remove_unclaimed(self, find: Any, outcome: RemovalReason, **values: Any) -> int:
         removed, after = 0, 0
         while True:
             page = {"container": self._container, "after": after, "limit": _PAGE, **values}
@@ -477,7 +477,7 @@ class ClaimQueue:
             removed += self._owner.run(partial(self._remove_free, ids=ids, outcome=outcome))
             after = ids[-1]
 
-    def _remove_free(self, connection: Connection, ids: list[int], outcome: Outcome) -> int:
+    def _remove_free(self, connection: Connection, ids: list[int], outcome: RemovalReason) -> int:
         with connection.transaction():
             free = [row[0] for row in fetch(connection, self._sql.lock_unclaimed, ids)]
             if free and self._owner.session.adapter.locks_rows:

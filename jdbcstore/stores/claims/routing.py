@@ -55,7 +55,7 @@ Declaration = tuple[str, tuple[Any, ...]]
 """Of an exchange, a queue or a binding: its kind, and what it is declared with."""
 
 
-class Known:
+class KnownRouting:
     """What was found when there had been so many changes, or later. Thread-safe."""
 
     def __init__(self, version: int, clock: Clock, at: float) -> None:
@@ -113,7 +113,7 @@ class Routing:
         self._grace_ms = round(grace * 1000)
         self._used: dict[str, float] = {}
         """When a use of queues that expire was last written down."""
-        self._known: Known | None = None
+        self._known: KnownRouting | None = None
         claims.session.prepare_routing()
         claims.session.drop_idle()
         self._sql = claims.session.routing_statements
@@ -154,12 +154,12 @@ class Routing:
 
     # In memory
 
-    def _current(self) -> Known:
+    def _current(self) -> KnownRouting:
         known = self._known
         if known is None:
             at = self._clock.monotonic()
             [(version,)] = self._fetch(self._sql.find_version)
-            known = self._known = Known(version, self._clock, at)
+            known = self._known = KnownRouting(version, self._clock, at)
         return known
 
     def _assumes(self, kind: str, name: str, is_so: Callable[[Any], bool], declaration: Declaration) -> bool:
@@ -173,7 +173,7 @@ class Routing:
         known.assume(declaration)
         return True
 
-    def _declare_assumed(self, known: Known | None) -> bool:
+    def _declare_assumed(self, known: KnownRouting | None) -> bool:
         """Declare what was assumed to exist; whether there was anything."""
         self._known = None
         assumed = [] if known is None else known.take_assumed()

@@ -16,9 +16,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
-from jdbcstore.database.session import Session
+from jdbcstore.database.session import DatabaseSession
 from jdbcstore.errors import StoreError
-from jdbcstore.stores.claims.lines import ANY, Line, open_line
+from jdbcstore.stores.claims.lines import ANY, WakeupLine, open_line
 from jdbcstore.util.backoff import Backoff
 
 log = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ class Bell:
 class Wakeups:
     """The wake-ups of one process, with threads that start when they are first needed."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: DatabaseSession) -> None:
         self._session = session
         messages = session.tables.messages.name
         digest = hashlib.sha256(f"{session.engine.url.database}/{messages}".encode())
@@ -183,7 +183,7 @@ class Wakeups:
             self._threads[what] = thread
             thread.start()
 
-    def _run(self, work: Callable[[Line], None]) -> None:
+    def _run(self, work: Callable[[WakeupLine], None]) -> None:
         backoff = Backoff(5.0)
         listens = work == self._listen
         while True:
@@ -201,7 +201,7 @@ class Wakeups:
                     if self._changed.wait_for(lambda: self._closed, backoff.pause()):
                         return
 
-    def _listen(self, line: Line) -> None:
+    def _listen(self, line: WakeupLine) -> None:
         line.listen(self._channel)
         silence = self._session.config.network_timeout or float("inf")
         seconds = min(self._session.adapter.listens_for, silence / 2)
@@ -212,7 +212,7 @@ class Wakeups:
                 else:
                     self._wake(payload[1:], payload.startswith(_RETURNED))
 
-    def _notify(self, line: Line) -> None:
+    def _notify(self, line: WakeupLine) -> None:
         sent: dict[str, float] = {}
         while True:
             with self._changed:

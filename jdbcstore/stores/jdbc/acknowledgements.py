@@ -24,7 +24,7 @@ _WINDOW = 10_000
 
 
 @dataclass(slots=True)
-class Plan:
+class AcknowledgementPlan:
     """The writes for a batch's acknowledgements, and the changes of the cache once they commit."""
 
     writes: dict[Sql, list[Row]] = field(default_factory=dict)
@@ -104,7 +104,9 @@ class AcknowledgementTracker:
         """Discard the cache: messages were removed, or a commit may or may not have taken effect."""
         self._lanes = None
 
-    def plan(self, connection: Connection, messages: Iterable[tuple[int, int]], plan: Plan) -> None:
+    def plan(
+        self, connection: Connection, messages: Iterable[tuple[int, int]], plan: AcknowledgementPlan
+    ) -> None:
         """Plan the acknowledgement of ``(ID, priority)``; unknown and repeated ones have no effect.
 
         :raises SubscriptionNotFound: it was unsubscribed
@@ -188,7 +190,9 @@ class AcknowledgementTracker:
             passed, stopped = self._fold(lane, ids)
         return passed
 
-    def _plan_lane(self, connection: Connection, lane: _Lane, ids: set[int], plan: Plan) -> None:
+    def _plan_lane(
+        self, connection: Connection, lane: _Lane, ids: set[int], plan: AcknowledgementPlan
+    ) -> None:
         passed = self._fold_far(connection, lane, ids)
         mark = passed[-1] if passed else lane.mark
         ahead = [id_ for id_ in lane.pending(ids) if id_ > mark]
@@ -234,8 +238,8 @@ Acknowledgement = tuple[AcknowledgementTracker, Sequence[tuple[int, int]]]
 """(ID, priority) of messages that one durable subscription has consumed."""
 
 
-def plan_all(connection: Connection, acknowledgements: list[Acknowledgement]) -> Plan:
-    plan = Plan()
+def plan_all(connection: Connection, acknowledgements: list[Acknowledgement]) -> AcknowledgementPlan:
+    plan = AcknowledgementPlan()
     for tracker, messages in by_subscription(acknowledgements).items():
         tracker.plan(connection, messages, plan)
     return plan

@@ -9,24 +9,24 @@ from functools import partial
 from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.schema import JOURNAL_LEFT, JOURNAL_ROWS
-from jdbcstore.database.session import Session
+from jdbcstore.database.session import DatabaseSession
 from jdbcstore.errors import CorruptMessage, JournalPending, SubscriptionNotFound
 from jdbcstore.message.openwire.reference import REFERENCE_SIZE, is_reference, read_reference
-from jdbcstore.stores.jdbc.acknowledgements import Acknowledgement, Plan
+from jdbcstore.stores.jdbc.acknowledgements import Acknowledgement, AcknowledgementPlan
 from jdbcstore.stores.jdbc.sequence import retire_blocks
 from jdbcstore.stores.jdbc.writer.units import update_of
 from jdbcstore.stores.shared.checkpoint import Changes, FindBody, JournalMark, Referring
 from jdbcstore.stores.shared.paging import Complete, RowChanged
 
 
-def find_mark(session: Session) -> JournalMark | None:
+def find_mark(session: DatabaseSession) -> JournalMark | None:
     """The mark in the tables; None if there never was a journal."""
     if not session.has_own_tables:
         return None
     return _mark_of(session.fetch(session.statements.find_journal))
 
 
-def refuse_pending(session: Session) -> None:
+def refuse_pending(session: DatabaseSession) -> None:
     """Check that no journal has records that the tables lack; :class:`JournalPending` if one has."""
     mark = find_mark(session)
     if mark is not None and mark.journal:
@@ -49,7 +49,7 @@ class Application:
 
     def __init__(
         self,
-        session: Session,
+        session: DatabaseSession,
         changes: Changes,
         acknowledged: Sequence[Acknowledgement],
         forget: Callable[[], None],
@@ -91,13 +91,13 @@ class Application:
 
     def _update(self, connection: Connection) -> None:
         contents = [(sequence, message.blob_for(sequence)) for sequence, message in self._changes.updates]
-        plan = Plan()
+        plan = AcknowledgementPlan()
         for sequence, blob in (*contents, *self._changes.bodies):
             plan.add(*update_of(connection, self._sql, sequence, blob))
         plan.run(connection)
 
     def _acknowledge(self, connection: Connection) -> None:
-        plan = Plan()
+        plan = AcknowledgementPlan()
         for tracker, messages in self._acknowledged:
             # Its cache may stem from an attempt that was rolled back, as this one may be.
             tracker.reset()
@@ -121,7 +121,7 @@ class Application:
     def _put(self, connection: Connection, stored: dict[str, int], numbers: dict[str, int]) -> None:
         add, update = self._sql.add_number, self._sql.update_number
         changed = {name: number for name, number in numbers.items() if stored.get(name) != number}
-        plan = Plan()
+        plan = AcknowledgementPlan()
         for name, number in changed.items():
             if name in stored:
                 plan.add(update, update.row(name_=name, new=number))
@@ -136,7 +136,7 @@ class Application:
         self._put(connection, dict(stored), {name: self._changes.mark.applied})
 
 
-def find_referring(session: Session, after: int, up_to: int, limit: int) -> list[Referring]:
+def find_referring(session: DatabaseSession, after: int, up_to: int, limit: int) -> list[Referring]:
     """The next messages after a sequence, up to another, of which the tables have only a reference."""
     find = session.statements.find_messages_of_size
     while True:
@@ -147,10 +147,10 @@ def find_referring(session: Session, after: int, up_to: int, limit: int) -> list
         after = rows[-1][0]
 
 
-class Bodies:
+class ReferencedBodies:
     """Reads the message bodies to which rows have only references."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: DatabaseSession) -> None:
         self._session = session
         self._find: FindBody | None = None
         """Reads a body from the journal; None if no row has a reference."""

@@ -13,14 +13,14 @@ from typing import Any
 from jdbcstore.abc import Progress
 from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.connection import Connection
-from jdbcstore.database.session import Session
+from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.builder import Statement
 from jdbcstore.message.destination import Destination
 from jdbcstore.stores.jdbc.writer.units import UnitWriter
 from jdbcstore.stores.shared.paging import PRIORITIES, REMOVE_BATCH, counted, id_pages
 
 
-def clean(session: Session, writer: UnitWriter, progress: Progress | None) -> int:
+def clean(session: DatabaseSession, writer: UnitWriter, progress: Progress | None) -> int:
     """Clean all topics; those without durable subscriptions keep their messages."""
     names = session.fetch(session.statements.find_subscribed_destinations)
     topics = (_Topic(session, writer, name) for (name,) in names if Destination.parse(name).is_topic)
@@ -34,7 +34,7 @@ class _Topic:
     meanwhile wants all messages that are still stored.
     """
 
-    def __init__(self, session: Session, writer: UnitWriter, container: str) -> None:
+    def __init__(self, session: DatabaseSession, writer: UnitWriter, container: str) -> None:
         self._session = session
         self._sql = session.statements
         self._writer = writer

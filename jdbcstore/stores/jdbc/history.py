@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 from jdbcstore.database.adapters.sql import MSG, Key, Row
-from jdbcstore.database.connection import Connection, Outcome
-from jdbcstore.database.session import Session
+from jdbcstore.database.connection import Connection, RemovalReason
+from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.history import PAGES
 from jdbcstore.errors import BodyInJournal, CorruptMessage
 from jdbcstore.message import openwire
@@ -27,13 +27,13 @@ _Name = tuple[str, str]
 """The destination and the message id of a message."""
 
 
-class History:
+class RemovalHistory:
     """The recorder of one store, for the thread that writes.
 
     :raises SchemaError: the table cannot be created, or is not ours
     """
 
-    def __init__(self, session: Session, clock: Clock) -> None:
+    def __init__(self, session: DatabaseSession, clock: Clock) -> None:
         session.prepare_history()
         self._sql = session.history_statements
         self._clock = clock
@@ -41,7 +41,7 @@ class History:
         self._reason_length = session.config.name_lengths.string_id
 
     def record(
-        self, connection: Connection, keys: Sequence[Key], outcome: Outcome, adds: Sequence[Row] = ()
+        self, connection: Connection, keys: Sequence[Key], outcome: RemovalReason, adds: Sequence[Row] = ()
     ) -> None:
         """Record the messages that are still stored, in the transaction that removes them.
 
@@ -59,7 +59,7 @@ class History:
             connection.insert_rows(self._sql.add, rows)
 
     def _row(
-        self, connection: Connection, row: Row, outcome: Outcome, dead: dict[_Name, str], now_ms: int
+        self, connection: Connection, row: Row, outcome: RemovalReason, dead: dict[_Name, str], now_ms: int
     ) -> Row:
         id_, container, producer, sequence, expiration_ms, size, blob = row
         if blob is None:
@@ -69,9 +69,9 @@ class History:
             message = openwire.decode(blob, sequence=id_, container=container)
             reason = dead.get((container, str(message.message_id))) if dead else None
         if reason is not None:
-            outcome = Outcome.DEAD
-        elif outcome is not Outcome.PURGED and 0 < (expiration_ms or 0) < now_ms:
-            outcome = Outcome.EXPIRED
+            outcome = RemovalReason.DEAD
+        elif outcome is not RemovalReason.PURGED and 0 < (expiration_ms or 0) < now_ms:
+            outcome = RemovalReason.EXPIRED
         return self._sql.add.row(
             removed=now_ms,
             id=id_,

@@ -16,16 +16,16 @@ from jdbcstore.abc import Cursor, MessageReference, Page, Progress, Reference, S
 from jdbcstore.abc import Outcome as Added
 from jdbcstore.config.store import NameLengths
 from jdbcstore.database.adapters.sql import Row, Sql
-from jdbcstore.database.connection import Connection, Outcome
-from jdbcstore.database.session import Session
+from jdbcstore.database.connection import Connection, RemovalReason
+from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.builder import Statement
 from jdbcstore.database.statements.store import LISTED
 from jdbcstore.message import openwire
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import MessageId
 from jdbcstore.message.message import Message
-from jdbcstore.stores.jdbc.checkpoint import Bodies
-from jdbcstore.stores.jdbc.writer.units import Unit, UnitWriter, Write, update_of
+from jdbcstore.stores.jdbc.checkpoint import ReferencedBodies
+from jdbcstore.stores.jdbc.writer.units import Execution, UnitWriter, WriteUnit, update_of
 from jdbcstore.stores.shared.checks import MAX_SEQUENCE, message_not_found, name_of
 from jdbcstore.stores.shared.encoding import MessageEncoder, encode_each, nothing, only
 from jdbcstore.stores.shared.paging import (
@@ -56,12 +56,12 @@ class JdbcMessageStore:
         destination: Destination,
         prioritized: bool | None,
         *,
-        session: Session,
+        session: DatabaseSession,
         writer: UnitWriter,
         encoder: MessageEncoder,
         clock: Clock,
         lengths: NameLengths,
-        bodies: Bodies,
+        bodies: ReferencedBodies,
     ) -> None:
         self._session = session
         self._sql = session.statements
@@ -79,23 +79,23 @@ class JdbcMessageStore:
         return any(priority for (priority,) in rows)
 
     def add_message(self, message: Message) -> MessageReference:
-        reference: MessageReference = self._writer.execute(Unit(only, adds=[self.encode(message)]))
+        reference: MessageReference = self._writer.execute(WriteUnit(only, adds=[self.encode(message)]))
         return reference
 
     def add_message_async(self, message: Message) -> StoreFuture[MessageReference]:
-        return self._writer.submit(Unit(only, adds=[self.encode(message)]))
+        return self._writer.submit(WriteUnit(only, adds=[self.encode(message)]))
 
     def add_messages(self, messages: Iterable[Message]) -> list[MessageReference]:
-        unit = Unit(adds=self.encode_all(messages))
+        unit = WriteUnit(adds=self.encode_all(messages))
         references: list[MessageReference] = self._writer.execute(unit)
         return references
 
     def add_messages_async(self, messages: Iterable[Message]) -> StoreFuture[list[MessageReference]]:
-        return self._writer.submit(Unit(adds=self.encode_all(messages)))
+        return self._writer.submit(WriteUnit(adds=self.encode_all(messages)))
 
     def add_each_async(self, messages: Iterable[Message]) -> StoreFuture[list[Added]]:
         adds, outcomes = encode_each(messages, self.encode)
-        return self._writer.submit(Unit(outcomes, adds=adds, apart=True))
+        return self._writer.submit(WriteUnit(outcomes, adds=adds, apart=True))
 
     def encode(self, message: Message) -> EncodedMessage:
         return self._encoder.encode(message, self.destination, prioritized=self.prioritized)
@@ -126,24 +126,24 @@ class JdbcMessageStore:
     def acknowledge_async(self, *messages: Reference) -> StoreFuture[None]:
         return self._writer.submit(self._removal(messages))
 
-    def _removal(self, messages: Sequence[Reference]) -> Unit:
-        unit = Unit(nothing)
+    def _removal(self, messages: Sequence[Reference]) -> WriteUnit:
+        unit = WriteUnit(nothing)
         self.acknowledge_in(unit, messages)
         return unit
 
     def update_message(self, message: Message) -> None:
-        self._writer.execute(Unit(nothing, updates=[self._encode_update(message)]))
+        self._writer.execute(WriteUnit(nothing, updates=[self._encode_update(message)]))
 
-    def add_in(self, writes: Unit, message: Message) -> None:
+    def add_in(self, writes: WriteUnit, message: Message) -> None:
         writes.adds.append(self.encode(message))
 
-    def acknowledge_in(self, writes: Unit, messages: Sequence[Reference]) -> None:
+    def acknowledge_in(self, writes: WriteUnit, messages: Sequence[Reference]) -> None:
         writes.removes.extend([(self._container, id_) for one in messages for id_, _ in self.resolve(one)])
 
-    def update_in(self, writes: Unit, message: Message) -> None:
+    def update_in(self, writes: WriteUnit, message: Message) -> None:
         writes.updates.append(self._encode_update(message))
 
-    def _encode_update(self, message: Message) -> Write:
+    def _encode_update(self, message: Message) -> Execution:
         for id_, _ in self.resolve(message):
             for _, blob in self._fetch(self._sql.find_message_by_id, id_=id_):
                 if message.message_id is None:
@@ -221,20 +221,22 @@ class JdbcMessageStore:
         return Statistics(int(count), int(size), oldest)
 
     def remove_all_messages(self, progress: Progress | None = None) -> int:
-        return self._remove_found(self._sql.find_ids, Outcome.PURGED, progress)
+        return self._remove_found(self._sql.find_ids, RemovalReason.PURGED, progress)
 
     def remove_expired(self, progress: Progress | None = None) -> int:
         now_ms = self._clock.now_ms()
-        return self._remove_found(self._sql.find_expired_ids, Outcome.EXPIRED, progress, now_ms=now_ms)
+        return self._remove_found(self._sql.find_expired_ids, RemovalReason.EXPIRED, progress, now_ms=now_ms)
 
-    def _remove_found(self, find: Sql, outcome: Outcome, progress: Progress | None, **values: Any) -> int:
+    def _remove_found(
+        self, find: Sql, outcome: RemovalReason, progress: Progress | None, **values: Any
+    ) -> int:
         """Remove the rows stored now that a paged query finds, each page in a transaction of its own."""
         last: int = self._session.fetch(self._sql.find_last_sequence_id_in_msgs)[0][0] or 0
         every = id_pages(lambda **place: self._fetch(find, **place, **values), last)
         call = self._writer.call
         return counted((call(partial(self.remove_rows, ids=ids, outcome=outcome)) for ids in every), progress)
 
-    def remove_rows(self, connection: Connection, ids: Sequence[int], outcome: Outcome) -> int:
+    def remove_rows(self, connection: Connection, ids: Sequence[int], outcome: RemovalReason) -> int:
         """Delete rows on the writer's connection; returns how many."""
         return connection.remove_messages([(self._container, id_) for id_ in ids], outcome)
 

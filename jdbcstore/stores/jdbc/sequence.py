@@ -12,10 +12,10 @@ JDBCSTORE_STATE, and no sequence is given twice, even after a kill.
 
 from __future__ import annotations
 
-from jdbcstore.database.adapters.sql import UNGUARDED, Guard, Guards, Row
+from jdbcstore.database.adapters.sql import UNGUARDED, Guards, Row, RowGuard
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.schema import BEGUN_ROW, CLAIMS_ROW, JOURNAL_ROWS, SEQUENCE_ROW
-from jdbcstore.database.session import Session
+from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.store import Statements
 from jdbcstore.errors import JournalPending, NotMaster, SchemaError, StoreUnavailable
 from jdbcstore.lockers.inspection import claimed_by, number_in
@@ -24,7 +24,7 @@ from jdbcstore.stores.shared.checks import MAX_SEQUENCE, sequences_used_up
 BLOCK = 10_000
 
 
-def last_stored(session: Session, given: int) -> int:
+def last_stored(session: DatabaseSession, given: int) -> int:
     """The last sequence in use; ``given`` is the last that this store assigned, 0 if none yet."""
     sql = session.statements
     highest = [given]
@@ -60,7 +60,7 @@ def _fetch_locked(connection: Connection, sql: Statements) -> list[Row]:
     return connection.fetch(sql.find_number_for_update, name_=SEQUENCE_ROW)
 
 
-def refuse_claims(session: Session, connection: Connection) -> None:
+def refuse_claims(session: DatabaseSession, connection: Connection) -> None:
     """Check that no process is claiming messages.
 
     :raises NotMaster: one is
@@ -81,7 +81,7 @@ class ClaimsBegun(StoreUnavailable):
         super().__init__("processes have begun to claim messages in these tables meanwhile; try again")
 
 
-def guard_unclaimed(session: Session, connection: Connection) -> Guards:
+def guard_unclaimed(session: DatabaseSession, connection: Connection) -> Guards:
     """The guard that no process begins to claim messages, for a store without a locker.
 
     :raises NotMaster: one is claiming them
@@ -107,13 +107,13 @@ class SequenceAllocator:
     For a store without a journal it reserves none while the tables have the mark of one.
     """
 
-    def __init__(self, session: Session, *, journaled: bool = False) -> None:
+    def __init__(self, session: DatabaseSession, *, journaled: bool = False) -> None:
         self._session = session
         self._is_journaled = journaled
         self._statements = session.statements
         self.last = 0
         self._reserved = 0
-        self._block: tuple[int, Guard] | None = None
+        self._block: tuple[int, RowGuard] | None = None
 
     def reserve(self, connection: Connection, count: int) -> int:
         """The first of ``count`` consecutive sequences, reserved if need be; :meth:`use` assigns them."""
@@ -126,12 +126,12 @@ class SequenceAllocator:
         return self.last + count <= self._reserved
 
     @property
-    def block(self) -> Guard:
+    def block(self) -> RowGuard:
         """The condition that no other writer has reserved sequences after ours."""
         if self._block is None or self._block[0] != self._reserved:
             sql = self._statements.hold_number
             row = sql.row(name_=SEQUENCE_ROW, number_=self._reserved)
-            guard = Guard(sql, row, self._statements.lock_number is not None, SequencesTaken)
+            guard = RowGuard(sql, row, self._statements.lock_number is not None, SequencesTaken)
             self._block = self._reserved, guard
         return self._block[1]
 

@@ -15,7 +15,7 @@ from jdbcstore.config import Configuration, StoreConfig
 from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.schema import JOURNAL_LEFT
-from jdbcstore.database.session import Session
+from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.lock import ADDRESS_ROW
 from jdbcstore.errors import StoreError
 from jdbcstore.lockers import AbstractLocker, Fence, LockView, Mastership, look, make_locker, release
@@ -24,18 +24,18 @@ from jdbcstore.message.ids import ProducerId
 from jdbcstore.message.message import Message
 from jdbcstore.stores.jdbc.checkpoint import (
     Application,
-    Bodies,
+    ReferencedBodies,
     find_mark,
     find_referring,
     refuse_pending,
 )
 from jdbcstore.stores.jdbc.cleanup import clean
-from jdbcstore.stores.jdbc.history import History
+from jdbcstore.stores.jdbc.history import RemovalHistory
 from jdbcstore.stores.jdbc.queue import JdbcMessageStore
 from jdbcstore.stores.jdbc.sequence import last_stored, refuse_claims
 from jdbcstore.stores.jdbc.topic import JdbcTopicMessageStore
 from jdbcstore.stores.jdbc.writer.committer import recovered_audit
-from jdbcstore.stores.jdbc.writer.units import Unit, UnitWriter
+from jdbcstore.stores.jdbc.writer.units import UnitWriter, WriteUnit
 from jdbcstore.stores.jdbc.writer.writer import RefusingWriter, Writer
 from jdbcstore.stores.jdbc.xa.resource import JdbcXAResource, take_over
 from jdbcstore.stores.shared.audit import DuplicateAudit
@@ -100,7 +100,7 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         self.config = config or StoreConfig()
         super().__init__(self.config.name_lengths)
         self._clock = clock or SystemClock()
-        self._session = Session(url, self.config, user=user, password=password, read_only=read_only)
+        self._session = DatabaseSession(url, self.config, user=user, password=password, read_only=read_only)
         self._mastership: Mastership | None = None
         self.fence: Fence | None = None
         """The fence of the mastership; None without a locker."""
@@ -114,9 +114,9 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
                     refuse_claims(self._session, connection)
             if not (journaled or read_only):
                 refuse_pending(self._session)
-            self._history: History | None = None
+            self._history: RemovalHistory | None = None
             if self.config.history_retention and not read_only:
-                self._history = History(self._session, self._clock)
+                self._history = RemovalHistory(self._session, self._clock)
             audit = recovered_audit(self._session) if self.config.enable_audit and not read_only else None
             self._writer: Writer | None = None
             if not read_only:
@@ -135,7 +135,7 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
             self._lengths.message_id,
             self._session.adapter.sent_size,
         )
-        self._bodies = Bodies(self._session)
+        self._bodies = ReferencedBodies(self._session)
         self.xa = JdbcXAResource(self, self._session, self._writes, self._forget_acknowledgements)
         self._cleanup = CleanupTimer(
             self.cleanup, 0 if journaled or read_only else self.config.cleanup_period
@@ -204,12 +204,12 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
             bodies=self._bodies,
         )
 
-    def transaction(self) -> BufferedTransaction[Unit]:
-        return BufferedTransaction(self, Unit(), self._writes)
+    def transaction(self) -> BufferedTransaction[WriteUnit]:
+        return BufferedTransaction(self, WriteUnit(), self._writes)
 
     def add_each_async(self, messages: Sequence[Message]) -> StoreFuture[list[Outcome]]:
         adds, outcomes = encode_each(messages, self._encode)
-        return self._writes.submit(Unit(outcomes, adds=adds, apart=True))
+        return self._writes.submit(WriteUnit(outcomes, adds=adds, apart=True))
 
     def use_loop(self, loop: AbstractEventLoop | None) -> None:
         if self._writer is not None:

@@ -9,12 +9,12 @@ from weakref import WeakValueDictionary
 
 from jdbcstore.abc import Cursor, Page, Reference, SubscriptionInfo
 from jdbcstore.database.adapters.sql import Row
-from jdbcstore.database.connection import Connection, Outcome
+from jdbcstore.database.connection import Connection, RemovalReason
 from jdbcstore.errors import SchemaError
 from jdbcstore.message.destination import Destination
 from jdbcstore.stores.jdbc.acknowledgements import AcknowledgementTracker
 from jdbcstore.stores.jdbc.queue import JdbcMessageStore
-from jdbcstore.stores.jdbc.writer.units import Unit
+from jdbcstore.stores.jdbc.writer.units import WriteUnit
 from jdbcstore.stores.shared.encoding import nothing
 from jdbcstore.stores.shared.paging import PRIORITIES, read_page
 from jdbcstore.stores.shared.rows import fits
@@ -27,7 +27,7 @@ from jdbcstore.stores.shared.subscriptions import (
 from jdbcstore.util.futures import StoreFuture
 
 
-class JdbcTopicMessageStore(JdbcMessageStore, SubscribedTopic[Unit]):
+class JdbcTopicMessageStore(JdbcMessageStore, SubscribedTopic[WriteUnit]):
     """See :class:`jdbcstore.abc.TopicMessageStore`."""
 
     def __init__(self, destination: Destination, prioritized: bool | None, **parts: Any) -> None:
@@ -139,14 +139,14 @@ class JdbcTopicMessageStore(JdbcMessageStore, SubscribedTopic[Unit]):
                 self._doubted[name] = found
             return found
 
-    def execute(self, unit: Unit) -> None:
+    def execute(self, unit: WriteUnit) -> None:
         self._writer.execute(unit)
 
-    def submit(self, unit: Unit) -> StoreFuture[None]:
+    def submit(self, unit: WriteUnit) -> StoreFuture[None]:
         return self._writer.submit(unit)
 
-    def acknowledgement(self, info: SubscriptionInfo, messages: Sequence[Reference]) -> Unit:
-        unit = Unit(nothing)
+    def acknowledgement(self, info: SubscriptionInfo, messages: Sequence[Reference]) -> WriteUnit:
+        unit = WriteUnit(nothing)
         self.acknowledge_for_in(unit, info.client_id, info.subscription_name, messages)
         return unit
 
@@ -187,12 +187,12 @@ class JdbcTopicMessageStore(JdbcMessageStore, SubscribedTopic[Unit]):
         counts = self._fetch(query, after=rows[0][3] or 0, **values)
         return int(counts[0][0])
 
-    def acknowledge_in(self, writes: Unit, messages: Sequence[Reference]) -> None:
+    def acknowledge_in(self, writes: WriteUnit, messages: Sequence[Reference]) -> None:
         super().acknowledge_in(writes, messages)
         writes.committed.append(self.reset_trackers)
 
     def acknowledge_for_in(
-        self, writes: Unit, client_id: str, subscription_name: str, messages: Sequence[Reference]
+        self, writes: WriteUnit, client_id: str, subscription_name: str, messages: Sequence[Reference]
     ) -> None:
         name = (client_id, subscription_name)
         tracker = self._trackers.get(name)
@@ -206,7 +206,7 @@ class JdbcTopicMessageStore(JdbcMessageStore, SubscribedTopic[Unit]):
         ]
         writes.acknowledgements.append((tracker, resolved))
 
-    def remove_rows(self, connection: Connection, ids: Sequence[int], outcome: Outcome) -> int:
+    def remove_rows(self, connection: Connection, ids: Sequence[int], outcome: RemovalReason) -> int:
         removed = super().remove_rows(connection, ids, outcome)
         self.reset_trackers()
         return removed

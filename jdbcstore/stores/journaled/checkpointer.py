@@ -16,10 +16,10 @@ from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import XATransactionId
 from jdbcstore.message.openwire.reference import SEQUENCE_AT, refer
 from jdbcstore.stores.journaled.bodies import Bodies
-from jdbcstore.stores.journaled.overlay import SMALL, Held, Layer, Overlay
+from jdbcstore.stores.journaled.overlay import SMALL, Layer, Overlay, PreparedBranch
 from jdbcstore.stores.journaled.records import PREPARE
 from jdbcstore.stores.journaled.refused import Refused, refuses_a_row, row_of
-from jdbcstore.stores.journaled.writer import JournalWriter, Unit
+from jdbcstore.stores.journaled.writer import JournalUnit, JournalWriter
 from jdbcstore.stores.shared.checkpoint import Changes, CheckpointedStore, JournalMark, SubscriptionKey
 from jdbcstore.stores.shared.rows import EncodedMessage
 from jdbcstore.util.backoff import Backoff
@@ -114,7 +114,7 @@ class _Plan:
     """The last record that it covers."""
     last: int
     """The last sequence given out when it began."""
-    prepared: list[tuple[XATransactionId, Held]]
+    prepared: list[tuple[XATransactionId, PreparedBranch]]
     """Transactions, undecided when it began, whose prepare is written again after the cut."""
     changes: list[Changes] | None = None
     """What is not in the backing store yet, one transaction each."""
@@ -233,7 +233,7 @@ class Checkpointer:
             prepared = [] if is_replay else self._to_be_rewritten()
             return _Plan(layer, cut, overlay.last_sequence, prepared)
 
-    def _to_be_rewritten(self) -> list[tuple[XATransactionId, Held]]:
+    def _to_be_rewritten(self) -> list[tuple[XATransactionId, PreparedBranch]]:
         """Prepared transactions whose record is to be written again; the overlay's lock is held.
 
         Each retains the journal's files from its record on. That is cheaper than writing it again at each
@@ -280,11 +280,11 @@ class Checkpointer:
         end = replace(mark, applied=plan.cut, written=max(plan.last, mark.written))
         return changes_of(layer, mark, end, self._batch_size, left_out)
 
-    def _rewrite(self, xid: XATransactionId, held: Held) -> None:
+    def _rewrite(self, xid: XATransactionId, held: PreparedBranch) -> None:
         """Write a prepare that is undecided again, after the cut: earlier files can then be released."""
         with held.deciding:
             if self._overlay.prepared.get(xid) is held and not held.is_decided:
-                unit = Unit(held.writes, kind=PREPARE, xid=xid)
+                unit = JournalUnit(held.writes, kind=PREPARE, xid=xid)
                 self._writer.write_now(unit)
                 self._writer.discount(unit.size)
 

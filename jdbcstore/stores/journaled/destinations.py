@@ -25,9 +25,9 @@ from jdbcstore.message.openwire.reference import REFERENCE_SIZE
 from jdbcstore.stores.journaled.bodies import Bodies
 from jdbcstore.stores.journaled.checkpointer import Checkpointer
 from jdbcstore.stores.journaled.overlay import Layer, Overlay
-from jdbcstore.stores.journaled.reading import Source, decode, read_page
-from jdbcstore.stores.journaled.records import FORGET, Writes
-from jdbcstore.stores.journaled.writer import Add, JournalWriter, Removal, Unit
+from jdbcstore.stores.journaled.reading import PageSource, decode, read_page
+from jdbcstore.stores.journaled.records import FORGET, RecordedWrites
+from jdbcstore.stores.journaled.writer import Add, JournalUnit, JournalWriter, Removal
 from jdbcstore.stores.shared.checkpoint import (
     CheckpointedDestination,
     CheckpointedStore,
@@ -45,7 +45,7 @@ from jdbcstore.util.futures import StoreFuture
 _END = 2**63 - 1
 
 
-class Subscriptions:
+class SubscriptionCache:
     """A cache of the backing store's subscriptions, which only the journal changes. Thread-safe."""
 
     def __init__(self, store: CheckpointedStore) -> None:
@@ -104,7 +104,7 @@ class Context:
     writer: JournalWriter
     checkpointer: Checkpointer
     bodies: Bodies
-    subscriptions: Subscriptions
+    subscriptions: SubscriptionCache
     clock: Clock
     prepared_before: set[XATransactionId]
     """XA transactions prepared in the backing store before it had a journal."""
@@ -122,7 +122,7 @@ class JournaledMessageStore:
         self.prioritized = backing.prioritized
         self._container = backing.destination.qualified_name
         self._lanes = PRIORITIES if self.prioritized else 1
-        self._source = Source(context.overlay, self._container, self._lanes)
+        self._source = PageSource(context.overlay, self._container, self._lanes)
 
     def add_message(self, message: Message) -> MessageReference:
         reference: MessageReference = self._writer.execute(Add(self._backing.encode(message)))
@@ -132,21 +132,23 @@ class JournaledMessageStore:
         return self._writer.submit(Add(self._backing.encode(message)))
 
     def add_messages(self, messages: Iterable[Message]) -> list[MessageReference]:
-        unit = Unit(Writes(adds=self._backing.encode_all(messages)), everything)
+        unit = JournalUnit(RecordedWrites(adds=self._backing.encode_all(messages)), everything)
         references: list[MessageReference] = self._writer.execute(unit)
         return references
 
     def add_messages_async(self, messages: Iterable[Message]) -> StoreFuture[list[MessageReference]]:
-        return self._writer.submit(Unit(Writes(adds=self._backing.encode_all(messages)), everything))
+        return self._writer.submit(
+            JournalUnit(RecordedWrites(adds=self._backing.encode_all(messages)), everything)
+        )
 
     def add_each_async(self, messages: Iterable[Message]) -> StoreFuture[list[Outcome]]:
         adds, outcomes = encode_each(messages, self._backing.encode)
-        return self._writer.submit(Unit(Writes(adds=adds), outcomes))
+        return self._writer.submit(JournalUnit(RecordedWrites(adds=adds), outcomes))
 
     def encode(self, message: Message) -> EncodedMessage:
         return self._backing.encode(message)
 
-    def add_in(self, writes: Writes, message: Message) -> None:
+    def add_in(self, writes: RecordedWrites, message: Message) -> None:
         writes.adds.append(self._backing.encode(message))
 
     def acknowledge(self, *messages: Reference) -> None:
@@ -155,7 +157,7 @@ class JournaledMessageStore:
     def acknowledge_async(self, *messages: Reference) -> StoreFuture[None]:
         return self._writer.submit(Removal(self._container, self._resolved(messages)))
 
-    def acknowledge_in(self, writes: Writes, messages: Sequence[Reference]) -> None:
+    def acknowledge_in(self, writes: RecordedWrites, messages: Sequence[Reference]) -> None:
         sequences = self._resolved(messages)
         if sequences:
             writes.removes.append((self._container, sequences))
@@ -187,11 +189,11 @@ class JournaledMessageStore:
         return sequences
 
     def update_message(self, message: Message) -> None:
-        writes = Writes()
+        writes = RecordedWrites()
         self.update_in(writes, message)
-        self._writer.execute(Unit(writes, nothing))
+        self._writer.execute(JournalUnit(writes, nothing))
 
-    def update_in(self, writes: Writes, message: Message) -> None:
+    def update_in(self, writes: RecordedWrites, message: Message) -> None:
         try:
             stored: Message | CorruptMessage = self.get_message(name_of(message))
         except CorruptMessage as error:
@@ -251,7 +253,7 @@ class JournaledMessageStore:
         return read_page(self._source, self._backing.recover, limit, after)
 
     def recover_expired(self, limit: int = 500, after: Cursor | None = None) -> Page:
-        source = Source(self._overlay, self._container, 1, expired_ms=self._context.clock.now_ms())
+        source = PageSource(self._overlay, self._container, 1, expired_ms=self._context.clock.now_ms())
         return read_page(source, self._backing.recover_expired, limit, after)
 
     def message_count(self) -> int:
@@ -309,7 +311,7 @@ class JournaledMessageStore:
         return counted(counts(), progress)
 
 
-class JournaledTopicMessageStore(JournaledMessageStore, SubscribedTopic[Unit]):
+class JournaledTopicMessageStore(JournaledMessageStore, SubscribedTopic[JournalUnit]):
     """See :class:`jdbcstore.abc.TopicMessageStore`. Subscriptions are created and deleted at a checkpoint."""
 
     def __init__(self, context: Context, backing: CheckpointedTopic) -> None:
@@ -350,7 +352,7 @@ class JournaledTopicMessageStore(JournaledMessageStore, SubscribedTopic[Unit]):
             finally:
                 self._context.subscriptions.changed(key)
             # Acknowledgements in the journal must not apply to another subscription of this name.
-            forget = Unit(Writes(acknowledgements=[(key, ())]), nothing, kind=FORGET)
+            forget = JournalUnit(RecordedWrites(acknowledgements=[(key, ())]), nothing, kind=FORGET)
             self._writer.execute(forget)
 
     def remove_all_subscriptions(self) -> None:
@@ -375,7 +377,7 @@ class JournaledTopicMessageStore(JournaledMessageStore, SubscribedTopic[Unit]):
         return [sequence for sequence in sequences if sequence not in doubtful] if doubtful else sequences
 
     def acknowledge_for_in(
-        self, writes: Writes, client_id: str, subscription_name: str, messages: Sequence[Reference]
+        self, writes: RecordedWrites, client_id: str, subscription_name: str, messages: Sequence[Reference]
     ) -> None:
         key = self._key(client_id, subscription_name)
         self._context.subscriptions.find(key)
@@ -384,10 +386,10 @@ class JournaledTopicMessageStore(JournaledMessageStore, SubscribedTopic[Unit]):
         if found:
             writes.acknowledgements.append((key, found))
 
-    def _pages_of(self, info: SubscriptionInfo) -> tuple[Source, DurableSubscription]:
+    def _pages_of(self, info: SubscriptionInfo) -> tuple[PageSource, DurableSubscription]:
         """What a subscription reads: the layers, and the backing store."""
         key = self._key(info.client_id, info.subscription_name)
-        source = Source(self._overlay, self._container, self._context.subscriptions.lanes(key), key)
+        source = PageSource(self._overlay, self._container, self._context.subscriptions.lanes(key), key)
         return source, self._topic.subscription(info.client_id, info.subscription_name)
 
     def recover_pending(self, info: SubscriptionInfo, limit: int, after: Cursor | None) -> Page:
@@ -401,15 +403,15 @@ class JournaledTopicMessageStore(JournaledMessageStore, SubscribedTopic[Unit]):
             gone: Collection[int] = pending(backing, laid.gone) if laid.gone else ()
             return backing.message_count() - len(gone) + laid.count
 
-    def acknowledgement(self, info: SubscriptionInfo, messages: Sequence[Reference]) -> Unit:
-        writes = Writes()
+    def acknowledgement(self, info: SubscriptionInfo, messages: Sequence[Reference]) -> JournalUnit:
+        writes = RecordedWrites()
         self.acknowledge_for_in(writes, info.client_id, info.subscription_name, messages)
-        return Unit(writes, nothing)
+        return JournalUnit(writes, nothing)
 
-    def execute(self, unit: Unit) -> None:
+    def execute(self, unit: JournalUnit) -> None:
         self._writer.execute(unit)
 
-    def submit(self, unit: Unit) -> StoreFuture[None]:
+    def submit(self, unit: JournalUnit) -> StoreFuture[None]:
         return self._writer.submit(unit)
 
 
@@ -439,7 +441,7 @@ class _Overlaid:
     """Sequence -> new bytes of messages that the layers update, if the backing store has them."""
 
 
-def _overlaid(source: Source) -> _Overlaid:
+def _overlaid(source: PageSource) -> _Overlaid:
     overlay, laid = source.overlay, _Overlaid()
     with overlay.lock:
         oldest, written = overlay.oldest, overlay.written
@@ -482,7 +484,7 @@ def _added(oldest: Layer, container: str, sequence: int) -> EncodedMessage | Non
     return None
 
 
-def _oldest_timestamp(source: Source, backing: CheckpointedDestination) -> int | None:
+def _oldest_timestamp(source: PageSource, backing: CheckpointedDestination) -> int | None:
     """When the message with the lowest sequence was sent, in epoch milliseconds."""
     heads: list[Message] = []
     for lane in range(source.lanes):

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from jdbcstore.abc import Cursor
 from jdbcstore.message.ids import XATransactionId
-from jdbcstore.stores.journaled.records import COMMIT, PREPARE, ROLLBACK, WRITE, Writes
+from jdbcstore.stores.journaled.records import COMMIT, PREPARE, ROLLBACK, WRITE, RecordedWrites
 from jdbcstore.stores.memory.shelf import Sequences
 from jdbcstore.stores.shared.checkpoint import SubscriptionKey
 from jdbcstore.stores.shared.rows import EncodedMessage
@@ -27,7 +27,7 @@ SMALL = 96
 
 
 @dataclass(slots=True)
-class Place:
+class LayerDestination:
     """One destination in one layer."""
 
     lanes: dict[int, Sequences] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Layer:
     """
 
     adds: dict[int, EncodedMessage] = field(default_factory=dict)
-    places: dict[str, Place] = field(default_factory=dict)
+    places: dict[str, LayerDestination] = field(default_factory=dict)
     """By container."""
     acknowledged: dict[SubscriptionKey, dict[int, int]] = field(default_factory=dict)
     """What each durable subscription has consumed: sequence -> priority."""
@@ -62,10 +62,10 @@ class Layer:
     """Roughly the bytes in memory."""
     newer: Layer | None = None
 
-    def place(self, container: str) -> Place:
+    def place(self, container: str) -> LayerDestination:
         found = self.places.get(container)
         if found is None:
-            found = self.places[container] = Place()
+            found = self.places[container] = LayerDestination()
         return found
 
     def chain(self) -> Iterator[Layer]:
@@ -81,7 +81,7 @@ class Layer:
         self.adds[sequence] = message
         place = self.places.get(container)
         if place is None:
-            place = self.places[container] = Place()
+            place = self.places[container] = LayerDestination()
         lane = place.lanes.get(priority)
         if lane is None:
             lane = place.lanes[priority] = Sequences()
@@ -192,12 +192,12 @@ SourceName = str | SubscriptionKey
 """A source of pages: a destination, by its container, or a durable subscription."""
 
 
-class Held:
+class PreparedBranch:
     """A prepared XA transaction, which alone decides about the messages it acknowledges."""
 
     __slots__ = ("deciding", "is_changed", "is_decided", "journaled", "number", "size", "writes")
 
-    def __init__(self, writes: Writes, number: int, journaled: int) -> None:
+    def __init__(self, writes: RecordedWrites, number: int, journaled: int) -> None:
         self.writes = writes
         self.deciding = threading.Lock()
         """Held while a record of it is written: its outcome, or the prepare once more."""
@@ -229,7 +229,7 @@ class Overlay:
         """The last sequence of the backing store when it was opened."""
         self.journaled = 0
         """The bytes of all records applied to it."""
-        self.prepared: dict[XATransactionId, Held] = {}
+        self.prepared: dict[XATransactionId, PreparedBranch] = {}
         self.prepared_size = 0
         self.held: defaultdict[SourceName, set[int]] = defaultdict(set)
         """The messages that prepared transactions acknowledge."""
@@ -254,12 +254,14 @@ class Overlay:
         """Roughly the bytes in memory."""
         return self.active.size + (self.frozen.size if self.frozen else 0) + self.prepared_size
 
-    def take(self, kind: int, xid: XATransactionId | None, writes: Writes, first: int, number: int) -> None:
+    def take(
+        self, kind: int, xid: XATransactionId | None, writes: RecordedWrites, first: int, number: int
+    ) -> None:
         """Apply a record with this number, and with ``first`` as its first sequence."""
         if xid is not None and kind == PREPARE:
             held = self.prepared.get(xid)
             if held is None:
-                self.hold(xid, Held(writes, number, self.journaled))
+                self.hold(xid, PreparedBranch(writes, number, self.journaled))
             else:
                 held.number, held.journaled, held.is_changed = number, self.journaled, False
         elif xid is not None and kind in (COMMIT, ROLLBACK):
@@ -276,7 +278,7 @@ class Overlay:
             self.active.add_all(first, messages)
             self.last_sequence = first + len(messages) - 1
 
-    def write(self, writes: Writes, first: int) -> None:
+    def write(self, writes: RecordedWrites, first: int) -> None:
         """Apply writes; the messages added get sequences from ``first`` on."""
         active, new = self.active, writes.adds
         if first <= self.written:  # a replay: the backing store has these, unless they are gone
@@ -393,7 +395,7 @@ class Overlay:
         names = [(message.producer, message.producer_sequence) for message in added]
         return max((number for by, number in names if by == producer), default=None)
 
-    def hold(self, xid: XATransactionId, held: Held) -> None:
+    def hold(self, xid: XATransactionId, held: PreparedBranch) -> None:
         self.prepared[xid] = held
         self.prepared_size += held.size
         for container, sequences in held.writes.removes:
@@ -401,7 +403,7 @@ class Overlay:
         for key, messages in held.writes.acknowledgements:
             self.held[key].update(sequence for sequence, _ in messages)
 
-    def end_prepared(self, xid: XATransactionId) -> Held | None:
+    def end_prepared(self, xid: XATransactionId) -> PreparedBranch | None:
         """Remove a prepared transaction, and make what it held visible."""
         held = self.prepared.pop(xid, None)
         if held is None:

@@ -17,7 +17,7 @@ from jdbcstore.abc import Cursor, Page
 from jdbcstore.errors import CorruptMessage
 from jdbcstore.message import openwire
 from jdbcstore.message.message import Message
-from jdbcstore.stores.journaled.overlay import Layer, Overlay, Place
+from jdbcstore.stores.journaled.overlay import Layer, LayerDestination, Overlay
 from jdbcstore.stores.shared.checkpoint import SubscriptionKey
 from jdbcstore.stores.shared.paging import PRIORITIES
 from jdbcstore.stores.shared.rows import EncodedMessage
@@ -39,7 +39,7 @@ class _Row(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class PageSource:
     """A source of pages: a destination, or one of its durable subscriptions."""
 
     overlay: Overlay
@@ -66,7 +66,7 @@ class Source:
         sets += [held[name] for name in {self.container, self.name} if name in held]
         return sets
 
-    def places(self, oldest: Layer) -> list[Place]:
+    def places(self, oldest: Layer) -> list[LayerDestination]:
         """Its destination in each layer that mentions it, oldest first."""
         found = (layer.places.get(self.container) for layer in oldest.chain())
         return [place for place in found if place is not None]
@@ -101,7 +101,7 @@ class Source:
         return not (self.places(oldest) or self.hidden(oldest))
 
 
-def read_page(source: Source, recover: Recover, limit: int, after: Cursor | None) -> Page:
+def read_page(source: PageSource, recover: Recover, limit: int, after: Cursor | None) -> Page:
     """The next messages after a cursor."""
     return _Reading(source, recover, limit, after).page()
 
@@ -114,7 +114,7 @@ def decode(message: EncodedMessage, sequence: int) -> Message:
 class _Reading:
     """The reading of one page."""
 
-    def __init__(self, source: Source, recover: Recover, limit: int, after: Cursor | None) -> None:
+    def __init__(self, source: PageSource, recover: Recover, limit: int, after: Cursor | None) -> None:
         if limit < 1:
             raise ValueError(f"a page has at least one message, not {limit}")
         self._source = source

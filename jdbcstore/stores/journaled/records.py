@@ -34,7 +34,7 @@ _xid = Struct("<iBB")
 
 
 @dataclass(slots=True)
-class Writes:
+class RecordedWrites:
     """What one unit of work does, with all references resolved."""
 
     adds: list[EncodedMessage] = field(default_factory=list)
@@ -45,7 +45,7 @@ class Writes:
     """(sequence, priority) of what each durable subscription has consumed."""
 
 
-def encode_writes(writes: Writes) -> tuple[list[bytes], int]:
+def encode_writes(writes: RecordedWrites) -> tuple[list[bytes], int]:
     """The chunks of a body, where each blob is a chunk of its own, and the bytes of all."""
     chunks, size = row_chunks(writes.adds, _ADD)
     if writes.updates or writes.removes or writes.acknowledgements:
@@ -55,7 +55,7 @@ def encode_writes(writes: Writes) -> tuple[list[bytes], int]:
     return chunks, size
 
 
-def _encode_others(writes: Writes) -> list[bytes]:
+def _encode_others(writes: RecordedWrites) -> list[bytes]:
     chunks: list[bytes] = []
     for sequence, message in writes.updates:
         chunks += (*row_chunks([message], _UPDATE)[0], _sequence.pack(sequence))
@@ -103,7 +103,7 @@ def encode_xid(xid: XATransactionId) -> bytes:
     return _xid.pack(xid.format_id, len(globally), len(branch)) + globally + branch
 
 
-def decode_record(record: Record) -> tuple[XATransactionId | None, Writes]:
+def decode_record(record: Record) -> tuple[XATransactionId | None, RecordedWrites]:
     """The XA transaction that a record belongs to, if any, and its writes.
 
     :raises CorruptJournal: this version cannot read it
@@ -122,7 +122,7 @@ def decode_record(record: Record) -> tuple[XATransactionId | None, Writes]:
         ) from error
 
 
-def decode_writes(body: bytes) -> Writes:
+def decode_writes(body: bytes) -> RecordedWrites:
     """The writes that :func:`encode_writes` encoded; :class:`ValueError` if the body is invalid."""
     try:
         return _Reader(body).writes()
@@ -137,8 +137,8 @@ class _Reader:
         self._body = body
         self._at = 0
 
-    def writes(self) -> Writes:
-        writes, body = Writes(), self._body
+    def writes(self) -> RecordedWrites:
+        writes, body = RecordedWrites(), self._body
         while self._at < len(body):
             operation = body[self._at]
             if operation == _ADD:

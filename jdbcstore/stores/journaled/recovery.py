@@ -26,7 +26,14 @@ from jdbcstore.message.openwire.reference import read_reference
 from jdbcstore.stores.journaled.bodies import Bodies
 from jdbcstore.stores.journaled.checkpointer import Checkpointer
 from jdbcstore.stores.journaled.overlay import Overlay
-from jdbcstore.stores.journaled.records import COMMIT, ROLLBACK, WRITE, Writes, blobs_at, decode_record
+from jdbcstore.stores.journaled.records import (
+    COMMIT,
+    ROLLBACK,
+    WRITE,
+    RecordedWrites,
+    blobs_at,
+    decode_record,
+)
 from jdbcstore.stores.journaled.writer import JournalAudit, JournalWriter
 from jdbcstore.stores.shared.checkpoint import Changes, CheckpointedStore, JournalMark
 
@@ -60,7 +67,7 @@ def check_opens(config: JournalConfig, store: CheckpointedStore | None) -> None:
     :raises ConfigurationError: as opening would
     """
     config = replace(config, ignore_missing_journalfiles=False)
-    binding = None if store is None else Binding(store, config)  # first: the files may grow meanwhile
+    binding = None if store is None else JournalBinding(store, config)  # first: the files may grow meanwhile
     found = recover(Path(config.directory))
     after = binding.check(found) if binding else found.first_number - 1
     for record in found.records(after):
@@ -75,10 +82,10 @@ def has_more(config: JournalConfig, store: CheckpointedStore) -> bool:
     """
     directory = Path(config.directory)
     found = recover(directory) if directory.is_dir() else Recovered()
-    return next(found.records(Binding(store, config).check(found)), None) is not None
+    return next(found.records(JournalBinding(store, config).check(found)), None) is not None
 
 
-class Binding:
+class JournalBinding:
     """The check, while a journal is opened and before it is changed, that it and the store belong together.
 
     :raises StoreError: the backing store does not answer
@@ -205,7 +212,7 @@ class Recovery:
     checkpointer: Checkpointer
     bodies: Bodies
     config: JournalConfig
-    binding: Binding
+    binding: JournalBinding
 
     def run(self, progress: Progress | None) -> None:
         """Replay in bounded memory, and bind the journal to the store.
@@ -283,7 +290,7 @@ class Recovery:
         if progress is not None and count % _REPORTED:
             progress(count % _REPORTED)
 
-    def _take_prepared(self, record: Record, xid: XATransactionId | None, writes: Writes) -> None:
+    def _take_prepared(self, record: Record, xid: XATransactionId | None, writes: RecordedWrites) -> None:
         """Apply the prepares and outcomes of a record that the backing store has."""
         if record.kind != COMMIT:
             self._note(record.kind, xid, writes)
@@ -295,7 +302,7 @@ class Recovery:
                 return
             self.overlay.take(record.kind, xid, writes, record.sequence, record.number)
 
-    def _note(self, kind: int, xid: XATransactionId | None, writes: Writes) -> None:
+    def _note(self, kind: int, xid: XATransactionId | None, writes: RecordedWrites) -> None:
         """Notify the audit, before the overlay applies the record: that of a rollback has no messages."""
         if self.audit is not None:
             held = self.overlay.prepared.get(xid) if xid is not None and kind == ROLLBACK else None

@@ -15,7 +15,7 @@ from zlib import crc32
 from jdbcstore.errors import CorruptMessage, InvalidMessage, MessageNotFound, StoreError, StoreUnavailable
 from jdbcstore.message import openwire
 from jdbcstore.message.message import Message
-from jdbcstore.stores.journaled.records import Writes, decode_writes, encode_writes
+from jdbcstore.stores.journaled.records import RecordedWrites, decode_writes, encode_writes
 from jdbcstore.stores.shared.rows import EncodedMessage
 from jdbcstore.util.files import make_directory, replace_file, sync
 
@@ -126,7 +126,7 @@ class Refused:
         self, sequence: int, message: EncodedMessage, reason: str, now_ms: int, *, is_update: bool
     ) -> None:
         """Set a message aside, durably; :class:`StoreUnavailable` if it cannot be written."""
-        body = b"".join(encode_writes(Writes(updates=[(sequence, message)]))[0])
+        body = b"".join(encode_writes(RecordedWrites(updates=[(sequence, message)]))[0])
         facts = {
             "sequence": sequence,
             "destination": message.container,

@@ -26,14 +26,14 @@ from jdbcstore.stores.journaled.destinations import (
     Context,
     JournaledMessageStore,
     JournaledTopicMessageStore,
-    Subscriptions,
+    SubscriptionCache,
 )
 from jdbcstore.stores.journaled.overlay import Overlay
-from jdbcstore.stores.journaled.records import Writes
-from jdbcstore.stores.journaled.recovery import Binding, Recovery
+from jdbcstore.stores.journaled.records import RecordedWrites
+from jdbcstore.stores.journaled.recovery import JournalBinding, Recovery
 from jdbcstore.stores.journaled.refused import RefusedMessage
 from jdbcstore.stores.journaled.transactions import JournaledTransactions
-from jdbcstore.stores.journaled.writer import JournalAudit, JournalWriter, Unit
+from jdbcstore.stores.journaled.writer import JournalAudit, JournalUnit, JournalWriter
 from jdbcstore.stores.shared.checkpoint import CheckpointedStore
 from jdbcstore.stores.shared.checks import MAX_SEQUENCE, destination_named, sequences_used_up
 from jdbcstore.stores.shared.cleanup_timer import CleanupTimer
@@ -90,13 +90,13 @@ class JournaledStore(DestinationsStore[JournaledMessageStore, JournaledTopicMess
         self._writer = writer = JournalWriter(
             overlay, config, audit, due.set, clock, store.config.reconnect_timeout
         )
-        self._subscriptions = subscriptions = Subscriptions(store)
+        self._subscriptions = subscriptions = SubscriptionCache(store)
         bodies = Bodies(store, writer, config)
         self._checkpointer = checkpointer = Checkpointer(
             store, overlay, writer, subscriptions.consumed, bodies, config, clock, due
         )
         prepared_before = {transaction.xid for transaction in store.xa.recover()}
-        binding = Binding(store, config)
+        binding = JournalBinding(store, config)
         if binding.last_sequence >= MAX_SEQUENCE:
             raise sequences_used_up(binding.last_sequence)
         self._journal = writer.journal = Journal(
@@ -137,13 +137,13 @@ class JournaledStore(DestinationsStore[JournaledMessageStore, JournaledTopicMess
             return JournaledTopicMessageStore(self._context, topic)
         return JournaledMessageStore(self._context, self._store.queue(destination, prioritized=prioritized))
 
-    def transaction(self) -> BufferedTransaction[Writes]:
+    def transaction(self) -> BufferedTransaction[RecordedWrites]:
         return self.xa.begin()
 
     def add_each_async(self, messages: Sequence[Message]) -> StoreFuture[list[Outcome]]:
         # Each message was checked for what could refuse it alone: the journal takes all or none.
         adds, outcomes = encode_each(messages, self._encode)
-        return self._writer.submit(Unit(Writes(adds=adds), outcomes))
+        return self._writer.submit(JournalUnit(RecordedWrites(adds=adds), outcomes))
 
     def _encode(self, message: Message) -> EncodedMessage:
         return self._place(own_destination(message)).encode(message)
@@ -279,7 +279,9 @@ class JournaledStore(DestinationsStore[JournaledMessageStore, JournaledTopicMess
         total = 0
         for topic, done in self._subscriptions.consumed(self._overlay, self._overlay.active).items():
             if done:
-                self._writer.execute(Unit(Writes(removes=[(topic.qualified_name, sorted(done))]), nothing))
+                self._writer.execute(
+                    JournalUnit(RecordedWrites(removes=[(topic.qualified_name, sorted(done))]), nothing)
+                )
                 total += len(done)
         with self._checkpointer.alone():
             return total + self._store.cleanup()

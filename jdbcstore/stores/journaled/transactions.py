@@ -11,10 +11,10 @@ from jdbcstore.abc import MessageReference, PreparedTransaction, PreparedWrites
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import XATransactionId
 from jdbcstore.stores.journaled.destinations import Context, pending
-from jdbcstore.stores.journaled.overlay import Held, SourceName
-from jdbcstore.stores.journaled.reading import Source
-from jdbcstore.stores.journaled.records import COMMIT, ROLLBACK, Writes
-from jdbcstore.stores.journaled.writer import Unit
+from jdbcstore.stores.journaled.overlay import PreparedBranch, SourceName
+from jdbcstore.stores.journaled.reading import PageSource
+from jdbcstore.stores.journaled.records import COMMIT, ROLLBACK, RecordedWrites
+from jdbcstore.stores.journaled.writer import JournalUnit
 from jdbcstore.stores.shared.encoding import nothing
 from jdbcstore.stores.shared.paging import PRIORITIES
 from jdbcstore.stores.shared.transaction import (
@@ -37,32 +37,32 @@ class JournaledTransactions:
     is opened again: until then it is not reported, and :class:`JournalFailed` is raised.
     """
 
-    def __init__(self, context: Context, store: BufferedStore[Writes]) -> None:
+    def __init__(self, context: Context, store: BufferedStore[RecordedWrites]) -> None:
         self._context = context
         self._store = store
         self._claims = _Claims(context)
 
-    def begin(self) -> BufferedTransaction[Writes]:
-        return BufferedTransaction(self._store, Writes(), self)
+    def begin(self) -> BufferedTransaction[RecordedWrites]:
+        return BufferedTransaction(self._store, RecordedWrites(), self)
 
-    def execute(self, writes: Writes) -> list[MessageReference]:
-        references: list[MessageReference] = self._context.writer.execute(Unit(self._checked(writes)))
+    def execute(self, writes: RecordedWrites) -> list[MessageReference]:
+        references: list[MessageReference] = self._context.writer.execute(JournalUnit(self._checked(writes)))
         return references
 
-    def submit(self, writes: Writes) -> StoreFuture[list[MessageReference]]:
-        return self._context.writer.submit(Unit(self._checked(writes)))
+    def submit(self, writes: RecordedWrites) -> StoreFuture[list[MessageReference]]:
+        return self._context.writer.submit(JournalUnit(self._checked(writes)))
 
-    def _checked(self, writes: Writes) -> Writes:
+    def _checked(self, writes: RecordedWrites) -> RecordedWrites:
         """Raises :class:`SubscriptionNotFound` if a subscription was deleted meanwhile."""
         for key, _ in writes.acknowledgements:
             self._context.subscriptions.find(key)
         return writes
 
-    def start(self, xid: XATransactionId) -> BufferedXATransaction[Writes]:
+    def start(self, xid: XATransactionId) -> BufferedXATransaction[RecordedWrites]:
         check_xid(xid, self._context.store.config.name_lengths)
-        return BufferedXATransaction(self._store, Writes(), self, xid=xid, prepare=self._prepare)
+        return BufferedXATransaction(self._store, RecordedWrites(), self, xid=xid, prepare=self._prepare)
 
-    def _prepare(self, xid: XATransactionId, writes: Writes) -> bool:
+    def _prepare(self, xid: XATransactionId, writes: RecordedWrites) -> bool:
         with self._claims.claimed(xid, self._checked(writes)) as claimed:
             return self._context.writer.prepare(claimed, xid)
 
@@ -101,7 +101,7 @@ class JournaledTransactions:
                 if overlay.prepared.get(xid) is not held or held.is_decided:
                     raise not_prepared(xid)
                 # With all of its writes: the record that prepared it may be released before this one.
-                unit = Unit(held.writes, nothing, kind=kind, xid=xid)
+                unit = JournalUnit(held.writes, nothing, kind=kind, xid=xid)
                 held.is_decided = True
                 try:
                     writer.decide(unit)
@@ -135,7 +135,7 @@ class _Claims:
         self._claimed: defaultdict[SourceName, set[int]] = defaultdict(set)
 
     @contextmanager
-    def claimed(self, xid: XATransactionId, writes: Writes) -> Iterator[Writes]:
+    def claimed(self, xid: XATransactionId, writes: RecordedWrites) -> Iterator[RecordedWrites]:
         """The writes without acknowledgements of messages that are gone, or taken by another transaction.
 
         :raises TransactionError: a transaction of this id is prepared already
@@ -146,16 +146,16 @@ class _Claims:
                 raise prepared_before(xid)
             self._xids.add(xid)
         try:
-            found = Writes(adds=writes.adds)
+            found = RecordedWrites(adds=writes.adds)
             for container, sequences in writes.removes:
-                mine = self._claim(Source(overlay, container, 1), sequences)
+                mine = self._claim(PageSource(overlay, container, 1), sequences)
                 taken.append((container, mine))
                 if mine:
                     found.removes.append((container, sorted(mine)))
             for key, messages in writes.acknowledgements:
                 container = key.topic.qualified_name
                 mine = self._claim(
-                    Source(overlay, container, PRIORITIES, key), [pair[0] for pair in messages]
+                    PageSource(overlay, container, PRIORITIES, key), [pair[0] for pair in messages]
                 )
                 taken.append((key, mine))
                 if mine:
@@ -167,7 +167,7 @@ class _Claims:
                 for name, mine in taken:
                     self._claimed[name] -= mine
 
-    def _claim(self, source: Source, sequences: Iterable[int]) -> set[int]:
+    def _claim(self, source: PageSource, sequences: Iterable[int]) -> set[int]:
         """Claim the sequences that are still there, and claimed by no other transaction."""
         overlay, container = self._context.overlay, source.container
         with overlay.lock:
@@ -179,7 +179,7 @@ class _Claims:
             self._claimed[source.name] |= there
         return there
 
-    def _in_backing(self, source: Source, sequences: Sequence[int]) -> set[int]:
+    def _in_backing(self, source: PageSource, sequences: Sequence[int]) -> set[int]:
         if not sequences:
             return set()
         key, store = source.key, self._context.store
@@ -189,7 +189,7 @@ class _Claims:
         return set(store.queue(Destination.parse(source.container)).present(sequences))
 
 
-def _described(xid: XATransactionId, held: Held) -> PreparedTransaction:
+def _described(xid: XATransactionId, held: PreparedBranch) -> PreparedTransaction:
     """What a transaction manager is shown, also if nothing is left to be decided."""
     added = Counter(message.container for message in held.writes.adds)
     writes = [PreparedWrites(Destination.parse(name), added=count) for name, count in added.items()]

@@ -24,7 +24,7 @@ from jdbcstore.stores.journaled.records import (
     PREPARE,
     ROLLBACK,
     WRITE,
-    Writes,
+    RecordedWrites,
     blobs_at,
     encode_acknowledgement,
     encode_add,
@@ -42,7 +42,7 @@ from jdbcstore.util.futures import Burst, Completion, QueuedFuture, StoreFuture,
 _blob = attrgetter("blob")
 
 
-class Unit:
+class JournalUnit:
     """Writes that become one record, together or not at all; ``result`` makes its result of references."""
 
     __slots__ = (
@@ -59,7 +59,7 @@ class Unit:
 
     def __init__(
         self,
-        writes: Writes,
+        writes: RecordedWrites,
         result: Callable[[list[Any]], Any] = everything,
         *,
         kind: int = WRITE,
@@ -91,14 +91,14 @@ class Unit:
     def adds(self) -> list[EncodedMessage]:
         return self.writes.adds
 
-    def without_duplicates(self, is_new: Sequence[bool]) -> Unit:
+    def without_duplicates(self, is_new: Sequence[bool]) -> JournalUnit:
         """The unit to write instead, with the new messages; references of the others have the sequence -1."""
         result, adds, writes = self.result, self.adds, self.writes
         new = replace(writes, adds=[*compress(adds, is_new)])
         if self.kind == PREPARE and not (new.adds or new.removes or new.acknowledgements):
-            unit = Unit(new, lambda _: False)
+            unit = JournalUnit(new, lambda _: False)
         else:
-            unit = Unit(
+            unit = JournalUnit(
                 new,
                 lambda references: result(with_duplicates(adds, is_new, references)),
                 kind=self.kind,
@@ -106,7 +106,7 @@ class Unit:
             )
         return self._replaced_by(unit)
 
-    def _replaced_by(self, unit: Unit) -> Unit:
+    def _replaced_by(self, unit: JournalUnit) -> JournalUnit:
         unit.completion, unit.cost, unit.taken = self.completion, self.cost, True
         return unit
 
@@ -123,7 +123,7 @@ class Unit:
         self.completion.set_result(self.result(references(self.adds, sequence)))
 
 
-class Add(Unit):
+class Add(JournalUnit):
     """The most common unit: one message is added. The writer applies those that follow each other at once."""
 
     __slots__ = ("message",)
@@ -141,9 +141,9 @@ class Add(Unit):
     def adds(self) -> list[EncodedMessage]:
         return [self.message]
 
-    def without_duplicates(self, is_new: Sequence[bool]) -> Unit:  # noqa: ARG002
+    def without_duplicates(self, is_new: Sequence[bool]) -> JournalUnit:  # noqa: ARG002
         duplicate = MessageReference(-1, self.message.message_id)
-        return self._replaced_by(Unit(Writes(), lambda _: duplicate))
+        return self._replaced_by(JournalUnit(RecordedWrites(), lambda _: duplicate))
 
     def blobs_at(self) -> Iterable[int]:
         return (len(self.chunks[0]),)
@@ -152,7 +152,7 @@ class Add(Unit):
         self.completion.set_result(MessageReference(sequence, self.message.message_id))
 
 
-class Removal(Unit):
+class Removal(JournalUnit):
     """Messages of one destination are removed, and nothing else."""
 
     __slots__ = ("container", "removed")
@@ -198,9 +198,9 @@ class JournalAudit:
     def review(self, entries: Sequence[JournalEntry]) -> Sequence[JournalEntry]:
         """The entries without the messages that were seen, or that an earlier one of them has."""
         decided: dict[Name, bool] = {}
-        return [self._reviewed(unit, decided) for unit in cast("Sequence[Unit]", entries)]
+        return [self._reviewed(unit, decided) for unit in cast("Sequence[JournalUnit]", entries)]
 
-    def _reviewed(self, unit: Unit, decided: dict[Name, bool]) -> Unit:
+    def _reviewed(self, unit: JournalUnit, decided: dict[Name, bool]) -> JournalUnit:
         """``decided`` says whether a message will have been seen once the entries before are written."""
         names = [(add.producer, add.producer_sequence) for add in unit.adds]
         if unit.kind == ROLLBACK:
@@ -266,7 +266,7 @@ class JournalWriter:
         """The bytes of records since the last checkpoint began."""
         self._paused = False
         self._stopped: StoreError | None = None
-        self.admission: Admission[Unit] = Admission(
+        self.admission: Admission[JournalUnit] = Admission(
             overlay,
             clock,
             timeout,
@@ -292,7 +292,7 @@ class JournalWriter:
             return True
         return self.admission.is_busy and size > 0 and self.admission.wants_room
 
-    def execute(self, unit: Unit) -> Any:
+    def execute(self, unit: JournalUnit) -> Any:
         """Write a unit; returns its result once it is durable."""
         waiter: Waiter[Any] = Waiter()
         unit.completion = waiter
@@ -306,22 +306,22 @@ class JournalWriter:
             self.withdraw(unit)
             raise
 
-    def submit(self, unit: Unit) -> StoreFuture[Any]:
+    def submit(self, unit: JournalUnit) -> StoreFuture[Any]:
         """As :meth:`execute`, without waiting."""
         unit.completion = result = QueuedFuture(self, unit)
         self._append(unit, waits=False)
         return result
 
-    def prepare(self, writes: Writes, xid: XATransactionId) -> bool:
+    def prepare(self, writes: RecordedWrites, xid: XATransactionId) -> bool:
         """Prepare a transaction, and sync it in any case; false if it does nothing, and is not prepared."""
         if not (writes.adds or writes.removes or writes.acknowledgements):
             return False
-        if not self.execute(Unit(writes, lambda _: True, kind=PREPARE, xid=xid)):
+        if not self.execute(JournalUnit(writes, lambda _: True, kind=PREPARE, xid=xid)):
             return False
         self._sync()
         return True
 
-    def decide(self, unit: Unit) -> None:
+    def decide(self, unit: JournalUnit) -> None:
         """Write the outcome of a prepared transaction, as :meth:`write_now` does.
 
         It is synced, as the prepare was, also where other writes are not: after a crash other stores and
@@ -336,7 +336,7 @@ class JournalWriter:
         except JournalFailed as error:
             raise OutcomeUnknown(f"{error}; whether this was written is not known") from error
 
-    def write_now(self, unit: Unit) -> None:
+    def write_now(self, unit: JournalUnit) -> None:
         """Write a unit that needs no more memory, past any queue; returns once it is written."""
         unit.cost = 0
         waiter: Waiter[Any] = Waiter()
@@ -362,7 +362,7 @@ class JournalWriter:
         """Give out no sequence up to this one; nothing else is in flight."""
         overlay = self.overlay
         if last > overlay.last_sequence:
-            self.write_now(Unit(Writes(), nothing, passed=last - overlay.last_sequence))
+            self.write_now(JournalUnit(RecordedWrites(), nothing, passed=last - overlay.last_sequence))
             with self._lock:
                 overlay.last_sequence = last
                 overlay.written = max(overlay.written, last)
@@ -384,7 +384,7 @@ class JournalWriter:
                 with self._lock:
                     self._ended(1, 0)
 
-    def _append(self, unit: Unit, *, waits: bool) -> None:
+    def _append(self, unit: JournalUnit, *, waits: bool) -> None:
         """Queue a unit for the journal, or write it. Blocks only while the queues are full."""
         counted = False
         try:
@@ -401,7 +401,7 @@ class JournalWriter:
             self._abandon(unit, counted=counted)
             raise
 
-    def _abandon(self, unit: Unit, *, counted: bool) -> None:
+    def _abandon(self, unit: JournalUnit, *, counted: bool) -> None:
         """Remove a unit whose caller leaves with an error, or by what a signal handler raised.
 
         If the journal has begun to write it, it ends as any other.
@@ -416,14 +416,14 @@ class JournalWriter:
             with self._lock:
                 self._ended(1, unit.cost)
 
-    def _is_full(self, unit: Unit) -> bool:
+    def _is_full(self, unit: JournalUnit) -> bool:
         return unit.cost > 0 and self._bytes_in_flight + self.overlay.size >= self._limit
 
-    def _enter(self, unit: Unit) -> None:
+    def _enter(self, unit: JournalUnit) -> None:
         self._bytes_in_flight += unit.cost
         self._in_flight += 1
 
-    def _append_admitted(self, unit: Unit) -> None:
+    def _append_admitted(self, unit: JournalUnit) -> None:
         try:
             self.journal.append(unit)
         except StoreError as error:
@@ -431,7 +431,7 @@ class JournalWriter:
                 self._ended(1, unit.cost)
             self._refuse(unit, error)
 
-    def _refuse(self, unit: Unit, error: StoreError) -> None:
+    def _refuse(self, unit: JournalUnit, error: StoreError) -> None:
         unit.completion.set_exception(error)
 
     def _wait(self) -> None:
@@ -451,7 +451,7 @@ class JournalWriter:
         if self._stopped is not None:
             raise self._stopped.with_traceback(None)
 
-    def withdraw(self, unit: Unit) -> bool:
+    def withdraw(self, unit: JournalUnit) -> bool:
         """Cancel a unit; false if its writing has begun."""
         with self._lock:
             has_waited = self.admission.withdraw(unit)
@@ -474,7 +474,7 @@ class JournalWriter:
     def committed(self, batch: Sequence[WrittenEntry]) -> None:
         """Apply what the journal has made durable, and then notify the callers."""
         overlay, cost, size = self.overlay, 0, 0
-        units = cast("list[tuple[Unit, int, int, int, int]]", batch)
+        units = cast("list[tuple[JournalUnit, int, int, int, int]]", batch)
         with self._lock:
             rows: list[EncodedMessage] = []
             first = 0
@@ -508,7 +508,7 @@ class JournalWriter:
 
     def failed(self, entries: Sequence[JournalEntry], error: StoreError) -> None:
         """Notify the callers of units that were not written, or are in doubt."""
-        units = cast("Sequence[Unit]", entries)
+        units = cast("Sequence[JournalUnit]", entries)
         with self._lock:
             self._ended(len(units), sum(unit.cost for unit in units))
         with Burst():

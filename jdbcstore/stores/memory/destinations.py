@@ -21,8 +21,15 @@ from jdbcstore.errors import CorruptMessage
 from jdbcstore.message import openwire
 from jdbcstore.message.ids import MessageId
 from jdbcstore.message.message import Message
-from jdbcstore.stores.memory.shelf import Shelf, Stored, Subscription
-from jdbcstore.stores.memory.state import Held, State, Write, hold_acknowledged, hold_added, hold_taken
+from jdbcstore.stores.memory.shelf import MemorySubscription, Shelf, StoredMessage
+from jdbcstore.stores.memory.state import (
+    HeldWrite,
+    MemoryWrite,
+    State,
+    hold_acknowledged,
+    hold_added,
+    hold_taken,
+)
 from jdbcstore.stores.shared.checkpoint import Referring
 from jdbcstore.stores.shared.checks import message_not_found, name_of
 from jdbcstore.stores.shared.encoding import encode_each
@@ -63,16 +70,16 @@ class MemoryMessageStore:
         writes, outcomes = encode_each(messages, self.adding)
         return done(outcomes([*self._state.execute(writes)]))
 
-    def add_in(self, writes: list[Write], message: Message) -> None:
+    def add_in(self, writes: list[MemoryWrite], message: Message) -> None:
         writes.append(self.adding(message))
 
-    def acknowledge_in(self, writes: list[Write], messages: Sequence[Reference]) -> None:
+    def acknowledge_in(self, writes: list[MemoryWrite], messages: Sequence[Reference]) -> None:
         writes.append(self._acknowledging(messages))
 
-    def update_in(self, writes: list[Write], message: Message) -> None:
+    def update_in(self, writes: list[MemoryWrite], message: Message) -> None:
         writes.append(self._updating(message))
 
-    def adding(self, message: Message) -> Write:
+    def adding(self, message: Message) -> MemoryWrite:
         shelf, state = self.shelf, self._state
         encoded = self.encode(message)
         name = (encoded.producer, encoded.producer_sequence)
@@ -88,10 +95,10 @@ class MemoryMessageStore:
             self.put(sequence, encoded)
             return MessageReference(sequence, encoded.message_id)
 
-        def hold() -> Held | None:
+        def hold() -> HeldWrite | None:
             return None if is_duplicate() else hold_added(state, shelf, name, store)
 
-        return Write(add, hold=hold)
+        return MemoryWrite(add, hold=hold)
 
     def encode(self, message: Message) -> EncodedMessage:
         """The row that it would be in a database, checked."""
@@ -107,7 +114,7 @@ class MemoryMessageStore:
         """Store a message with a sequence higher than any other; the lock is held."""
         message = self._kept(encoded.blob_for(sequence), sequence)
         name = (encoded.producer, encoded.producer_sequence)
-        stored = Stored(message, len(encoded.blob), encoded.priority, encoded.expiration_ms, name)
+        stored = StoredMessage(message, len(encoded.blob), encoded.priority, encoded.expiration_ms, name)
         self.shelf.add(sequence, stored)
         self._state.last_sequence = sequence
         self._state.places[self.shelf.destination] = self  # it may have been deleted
@@ -169,10 +176,10 @@ class MemoryMessageStore:
             return sequence
         raise message_not_found(name, self.destination)
 
-    def execute(self, unit: list[Write]) -> None:
+    def execute(self, unit: list[MemoryWrite]) -> None:
         self._state.execute(unit)
 
-    def submit(self, unit: list[Write]) -> StoreFuture[None]:
+    def submit(self, unit: list[MemoryWrite]) -> StoreFuture[None]:
         self._state.execute(unit)
         return done(None)
 
@@ -182,14 +189,14 @@ class MemoryMessageStore:
     def acknowledge_async(self, *messages: Reference) -> StoreFuture[None]:
         return self.submit([self._acknowledging(messages)])
 
-    def _acknowledging(self, messages: Sequence[Reference]) -> Write:
+    def _acknowledging(self, messages: Sequence[Reference]) -> MemoryWrite:
         sequences = self.find(messages)
 
         def remove() -> None:
             for sequence in sequences:
                 self.shelf.remove(sequence)
 
-        return Write(remove, hold=lambda: hold_taken(self.shelf, sequences))
+        return MemoryWrite(remove, hold=lambda: hold_taken(self.shelf, sequences))
 
     def find(self, messages: Sequence[Reference]) -> list[int]:
         """The sequences of the messages referred to that are still stored."""
@@ -200,14 +207,14 @@ class MemoryMessageStore:
     def update_message(self, message: Message) -> None:
         self.execute([self._updating(message)])
 
-    def _updating(self, message: Message) -> Write:
+    def _updating(self, message: Message) -> MemoryWrite:
         with self._state.entered():
             sequence = self._stored(name_of(message))
             old = self._message(sequence)
         if message.message_id is None:
             message = message.replace(message_id=old.message_id)
         encoded = self.encode(message)
-        return Write(lambda: self.replace(sequence, encoded))
+        return MemoryWrite(lambda: self.replace(sequence, encoded))
 
     def recover(self, limit: int = 500, after: Cursor | None = None) -> Page:
         with self._state.entered():
@@ -254,7 +261,7 @@ class MemoryMessageStore:
         return self._state.remove(self.shelf, lambda: self.shelf.expired(now_ms, -1), progress)
 
 
-class MemoryTopicMessageStore(MemoryMessageStore, SubscribedTopic[list[Write]]):
+class MemoryTopicMessageStore(MemoryMessageStore, SubscribedTopic[list[MemoryWrite]]):
     """See :class:`jdbcstore.abc.TopicMessageStore`."""
 
     def _subscribe(self, info: SubscriptionInfo, *, retroactive: bool) -> None:
@@ -291,7 +298,7 @@ class MemoryTopicMessageStore(MemoryMessageStore, SubscribedTopic[list[Write]]):
         with self._state.entered():
             return {number for one in self.shelf.subscriptions.values() for number in one.in_doubt}
 
-    def _subscription(self, client_id: str, subscription_name: str) -> Subscription:
+    def _subscription(self, client_id: str, subscription_name: str) -> MemorySubscription:
         found = self.shelf.subscriptions.get((client_id, subscription_name))
         if found is None:
             raise subscription_not_found(client_id, subscription_name, self.destination)
@@ -299,7 +306,7 @@ class MemoryTopicMessageStore(MemoryMessageStore, SubscribedTopic[list[Write]]):
 
     def acknowledge_for_in(
         self,
-        writes: list[Write],
+        writes: list[MemoryWrite],
         client_id: str,
         subscription_name: str,
         messages: Sequence[Reference],
@@ -315,14 +322,14 @@ class MemoryTopicMessageStore(MemoryMessageStore, SubscribedTopic[list[Write]]):
             for sequence in sequences:
                 subscription.acknowledge(sequence)
 
-        def hold() -> Held | None:
+        def hold() -> HeldWrite | None:
             subscription = self._subscription(client_id, subscription_name)
             return hold_acknowledged(subscription, sequences)
 
-        writes.append(Write(acknowledge, check, hold))
+        writes.append(MemoryWrite(acknowledge, check, hold))
 
-    def acknowledgement(self, info: SubscriptionInfo, messages: Sequence[Reference]) -> list[Write]:
-        writes: list[Write] = []
+    def acknowledgement(self, info: SubscriptionInfo, messages: Sequence[Reference]) -> list[MemoryWrite]:
+        writes: list[MemoryWrite] = []
         self.acknowledge_for_in(writes, info.client_id, info.subscription_name, messages)
         return writes
 

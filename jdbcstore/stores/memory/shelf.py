@@ -66,7 +66,7 @@ class Sequences:
 
 
 @dataclass(slots=True)
-class Stored:
+class StoredMessage:
     """A message with the other columns of its row; an update changes neither lane nor expiration."""
 
     message: Message | bytes
@@ -79,7 +79,7 @@ class Stored:
 
 
 @dataclass(slots=True)
-class Subscription:
+class MemorySubscription:
     """A durable subscription and the messages that it has not acknowledged."""
 
     info: SubscriptionInfo
@@ -128,8 +128,8 @@ class Shelf:
     destination: Destination
     prioritized: bool
     total: Total = field(default_factory=Total)
-    stored: dict[int, Stored] = field(default_factory=dict)
-    subscriptions: dict[tuple[str, str], Subscription] = field(default_factory=dict)
+    stored: dict[int, StoredMessage] = field(default_factory=dict)
+    subscriptions: dict[tuple[str, str], MemorySubscription] = field(default_factory=dict)
     lanes: list[Sequences] = field(init=False)
     expiring: Sequences = field(default_factory=Sequences)
     named: dict[tuple[str, int], list[int]] = field(default_factory=dict)
@@ -156,7 +156,7 @@ class Shelf:
         """One for each priority, or one for all."""
         return [Sequences() for _ in range(10 if self.prioritized else 1)]
 
-    def add(self, sequence: int, stored: Stored) -> None:
+    def add(self, sequence: int, stored: StoredMessage) -> None:
         self.stored[sequence] = stored
         self.grow(stored.size, _OVERHEAD)
         self.lanes[stored.lane].append(sequence)
@@ -184,7 +184,7 @@ class Shelf:
             subscription.acknowledge(sequence)
         return True
 
-    def restore(self, sequence: int, stored: Stored) -> None:
+    def restore(self, sequence: int, stored: StoredMessage) -> None:
         """Put a removed message back in its place; subscriptions do not get it."""
         self.stored[sequence] = stored
         self.grow(stored.size, _OVERHEAD)
@@ -206,7 +206,7 @@ class Shelf:
             for lane, mine in zip(self.lanes, lanes, strict=True):
                 for sequence in lane.behind(-1):
                     mine.append(sequence)
-        self.subscriptions[info.client_id, info.subscription_name] = Subscription(info, lanes)
+        self.subscriptions[info.client_id, info.subscription_name] = MemorySubscription(info, lanes)
 
     def expired(self, now_ms: int, after: int) -> Iterator[int]:
         """The messages after ``after`` whose expiration has passed."""

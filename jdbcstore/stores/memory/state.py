@@ -16,7 +16,7 @@ from jdbcstore.config.store import NameLengths
 from jdbcstore.errors import StoreClosed, TransactionError
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import XATransactionId
-from jdbcstore.stores.memory.shelf import Shelf, Subscription, Total
+from jdbcstore.stores.memory.shelf import MemorySubscription, Shelf, Total
 from jdbcstore.stores.shared.audit import DuplicateAudit
 from jdbcstore.stores.shared.checkpoint import FindBody, JournalMark
 from jdbcstore.stores.shared.encoding import MessageEncoder
@@ -37,7 +37,7 @@ def _nothing() -> None:
     return None
 
 
-class Held(NamedTuple):
+class HeldWrite(NamedTuple):
     """A write of a prepared transaction, hidden from all others; both functions run under the lock."""
 
     what: PreparedWrites
@@ -45,17 +45,17 @@ class Held(NamedTuple):
     rollback: Callable[[], object]
 
 
-def _cannot_be_held() -> Held | None:
+def _cannot_be_held() -> HeldWrite | None:
     raise TransactionError("this write cannot be prepared")
 
 
-class Write(NamedTuple):
+class MemoryWrite(NamedTuple):
     """A write that has been checked and encoded; all functions run under the store's lock."""
 
     apply: Callable[[], MessageReference | None]
     check: Callable[[], None] = _nothing
     """Raises if it can no longer be applied; called for all writes of a transaction before the first."""
-    hold: Callable[[], Held | None] = _cannot_be_held
+    hold: Callable[[], HeldWrite | None] = _cannot_be_held
     """Prepares it instead of applying it; None if that has no effect."""
 
 
@@ -77,7 +77,7 @@ class State:
     total: Total = field(default_factory=Total)
     changed: Callable[[], None] | None = None
     """Called without the lock after the total has changed."""
-    prepared: dict[XATransactionId, list[Held]] = field(default_factory=dict)
+    prepared: dict[XATransactionId, list[HeldWrite]] = field(default_factory=dict)
     closed: bool = False
 
     @contextlib.contextmanager
@@ -91,18 +91,18 @@ class State:
         if self.changed is not None and self.total.size != before:
             self.changed()
 
-    def execute(self, writes: Sequence[Write]) -> list[MessageReference]:
+    def execute(self, writes: Sequence[MemoryWrite]) -> list[MessageReference]:
         """Apply all or none; the references of the messages added."""
         with self.entered():
             for write in writes:
                 write.check()
             return [reference for write in writes if (reference := write.apply()) is not None]
 
-    def submit(self, writes: Sequence[Write]) -> StoreFuture[list[MessageReference]]:
+    def submit(self, writes: Sequence[MemoryWrite]) -> StoreFuture[list[MessageReference]]:
         """As :meth:`execute`; the future is done when it is returned."""
         return done(self.execute(writes))
 
-    def prepare(self, xid: XATransactionId, writes: Sequence[Write]) -> bool:
+    def prepare(self, xid: XATransactionId, writes: Sequence[MemoryWrite]) -> bool:
         """Hold all or none; False if there is nothing to decide."""
         with self.entered():
             if xid in self.prepared:
@@ -147,11 +147,11 @@ class State:
 class MemoryXAResource:
     """See :class:`jdbcstore.abc.XAResource`."""
 
-    def __init__(self, store: BufferedStore[list[Write]], state: State) -> None:
+    def __init__(self, store: BufferedStore[list[MemoryWrite]], state: State) -> None:
         self._store = store
         self._state = state
 
-    def start(self, xid: XATransactionId) -> BufferedXATransaction[list[Write]]:
+    def start(self, xid: XATransactionId) -> BufferedXATransaction[list[MemoryWrite]]:
         check_xid(xid, self._state.lengths)
         return BufferedXATransaction(self._store, [], self._state, xid=xid, prepare=self._state.prepare)
 
@@ -171,14 +171,14 @@ class MemoryXAResource:
             for held in self._taken(xid):
                 held.rollback()
 
-    def _taken(self, xid: XATransactionId) -> list[Held]:
+    def _taken(self, xid: XATransactionId) -> list[HeldWrite]:
         held = self._state.prepared.pop(xid, None)
         if held is None:
             raise not_prepared(xid)
         return held
 
 
-def hold_added(state: State, shelf: Shelf, name: tuple[str, int], store: Callable[[], object]) -> Held:
+def hold_added(state: State, shelf: Shelf, name: tuple[str, int], store: Callable[[], object]) -> HeldWrite:
     """Hold a message that the commit stores; the lock is held."""
     shelf.in_doubt[name] += 1
 
@@ -191,10 +191,10 @@ def hold_added(state: State, shelf: Shelf, name: tuple[str, int], store: Callabl
         if state.audit is not None:
             state.audit.forget(*name)
 
-    return Held(PreparedWrites(shelf.destination, added=1), commit, rollback)
+    return HeldWrite(PreparedWrites(shelf.destination, added=1), commit, rollback)
 
 
-def hold_taken(shelf: Shelf, sequences: Sequence[int]) -> Held | None:
+def hold_taken(shelf: Shelf, sequences: Sequence[int]) -> HeldWrite | None:
     """Hide messages of a queue that the commit removes; the lock is held."""
     taken = {number: shelf.stored[number] for number in sequences if number in shelf.stored}
     names = [stored.name for stored in taken.values()]
@@ -208,10 +208,10 @@ def hold_taken(shelf: Shelf, sequences: Sequence[int]) -> Held | None:
             shelf.restore(number, stored)
 
     what = PreparedWrites(shelf.destination, acknowledged=len(taken))
-    return Held(what, lambda: shelf.in_doubt.subtract(names), rollback) if taken else None
+    return HeldWrite(what, lambda: shelf.in_doubt.subtract(names), rollback) if taken else None
 
 
-def hold_acknowledged(subscription: Subscription, sequences: Sequence[int]) -> Held | None:
+def hold_acknowledged(subscription: MemorySubscription, sequences: Sequence[int]) -> HeldWrite | None:
     """Hide messages from a subscription for which the commit acknowledges them; the lock is held."""
     held = [sequence for sequence in sequences if subscription.hold(sequence)]
 
@@ -225,4 +225,4 @@ def hold_acknowledged(subscription: Subscription, sequences: Sequence[int]) -> H
 
     info = subscription.info
     what = PreparedWrites(info.destination, 0, len(held), info.client_id, info.subscription_name)
-    return Held(what, commit, rollback) if held else None
+    return HeldWrite(what, commit, rollback) if held else None

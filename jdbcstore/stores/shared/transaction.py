@@ -65,24 +65,24 @@ class BufferedTransaction(Generic[W]):
         self._writes: W | None = writes
         self._writer = writer
         self._discard = discard
-        self._last: tuple[str | Destination, TransactionalQueue[W]] | None = None
+        self._last: tuple[str | Destination, BufferedTransactionQueue[W]] | None = None
         """The queue that was used last, by its name: mostly it is the next one, too."""
 
-    def queue(self, name: str | Destination) -> TransactionalQueue[W]:
+    def queue(self, name: str | Destination) -> BufferedTransactionQueue[W]:
         if self._last is not None and self._last[0] is name:
             return self._last[1]
         queue = self._new_queue(self._store.queue(name))
         self._last = name, queue
         return queue
 
-    def topic(self, name: str | Destination) -> TransactionalTopic[W]:
+    def topic(self, name: str | Destination) -> BufferedTransactionTopic[W]:
         return self._new_topic(self._store.topic(name))
 
-    def _new_queue(self, store: BufferedDestination[W]) -> TransactionalQueue[W]:
-        return TransactionalQueue(self, store)
+    def _new_queue(self, store: BufferedDestination[W]) -> BufferedTransactionQueue[W]:
+        return BufferedTransactionQueue(self, store)
 
-    def _new_topic(self, store: BufferedTopic[W]) -> TransactionalTopic[W]:
-        return TransactionalTopic(self, store)
+    def _new_topic(self, store: BufferedTopic[W]) -> BufferedTransactionTopic[W]:
+        return BufferedTransactionTopic(self, store)
 
     @property
     def writes(self) -> W:
@@ -119,7 +119,7 @@ class BufferedTransaction(Generic[W]):
             self.rollback()
 
 
-class TransactionalQueue(Generic[W]):
+class BufferedTransactionQueue(Generic[W]):
     """A queue inside a transaction; see :class:`jdbcstore.abc.TransactionalStore`."""
 
     def __init__(self, transaction: BufferedTransaction[W], store: BufferedDestination[W]) -> None:
@@ -137,8 +137,8 @@ class TransactionalQueue(Generic[W]):
         self._store.update_in(self._transaction.writes, message)
 
 
-class TransactionalTopic(TransactionalQueue[W]):
-    """A topic inside a transaction; see :class:`jdbcstore.abc.TransactionalTopic`."""
+class BufferedTransactionTopic(BufferedTransactionQueue[W]):
+    """A topic inside a transaction; see :class:`jdbcstore.abc.BufferedTransactionTopic`."""
 
     _store: BufferedTopic[W]
 
@@ -166,17 +166,17 @@ class BufferedXATransaction(BufferedTransaction[W]):
         self.xid = xid
         self._prepare = prepare
 
-    def _new_queue(self, store: BufferedDestination[W]) -> TransactionalQueue[W]:
+    def _new_queue(self, store: BufferedDestination[W]) -> BufferedTransactionQueue[W]:
         return _XAQueue(self, store)
 
-    def _new_topic(self, store: BufferedTopic[W]) -> TransactionalTopic[W]:
+    def _new_topic(self, store: BufferedTopic[W]) -> BufferedTransactionTopic[W]:
         return _XATopic(self, store)
 
     def prepare(self) -> bool:
         return self._prepare(self.xid, self._end())
 
 
-class _XAQueue(TransactionalQueue[W]):
+class _XAQueue(BufferedTransactionQueue[W]):
     _transaction: BufferedXATransaction[W]
 
     def add_message(self, message: Message) -> None:
@@ -190,7 +190,7 @@ class _XAQueue(TransactionalQueue[W]):
         )
 
 
-class _XATopic(_XAQueue[W], TransactionalTopic[W]):
+class _XATopic(_XAQueue[W], BufferedTransactionTopic[W]):
     def acknowledge(self, *messages: Reference) -> None:  # noqa: ARG002
         # A rollback could not return the message to all subscriptions.
         raise TransactionError(

@@ -12,7 +12,7 @@ import pytest
 import jdbcstore
 from jdbcstore import Message, Store, Transaction, XATransactionId
 from jdbcstore.config import StoreConfig
-from jdbcstore.database.session import Session
+from jdbcstore.database.session import DatabaseSession
 from jdbcstore.stores.jdbc.xa.column import ADDED, encode_flag
 from tests.support.backends import BACKENDS, Backend
 from tests.support.databases import SqliteDatabase
@@ -31,7 +31,7 @@ PREPARED = encode_flag(ADDED, XID)
 class Large:
     """An open session on the filled tables."""
 
-    session: Session
+    session: DatabaseSession
     plans: PlanReader
     last: int
 
@@ -53,7 +53,10 @@ def large(
     with jdbcstore.open(database.url, cleanup_period=0) as store:
         fill(store)
         last = store.last_sequence()
-    with closing(Session(database.url, StoreConfig())) as session, closing(session.connect()) as connection:
+    with (
+        closing(DatabaseSession(database.url, StoreConfig())) as session,
+        closing(session.connect()) as connection,
+    ):
         plans = READERS[backend.id](connection.cursor)
         plans.analyze([str(table.name) for table in session.tables.all])
         yield Large(session, plans, last)

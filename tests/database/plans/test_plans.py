@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jdbcstore.database.adapters.sql import Sql
-from jdbcstore.database.statements.builder import Lanes
+from jdbcstore.database.statements.builder import LaneQueries
 from jdbcstore.database.statements.rows import RowStatements
 from jdbcstore.database.statements.store import LISTED
 from tests.database.plans.conftest import BIG, BY_PRIORITY, OTHER_TOPIC, PREPARED, RARE, TOPIC, Large
@@ -63,7 +63,7 @@ def statements_of(large: Large) -> dict[str, Any]:
 def statements(large: Large) -> dict[str, Sql]:
     found: dict[str, Sql] = {}
     for name, value in statements_of(large).items():
-        if isinstance(value, Lanes):
+        if isinstance(value, LaneQueries):
             for which, sql in zip(("lowest", "other"), value, strict=True):
                 assert isinstance(sql, Sql)
                 found[f"{name}, {which}"] = sql
@@ -142,7 +142,7 @@ def test_a_page_costs_what_it_holds(large: Large, name: str) -> None:
     sql = statements_of(large)[name]
     for after in (-1, large.last // 2, large.last - 300):
         for values in PAGES[name]:
-            query = sql.of(values.get("priority", 0)) if isinstance(sql, Lanes) else sql
+            query = sql.of(values.get("priority", 0)) if isinstance(sql, LaneQueries) else sql
             assert isinstance(query, Sql)
             found, examined = large.plans.examined(query, row(query, after=after, **values))
             assert examined <= COST.get(name, 3) * found + 50, (after, values, found, examined)

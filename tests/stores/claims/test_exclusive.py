@@ -13,7 +13,7 @@ from sqlalchemy import create_engine, make_url
 
 import jdbcstore
 from jdbcstore import Message
-from jdbcstore.database.session import Session
+from jdbcstore.database.session import DatabaseSession
 from jdbcstore.errors import NotMaster, OutcomeUnknown
 from jdbcstore.lockers.database import LeaseDatabaseLocker
 from jdbcstore.stores.claims import Claims
@@ -135,7 +135,7 @@ def test_a_master_waits_for_what_a_joined_transaction_has_added(database: Databa
 @pytest.mark.backends("postgresql", "mariadb", "mysql")
 def test_a_process_that_stands_still_while_it_looks_for_a_master_is_none(database: Database) -> None:
     with JdbcStore(database.url) as store:
-        session = Session(database.url, store.config)
+        session = DatabaseSession(database.url, store.config)
         try:
             with contextlib.closing(session.connect()) as looks:
                 looks.begin()

@@ -15,7 +15,7 @@ from jdbcstore.stores.journaled.records import (
     COMMIT,
     PREPARE,
     WRITE,
-    Writes,
+    RecordedWrites,
     decode_record,
     encode_writes,
     encode_xid,
@@ -51,7 +51,7 @@ def encoded(draw: st.DrawFn) -> EncodedMessage:
 
 
 writes = st.builds(
-    Writes,
+    RecordedWrites,
     st.lists(encoded(), max_size=3),
     st.lists(st.tuples(longs, encoded()), max_size=2),
     st.lists(st.tuples(texts, sequences.map(tuple)), max_size=2),
@@ -65,7 +65,7 @@ def record(kind: int, body: bytes) -> Record:
 
 @settings(max_examples=50)
 @given(writes)
-def test_there_and_back(written: Writes) -> None:
+def test_there_and_back(written: RecordedWrites) -> None:
     assert decode_record(record(WRITE, b"".join(encode_writes(written)[0]))) == (None, written)
     xid = XATransactionId(-3, b"g" * 64, b"")
     body = encode_xid(xid) + b"".join(encode_writes(written)[0])
@@ -74,7 +74,9 @@ def test_there_and_back(written: Writes) -> None:
 
 @settings(max_examples=100)
 @given(writes, st.data())
-def test_what_is_cut_or_changed_is_found_or_says_something_else(written: Writes, data: st.DataObject) -> None:
+def test_what_is_cut_or_changed_is_found_or_says_something_else(
+    written: RecordedWrites, data: st.DataObject
+) -> None:
     body = bytearray(b"".join(encode_writes(written)[0]))
     if body:
         at = data.draw(st.integers(0, len(body) - 1))

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Callable
 from typing import Any
 
-from jdbcstore.database.session import Session
+from jdbcstore.database.session import DatabaseSession
 
 
 class Fault(enum.Enum):
@@ -56,7 +56,7 @@ class Calls:
     A connection that is lost is closed, so that the server sees it, too.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: DatabaseSession) -> None:
         self._error = _ERRORS[session.adapter.name]
         self._fault: Fault | None = None
         self._left, self._lasting, self._done = 0, False, False

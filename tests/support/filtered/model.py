@@ -18,8 +18,12 @@ from jdbcstore.abc import Reference
 from jdbcstore.errors import TransactionError
 from jdbcstore.stores.memory.destinations import MemoryMessageStore, MemoryTopicMessageStore
 from jdbcstore.stores.memory.shelf import Shelf
-from jdbcstore.stores.memory.state import State, Write
-from jdbcstore.stores.shared.transaction import BufferedTransaction, TransactionalQueue, TransactionalTopic
+from jdbcstore.stores.memory.state import MemoryWrite, State
+from jdbcstore.stores.shared.transaction import (
+    BufferedTransaction,
+    BufferedTransactionQueue,
+    BufferedTransactionTopic,
+)
 from jdbcstore.testing.machine import TWO_PHASES
 
 
@@ -58,14 +62,14 @@ class Model(MemoryStore):
             self.counting[name].last_sequence = 0
 
 
-class _Transaction(BufferedTransaction[list[Write]]):
+class _Transaction(BufferedTransaction[list[MemoryWrite]]):
     _store: Model
 
     def __init__(self, store: Model) -> None:
         super().__init__(store, [], store._state)
         self._stores: set[str] = set()
         self._in_one_only = False
-        self._marked: dict[int, Write] = {}
+        self._marked: dict[int, MemoryWrite] = {}
         """By place in the order: the write with the id that its message has if there are several stores."""
 
     def queue(self, name: str | Destination) -> _Queue:
@@ -78,7 +82,7 @@ class _Transaction(BufferedTransaction[list[Write]]):
         self._stores.add(self._store.stores[destination])
         self._in_one_only |= in_one_only
 
-    def marks(self, write: Write) -> None:
+    def marks(self, write: MemoryWrite) -> None:
         self._marked[len(self.writes) - 1] = write
 
     def commit(self) -> list[MessageReference]:
@@ -102,7 +106,7 @@ class _Transaction(BufferedTransaction[list[Write]]):
                 self.writes[at] = write
 
 
-class _Queue(TransactionalQueue[list[Write]]):
+class _Queue(BufferedTransactionQueue[list[MemoryWrite]]):
     _transaction: _Transaction
     _store: MemoryMessageStore
 
@@ -120,7 +124,7 @@ class _Queue(TransactionalQueue[list[Write]]):
         self._transaction.writes_to(self.destination, in_one_only=True)
 
 
-class _Topic(_Queue, TransactionalTopic[list[Write]]):
+class _Topic(_Queue, BufferedTransactionTopic[list[MemoryWrite]]):
     _store: MemoryTopicMessageStore
 
     def acknowledge_subscription(self, client_id: str, subscription_name: str, *messages: Reference) -> None:

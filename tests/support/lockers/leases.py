@@ -6,7 +6,7 @@ from typing import Any
 
 from jdbcstore.config import StoreConfig
 from jdbcstore.database.adapters.sqlite import SqliteAdapter
-from jdbcstore.database.session import Session
+from jdbcstore.database.session import DatabaseSession
 from jdbcstore.lockers.database import LeaseDatabaseLocker
 from jdbcstore.testing.clock import FakeClock
 from tests.support.databases import Database
@@ -28,7 +28,7 @@ class SteppedDatabase:
             connection.execute("PRAGMA synchronous=OFF")
 
         replace(SqliteAdapter, "on_connect", on_connect)
-        self.session = Session(database.url, StoreConfig(cleanup_period=0.0))
+        self.session = DatabaseSession(database.url, StoreConfig(cleanup_period=0.0))
         replace(type(self.session.adapter), "now_ms", NOW_MS)
         self.clocks: list[FakeClock] = []
         self.now_ms = START_MS

@@ -31,8 +31,8 @@ from jdbcstore.message.ids import MessageId, ProducerId
 from jdbcstore.message.message import BodyType
 from jdbcstore.message.openwire import decode, encoder
 from jdbcstore.message.openwire.wire_format import OLD_VERSION, VERSION
-from jdbcstore.stores.journaled.records import WRITE, Writes, decode_writes
-from jdbcstore.stores.journaled.writer import Unit
+from jdbcstore.stores.journaled.records import WRITE, RecordedWrites, decode_writes
+from jdbcstore.stores.journaled.writer import JournalUnit
 from jdbcstore.stores.shared.rows import EncodedMessage, RowLimits
 from jdbcstore.util import core as chosen
 from jdbcstore.util.core import build
@@ -209,14 +209,14 @@ def test_rows_become_the_body_of_a_record(core: Any) -> None:
     chunks, size = core.row_chunks(added, 1)
 
     assert size == sum(map(len, chunks))
-    assert decode_writes(b"".join(chunks)) == Writes(adds=added)
+    assert decode_writes(b"".join(chunks)) == RecordedWrites(adds=added)
 
 
 @given(st.lists(st.integers(0, 200), min_size=1, max_size=5), st.integers(0, 2000))
 def test_records_are_the_same_bytes(sizes: list[int], room: int) -> None:
     found = []
     for core in available():
-        units = [Unit(Writes(adds=some_rows(source, 2, size))) for size in sizes]
+        units = [JournalUnit(RecordedWrites(adds=some_rows(source, 2, size))) for size in sizes]
         parts, written, size = core.frame(units, Stamp(3, 4), 7, 9, 5, room, (1, 512))
         assert len(b"".join(parts)) == size <= room
         assert all(type(one) is WrittenEntry and one.entry.kind == WRITE for one in written)
@@ -225,7 +225,7 @@ def test_records_are_the_same_bytes(sizes: list[int], room: int) -> None:
 
 
 def test_records_are_read_back(core: Any) -> None:
-    units = [Unit(Writes(adds=some_rows(source, 2, size))) for size in (0, 3, 200)]
+    units = [JournalUnit(RecordedWrites(adds=some_rows(source, 2, size))) for size in (0, 3, 200)]
     parts, written, size = core.frame(units, Stamp(3, 4), 7, 9, 5, 10_000, (1, 512))
     window = b"".join(parts)
 

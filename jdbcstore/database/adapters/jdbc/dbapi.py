@@ -57,16 +57,16 @@ _DECIMAL = frozenset((2, 3))
 _FLOATING = frozenset((6, 7, 8))
 
 
-def connect(url: str, user: str | None, password: str | None) -> Connection:
+def connect(url: str, user: str | None, password: str | None) -> JdbcConnection:
     """A connection through the JDBC driver that takes the URL, in autocommit mode."""
     driver, login = driver_for(url), JClass("java.util.Properties")()
     for name, value in (("user", user), ("password", password)):
         if value is not None:
             login.setProperty(name, value)
-    return Connection(driver.connect(url, login))
+    return JdbcConnection(driver.connect(url, login))
 
 
-class Connection:
+class JdbcConnection:
     """May be used by any thread, one at a time."""
 
     def __init__(self, java: Any) -> None:
@@ -100,8 +100,8 @@ class Connection:
         """Cancel statements that run longer, where the driver supports it."""
         self._query_timeout = max(1, round(seconds))
 
-    def cursor(self) -> Cursor:
-        return Cursor(self)
+    def cursor(self) -> JdbcCursor:
+        return JdbcCursor(self)
 
     def take(self, operation: str) -> Any:
         """A prepared statement, for one cursor until it is returned by :meth:`give`."""
@@ -149,12 +149,12 @@ class Connection:
         self.java.abort(_common_pool())
 
 
-class Cursor:
+class JdbcCursor:
     """One statement at a time, and its rows."""
 
     arraysize = 1
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: JdbcConnection) -> None:
         self.connection = connection
         self.rowcount = -1
         self.description: list[tuple[Any, ...]] | None = None

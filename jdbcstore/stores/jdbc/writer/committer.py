@@ -19,7 +19,7 @@ from jdbcstore.abc import MessageReference
 from jdbcstore.database.adapters.base import Failure
 from jdbcstore.database.adapters.sql import UNGUARDED, Batch, Guards, Row, Sent
 from jdbcstore.database.connection import Connection, Recorder
-from jdbcstore.database.session import Session
+from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.builder import Statement
 from jdbcstore.errors import LockLost, NotMaster, OutcomeUnknown, StoreClosed, StoreError, StoreUnavailable
 from jdbcstore.lockers import Fence
@@ -30,7 +30,7 @@ from jdbcstore.stores.jdbc.sequence import (
     SequencesTaken,
     guard_unclaimed,
 )
-from jdbcstore.stores.jdbc.writer.units import Call, Unit
+from jdbcstore.stores.jdbc.writer.units import Call, WriteUnit
 from jdbcstore.stores.shared._rows_cy import numbered_rows, references
 from jdbcstore.stores.shared.audit import DuplicateAudit, with_duplicates
 from jdbcstore.stores.shared.encoding import Name
@@ -65,7 +65,7 @@ class Committer:
 
     def __init__(
         self,
-        session: Session,
+        session: DatabaseSession,
         *,
         fence: Fence | None = None,
         recorder: Recorder | None = None,
@@ -90,7 +90,7 @@ class Committer:
         """Whether :meth:`send` can do anything."""
         return self.session.adapter.writing.starts_writes
 
-    def send(self, units: list[Unit]) -> Sent | None:
+    def send(self, units: list[WriteUnit]) -> Sent | None:
         """Begin to commit the units without waiting for anything; :meth:`write` has to finish it.
 
         None if they cannot be written so, and nothing was sent.
@@ -110,7 +110,7 @@ class Committer:
         batch = Batch(numbered_rows(adds, sequence.last + 1), [], removes, [])
         return connection.start_write(batch, sequence.block if adds else None)
 
-    def write(self, units: list[Unit], sent: Sent | None = None) -> list[list[MessageReference]]:
+    def write(self, units: list[WriteUnit], sent: Sent | None = None) -> list[list[MessageReference]]:
         """Commit the units together, and return the references of the messages of each.
 
         :param sent: what :meth:`send` returned for these units
@@ -373,11 +373,11 @@ class _Attempts:
         self._sent = False
         return result
 
-    def find_committed(self, units: list[Unit]) -> list[list[MessageReference]] | None:
+    def find_committed(self, units: list[WriteUnit]) -> list[list[MessageReference]] | None:
         """Return the references if the commit whose answer was lost took effect, else None."""
         return self._accept(units) if self._was_committed(units) else None
 
-    def write_once(self, units: list[Unit]) -> list[list[MessageReference]]:
+    def write_once(self, units: list[WriteUnit]) -> list[list[MessageReference]]:
         """Attempt a batch, of which nothing is found in the tables."""
         if self._doubtful:
             # The server has ended the lost sessions: what is not there now will not come.
@@ -416,7 +416,7 @@ class _Attempts:
             plan.apply()
         return self._accept(units)
 
-    def _accept(self, units: list[Unit]) -> list[list[MessageReference]]:
+    def _accept(self, units: list[WriteUnit]) -> list[list[MessageReference]]:
         """The batch is committed with the sequences it was sent with."""
         sequence = self._committer.sequence
         results = []
@@ -426,7 +426,7 @@ class _Attempts:
             sequence.use(len(unit.adds))
         return results
 
-    def _was_committed(self, units: list[Unit]) -> bool:
+    def _was_committed(self, units: list[WriteUnit]) -> bool:
         """Return whether the commit whose answer was lost took effect: one of its messages proves it for all.
 
         A batch without messages is written again instead, because everything else is idempotent.
@@ -475,18 +475,18 @@ class _Attempts:
         self._committer.pause(self._backoff.pause())
 
 
-def _notify_committed(unit: Unit) -> None:
+def _notify_committed(unit: WriteUnit) -> None:
     for committed in unit.committed:
         committed()
 
 
-def _reset_trackers(units: list[Unit]) -> None:
+def _reset_trackers(units: list[WriteUnit]) -> None:
     for unit in units:
         for tracker, _ in unit.acknowledgements:
             tracker.reset()
 
 
-def recovered_audit(session: Session) -> DuplicateAudit:
+def recovered_audit(session: DatabaseSession) -> DuplicateAudit:
     """An audit that has seen the messages stored last."""
     config = session.config
     audit = DuplicateAudit(config.max_producers_to_audit, config.max_audit_depth)
@@ -505,7 +505,7 @@ class AuditedCommitter(Committer):
     anything else is written, because that might remove the message again.
     """
 
-    def __init__(self, session: Session, audit: DuplicateAudit, **parts: Any) -> None:
+    def __init__(self, session: DatabaseSession, audit: DuplicateAudit, **parts: Any) -> None:
         super().__init__(session, **parts)
         self._audit = audit
         self._doubtful: set[Name] = set()
@@ -515,7 +515,7 @@ class AuditedCommitter(Committer):
     def sends(self) -> bool:
         return False  # duplicates are looked for first
 
-    def write(self, units: list[Unit], sent: Sent | None = None) -> list[list[MessageReference]]:  # noqa: ARG002
+    def write(self, units: list[WriteUnit], sent: Sent | None = None) -> list[list[MessageReference]]:  # noqa: ARG002
         self._find_doubtful()
         names: set[Name] = set()
         fresh = [self._fresh(unit.adds, names) for unit in units]
@@ -589,6 +589,6 @@ def _is_undone(error: StoreError) -> bool:
     return not isinstance(error, OutcomeUnknown)
 
 
-def _only(unit: Unit, fresh: list[bool]) -> Unit:
+def _only(unit: WriteUnit, fresh: list[bool]) -> WriteUnit:
     """The unit with these of its messages."""
     return unit if all(fresh) else replace(unit, adds=[*compress(unit.adds, fresh)])

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 from jdbcstore.database.adapters.sql import Sent
 from jdbcstore.errors import StoreError
-from jdbcstore.stores.jdbc.writer.units import Call, Unit
+from jdbcstore.stores.jdbc.writer.units import Call, WriteUnit
 from jdbcstore.util.futures import QueuedFuture
 
 _MANY = 32
@@ -26,11 +26,11 @@ _VAIN = 8
 class Begun(NamedTuple):
     """A batch that the loop has taken from the queue; without ``sent`` nothing was sent of it."""
 
-    units: list[Unit]
+    units: list[WriteUnit]
     sent: Sent | None
 
 
-class Turns(Protocol):
+class DrivenWriter(Protocol):
     """The writer, as its driver sees it. Whatever changes it is done by whoever holds the turn."""
 
     turn: Any
@@ -38,13 +38,13 @@ class Turns(Protocol):
     begun: Begun | None
     """What was taken last, until it is finished."""
 
-    def send(self, units: list[Unit]) -> Sent | None:
+    def send(self, units: list[WriteUnit]) -> Sent | None:
         """Begin to write them without waiting for anything; None if that is not possible."""
 
     def queued_rows(self, most: int) -> int:
         """How many messages the queued batches add or remove, as far as that is below ``most``."""
 
-    def take(self) -> list[Unit]:
+    def take(self) -> list[WriteUnit]:
         """The next batch; empty if there is none, or what is next is not a batch."""
 
     def finish(self, begun: Begun) -> None:
@@ -57,12 +57,12 @@ class Turns(Protocol):
 class LoopDriver:
     """Drives a writer on one event loop. To be used on that loop, except :meth:`call`.
 
-    While an answer is awaited nobody holds the turn, and :attr:`Turns.begun` is what was sent: the writer's
-    thread finishes it when anything else is to be written. So a caller that blocks the loop until something
-    is written gets its answer.
+    While an answer is awaited nobody holds the turn, and :attr:`DrivenWriter.begun` is what was sent: the
+    writer's thread finishes it when anything else is to be written. So a caller that blocks the loop until
+    something is written gets its answer.
     """
 
-    def __init__(self, writer: Turns, loop: AbstractEventLoop) -> None:
+    def __init__(self, writer: DrivenWriter, loop: AbstractEventLoop) -> None:
         self._writer = writer
         self._loop = loop
         self._thread = get_ident()
@@ -218,6 +218,6 @@ class LoopDriver:
         os.close(watched)
 
 
-def is_awaited(unit: Unit | Call) -> bool:
+def is_awaited(unit: WriteUnit | Call) -> bool:
     """Whether no thread waits for it."""
-    return isinstance(unit, Unit) and isinstance(unit.completion, QueuedFuture)
+    return isinstance(unit, WriteUnit) and isinstance(unit.completion, QueuedFuture)

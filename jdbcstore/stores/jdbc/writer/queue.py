@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 
-from jdbcstore.stores.jdbc.writer.units import Call, Unit
+from jdbcstore.stores.jdbc.writer.units import Call, WriteUnit
 
 _BATCH_UNITS = 256
 """Few enough that a caller with a thousand pending futures fills one batch while another commits."""
@@ -24,10 +24,10 @@ class WriteQueue:
         self._bytes = 0
         self._waiting: list[threading.Lock] = []
         """Locks that callers wait for while it is full."""
-        self.units: deque[Unit | Call] = deque()
+        self.units: deque[WriteUnit | Call] = deque()
         """The units, the next first."""
 
-    def put(self, unit: Unit | Call, size: int) -> bool:
+    def put(self, unit: WriteUnit | Call, size: int) -> bool:
         """Append a unit, if there is room; return whether there was."""
         units = self.units
         if units and (len(units) >= self._max_count or self._bytes >= self._max_bytes):
@@ -49,10 +49,10 @@ class WriteQueue:
         for room in waiting:
             room.release()
 
-    def take_batch(self) -> list[Unit | Call]:
+    def take_batch(self) -> list[WriteUnit | Call]:
         """Remove and return the next batch, or one call; empty if everything was cancelled."""
         units, size = self.units, 0
-        batch: list[Unit | Call] = []
+        batch: list[WriteUnit | Call] = []
         while units and len(batch) < _BATCH_UNITS and size < _BATCH_BYTES:
             alone = isinstance(units[0], Call)
             if alone and batch:
@@ -68,7 +68,7 @@ class WriteQueue:
         self.make_room()
         return batch
 
-    def clear(self) -> list[Unit | Call]:
+    def clear(self) -> list[WriteUnit | Call]:
         """Remove all units, and return those that were not cancelled."""
         abandoned = [unit for unit in self.units if unit.take()]
         self.units.clear()

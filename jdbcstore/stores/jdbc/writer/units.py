@@ -19,7 +19,7 @@ ROW_OVERHEAD = 512
 """Roughly what a queued message takes in memory beside its blob."""
 
 
-class Write(NamedTuple):
+class Execution(NamedTuple):
     """One execution of a statement."""
 
     sql: Sql
@@ -27,14 +27,14 @@ class Write(NamedTuple):
 
 
 @dataclass(slots=True)
-class Unit:
+class WriteUnit:
     """Writes that commit together or not at all."""
 
     result: Result = everything
     completion: Completion[Any] | None = None
     """Set by the writer, unless the caller writes the unit itself."""
     adds: list[EncodedMessage] = field(default_factory=list)
-    updates: list[Write] = field(default_factory=list)
+    updates: list[Execution] = field(default_factory=list)
     removes: list[Key] = field(default_factory=list)
     acknowledgements: list[Acknowledgement] = field(default_factory=list)
     committed: list[Callable[[], None]] = field(default_factory=list)
@@ -91,7 +91,7 @@ class Call:
     rows: int = 0
     """Roughly the messages that it adds and removes."""
     size: int = ROW_OVERHEAD
-    adding: Unit | None = None
+    adding: WriteUnit | None = None
     """The messages it adds, for the audit, which removes duplicates before ``count`` runs."""
     removed: Callable[[], Iterable[Name]] = tuple
     """Names of messages that it removed and that may be sent again, for the audit."""
@@ -108,10 +108,10 @@ class Call:
 class UnitWriter(Protocol):
     """A writer as the destinations of a store use it."""
 
-    def execute(self, unit: Unit, /) -> Any:
+    def execute(self, unit: WriteUnit, /) -> Any:
         """Write a unit, wait until it is committed, and return its result."""
 
-    def submit(self, unit: Unit, /) -> StoreFuture[Any]:
+    def submit(self, unit: WriteUnit, /) -> StoreFuture[Any]:
         """Queue a unit; the future completes after the commit."""
 
     def call(self, function: Callable[[Connection], Any], /, *, behind: int = 0, rows: int = 0) -> Any:
@@ -123,19 +123,19 @@ class UnitWriter(Protocol):
         function: Callable[[Connection, int], Any],
         /,
         *,
-        adding: Unit | None = None,
+        adding: WriteUnit | None = None,
         removed: Callable[[], Iterable[Name]] = tuple,
     ) -> Any:
         """As :meth:`call`, with ``count(connection)`` new sequences; the function gets the first."""
 
 
-class Reader(Protocol):
+class RowReader(Protocol):
     """A session or a connection."""
 
     def fetch(self, sql: Statement, **values: Any) -> list[Row]: ...
 
 
-def update_of(reader: Reader, sql: Statements, id_: int, blob: bytes) -> Write:
+def update_of(reader: RowReader, sql: Statements, id_: int, blob: bytes) -> Execution:
     """The statement that replaces the MSG of the row with this ID, if it still exists."""
     update, by_name = sql.update_message, sql.update_message_by_name
     if by_name is not None:
@@ -143,5 +143,5 @@ def update_of(reader: Reader, sql: Statements, id_: int, blob: bytes) -> Write:
             name = {"msgid_prod": producer, "msgid_seq": sequence, "container": container}
             # It would change every row with that message id.
             if len(reader.fetch(sql.find_message_sequence_id, **name)) == 1:
-                return Write(by_name, by_name.row(blob=blob, **name))
-    return Write(update, update.row(blob=blob, id_=id_))
+                return Execution(by_name, by_name.row(blob=blob, **name))
+    return Execution(update, update.row(blob=blob, id_=id_))

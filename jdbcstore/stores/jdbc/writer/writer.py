@@ -21,7 +21,7 @@ from typing import Any, NoReturn, cast
 from jdbcstore.abc import MessageReference, Outcome
 from jdbcstore.database.adapters.sql import Sent
 from jdbcstore.database.connection import Connection, Recorder, StatisticsRefresher
-from jdbcstore.database.session import Session, is_owned
+from jdbcstore.database.session import DatabaseSession, is_owned
 from jdbcstore.errors import (
     ConfigurationError,
     LockLost,
@@ -34,7 +34,7 @@ from jdbcstore.lockers import Fence
 from jdbcstore.stores.jdbc.writer.committer import AuditedCommitter, Committer
 from jdbcstore.stores.jdbc.writer.driver import Begun, LoopDriver, is_awaited
 from jdbcstore.stores.jdbc.writer.queue import WriteQueue
-from jdbcstore.stores.jdbc.writer.units import Call, Unit
+from jdbcstore.stores.jdbc.writer.units import Call, WriteUnit
 from jdbcstore.stores.shared.audit import DuplicateAudit
 from jdbcstore.stores.shared.encoding import Name
 from jdbcstore.stores.shared.rows import EncodedMessage
@@ -65,7 +65,7 @@ class Writer:
 
     def __init__(
         self,
-        session: Session,
+        session: DatabaseSession,
         *,
         fence: Fence | None = None,
         audit: DuplicateAudit | None = None,
@@ -90,7 +90,7 @@ class Writer:
         """A hint that the turn is taken."""
         self.begun: Begun | None = None
         """What the driver has sent; whoever has the turn finishes it first."""
-        self._in_flight: list[Unit | Call] = []
+        self._in_flight: list[WriteUnit | Call] = []
         """Units taken from the queue and not yet completed."""
         self.timings = Timings()
         """The commits of this writer, and their rows."""
@@ -114,7 +114,7 @@ class Writer:
         """The last sequence that this writer assigned; 0 if none yet."""
         return self._committer.sequence.last
 
-    def submit(self, unit: Unit) -> StoreFuture[Any]:
+    def submit(self, unit: WriteUnit) -> StoreFuture[Any]:
         """Queue a unit, waiting while the queue is full; the future completes after the commit.
 
         :raises StoreClosed: the store is closed
@@ -123,7 +123,7 @@ class Writer:
         self._enqueue(unit)
         return result
 
-    def withdraw(self, unit: Unit) -> bool:
+    def withdraw(self, unit: WriteUnit) -> bool:
         """Cancel a queued unit; return whether it will not be written."""
         with self._lock:
             return unit.withdraw()
@@ -138,7 +138,7 @@ class Writer:
         if before is not None:
             before.stop()
 
-    def _enqueue(self, unit: Unit | Call) -> None:
+    def _enqueue(self, unit: WriteUnit | Call) -> None:
         size = unit.measure()
         driver = self._driver
         if driver is not None and not (driver.is_here and is_awaited(unit)):
@@ -171,7 +171,7 @@ class Writer:
         with self._lock:
             self._wake()
 
-    def _wait_written(self, unit: Unit | Call, waiter: Waiter[Any]) -> Any:
+    def _wait_written(self, unit: WriteUnit | Call, waiter: Waiter[Any]) -> Any:
         if is_owned(self.turn) or is_owned(self._lock):
             raise StoreError(
                 "this thread is in the middle of a write already: in a signal handler, or a callback of a"
@@ -180,7 +180,7 @@ class Writer:
         self._enqueue(unit)
         return waiter.result()
 
-    def execute(self, unit: Unit) -> Any:
+    def execute(self, unit: WriteUnit) -> Any:
         """Write a unit, wait until it is committed, and return its result.
 
         A caller that finds the writer idle commits the unit in its own thread: a single producer then saves
@@ -195,7 +195,7 @@ class Writer:
         unit.completion = waiter = Waiter[Any]()
         return self._wait_written(unit, waiter)
 
-    def _is_next(self, unit: Unit) -> bool:
+    def _is_next(self, unit: WriteUnit) -> bool:
         """Whether nothing is queued before it; the turn is held."""
         with self._lock:
             if self._busy or self._queue or self._closed or self.begun is not None:
@@ -203,7 +203,7 @@ class Writer:
             self._in_flight = [unit]
             return True
 
-    def _write_alone(self, unit: Unit) -> Any:
+    def _write_alone(self, unit: WriteUnit) -> Any:
         began = time.perf_counter()
         try:
             self._busy = True
@@ -227,7 +227,7 @@ class Writer:
         count: Callable[[Connection], int],
         function: Callable[[Connection, int], Any],
         *,
-        adding: Unit | None = None,
+        adding: WriteUnit | None = None,
         removed: Callable[[], Iterable[Name]] = tuple,
     ) -> Any:
         """As :meth:`call`, with ``count(connection)`` new sequences; the function gets the first."""
@@ -281,7 +281,7 @@ class Writer:
         except StoreClosed as error:
             log.error("the program has ended before all was written: %s", error)
 
-    def _take_in_flight(self) -> list[Unit | Call]:
+    def _take_in_flight(self) -> list[WriteUnit | Call]:
         """The units in flight, for whichever completes them: the writer, or a close that timed out."""
         with self._lock:
             taken, self._in_flight = self._in_flight, []
@@ -353,12 +353,12 @@ class Writer:
         if not goes_on:
             self._leave(driver)
 
-    def take(self) -> list[Unit]:
+    def take(self) -> list[WriteUnit]:
         """The next batch, for the driver; empty if that is a call, or nothing. The turn is held."""
         with self._lock:
             if self._closed or not self._queue or isinstance(self._queue[0], Call):
                 return []
-            taken = cast("list[Unit]", self._pending.take_batch())
+            taken = cast("list[WriteUnit]", self._pending.take_batch())
             self._in_flight = [*taken]
         return taken
 
@@ -367,7 +367,7 @@ class Writer:
         with self._lock:
             return self._pending.rows(most)
 
-    def send(self, units: list[Unit]) -> Sent | None:
+    def send(self, units: list[WriteUnit]) -> Sent | None:
         """See :meth:`Committer.send`."""
         return self._committer.send(units)
 
@@ -392,7 +392,7 @@ class Writer:
             self._write(taken)  # type: ignore[arg-type]
         self._take_in_flight()
 
-    def _write(self, units: list[Unit], sent: Sent | None = None) -> None:
+    def _write(self, units: list[WriteUnit], sent: Sent | None = None) -> None:
         """Commit the units, and complete each. Where one cannot be written, the others still are."""
         began = time.perf_counter()
         try:
@@ -414,7 +414,7 @@ class Writer:
         self._statistics.count(rows)
         self._complete(units, [unit.result(result) for unit, result in zip(units, results, strict=True)])
 
-    def _write_apart(self, unit: Unit, refusal: StoreError) -> None:
+    def _write_apart(self, unit: WriteUnit, refusal: StoreError) -> None:
         outcomes = _outcomes_apart(unit.adds, refusal, self._committer.write)
         self._statistics.count(sum(not isinstance(outcome, StoreError) for outcome in outcomes))
         self._complete([unit], [unit.result(outcomes)])
@@ -427,7 +427,7 @@ class Writer:
             result = error
         self._complete([call], [result])
 
-    def _complete(self, units: Sequence[Unit | Call], results: Sequence[Any]) -> None:
+    def _complete(self, units: Sequence[WriteUnit | Call], results: Sequence[Any]) -> None:
         """Complete the units, outside the lock, unless a close that timed out has failed them already."""
         with self._lock:
             if self._cancelled:
@@ -447,14 +447,14 @@ class Writer:
 class RefusingWriter:
     """What the destinations of a read-only store have instead of a writer: each write is an error."""
 
-    def execute(self, unit: Unit) -> NoReturn:  # noqa: ARG002
+    def execute(self, unit: WriteUnit) -> NoReturn:  # noqa: ARG002
         """Refuse a unit.
 
         :raises ConfigurationError: the store is read-only
         """
         _refuse()
 
-    def submit(self, unit: Unit) -> NoReturn:  # noqa: ARG002
+    def submit(self, unit: WriteUnit) -> NoReturn:  # noqa: ARG002
         """As :meth:`execute`."""
         _refuse()
 
@@ -482,7 +482,7 @@ def _no_sequences(_connection: Connection) -> int:
     return 0
 
 
-def _fail(units: Sequence[Unit | Call], error: Exception) -> None:
+def _fail(units: Sequence[WriteUnit | Call], error: Exception) -> None:
     with Burst():
         for unit in units:
             if unit.completion is not None:  # else its caller is writing it, and gets the outcome itself
@@ -492,7 +492,7 @@ def _fail(units: Sequence[Unit | Call], error: Exception) -> None:
 def _outcomes_apart(
     messages: Sequence[EncodedMessage],
     refusal: StoreError,
-    write: Callable[[list[Unit]], list[list[MessageReference]]],
+    write: Callable[[list[WriteUnit]], list[list[MessageReference]]],
 ) -> list[Outcome]:
     """The outcomes of messages that were refused together, written by halves until the bad ones are found."""
     if len(messages) == 1 or isinstance(refusal, _LOST):
@@ -501,7 +501,7 @@ def _outcomes_apart(
     outcomes: list[Outcome] = []
     for half in (messages[:middle], messages[middle:]):
         try:
-            [references] = write([Unit(adds=[*half])])
+            [references] = write([WriteUnit(adds=[*half])])
             outcomes += references
         except StoreError as error:
             outcomes += _outcomes_apart(half, error, write)

@@ -16,12 +16,16 @@ from typing import Any
 from jdbcstore.abc import PreparedTransaction, PreparedWrites
 from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.connection import Connection
-from jdbcstore.database.session import Session
+from jdbcstore.database.session import DatabaseSession
 from jdbcstore.errors import SubscriptionNotFound
 from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.ids import XATransactionId
-from jdbcstore.stores.jdbc.acknowledgements import AcknowledgementTracker, Plan, by_subscription
-from jdbcstore.stores.jdbc.writer.units import Unit, UnitWriter
+from jdbcstore.stores.jdbc.acknowledgements import (
+    AcknowledgementPlan,
+    AcknowledgementTracker,
+    by_subscription,
+)
+from jdbcstore.stores.jdbc.writer.units import UnitWriter, WriteUnit
 from jdbcstore.stores.jdbc.xa.column import ACKNOWLEDGED, ADDED, OURS_ALONE, Flag, decode_flag, encode_flag
 from jdbcstore.stores.shared.encoding import Name
 from jdbcstore.stores.shared.transaction import (
@@ -87,7 +91,7 @@ class Branch:
 
 
 @dataclass(slots=True)
-class Found:
+class PreparedBranches:
     """All prepared transactions, and where JDBCSTORE_ACKS does not agree with ACTIVEMQ_ACKS."""
 
     branches: dict[XATransactionId, Branch] = field(default_factory=dict)
@@ -100,9 +104,9 @@ class Found:
         return self.branches.setdefault(flag.xid, Branch(flag.xid))
 
 
-def find_prepared(session: Session, fetch: Fetch) -> Found:
+def find_prepared(session: DatabaseSession, fetch: Fetch) -> PreparedBranches:
     """Every prepared transaction, read by ``fetch``."""
-    found, sql = Found(), session.xa_statements
+    found, sql = PreparedBranches(), session.xa_statements
     for text, container, count in fetch(sql.find_flags):
         flag = _read(text)
         if flag is not None and flag.tag in (ADDED, ACKNOWLEDGED):
@@ -117,7 +121,7 @@ def find_prepared(session: Session, fetch: Fetch) -> Found:
     return found
 
 
-def _find_acknowledged(session: Session, fetch: Fetch, found: Found) -> None:
+def _find_acknowledged(session: DatabaseSession, fetch: Fetch, found: PreparedBranches) -> None:
     sql = session.xa_statements
     marks = [mark for branch in found.branches.values() for mark in branch.marks]
     said = {(mark.subscription, mark.text) for mark in marks}
@@ -150,7 +154,7 @@ def _read(text: str) -> Flag | None:
     return flag
 
 
-def take_over(session: Session, writer: UnitWriter) -> None:
+def take_over(session: DatabaseSession, writer: UnitWriter) -> None:
     """Make the rows of JDBCSTORE_ACKS agree with what an ActiveMQ left, before anything is read by them.
 
     ActiveMQ stores how far a transaction acknowledges in the row of the subscription. Every message up to
@@ -161,7 +165,7 @@ def take_over(session: Session, writer: UnitWriter) -> None:
         writer.call(lambda connection: _reconcile(session, connection))
 
 
-def _reconcile(session: Session, connection: Connection) -> None:
+def _reconcile(session: DatabaseSession, connection: Connection) -> None:
     sql = session.xa_statements
     found = find_prepared(session, connection.fetch)
     for subscription, text in found.decided:
@@ -178,18 +182,22 @@ class JdbcXAResource:
     """
 
     def __init__(
-        self, store: BufferedStore[Unit], session: Session, writer: UnitWriter, forget: Callable[[str], None]
+        self,
+        store: BufferedStore[WriteUnit],
+        session: DatabaseSession,
+        writer: UnitWriter,
+        forget: Callable[[str], None],
     ) -> None:
         self._store = store
         self._session = session
         self._writer = writer
         self._forget = forget
 
-    def start(self, xid: XATransactionId) -> BufferedXATransaction[Unit]:
+    def start(self, xid: XATransactionId) -> BufferedXATransaction[WriteUnit]:
         check_xid(xid, self._session.config.name_lengths)
-        return BufferedXATransaction(self._store, Unit(), self._writer, xid=xid, prepare=self._prepare)
+        return BufferedXATransaction(self._store, WriteUnit(), self._writer, xid=xid, prepare=self._prepare)
 
-    def _prepare(self, xid: XATransactionId, unit: Unit) -> bool:
+    def _prepare(self, xid: XATransactionId, unit: WriteUnit) -> bool:
         prepare = Prepare(self._session, xid, unit)
         prepared: bool = self._writer.call_numbered(prepare.count, prepare.run, adding=unit)
         return prepared
@@ -212,7 +220,7 @@ class JdbcXAResource:
 class Prepare:
     """The first phase; False if there is nothing to decide."""
 
-    def __init__(self, session: Session, xid: XATransactionId, unit: Unit) -> None:
+    def __init__(self, session: DatabaseSession, xid: XATransactionId, unit: WriteUnit) -> None:
         self._session = session
         self._sql = session.xa_statements
         self._xid = xid
@@ -271,7 +279,7 @@ class Prepare:
 class _Outcome:
     """The second phase."""
 
-    def __init__(self, session: Session, xid: XATransactionId, forget: Callable[[str], None]) -> None:
+    def __init__(self, session: DatabaseSession, xid: XATransactionId, forget: Callable[[str], None]) -> None:
         self._session = session
         self._sql = session.xa_statements
         self._branch = Branch(xid)
@@ -334,7 +342,7 @@ class Commit(_Outcome):
             found = connection.fetch(sql.find_prepared, **sub, xid_=text)
             messages += [(id_, priority or 0) for id_, priority in found]
             connection.execute(sql.acknowledge_prepared, **sub, xid_=text)
-        plan = Plan()
+        plan = AcknowledgementPlan()
         # After an unsubscribe there is nothing to acknowledge.
         with contextlib.suppress(SubscriptionNotFound):
             tracker = AcknowledgementTracker(self._session.statements, *subscription)

@@ -12,7 +12,7 @@ from jdbcstore.config import StoreConfig
 from jdbcstore.database.adapters.base import Adapter
 from jdbcstore.database.adapters.registry import adapter_class
 from jdbcstore.database.adapters.sql import Sql
-from jdbcstore.database.statements.builder import Lanes
+from jdbcstore.database.statements.builder import LaneQueries
 from jdbcstore.database.statements.given import GivenStatements
 from jdbcstore.database.statements.store import Statements
 from jdbcstore.database.tables import define_tables
@@ -32,7 +32,7 @@ def statements(adapter: Adapter, *, ours: bool = True) -> dict[str, Sql]:
     for name, value in sorted(vars(made).items()):
         if isinstance(value, Sql):
             found[name] = value
-        elif isinstance(value, Lanes):
+        elif isinstance(value, LaneQueries):
             lanes = zip(("lowest", "other"), value, strict=True)
             found |= {f"{name}.{lane}": sql for lane, sql in lanes if isinstance(sql, Sql)}
     return found

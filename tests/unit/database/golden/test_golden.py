@@ -12,7 +12,7 @@ import sqlglot
 from jdbcstore.database.adapters.base import Adapter
 from jdbcstore.database.adapters.mssql import MssqlAdapter
 from jdbcstore.database.adapters.registry import BUILT_IN, GENERIC, adapter_class
-from jdbcstore.database.adapters.sql import Sql, Written
+from jdbcstore.database.adapters.sql import Sql, SqlText
 from tests.unit.database.golden.rendering import FOLDER, GOLDEN, definitions, render, statements
 
 VENDORS = [name for name in BUILT_IN if name not in GENERIC]
@@ -137,7 +137,7 @@ def test_sql_server_gets_no_more_parameters_than_it_takes() -> None:
 def statements_in_marks(adapter: MssqlAdapter) -> dict[str, Any]:
     """As pyodbc takes them: without the driver, SQLAlchemy numbers the parameters."""
     return {
-        name: Sql(partial(Written, re.sub(r":\d+", "?", sql.text), sql.names, sql.constants))
+        name: Sql(partial(SqlText, re.sub(r":\d+", "?", sql.text), sql.names, sql.constants))
         for name, sql in statements(adapter).items()
     }
 
