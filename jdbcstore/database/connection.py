@@ -62,7 +62,7 @@ class Connection:
         raw: Any,
         recorder: Recorder | None = None,
     ) -> None:
-        """``recorder`` records the messages that this connection removes."""
+        """Open nothing; ``recorder`` records the messages that this connection removes."""
         self._adapter = adapter
         self._statements = statements
         self._driver_errors = driver_errors
@@ -143,7 +143,7 @@ class Connection:
         return len(keys)
 
     def _decided(self, keys: Sequence[Key]) -> Sequence[Key]:
-        """The keys without messages that a prepared transaction acknowledges for a durable subscription."""
+        """Return the keys without messages that are in doubt for a durable subscription."""
         find = self._statements.find_acknowledged_in_doubt
         topics = {container for container, _ in keys if container.startswith(TOPICS)}
         doubtful = {(topic, id_) for topic in topics for (id_,) in self.fetch(find, container=topic)}

@@ -59,7 +59,7 @@ class Database:
 
     @classmethod
     def configured(cls, configuration: Configuration, **options: Any) -> Self:
-        """The database of a configuration; ``options`` are the constructor's.
+        """Open the database of a configuration; ``options`` are the constructor's.
 
         :raises ConfigurationError: no database is named, or there are several stores
         """
@@ -78,7 +78,7 @@ class Database:
         return self.adapter.is_local(self._target)
 
     def connect_with(self, *, limited: bool = False, **pool: Any) -> Engine:
-        """An engine whose connections are in autocommit mode; ``pool`` are SQLAlchemy's pool options.
+        """Return an engine whose connections are in autocommit mode; ``pool`` are SQLAlchemy's pool options.
 
         ``limited`` connections have the timeouts of the configuration.
         """
@@ -117,19 +117,19 @@ class Database:
             raise self.translate(error) from error
 
     def classify(self, error: BaseException) -> Failure:
-        """The meaning of a driver's error, wrapped by SQLAlchemy or not."""
+        """Return the meaning of a driver's error, wrapped by SQLAlchemy or not."""
         if isinstance(error, DBAPIError) and error.orig is not None:
             error = error.orig
         return self.adapter.classify(error)
 
     def is_read_only(self, error: BaseException) -> bool:
-        """Whether the server has answered that it is read-only: nothing of the transaction was written."""
+        """Return whether the server has answered that it is read-only: then nothing was written."""
         if isinstance(error, DBAPIError) and error.orig is not None:
             error = error.orig
         return self.adapter.is_read_only(error)
 
     def translate(self, error: BaseException) -> StoreError:
-        """The StoreError for an error of the driver or of SQLAlchemy."""
+        """Return the StoreError for an error of the driver or of SQLAlchemy."""
         if isinstance(error, PoolTimeout):
             return StoreUnavailable(
                 f"all connections to {self.place} have been in use for too long: {error}; raise pool_size, or"

@@ -66,11 +66,11 @@ class Present:
     """The names of its indexes, in lower case."""
 
     def missing(self, tables: Iterable[Table]) -> list[Table]:
-        """Those of the tables that did not exist."""
+        """Return those of the tables that did not exist."""
         return [table for table in tables if table not in self.columns]
 
     def has_index(self, index: Index) -> bool:
-        """Whether it exists: an administrator may have created the tables, and may have dropped it."""
+        """Return whether it exists: an administrator may have created the tables, and may have dropped it."""
         return index.table in self.indexes and _name(index) in self.indexes[index.table]
 
 
@@ -111,7 +111,7 @@ def _column_names(found: Iterable[ReflectedColumn]) -> list[str]:
 
 
 def _under_another_case(inspector: Inspector, names: list[str]) -> list[str]:
-    """Those of the names that the server matches to its tables regardless of case."""
+    """Return those of the names that the server matches to its tables regardless of case."""
     written = {name.lower() for name in inspector.get_table_names()} if names else set()
     return [name for name in names if name.lower() in written and inspector.has_table(name)]
 
@@ -322,7 +322,7 @@ def widen_acks_key(engine: Engine, tables: Tables, adapter: Adapter, drop: str |
 def acks_key_statements(
     acks: Table, adapter: Adapter, dialect: Dialect, name: str | None, drop: str | None = None
 ) -> list[str]:
-    """The statements that replace the key of ACTIVEMQ_ACKS, of this name or none, by one with PRIORITY."""
+    """Return the statements that replace the key of ACTIVEMQ_ACKS, if named so, by one with PRIORITY."""
     quote = dialect.identifier_preparer.quote
     columns = [Column(acks.c[column].name, acks.c[column].type) for column in ACKS_KEY]
     key = PrimaryKeyConstraint(*columns, **acks.primary_key.dialect_kwargs)
@@ -335,7 +335,7 @@ def acks_key_statements(
 
 
 def given_tables(tables: Tables, given: Mapping[str, StatementValue]) -> list[Table]:
-    """The tables that are created by statements in ``given``."""
+    """Return the tables that are created by statements in ``given``."""
     return [table for name, made in _made_by(tables) if name in given for table in made]
 
 
@@ -381,7 +381,7 @@ def _run_given(engine: Engine, texts: Iterable[str]) -> list[DBAPIError]:
 
 
 def _lacking(present: Present, tables: Sequence[Table]) -> str:
-    """The first table or column that is missing, in words."""
+    """Return the first table or column that is missing, in words."""
     for table in tables:
         if table not in present.columns:
             return f"the table {table.name}"

@@ -272,7 +272,7 @@ class DatabaseSession(Database):
         self.on_engine(lambda engine: widen_acks_key(engine, self.tables, self.adapter, drop))
 
     def fetch(self, sql: Statement, **values: Any) -> list[Row]:
-        """The rows of a statement, read in a transaction of its own.
+        """Return the rows of a statement, read in a transaction of its own.
 
         :raises StoreUnavailable: the database does not answer
         :raises StoreClosed: the session is closed

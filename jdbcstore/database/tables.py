@@ -76,7 +76,7 @@ class Tables:
 
 
 def define_tables(adapter: Adapter, config: StoreConfig) -> Tables:
-    """The tables for a vendor, named so that they are those of an ActiveMQ on that vendor.
+    """Return the tables for a vendor, named so that they are those of an ActiveMQ on that vendor.
 
     Stores with the same adapter, names and types share the definitions, which take long to make. Nothing
     changes them.
@@ -131,7 +131,7 @@ class _Definer:
         self.binary = _typed(adapter.binary_type, config.binary_data_type)
 
     def own(self, type_: TypeEngine[Any]) -> TypeEngine[Any]:
-        """The type of a name in jdbcstore's own tables."""
+        """Return the type of a name in jdbcstore's own tables."""
         return type_ if isinstance(type_, Worded) else self.adapter.own_name_type or type_
 
     def name(self, name: str) -> quoted_name:
@@ -329,6 +329,6 @@ PAGE_INDEXES = ("container", "expiration", "priority")
 
 
 def message_index(tables: Tables, column: str) -> Index:
-    """The index of the messages on this column alone."""
+    """Return the index of the messages on this column alone."""
     [index] = [i for i in tables.messages.indexes if [c.key for c in i.columns] == [column]]
     return index

@@ -114,7 +114,7 @@ class Opening:
 
     @staticmethod
     def _lacks(database: JdbcStore, journal: JournalConfig) -> bool:
-        """Whether a journal that is no longer used has records that the database lacks; then that is closed.
+        """Return whether a disused journal has records that the database lacks; then that is closed.
 
         :raises ConfigurationError: the journal belongs to another database
         """
@@ -194,7 +194,7 @@ class Tenancies:
 
 
 def with_journals(configuration: Configuration) -> Iterator[Configuration]:
-    """The configurations of the single stores that exist and have a journal."""
+    """Return the configurations of the single stores that exist and have a journal."""
     every = [] if configuration.stores else [configuration]
     for one in configuration.stores:
         folder = None if one.directory is None else Path(one.directory)
@@ -206,7 +206,7 @@ def with_journals(configuration: Configuration) -> Iterator[Configuration]:
 
 
 def _of_route(configuration: Configuration, one: RoutedStoreConfig, folder: Path | None) -> Configuration:
-    """The configuration of one of several stores, in its folder if it has one.
+    """Return the configuration of one of several stores, in its folder if it has one.
 
     :raises ConfigurationError: the locker does not support several stores
     """
@@ -237,7 +237,7 @@ def _of_route(configuration: Configuration, one: RoutedStoreConfig, folder: Path
 
 
 def _sources_of(configuration: Configuration, one: RoutedStoreConfig) -> dict[str, str]:
-    """The places where the options of one store were set, as if it were the only one."""
+    """Return the places where the options of one store were set, as if it were the only one."""
     sources = dict(configuration.sources)
     prefix = f"stores[{configuration.stores.index(one)}]."
     own = {path.removeprefix(prefix): place for path, place in sources.items() if path.startswith(prefix)}

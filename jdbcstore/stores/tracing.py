@@ -54,7 +54,7 @@ S = TypeVar("S", bound=Store)
 
 
 def context_of(message: Message) -> Context:
-    """The trace context that a message carries, for spans of its processing; empty if it carries none."""
+    """Return the trace context that a message carries, for spans of its processing; or an empty one."""
     try:
         properties = message.properties
     except CorruptMessage:
@@ -64,14 +64,14 @@ def context_of(message: Message) -> Context:
 
 
 def carrying(message: Message, span: Span) -> Message:
-    """The message with the context of this span, instead of the one that it may carry."""
+    """Return the message with the context of this span, instead of the one that it may carry."""
     carrier: dict[str, str] = {}
     _FORMAT.inject(carrier, set_span_in_context(span, Context()))
     return message.replace(properties={**message.properties, **carrier}) if carrier else message
 
 
 def is_traced(message: Message) -> bool:
-    """Whether a message carries a context."""
+    """Return whether a message carries a context."""
     return bool(context_of(message))
 
 
@@ -154,8 +154,9 @@ def _until(span: Span, future: F) -> F:
 
 
 def traced(store: S) -> S:
-    """The store with a span for each operation on messages. It has all methods of the store, as typed, but is
-    not an instance of its class.
+    """Return the store with a span for each operation on messages.
+
+    It has all methods of the store, as typed, but is not an instance of its class.
 
     A message that is added carries the context of its ``send`` span, or of its own ``create`` span if
     several are added at once, unless it carries one already. ``receive`` spans link to what messages carry,
@@ -327,7 +328,7 @@ class _TracedWrites(_Wrapper):
 
 
 def _created(message: Message, destination: Destination) -> Message:
-    """The message with a context: the one that it carries, or that of a ``create`` span."""
+    """Return the message with a context: the one that it carries, or that of a ``create`` span."""
     if is_traced(message):
         return message
     span = begin("create", "create", destination, span_kind=SpanKind.PRODUCER, messages=[message])

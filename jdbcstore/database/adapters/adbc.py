@@ -18,7 +18,7 @@ _BATCH_BYTES = "adbc.postgresql.batch_size_hint_bytes"
 def record_batches(
     connection: Any, first: Sequence[str], query: str, values: Any, size: int
 ) -> Iterator[Iterable[Any] | None]:
-    """The rows of a query in batches of ``size`` bytes; errors are psycopg's.
+    """Yield the rows of a query in batches of ``size`` bytes; errors are psycopg's.
 
     They are read by a connection of its own, which logs in as ``connection`` did and begins with ``first``.
     None if ADBC is not installed or cannot log in, or if the server does not check its strings, which Arrow

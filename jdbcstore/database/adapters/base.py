@@ -53,7 +53,7 @@ _STATE_CLASSES = {
 
 
 def failure_of(state: str | None) -> Failure:
-    """The meaning of a SQLSTATE, for errors that no vendor's own number explains better."""
+    """Return the meaning of a SQLSTATE, for errors that no vendor's own number explains better."""
     if not state:
         return Failure.OTHER
     return _STATES.get(state) or _STATE_CLASSES.get(state[:2], Failure.OTHER)
@@ -184,20 +184,20 @@ class Adapter:
     # Where the database is
 
     def lock_directory(self, url: URL) -> str | None:  # noqa: ARG002
-        """The directory of the lock file, for a database that is a file of this machine; else None."""
+        """Return the directory of the lock file, for a database that is a file of this machine; else None."""
         return None
 
     def is_of_another(self, dialect: Dialect) -> bool:  # noqa: ARG002
-        """Whether a dialect that has connected found a server of which another adapter knows more."""
+        """Return whether a dialect that has connected found a server of which another adapter knows more."""
         return False
 
     def is_local(self, url: URL) -> bool:
-        """Whether the database is a file of this machine, out of reach for brokers on other machines."""
+        """Return whether the database is a file of this machine, out of reach for brokers on others."""
         return self.lock_directory(url) is not None
 
     @classmethod
     def url_from_jdbc(cls, text: str) -> URL:
-        """The SQLAlchemy URL for a JDBC URL of this vendor.
+        """Return the SQLAlchemy URL for a JDBC URL of this vendor.
 
         :raises ConfigurationError: the text is not a JDBC URL
         """
@@ -205,7 +205,7 @@ class Adapter:
 
     @classmethod
     def with_driver(cls, url: URL) -> URL:
-        """The URL with the vendor's default driver, if it does not name one.
+        """Return the URL with the vendor's default driver, if it does not name one.
 
         :raises ConfigurationError: it names one that this adapter cannot use
         """
@@ -230,11 +230,11 @@ class Adapter:
 
     @classmethod
     def offline_dialect(cls) -> Dialect:
-        """The vendor's SQLAlchemy dialect as of a current server, made without driver or server."""
+        """Return the vendor's SQLAlchemy dialect as of a current server, made without driver or server."""
         return URL.create(next(iter(cls.drivers))).get_dialect()()
 
     def normalise(self, url: URL) -> URL:
-        """The URL as SQLAlchemy and the driver need it."""
+        """Return the URL as SQLAlchemy and the driver need it."""
         return url
 
     def check_exists(self, url: URL) -> None:
@@ -264,17 +264,17 @@ class Adapter:
         """Prepare a new DBAPI connection."""
 
     def limit_answers(self, connection: Any, seconds: float) -> None:
-        """The same limit as :meth:`network_arguments`, for drivers that take it after connecting."""
+        """Return the same limit as :meth:`network_arguments`, for drivers that take it after connecting."""
 
     def limit_query(self, connection: Any, seconds: float) -> None:
         """Cancel statements that run longer, as a :attr:`Failure.TRANSIENT` error; where supported."""
 
     def cursor(self, connection: Any) -> Any:
-        """A cursor that returns binary columns as bytes without conversions."""
+        """Return a cursor that returns binary columns as bytes without conversions."""
         return connection.cursor()
 
     def streaming_cursor(self, connection: Any) -> Any:
-        """A cursor of the driver whose rows are fetched as they are needed, and not all at once."""
+        """Return a cursor of the driver whose rows are fetched as they are needed, and not all at once."""
         return connection.cursor()
 
     def arrow_batches(
@@ -285,7 +285,7 @@ class Adapter:
         values: Any,  # noqa: ARG002
         size: int,  # noqa: ARG002
     ) -> AbstractContextManager[Iterable[Any] | None]:
-        """The query's rows as Arrow record batches of ``size`` bytes, with 64-bit integers.
+        """Return the query's rows as Arrow record batches of ``size`` bytes, with 64-bit integers.
 
         They are read by another connection to the same database, which begins with the statements ``first``.
         None where no driver makes them.
@@ -298,17 +298,17 @@ class Adapter:
         query: str,  # noqa: ARG002
         values: Any,  # noqa: ARG002
     ) -> AbstractContextManager[Iterable[Any]] | None:
-        """The query's rows as they come from the server, in PostgreSQL's binary COPY format.
+        """Return the query's rows as they come from the server, in PostgreSQL's binary COPY format.
 
         None where neither server nor driver has it.
         """
         return None
 
     def abandon_rows(self, connection: Any) -> None:
-        """Called before a connection is closed on which such a cursor has rows left."""
+        """Prepare for the closing of a connection on which such a cursor has rows left."""
 
     def wakeup_file(self, url: URL) -> str | None:  # noqa: ARG002
-        """The file that is touched to wake others, where there is no server."""
+        """Return the file that is touched to wake others, where there is no server."""
         return None
 
     def abort(self, connection: Any) -> None:
@@ -322,21 +322,21 @@ class Adapter:
             cancel()
 
     def classify(self, error: BaseException) -> Failure:
-        """The meaning of a driver's error."""
+        """Return the meaning of a driver's error."""
         raise NotImplementedError
 
     def is_read_only(self, error: BaseException) -> bool:  # noqa: ARG002
-        """Whether it is the server's answer that it is read-only, with which nothing was written."""
+        """Return whether it is the server's answer that it is read-only, with which nothing was written."""
         return False
 
     # The server
 
     def max_message_size(self, cursor: Any) -> int:  # noqa: ARG002
-        """The largest MSG that this server takes, in bytes; read once, when the store opens."""
+        """Return the largest MSG that this server takes, in bytes; read once, when the store opens."""
         return self.max_blob
 
     def sent_size(self, blob: bytes) -> int:
-        """The bytes that MSG takes in transit, to compare with :meth:`max_message_size`."""
+        """Return the bytes that MSG takes in transit, to compare with :meth:`max_message_size`."""
         return len(blob)
 
     def without_transactions(
@@ -344,15 +344,15 @@ class Adapter:
         connection: Connection,  # noqa: ARG002
         tables: Sequence[str],  # noqa: ARG002
     ) -> dict[str, str]:
-        """Those of the tables whose storage engine has no transactions, with that engine's name."""
+        """Return those of the tables whose storage engine has no transactions, with that engine's name."""
         return {}
 
     def collations(self, connection: Connection, table: str) -> dict[str, str | None]:
-        """The collation of each column of a table, for vendors with an ``own_name_type``."""
+        """Return the collation of each column of a table, for vendors with an ``own_name_type``."""
         raise NotImplementedError
 
     def redefined(self, table: str, columns: Sequence[str]) -> str:
-        """The statement that changes columns, each given as in CREATE TABLE; for the same vendors."""
+        """Return the statement that changes columns, each given as in CREATE TABLE; for the same vendors."""
         raise NotImplementedError
 
     def refresh_statistics(self, cursor: Any, table: str, *, changed: bool) -> None:
@@ -371,18 +371,18 @@ class Adapter:
     # SQL expressions
 
     def exact(self, column: ColumnElement[str]) -> ColumnElement[str]:
-        """The column such that two strings are equal only if every character is."""
+        """Return the column such that two strings are equal only if every character is."""
         return column
 
     def size(self, column: ColumnElement[bytes]) -> ColumnElement[int]:
-        """The length of a binary column in bytes."""
+        """Return the length of a binary column in bytes."""
         size: ColumnElement[int] = getattr(func, self.size_function)(column)
         return size
 
     def locked(self, query: Select[Any]) -> Select[Any]:
-        """The query such that the row it finds is locked until the transaction ends."""
+        """Return the query such that the row it finds is locked until the transaction ends."""
         return query if self.touches_to_lock else query.with_for_update()
 
     def shared(self, query: Select[Any]) -> Select[Any]:
-        """The query such that nobody changes the rows it finds until the transaction ends."""
+        """Return the query such that nobody changes the rows it finds until the transaction ends."""
         return self.locked(query)

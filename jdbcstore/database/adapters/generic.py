@@ -110,7 +110,7 @@ class JdbcAdapter(Adapter):
 
 
 def _untried(name: str, **facts: Any) -> type[JdbcAdapter]:
-    """The adapter class of a vendor by the attributes in which it differs."""
+    """Return the adapter class of a vendor by the attributes in which it differs."""
     usual = {"drivers": {"jdbc+any": BRIDGE}, "now_ms": "", "touches_to_lock": True}
     return type(f"{name.capitalize()}Adapter", (JdbcAdapter,), {"name": name, **usual, **facts})
 
@@ -285,7 +285,7 @@ _BY_CLASS = {
 
 
 def _state_of(error: BaseException) -> str | None:
-    """The SQLSTATE, wherever the driver keeps it: an attribute, ODBC's first argument, or Java's."""
+    """Return the SQLSTATE, wherever the driver keeps it: an attribute, ODBC's first argument, or Java's."""
     if hasattr(error, "getSQLState"):
         return str(error.getSQLState() or "")
     state = getattr(error, "sqlstate", None) or (error.args[0] if error.args else None)

@@ -19,7 +19,7 @@ _IDLE = 5.0
 
 @functools.cache
 def timed_cursor() -> type[Any]:
-    """A class of cursors whose statements are answered in time, or else the connection is lost."""
+    """Return a class of cursors whose statements are answered in time, or else the connection is lost."""
     from psycopg import Cursor
 
     class TimedCursor(Cursor[Any]):
@@ -57,7 +57,7 @@ def _statuses() -> tuple[int, int]:
 
 
 def rows_of(line: Any, result: Any) -> int:
-    """The number of rows in the result of a statement; its error is raised."""
+    """Return the number of rows in the result of a statement; its error is raised."""
     if result is not None and result.status in _statuses():
         return int(result.ntuples)
     from psycopg import OperationalError, pq
@@ -186,7 +186,7 @@ class Watch:
                 self._changed.notify()
 
     def end(self, connection: Any) -> None:
-        """The answer has arrived; wait for a running call of ``abort``."""
+        """Note that the answer has arrived; wait for a running call of ``abort``."""
         with self._lock:
             self._deadlines.pop(id(connection), None)
 

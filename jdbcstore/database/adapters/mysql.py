@@ -379,7 +379,7 @@ _BY_CODE = {
 
 
 def _code(error: BaseException) -> int | None:
-    """The server's error number; ODBC drivers have it only in their message."""
+    """Return the server's error number; ODBC drivers have it only in their message."""
     if error.args and isinstance(error.args[0], int):
         return error.args[0]
     found = re.search(r"\((\d{4})\)", str(error))

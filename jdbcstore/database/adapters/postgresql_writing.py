@@ -125,7 +125,7 @@ class PostgresqlWriting(Writing):
 
 
 def _is_one_statement(batch: Batch, guards: Guards) -> bool:
-    """Whether one statement can hold everything that a batch changes."""
+    """Return whether one statement can hold everything that a batch changes."""
     if guards.last or batch.updates or any(rows for _, rows in batch.others):
         return False
     sizes = sum([len(row[MSG]) for row in batch.adds])
@@ -133,7 +133,7 @@ def _is_one_statement(batch: Batch, guards: Guards) -> bool:
 
 
 def _statement(statements: WriteStatements, batch: Batch, guards: Guards) -> tuple[str, list[bytes]]:
-    """The statement of a batch that adds or removes messages, and its parameters.
+    """Return the statement of a batch that adds or removes messages, and its parameters.
 
     With guards it has no effect if one does not hold, and else returns a row.
     """
@@ -151,7 +151,7 @@ def _statement(statements: WriteStatements, batch: Batch, guards: Guards) -> tup
 
 @lru_cache(maxsize=64)
 def _text(add: str, remove: str, adds: bool, removes: bool, guards: tuple[str, ...]) -> str:
-    """The text of :func:`_statement`, by the texts of its parts."""
+    """Return the text of :func:`_statement`, by the texts of its parts."""
     insert, last = _insert_arrays(add), len(_COLUMNS) if adds else 0
     delete = _delete_arrays(remove, last + 1)
     last += 2 if removes else 0
@@ -186,13 +186,13 @@ def _chunks(items: Sequence[_T], sizes: Sequence[int]) -> Iterator[Sequence[_T]]
 
 
 def _insert_arrays(text: str) -> str:
-    """The INSERT of one row, as an INSERT from arrays of columns."""
+    """Return the INSERT of one row, as an INSERT from arrays of columns."""
     arrays = ", ".join(f"${number}::{type_}[]" for number, (type_, _) in enumerate(_COLUMNS, 1))
     return f"{text[: text.rindex(' VALUES')]} SELECT * FROM unnest({arrays})"  # noqa: S608
 
 
 def _with_numbers(text: str, first: int) -> str:
-    """A statement with psycopg's placeholders, as one with numbered parameters."""
+    """Return a statement with psycopg's placeholders, as one with numbered parameters."""
     numbers = count(first)
     return re.sub("%s|%%", lambda found: f"${next(numbers)}" if found[0] == "%s" else "%", text)
 
@@ -202,7 +202,7 @@ def _binary(value: int | str) -> bytes:
 
 
 def _delete_arrays(text: str, number: int) -> str:
-    """The DELETE of one message, as a DELETE by arrays of containers and IDs."""
+    """Return the DELETE of one message, as a DELETE by arrays of containers and IDs."""
     head, condition = text.split(" WHERE ", 1)
     for column in ("container", "id"):
         condition = condition.replace("%s", f"key.{column}", 1)

@@ -53,7 +53,7 @@ _ACTIVEMQ = {
 
 
 def adapter_for(text: str, override: str | None = None) -> tuple[Adapter, URL]:
-    """The adapter of a SQLAlchemy or JDBC URL, and the URL with its driver filled in.
+    """Return the adapter of a SQLAlchemy or JDBC URL, and the URL with its driver filled in.
 
     ``override`` names an adapter to use in place of the one that the URL names; see :func:`adapter_class`.
 
@@ -83,12 +83,12 @@ def _chosen(override: str) -> type[Adapter]:
 
 
 def adapter_names() -> tuple[str, ...]:
-    """The names of all adapters, those of other packages last."""
+    """Return the names of all adapters, those of other packages last."""
     return (*BUILT_IN, *sorted(set(_plugged_in()) - set(BUILT_IN)))
 
 
 def adapter_class(name: str) -> type[Adapter]:
-    """The adapter of this name: jdbcstore's, ActiveMQ's, or ``package.module:Class``.
+    """Return the adapter of this name: jdbcstore's, ActiveMQ's, or ``package.module:Class``.
 
     :raises UnknownDatabase: there is none
     :raises ConfigurationError: it cannot be loaded, or is not an adapter
@@ -100,13 +100,13 @@ def adapter_class(name: str) -> type[Adapter]:
 
 
 def adapter_of_activemq(name: str) -> str | None:
-    """The adapter for one of ActiveMQ's, by its class or XML element; None for other names."""
+    """Return the adapter for one of ActiveMQ's, by its class or XML element; None for other names."""
     last = name.strip().rpartition(".")[2].lower()
     return _ACTIVEMQ.get(re.sub(r"-|jdbc|adapt[eo]r", "", last)) if "jdbc" in last else None
 
 
 def adapter_of_scheme(scheme: str) -> type[Adapter]:
-    """The adapter whose name is a URL's scheme.
+    """Return the adapter whose name is a URL's scheme.
 
     :raises UnknownDatabase: there is none
     """
@@ -119,13 +119,13 @@ def adapter_of_scheme(scheme: str) -> type[Adapter]:
 
 
 def is_database(url: str) -> bool:
-    """Whether the scheme of a URL is one of a database, and not of a file system."""
+    """Return whether the scheme of a URL is one of a database, and not of a file system."""
     scheme = url.partition(":")[0].partition("+")[0]
     return scheme == "jdbc" or scheme in UNTRIED or scheme in _CLASSES or scheme in _plugged_in()
 
 
 def adapter_of_subprotocol(subprotocol: str) -> type[Adapter]:
-    """The adapter that serves ``jdbc:<subprotocol>:``.
+    """Return the adapter that serves ``jdbc:<subprotocol>:``.
 
     :raises UnknownDatabase: there is none
     """

@@ -60,7 +60,7 @@ class Sql:
         return self._written.constants
 
     def row(self, **values: Any) -> Row:
-        """These values in bind order."""
+        """Return these values in bind order."""
         if self.constants:
             values = {**self.constants, **values}
         return tuple([values[name] for name in self.names])
@@ -155,7 +155,7 @@ class EpochGuard(NamedTuple):
 
 
 def with_marks(text: str, paramstyle: str) -> str:
-    """A statement with ``?`` for each parameter, in the driver's style for a tuple of values."""
+    """Return a statement with ``?`` for each parameter, in the driver's style for a tuple of values."""
     if paramstyle == "qmark":
         return text
     numbers = count(1)
@@ -172,28 +172,28 @@ def with_marks(text: str, paramstyle: str) -> str:
 
 @lru_cache(maxsize=1024)
 def multi_row(text: str, count: int) -> str:
-    """An INSERT of one row, as an INSERT of ``count`` rows."""
+    """Return an INSERT of one row, as an INSERT of ``count`` rows."""
     head, values = text.rsplit("VALUES ", 1)
     return f"{head}VALUES {', '.join([values] * count)}"
 
 
 @lru_cache
 def guarded_row(text: str, guard: str) -> str:
-    """An INSERT of one row, if a query finds one; the query's parameters come last."""
+    """Return an INSERT of one row, if a query finds one; the query's parameters come last."""
     head, values = text.rsplit("VALUES ", 1)
     return f"{head}SELECT {values.strip()[1:-1]} FROM {guard.split('FROM ', 1)[1]}"  # noqa: S608
 
 
 @lru_cache(maxsize=1024)
 def in_list(text: str, count: int) -> str:
-    """A statement about one key, ending in ``... = ?``, as one about ``count`` keys."""
+    """Return a statement about one key, ending in ``... = ?``, as one about ``count`` keys."""
     head, mark = text.rsplit(" = ", 1)
     return f"{head} IN ({', '.join([mark] * count)})"
 
 
 @lru_cache(maxsize=1024)
 def in_pairs(text: str, count: int) -> str:
-    """A statement about one message, ending in ``... AND container = ? AND key = ?``, as one about ``count``.
+    """Turn a statement about one message, ending in ``... AND container = ? AND key = ?``, to one about more.
 
     Its parameters are all the keys, for the index, and then container and key of each.
     """
@@ -204,7 +204,7 @@ def in_pairs(text: str, count: int) -> str:
 
 
 def by_container(keys: Sequence[Key], most: int) -> Iterator[tuple[str, list[int]]]:
-    """The IDs of each container, in chunks of at most ``most``.
+    """Yield the IDs of each container, in chunks of at most ``most``.
 
     Always in the same order, so that concurrent deletes cannot deadlock.
     """
@@ -215,7 +215,7 @@ def by_container(keys: Sequence[Key], most: int) -> Iterator[tuple[str, list[int
 
 
 def count_columns(cursor: Any, template: Template) -> int:
-    """The number of columns that a query returns, found without reading a row."""
+    """Return the number of columns that a query returns, found without reading a row."""
     text = template.render(lambda _, name: "0" if name == "limit" else "NULL")
     cursor.execute(f"SELECT * FROM (\n{text}\n) AS looked_at LIMIT 0")  # noqa: S608
     cursor.fetchall()

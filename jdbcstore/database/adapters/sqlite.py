@@ -130,7 +130,7 @@ class SqliteAdapter(Adapter):
 
 
 def _file(url: URL) -> Path | None:
-    """The file of a plain name or of an SQLite URI; None for a database in memory."""
+    """Return the file of a plain name or of an SQLite URI; None for a database in memory."""
     if not url.database or url.database == ":memory:":
         return None
     return Path(url.database.removeprefix("file:") if "uri" in url.query else url.database)

@@ -42,7 +42,7 @@ def subprotocol(text: str) -> str:
 
 
 def from_jdbc(text: str, drivername: str) -> URL:
-    """The URL of a Python driver for a JDBC URL. User and password may be properties after the ``?``.
+    """Return the URL of a Python driver for a JDBC URL. User and password may be properties after the ``?``.
 
     :raises ConfigurationError: it is not of the form ``jdbc:vendor://host:port/database``
     """
@@ -63,7 +63,7 @@ def from_jdbc(text: str, drivername: str) -> URL:
 
 
 def bridged(text: str, drivername: str) -> URL:
-    """The URL of a Java driver for a JDBC URL: unchanged, except for the user and password."""
+    """Return the URL of a Java driver for a JDBC URL: unchanged, except for the user and password."""
     login, rest = take_login(text)
     return URL.create(
         drivername,
@@ -74,7 +74,7 @@ def bridged(text: str, drivername: str) -> URL:
 
 
 def take_login(text: str) -> tuple[dict[str, str], str]:
-    """The login properties of a JDBC URL, and the URL without them."""
+    """Return the login properties of a JDBC URL, and the URL without them."""
     login = {}
     while found := _PROPERTY.search(text):
         value = unquote(found[3]) if found[1] in "?&" else found[3]
@@ -89,7 +89,7 @@ def _unreadable() -> ConfigurationError:
 
 
 def without_secrets(url: URL) -> str:
-    """The URL for display: its password is masked, and so is every other part that may hold one."""
+    """Return the URL for display: its password is masked, and so is every other part that may hold one."""
     jdbc = url.query.get(URL_PROPERTY)
     if isinstance(jdbc, str) and is_jdbc(jdbc):
         return _LOGIN.sub(r"\1***@", _SECRET_PROPERTY.sub(r"\1***", jdbc))

@@ -107,7 +107,7 @@ class Writing:
         return len(guards.first) == 1 and not guards.last
 
     def _is_one_statement(self, batch: Batch) -> bool:
-        """Whether :meth:`apply` runs at most one statement, which then commits itself."""
+        """Return whether :meth:`apply` runs at most one statement, which then commits itself."""
         rows = len(batch.adds) + len(batch.updates) + len(batch.removes)
         return rows + sum(len(rows) for _, rows in batch.others) <= 1
 
@@ -123,7 +123,7 @@ class Writing:
             self.execute_many(cursor, sql, rows)
 
     def insert_messages(self, cursor: Any, sql: Sql, rows: Sequence[Row]) -> None:
-        """The vendor's fastest way to insert many rows."""
+        """Insert many rows in the vendor's fastest way."""
         self.insert_rows(cursor, sql, rows)
 
     def insert_rows(self, cursor: Any, sql: Sql, rows: Sequence[Row]) -> None:
@@ -137,7 +137,7 @@ class Writing:
             cursor.execute(multi_row(sql.text, len(chunk)), [value for row in chunk for value in row])
 
     def delete_messages(self, cursor: Any, sql: Sql, keys: Sequence[Key]) -> None:
-        """The vendor's fastest way to delete many rows by their keys."""
+        """Delete many rows by their keys in the vendor's fastest way."""
         if self.keys_per_delete == 1:
             self.execute_many(cursor, sql, [sql.row(container=container, id_=id_) for container, id_ in keys])
             return

@@ -54,17 +54,17 @@ class LaneQueries(NamedTuple):
 
 
 def between(table: Any) -> ColumnElement[bool]:
-    """The keyset range of IDs."""
+    """Return the keyset range of IDs."""
     return and_(table.c.id > bindparam("after"), table.c.id <= bindparam("up_to"))
 
 
 def same_message(one: Any, other: Any) -> ColumnElement[bool]:
-    """Whether two rows are about the same message."""
+    """Return whether two rows are about the same message."""
     return and_(*(one.c[key] == other.c[key] for key in ("container", "id", "msgid_prod", "msgid_seq")))
 
 
 def same_subscription(one: Any, other: Any) -> ColumnElement[bool]:
-    """Whether two rows of one destination are of the same subscription."""
+    """Return whether two rows of one destination are of the same subscription."""
     return and_(one.c.client_id == other.c.client_id, one.c.sub_name == other.c.sub_name)
 
 
@@ -96,7 +96,7 @@ class StatementBuilder:
         return and_(self._here(t), t.c.xid.is_(None))
 
     def _equal(self, column: ColumnElement[str], value: ColumnElement[str]) -> ColumnElement[bool]:
-        """The plain comparison finds the index, the exact one decides."""
+        """Return a condition of which the plain comparison finds the index, and the exact one decides."""
         exact = self._adapter.exact(column)
         return column == value if exact is column else and_(column == value, exact == value)
 
@@ -114,7 +114,7 @@ class StatementBuilder:
         )
 
     def _ahead_id(self, *, signed: bool = False) -> ColumnElement[Any]:
-        """The message's ID if this subscription has acknowledged it beyond its LAST_ACKED_ID, else NULL.
+        """Return the message's ID if this subscription has acknowledged it beyond LAST_ACKED_ID, else NULL.
 
         If ``signed``, it is negative for an acknowledgement in doubt. A scalar subquery, because planners
         turn EXISTS into a join with all acknowledgements ahead.
@@ -149,7 +149,7 @@ class StatementBuilder:
         return insert(self._tables.acknowledged).from_select([*columns], source)
 
     def _by_index(self, query: Select[Any], *others: str) -> Select[Any]:
-        """The query with the vendor's hint for the index on CONTAINER, or on one of others, where needed."""
+        """Return the query with the vendor's hint for the index on CONTAINER, or another, where needed."""
         if not self._hinted:
             return query
         names = [str(message_index(self._tables, column).name) for column in ("container", *others)]
@@ -161,7 +161,7 @@ class StatementBuilder:
         return page
 
     def _priority(self) -> ColumnElement[int]:
-        """A message's priority: 0, the lowest, for rows of an ActiveMQ before 5.4, which wrote none."""
+        """Return a message's priority: 0, the lowest, for rows of an ActiveMQ before 5.4."""
         return func.coalesce(self._tables.messages.c.priority, ZERO)
 
     def _lanes(self, query: Callable[[], Select[Any]]) -> LaneQueries:
@@ -179,12 +179,12 @@ class StatementBuilder:
         return Sql(lambda: _compile(insert(table), self._dialect, keys))
 
     def _compile(self, statement: Callable[[], ClauseElement]) -> Sql:
-        """The statement, built when it is first run: to build all takes longer than the rest of opening."""
+        """Return the statement, built when first run: to build all takes longer than the rest of opening."""
         return Sql(lambda: _compile(statement(), self._dialect))
 
 
 def _compile(statement: ClauseElement, dialect: Dialect, column_keys: list[str] | None = None) -> SqlText:
-    """The statement's text and the names of its parameters, in order and each as often as it occurs."""
+    """Return the statement's text and its parameters' names, in order, each as often as it occurs."""
     positional = _positional(dialect)
     compiled: Any = statement.compile(dialect=positional, column_keys=column_keys)
     # A dialect may bind a constant of its own, such as the 0 of OFFSET.
@@ -198,7 +198,7 @@ def _compile(statement: ClauseElement, dialect: Dialect, column_keys: list[str] 
 
 
 def _positional(dialect: Dialect) -> Dialect:
-    """The dialect itself, or one like it whose parameters have neither names nor numbers."""
+    """Return the dialect itself, or one like it whose parameters have neither names nor numbers."""
     if dialect.paramstyle in ("qmark", "format"):
         return dialect
     other: Any = copy.copy(dialect)

@@ -63,7 +63,7 @@ class OfIds:
         self._listed = {} if takes_arrays else {count: compiled(count) for count in self._lengths}
 
     def parts(self, ids: Sequence[int]) -> list[tuple[Sql, dict[str, Any]]]:
-        """The statements to run, each with its parameters for the IDs."""
+        """Return the statements to run, each with its parameters for the IDs."""
         if self._array is not None:
             return [(self._array, {"ids": [*ids]})]
         found = []
@@ -108,7 +108,7 @@ class ClaimStatements(StatementBuilder):
         return exists(select(ONE).select_from(s).where(s.c.id == session, s.c.expires >= self._now))
 
     def _of_claim(self, value: ColumnElement[Any]) -> ColumnElement[Any]:
-        """A value of the message's row of claims; 0 if it has none. A scalar subquery is never a join."""
+        """Return a value of the message's row of claims, or 0. A scalar subquery is never a join."""
         c, t = self._tables.claims, self._tables.messages
         return func.coalesce(select(value).where(c.c.id == t.c.id).correlate(t).scalar_subquery(), ZERO)
 
@@ -346,7 +346,7 @@ class ClaimStatements(StatementBuilder):
         return version == bindparam("version", type_=BigInteger())
 
     def _is_relaxed(self) -> ColumnElement[bool]:
-        """True; has the commit of this transaction not wait."""
+        """Return true; the commit of this transaction does not wait."""
         return select(func.set_config("synchronous_commit", "off", true())).scalar_subquery().is_not(None)
 
     def _add_numbered(self, *conditions: ColumnElement[bool]) -> ClauseElement:

@@ -59,7 +59,7 @@ class GivenStatements:
         return [Replacement(BY_NAME[name], template) for name, template in self._templates.items()]
 
     def take(self, name: str, **internal: str) -> Sql | None:
-        """The statement of that name, if it is given, with its parameters renamed by ``internal``."""
+        """Return the statement of that name, if it is given, with its parameters renamed by ``internal``."""
         template = self._templates.get(name)
         if template is None:
             return None
@@ -117,7 +117,7 @@ def check_replacements(
 
 
 def picked(sql: Sql, columns: tuple[int | None, ...], *, sort: bool = False) -> Query:
-    """Some columns of a statement in another order, None for NULL; ``sort`` if its rows are in no order."""
+    """Return columns of a statement in another order, None for NULL; ``sort`` if its rows have no order."""
 
     def rows(fetch: Fetch, **values: Any) -> list[Row]:
         found = [
@@ -141,7 +141,7 @@ def message_by_name(name: Statement, place: Sql) -> Query:
 
 
 def message_by_id(place: Sql, message: Sql) -> Query:
-    """A message's ID and MSG, by a statement that does not check the destination; ``place`` does."""
+    """Return a message's ID and MSG, by a statement that does not check the destination; ``place`` does."""
 
     def rows(fetch: Fetch, **values: Any) -> list[Row]:
         return [
@@ -152,7 +152,7 @@ def message_by_id(place: Sql, message: Sql) -> Query:
 
 
 def subscription_rows(marks: Sql, description: Sql) -> Query:
-    """A subscription's rows, with SELECTOR and SUB_DEST from a statement that returns only those."""
+    """Return a subscription's rows, with SELECTOR and SUB_DEST from a statement that returns only those."""
 
     def rows(fetch: Fetch, **values: Any) -> list[Row]:
         found = fetch(marks, **values)
@@ -174,7 +174,7 @@ def one_lane(sql: Sql) -> Query:
 
 
 def pending_page(page: Sql, still: Sql) -> Query:
-    """A subscription's messages, by a statement that does not know acknowledgements beyond LAST_ACKED_ID.
+    """Return a subscription's messages, by a statement that knows LAST_ACKED_ID only.
 
     ``still`` finds the IDs of pending messages in between. It is queried after the page, so that an
     acknowledgement made before is seen, wherever it is stored by then.
@@ -197,7 +197,7 @@ def pending_page(page: Sql, still: Sql) -> Query:
 
 
 def pending_count(behind_marks: Sql, ahead: Sql, in_doubt: Statement, own: Statement) -> Query:
-    """The number of pending messages, by a statement that knows LAST_ACKED_ID only.
+    """Return the number of pending messages, by a statement that knows LAST_ACKED_ID only.
 
     It may count messages in doubt, so ``own`` is used if there are any.
     """
@@ -213,7 +213,7 @@ def pending_count(behind_marks: Sql, ahead: Sql, in_doubt: Statement, own: State
 
 
 def narrowed(own: Sql, other: Sql, columns: tuple[tuple[int, int], ...]) -> Query:
-    """The rows of the store's statement that equal a row of another statement in these pairs of columns."""
+    """Return the store's rows that equal a row of another statement in these pairs of columns."""
 
     def rows(fetch: Fetch, **values: Any) -> list[Row]:
         found = {tuple([row[theirs] for _, theirs in columns]) for row in fetch(other, **values)}

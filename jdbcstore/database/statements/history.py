@@ -55,7 +55,7 @@ class HistoryStatements(StatementBuilder):
         )
 
     def find_removed(self, fetch: Fetch, ids: Sequence[int]) -> list[Row]:
-        """The messages with these IDs, at most as many as :data:`PAGES` says; large ones without MSG."""
+        """Return the messages with these IDs, at most as :data:`PAGES` says; large ones without MSG."""
         if self._adapter.takes_arrays:
             return fetch(self._find_in_array, ids=[*ids])
         length = next(length for length in PAGES if length >= len(ids))

@@ -94,7 +94,7 @@ class LockStatements(StatementBuilder):
         )
 
     def guard(self, epoch: int, holder: str | None) -> EpochGuard:
-        """The guard that this epoch has not ended and, with a holder, that it holds the lock's row."""
+        """Return the guard that this epoch has not ended and, with a holder, that it holds the lock's row."""
         state, lock, touches = self._tables.state, self._tables.lock, self._adapter.touches_to_lock
         in_epoch = and_(self._epoch, state.c.number == bindparam("epoch", type_=BigInteger()))
         held = and_(self._row, lock.c.broker_name == bindparam("holder"))
@@ -117,7 +117,7 @@ class LockStatements(StatementBuilder):
         return EpochGuard(Guards((of_both,)), Guards((of_epoch,), (of_holder,)))
 
     def unchanged(self, row: str, number: int, refusal: Callable[[], StoreError]) -> RowGuard:
-        """The guard that a row of JDBCSTORE_STATE has this number, which it looks at without a lock."""
+        """Return the guard that a row of JDBCSTORE_STATE has this number, read without a lock."""
         state = self._tables.state
         in_epoch = and_(self._epoch, state.c.number == bindparam("epoch", type_=BigInteger()))
         sql = self._compile(lambda: select(state.c.number).where(in_epoch))
@@ -129,7 +129,7 @@ class LockStatements(StatementBuilder):
 
 
 def epoch_ms(now: object) -> int:
-    """The database's clock in epoch milliseconds, from a number of them or a time with its zone.
+    """Return the database's clock in epoch milliseconds, from a number of them or a time with its zone.
 
     :raises ConfigurationError: the user's statement returns another type
     """

@@ -88,7 +88,7 @@ class Statements(StatementBuilder):
         self._define_state()
 
     def arrange(self, batch: Batch) -> Batch:
-        """The batch as these statements can write it, where :attr:`writes_singly`."""
+        """Return the batch as these statements can write it, where :attr:`writes_singly`."""
         adds, removes, others = batch.adds, batch.removes, [*batch.others]
         if self.removes_singly and removes:
             others.insert(0, (self.remove_message, [(id_,) for _, id_ in removes]))
@@ -360,7 +360,7 @@ class Statements(StatementBuilder):
         self.remove_stale_acknowledged = self._compile(lambda: delete(ahead).where(self._sub(ahead), stale()))
 
     def _is_done(self) -> ColumnElement[bool]:
-        """Whether the message exists, and no subscription still needs it."""
+        """Return whether the message exists, and no subscription still needs it."""
         t, acks = self._tables.messages, self._tables.acks
         by_others = self._tables.acknowledged.alias("by_others")
         other = acks.alias("other")

@@ -151,7 +151,7 @@ class Claims:
             )
 
     def queue(self, name: str | Destination) -> ClaimQueue:
-        """The queue of a name, the same object each time.
+        """Return the queue of a name, the same object each time.
 
         :raises InvalidDestination: it is not the name of a queue
         """
@@ -175,14 +175,14 @@ class Claims:
         return JoinedTransaction(self, connection, self.session.engine.dialect.driver)
 
     def encode(self, destination: Destination, message: Message) -> EncodedMessage:
-        """The row of a message, all but its ID.
+        """Return the row of a message, all but its ID.
 
         :raises InvalidMessage: it does not fit the columns
         """
         return self._encoder.encode(message, destination, prioritized=True)
 
     def row(self, name: str | Destination, message: Message) -> EncodedMessage:
-        """The row of a message in this queue, all but its ID.
+        """Return the row of a message in this queue, all but its ID.
 
         :raises InvalidMessage: it does not fit the columns
         """
@@ -215,7 +215,7 @@ class Claims:
                     raise StoreUnavailable("others take the lock again and again; try again") from error
 
     def fetch(self, sql: Statement, **values: Any) -> list[Row]:
-        """The rows of a statement, read in a transaction of its own.
+        """Return the rows of a statement, read in a transaction of its own.
 
         :raises StoreUnavailable: the database does not answer
         """
@@ -295,7 +295,7 @@ class Claims:
         return ids
 
     def _is_guarded(self, execute: Execute) -> bool:
-        """Whether no master can begin before the transaction of ``execute`` ends."""
+        """Return whether no master can begin before the transaction of ``execute`` ends."""
         return all(execute(guard.sql, guard.values) for guard in self.lease.guard.short.first)
 
     @contextlib.contextmanager

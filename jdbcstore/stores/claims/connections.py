@@ -71,7 +71,7 @@ class ClaimConnections:
         self._count_freed()
 
     def _prepared(self, connection: Connection | None, since: float) -> Connection:
-        """The connection that was idle, if it is still there, or a new one."""
+        """Return the connection that was idle, if it is still there, or a new one."""
         if connection is not None:
             # One that the server or a firewall has closed meanwhile leaves nothing in doubt.
             if time.monotonic() < since + _TRUSTED or self._answers(connection):

@@ -19,7 +19,7 @@ class Adds(Protocol):
     """What a joined transaction needs of the claims."""
 
     def row(self, name: str | Destination, message: Message) -> EncodedMessage:
-        """The row of a message in this queue, all but its ID."""
+        """Return the row of a message in this queue, all but its ID."""
 
     def add_by(self, execute: Execute, encoded: Sequence[EncodedMessage], delay: float) -> list[int]:
         """Add messages with statements that ``execute`` runs; their IDs."""
@@ -49,7 +49,7 @@ class JoinedTransaction:
 
 
 def executing(connection: Any, driver: str) -> Execute:
-    """A function that runs statements on a connection of SQLAlchemy, of its ORM, or of the driver.
+    """Return a function that runs statements on a connection of SQLAlchemy, of its ORM, or of the driver.
 
     :raises ConfigurationError: it is none of these, or of another driver than the claims
     """

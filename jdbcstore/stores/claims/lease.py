@@ -75,7 +75,7 @@ class Lease:
         self._thread.start()
 
     def check(self, *, renews: bool = True) -> int:
-        """The number of the session, if its lease is believed to be running; begins a new one if need be.
+        """Return the number of the session; begin a new one if its lease is not believed to be running.
 
         :param renews: without, it may have expired
         :raises NotMaster: the lease has expired, and a broker or store has taken over

@@ -27,7 +27,7 @@ class WakeupLine(Protocol):
         """Receive what is sent to a channel from now on."""
 
     def received(self, channel: str, seconds: float) -> list[str]:
-        """What was sent; waits for it, at most so long."""
+        """Return what was sent; wait for it, at most so long."""
 
     def send(self, channel: str, payload: str) -> None:
         """Send to all who listen to the channel."""
@@ -51,7 +51,7 @@ class FileLine:
             return 0
 
     def received(self, channel: str, seconds: float) -> list[str]:  # noqa: ARG002
-        """What was sent by others; waits for it, at most so long."""
+        """Return what was sent by others; wait for it, at most so long."""
         deadline = time.monotonic() + seconds
         while True:
             touched = self._touched()
@@ -71,7 +71,7 @@ class FileLine:
 
 @contextlib.contextmanager
 def open_line(session: DatabaseSession) -> Iterator[WakeupLine]:
-    """A line of its own for one thread.
+    """Open a line of its own for one thread.
 
     :raises StoreUnavailable: the database does not answer
     """

@@ -96,7 +96,7 @@ class Owner(Protocol):
         """Do the work on a connection; again after a conflict, from the start."""
 
     def fetch(self, sql: Statement, **values: Any) -> list[Row]:
-        """The rows of a statement, read in a transaction of its own."""
+        """Return the rows of a statement, read in a transaction of its own."""
 
     def taking(self) -> AbstractContextManager[None]:
         """Around a query that claims messages, and the note of those that it has claimed."""
@@ -105,7 +105,7 @@ class Owner(Protocol):
         """Have the claims that no caller holds returned before the next query that claims messages."""
 
     def encode(self, destination: Destination, message: Message) -> EncodedMessage:
-        """The row of a message."""
+        """Return the row of a message."""
 
 
 class ClaimQueue:
@@ -449,7 +449,7 @@ class ClaimQueue:
             self._remove(connection, rest, RemovalReason.DEAD)
 
     def count(self) -> tuple[int, int]:
-        """The numbers of messages, and of those that can be claimed now. Reads the whole queue."""
+        """Return the numbers of messages, and of those that can be claimed now. Reads the whole queue."""
         [(every, free)] = self._owner.fetch(self._sql.count, container=self._container)
         return int(every), int(free)
 
@@ -492,7 +492,7 @@ class ClaimQueue:
 
 
 def fetch(connection: Connection, of_ids: OfIds, ids: Sequence[int], **values: Any) -> list[Row]:
-    """The rows of a statement about these messages."""
+    """Return the rows of a statement about these messages."""
     return [row for sql, some in of_ids.parts(ids) for row in connection.fetch(sql, **some, **values)]
 
 
@@ -503,7 +503,7 @@ def execute(connection: Connection, of_ids: OfIds, ids: Sequence[int], **values:
 
 
 def _of(claims: Iterable[Claim]) -> tuple[list[int], int]:
-    """The IDs in order, each once; and the session that all of them have.
+    """Return the IDs in order, each once; and the session that all of them have.
 
     :raises ClaimLost: they are of several sessions, of which all but the last have expired
     """

@@ -69,7 +69,7 @@ class KnownRouting:
         self._assumed: dict[Declaration, float] = {}
 
     def get(self, kind: str, name: str) -> tuple[bool, Any]:
-        """Whether a queue or exchange is in memory, and what it was; not after one of its queues expires."""
+        """Return whether a queue or exchange is in memory, and what it was; none with an expired queue."""
         with self._lock:
             found, until = self._found.get((kind, name), (None, float("-inf")))
         return self._clock.monotonic() < until, found
@@ -93,7 +93,7 @@ class KnownRouting:
             self._assumed = {one: since for one, since in self._assumed.items() if since >= at}
 
     def take_assumed(self) -> list[Declaration]:
-        """The declarations that are to be looked at after all."""
+        """Return the declarations that are to be looked at after all."""
         with self._lock:
             assumed, self._assumed = [*self._assumed], {}
         return assumed
@@ -134,7 +134,7 @@ class Routing:
             self._known = None
 
     def _insert(self, sql: Sql, **values: Any) -> bool:
-        """Whether there was no such row before."""
+        """Return whether there was no such row before."""
 
         def insert(connection: Connection) -> bool:
             try:
@@ -163,7 +163,7 @@ class Routing:
         return known
 
     def _assumes(self, kind: str, name: str, is_so: Callable[[Any], bool], declaration: Declaration) -> bool:
-        """Whether a declaration changes nothing, by what is in memory and was checked a moment ago."""
+        """Return whether a declaration changes nothing, by what is in memory and was checked a moment ago."""
         known = self._known
         if known is None or self._clock.monotonic() - known.checked_at > _TRUSTED:
             return False
@@ -188,12 +188,12 @@ class Routing:
         return bool(assumed)
 
     def known_queue(self, name: str) -> DeclaredQueue | None:
-        """A queue as in memory; for :meth:`send`, which checks it."""
+        """Return a queue as in memory; for :meth:`send`, which checks it."""
         there, found = self._current().get("queue", name)
         return found if there else self._load_queue(name)
 
     def known_exchange(self, name: str) -> Exchange | None:
-        """An exchange as in memory; for :meth:`send`, which checks it."""
+        """Return an exchange as in memory; for :meth:`send`, which checks it."""
         there, found = self._current().get("exchange", name)
         return found if there else self._load_exchange(name)
 
@@ -236,7 +236,7 @@ class Routing:
         return None if expires_ms is None else expires_ms + self._grace_ms
 
     def find_queue(self, name: str) -> DeclaredQueue | None:
-        """A queue; None if there is none of this name."""
+        """Return a queue; None if there is none of this name."""
         found = self._load_queue(name)
         if found is None and self._declare_assumed(self._known):
             found = self._load_queue(name)
@@ -292,7 +292,7 @@ class Routing:
     # Exchanges
 
     def find_exchange(self, name: str) -> Exchange | None:
-        """An exchange with its bindings to queues that exist; None if there is none of this name."""
+        """Return an exchange with its bindings to queues that exist; None if there is none of this name."""
         found = self._load_exchange(name)
         if found is None and self._declare_assumed(self._known):
             found = self._load_exchange(name)

@@ -45,11 +45,11 @@ class Bell:
         """Whether it cannot be rung any more."""
 
     def fileno(self) -> int:
-        """The file descriptor."""
+        """Return the file descriptor."""
         return self._number
 
     def wakes_for(self, name: str) -> bool:
-        """Whether somebody waits for this name."""
+        """Return whether somebody waits for this name."""
         return name in self._names()
 
     def ring(self) -> None:
@@ -90,7 +90,7 @@ class Wakeups:
         self._closed = False
 
     def count(self, container: str) -> tuple[int, int]:
-        """How often there was something to wake for in this queue, and how often something was returned."""
+        """Return the numbers of this queue's wake-ups, and of those because of something returned."""
         with self._changed:
             return self._count(container), self._returns[container]
 

@@ -45,7 +45,7 @@ class StorePerDestination:
         self.most = MOST
 
     def found(self) -> Iterator[Destination]:
-        """The destinations that have a store of their own.
+        """Yield the destinations that have a store of their own.
 
         :raises ConfigurationError: the name of one cannot be read from its folder
         """
@@ -59,7 +59,7 @@ class StorePerDestination:
                 ) from error
 
     def has(self, destination: Destination) -> bool:
-        """Whether it has a store of its own."""
+        """Return whether it has a store of its own."""
         return (self._folder / folder_name(str(destination)) / _NAME).exists()
 
     @property
@@ -68,7 +68,7 @@ class StorePerDestination:
         return (self._folder / _SHARED).is_dir()
 
     def open_shared(self) -> Store:
-        """The shared store, for destinations without one of their own.
+        """Return the shared store, for destinations without one of their own.
 
         :raises StoreError: it cannot be opened
         """
@@ -88,7 +88,7 @@ class StorePerDestination:
             log.warning("the folder of %s cannot be removed: %s", destination, error)
 
     def open(self, destination: Destination) -> Store:
-        """The store of a destination, created if it does not exist, unless this is ``read_only``.
+        """Return the store of a destination, created if it does not exist, unless this is ``read_only``.
 
         :raises ConfigurationError: its folder cannot be created
         :raises InvalidDestination: it does not exist, and this is ``read_only``
@@ -135,7 +135,7 @@ class Route:
 
 
 def destination_named(name: str | Destination, kind: DestinationKind) -> Destination:
-    """The destination to route; its store checks whether it is of this kind."""
+    """Return the destination to route; its store checks whether it is of this kind."""
     return name if isinstance(name, Destination) else Destination.named(name, kind)
 
 
@@ -193,7 +193,7 @@ class Routes:
         self.stores = (*self.stores, store)
 
     def store_of(self, destination: Destination) -> Store:
-        """The store of a destination, by the most specific pattern.
+        """Return the store of a destination, by the most specific pattern.
 
         :raises InvalidDestination: no route matches it
         """
@@ -207,7 +207,7 @@ class Routes:
         return store
 
     def leads_to(self, store: Store, destination: Destination) -> bool:
-        """Whether the route of a destination found in a store leads to that store."""
+        """Return whether the route of a destination found in a store leads to that store."""
         leading = self._leading(destination)
         if isinstance(leading, StorePerDestination):
             leading = self._each.get((id(leading), destination))
@@ -229,7 +229,7 @@ class Routes:
             return self._each[key]
 
     def _opened(self, several: StorePerDestination, destination: Destination) -> Store:
-        """The destination's own store, or the shared one above the limit."""
+        """Return the destination's own store, or the shared one above the limit."""
         if not several.has(destination) and self._own[id(several)] >= several.most:
             if id(several) not in self._shared:
                 log.warning(
@@ -307,15 +307,15 @@ class Routes:
                 store.close()
 
     def name_of(self, store: Store) -> bytes:
-        """The store's name within an XID."""
+        """Return the store's name within an XID."""
         label = self._labels[id(store)]
         return hashlib.blake2b(label.encode(), digest_size=_NAME_BYTES).digest()
 
     def named(self, name: bytes) -> Store | None:
-        """The store of a name within an XID."""
+        """Return the store of a name within an XID."""
         return self._by_name.get(name)
 
 
 def _is_empty(store: Store) -> bool:
-    """Whether it has neither messages nor prepared transactions."""
+    """Return whether it has neither messages nor prepared transactions."""
     return not (store.destinations() or store.xa.recover())

@@ -142,7 +142,7 @@ class FilteredStore:
         return removed
 
     def last_sequence(self) -> int:
-        """The highest of any store."""
+        """Return the highest of any store."""
         return max(store.last_sequence() for store in self.routes.stores)
 
     def last_producer_sequence_id(self, producer_id: ProducerId) -> int | None:
@@ -192,7 +192,7 @@ class _Gathered:
         self._lock = threading.Lock()
 
     def take_done(self, places: list[int], added: StoreFuture[list[Outcome]]) -> None:
-        """A store has completed its part, on its own thread."""
+        """Note that a store has completed its part, on its own thread."""
         try:
             self.take(dict(zip(places, added.result(), strict=True)))
         except StoreError as error:

@@ -198,7 +198,7 @@ class Outcomes:
 
 
 def is_ours(xid: XATransactionId) -> bool:
-    """Whether it is of a transaction over several stores, not of a transaction manager."""
+    """Return whether it is of a transaction over several stores, not of a transaction manager."""
     return xid.format_id == FORMAT
 
 
@@ -354,7 +354,7 @@ class FilteredTransactions:
     def _find_added(
         self, added: Sequence[tuple[Destination, MessageId]], before: dict[int, int], xid: XATransactionId
     ) -> dict[tuple[Destination, MessageId], Iterator[int]]:
-        """The sequences given in the second phase; a message that has been consumed since has none.
+        """Return the sequences given in the second phase; a message that has been consumed since has none.
 
         An id is not unique: a producer may send it again. So only messages behind the last sequence of
         ``before`` that carry the transaction's id count.

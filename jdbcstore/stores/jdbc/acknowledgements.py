@@ -39,7 +39,7 @@ class AcknowledgementPlan:
             connection.execute_many(sql, rows)
 
     def apply(self) -> None:
-        """The batch has committed."""
+        """Note that the batch has committed."""
         for move in self.moves:
             move.apply()
 
@@ -67,7 +67,7 @@ class _Lane:
     """Message ID -> acknowledged ahead of the mark, in the order of IDs; None while that is in doubt."""
 
     def pending(self, ids: set[int]) -> list[int]:
-        """Those that are not acknowledged, as far as is known."""
+        """Return those that are not acknowledged, as far as is known."""
         return [
             id_ for id_ in sorted(ids)
             if id_ > self.mark and (id_ > self.horizon or self.window.get(id_) is False)
@@ -115,7 +115,7 @@ class AcknowledgementTracker:
             self._plan_lane(connection, lane, ids, plan)
 
     def reach(self, connection: Connection, messages: Iterable[tuple[int, int]]) -> list[Reach]:
-        """The effect of acknowledging ``(ID, priority)``; nothing is planned.
+        """Return the effect of acknowledging ``(ID, priority)``; nothing is planned.
 
         :raises SubscriptionNotFound: it was unsubscribed
         """
@@ -137,7 +137,7 @@ class AcknowledgementTracker:
         return [(lanes[key], ids) for key, ids in wanted.items() if key in lanes]
 
     def _key_of(self, connection: Connection, lanes: dict[int, _Lane], id_: int, priority: int) -> int:
-        """The priority that a message is stored with; the message object may have been changed."""
+        """Return the priority that a message is stored with; the message object may have been changed."""
         lane = lanes.get(priority)
         if lane is not None:
             while id_ > lane.horizon and len(lane.window) < _WINDOW and not self._extend(connection, lane):
@@ -211,7 +211,7 @@ class AcknowledgementTracker:
 
     @staticmethod
     def _fold(lane: _Lane, ids: set[int]) -> tuple[list[int], bool]:
-        """The acknowledged messages from the mark to the first gap, and whether there is a gap."""
+        """Return the acknowledged messages from the mark to the first gap, and whether there is a gap."""
         passed: list[int] = []
         for id_, ahead in lane.window.items():
             if ahead is None or not (ahead or id_ in ids):

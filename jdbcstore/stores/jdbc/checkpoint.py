@@ -20,7 +20,7 @@ from jdbcstore.stores.shared.paging import Complete, RowChanged
 
 
 def find_mark(session: DatabaseSession) -> JournalMark | None:
-    """The mark in the tables; None if there never was a journal."""
+    """Return the mark in the tables; None if there never was a journal."""
     if not session.has_own_tables:
         return None
     return _mark_of(session.fetch(session.statements.find_journal))
@@ -137,7 +137,7 @@ class Application:
 
 
 def find_referring(session: DatabaseSession, after: int, up_to: int, limit: int) -> list[Referring]:
-    """The next messages after a sequence, up to another, of which the tables have only a reference."""
+    """Return the next messages after a sequence, up to another, of which the tables have only a reference."""
     find = session.statements.find_messages_of_size
     while True:
         rows = session.fetch(find, after=after, up_to=up_to, size=REFERENCE_SIZE, limit=limit)
@@ -160,7 +160,7 @@ class ReferencedBodies:
         self._find = find
 
     def complete(self, container: str) -> Complete | None:
-        """Replaces references in the rows of a destination; None if there are none."""
+        """Return what replaces references in the rows of a destination; None if there are none."""
         return None if self._find is None else partial(self._completed, self._find, container)
 
     def _completed(self, find: FindBody, container: str, id_: int, blob: bytes) -> bytes:

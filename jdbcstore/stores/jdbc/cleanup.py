@@ -41,7 +41,7 @@ class _Topic:
         self._container = container
 
     def clean(self) -> Iterator[int]:
-        """The number of messages that each batch removed."""
+        """Yield the number of messages that each batch removed."""
         rows = self._session.fetch(self._sql.find_all_marks, container=self._container)
         floors = _floors(rows)
         if len(set(floors)) == 1:

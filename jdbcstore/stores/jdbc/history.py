@@ -101,7 +101,7 @@ class RemovalHistory:
 
 
 def _dead_letters(adds: Sequence[Row]) -> Iterator[tuple[_Name, str]]:
-    """The messages of which there is a dead letter among these rows, each with its reason."""
+    """Yield the messages of which there is a dead letter among these rows, each with its reason."""
     for row in adds:
         if _MARK not in row[MSG]:
             continue

@@ -206,7 +206,7 @@ class JdbcMessageStore:
         return read_page(lane, self._container, limit, after, [-1])
 
     def _lane(self, query: Statement, **values: Any) -> FetchLane:
-        """The rows of a query in the order of IDs, whatever their priority."""
+        """Return the rows of a query in the order of IDs, whatever their priority."""
         return lambda _, behind, count: self._fetch(query, after=behind, limit=count, **values)
 
     def message_count(self) -> int:

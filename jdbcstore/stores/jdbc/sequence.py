@@ -25,7 +25,7 @@ BLOCK = 10_000
 
 
 def last_stored(session: DatabaseSession, given: int) -> int:
-    """The last sequence in use; ``given`` is the last that this store assigned, 0 if none yet."""
+    """Return the last sequence in use; ``given`` is the last that this store assigned, 0 if none yet."""
     sql = session.statements
     highest = [given]
     if not given and session.has_own_tables:
@@ -44,7 +44,7 @@ def retire_blocks(connection: Connection, sql: Statements) -> None:
 
 
 def fetch_reserved(connection: Connection, sql: Statements) -> int:
-    """The highest sequence reserved, locked until the transaction ends.
+    """Return the highest sequence reserved, locked until the transaction ends.
 
     :raises SchemaError: there is no such row
     """
@@ -82,7 +82,7 @@ class ClaimsBegun(StoreUnavailable):
 
 
 def guard_unclaimed(session: DatabaseSession, connection: Connection) -> Guards:
-    """The guard that no process begins to claim messages, for a store without a locker.
+    """Return the guard that no process begins to claim messages, for a store without a locker.
 
     :raises NotMaster: one is claiming them
     """
@@ -116,13 +116,13 @@ class SequenceAllocator:
         self._block: tuple[int, RowGuard] | None = None
 
     def reserve(self, connection: Connection, count: int) -> int:
-        """The first of ``count`` consecutive sequences, reserved if need be; :meth:`use` assigns them."""
+        """Return the first of ``count`` sequences, reserved if need be; :meth:`use` assigns them."""
         if self.last + count > self._reserved:
             self._reserve_block(connection, count)
         return self.last + 1
 
     def has(self, count: int) -> bool:
-        """Whether so many are reserved."""
+        """Return whether so many are reserved."""
         return self.last + count <= self._reserved
 
     @property
@@ -182,7 +182,7 @@ class SequenceAllocator:
             raise JournalPending(journal, self._session.place)
 
     def _last_claimed(self, connection: Connection) -> int:
-        """The last sequence that a process gave which claims messages; 0 if none ever has.
+        """Return the last sequence that a process gave which claims messages; 0 if none ever has.
 
         :raises NotMaster: one is doing so now
         """

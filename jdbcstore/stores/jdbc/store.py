@@ -188,7 +188,7 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         return self._session.place
 
     def tables(self) -> dict[str, bool]:
-        """The names of the tables, and whether the database has each."""
+        """Return the names of the tables, and whether the database has each."""
         return self._session.present_tables()
 
     def _new_place(self, destination: Destination, prioritized: bool | None) -> JdbcMessageStore:
@@ -319,7 +319,7 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         self._writes.call(write)
 
     def announced(self) -> list[MasterAddress]:
-        """The addresses of the last master, which may have ended since; sorted."""
+        """Return the addresses of the last master, which may have ended since; sorted."""
         if not self._session.has_own_tables:
             return []
         rows = self._session.fetch(self._session.lock_statements.find_addresses, pattern=f"{ADDRESS_ROW}%")
@@ -337,7 +337,7 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         return rows[0] if rows else None
 
     def lock(self) -> LockView:
-        """The holder of the lock, its expiry, and the difference of the clocks."""
+        """Return the holder of the lock, its expiry, and the difference of the clocks."""
         view = look(self._session, self._clock)
         locker = None if self._mastership is None else self._mastership.locker
         holder = None if locker is None or locker.is_in_row else locker.holder

@@ -117,7 +117,7 @@ class JdbcTopicMessageStore(JdbcMessageStore, SubscribedTopic[WriteUnit]):
         return {id_ for (id_,) in self._fetch(self._sql.find_acknowledged_in_doubt)}
 
     def marks(self, client_id: str, subscription_name: str) -> list[Row]:
-        """The subscription's rows of ACTIVEMQ_ACKS, by priority."""
+        """Return the subscription's rows of ACTIVEMQ_ACKS, by priority."""
         rows = []
         length = self._lengths.string_id
         if fits(client_id, length) and fits(subscription_name, length):
@@ -127,7 +127,7 @@ class JdbcTopicMessageStore(JdbcMessageStore, SubscribedTopic[WriteUnit]):
         return rows
 
     def tracker(self, client_id: str, subscription_name: str) -> AcknowledgementTracker:
-        """The tracker of one subscription's acknowledgements.
+        """Return the tracker of one subscription's acknowledgements.
 
         Whether the subscription exists is checked when the tracker is used.
         """
@@ -236,7 +236,7 @@ def _key(client_id: str, subscription_name: str) -> dict[str, str]:
 
 
 def _taken_for(info: SubscriptionInfo, container: str, client_id: str, name: str, table: str) -> SchemaError:
-    """The primary key has room for one of two names that its collation holds equal, say without case."""
+    """Return the error for two names of which the primary key, by its collation, holds one."""
     return SchemaError(
         f"the key of {table} takes the subscription {info.subscription_name!r} of client"
         f" {info.client_id!r} on {info.destination} for {name!r} of {client_id!r} on {container}, which"

@@ -159,13 +159,13 @@ class Admission(Generic[U]):
             self._changed.notify()
 
     def write_begun(self) -> None:
-        """A transaction of the backing store has begun."""
+        """Note that a transaction of the backing store has begun."""
         self._begun_at = self._clock.monotonic()
         self._start()
         self._changed.notify()
 
     def write_ended(self, failure: StoreError | None) -> None:
-        """The transaction was committed, unless there is a failure."""
+        """Note that the transaction was committed, unless there is a failure."""
         now = self._clock.monotonic()
         self._begun_at, self._failure = None, failure
         if failure is not None:
@@ -229,7 +229,7 @@ class Admission(Generic[U]):
                 self._left.notify_all()
 
     def _next(self) -> tuple[list[U], list[tuple[U, StoreError]]]:
-        """The units to write now, and those to refuse; nothing at the end."""
+        """Return the units to write now, and those to refuse; nothing at the end."""
         while not self._ended:
             self._log_if_late()
             refused = self._refused()

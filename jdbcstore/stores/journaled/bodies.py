@@ -30,7 +30,7 @@ class Bodies:
         """Whether the backing store gets references."""
 
     def find(self, reference: bytes, sequence: int, container: str) -> bytes:
-        """The body that a reference names; see :data:`jdbcstore.stores.shared.checkpoint.FindBody`."""
+        """Return the body that a reference names; see :data:`jdbcstore.stores.shared.checkpoint.FindBody`."""
         found, journal = read_reference(reference, sequence, container), self._writer.journal
         try:
             if found.journal != journal.journal:
@@ -46,14 +46,14 @@ class Bodies:
             ) from error
 
     def referring(self, mark: JournalMark, up_to: int) -> Iterator[Referring]:
-        """The references in the backing store, up to a sequence."""
+        """Yield the references in the backing store, up to a sequence."""
         after = mark.referred - 1
         while mark.referred and (page := self._store.referring(after, up_to, _PAGE)):
             yield from page
             after = page[-1].sequence
 
     def sizes(self, mark: JournalMark, container: str) -> dict[int, int]:
-        """The sizes of a destination's messages that are references in the backing store."""
+        """Return the sizes of a destination's messages that are references in the backing store."""
         found: dict[int, int] = {}
         for sequence, name, reference in self.referring(mark, mark.written):
             if name == container:
@@ -62,7 +62,7 @@ class Bodies:
         return found
 
     def due(self, mark: JournalMark, *, everything: bool) -> Iterator[tuple[int, int]]:
-        """Steps of a release: the last sequence to be moved, and the last record that is then obsolete."""
+        """Yield steps: the last sequence to be moved, and the last record that is then obsolete."""
         unsaved = self._store.unsaved()
         if unsaved is not None:
             yield from ((-1, number) for number in self._without(unsaved, mark))
@@ -110,13 +110,13 @@ class Bodies:
 
     @staticmethod
     def moved(mark: JournalMark, up_to: int) -> JournalMark:
-        """The mark after :meth:`moves`."""
+        """Return the mark after :meth:`moves`."""
         if up_to >= mark.written:
             return replace(mark, referred=0)
         return replace(mark, referred=max(mark.referred, up_to + 1))
 
     def check(self, mark: JournalMark) -> None:
-        """Raises :class:`CorruptJournal` if a file to which the backing store refers is missing."""
+        """Raise :class:`CorruptJournal` if a file to which the backing store refers is missing."""
         oldest = self._writer.journal.segments()[0]
         for sequence, container, reference in self.referring(mark, oldest.first_sequence - 1):
             try:

@@ -214,13 +214,13 @@ class Checkpointer:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """A context in which no checkpoint is made."""
+        """Run a block in which no checkpoint is made."""
         with self._one:
             yield
 
     @contextmanager
     def up_to_date(self) -> Iterator[None]:
-        """A context in which the backing store has everything written before, and no checkpoint is made."""
+        """Run a block in which no checkpoint is made, after one of everything written before."""
         with self._one:
             self.checkpoint()
             yield
@@ -234,7 +234,7 @@ class Checkpointer:
             return _Plan(layer, cut, overlay.last_sequence, prepared)
 
     def _to_be_rewritten(self) -> list[tuple[XATransactionId, PreparedBranch]]:
-        """Prepared transactions whose record is to be written again; the overlay's lock is held.
+        """Return prepared transactions whose record is to be written again; the overlay's lock is held.
 
         Each retains the journal's files from its record on. That is cheaper than writing it again at each
         checkpoint, until these files are much larger than the transactions.
@@ -319,7 +319,7 @@ class Checkpointer:
         )
 
     def _without(self, changes: Changes, error: StoreError) -> Changes:
-        """The rest of a transaction whose only message is set aside."""
+        """Return the rest of a transaction whose only message is set aside."""
         removes = [*changes.removes]
         for sequence, message in changes.adds:
             self._set_aside(sequence, message, error)
@@ -371,7 +371,7 @@ class Checkpointer:
             )
 
     def check(self) -> None:
-        """Raises :class:`StoreError` if checkpoints fail, although the backing store answers."""
+        """Raise :class:`StoreError` if checkpoints fail, although the backing store answers."""
         failure = self._failure
         if failure is not None and not isinstance(failure, StoreUnavailable):
             raise StoreError(f"no checkpoint can be made: {failure}") from failure

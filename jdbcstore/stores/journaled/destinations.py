@@ -65,14 +65,14 @@ class SubscriptionCache:
             return found
 
     def find(self, key: SubscriptionKey) -> SubscriptionInfo:
-        """Raises :class:`SubscriptionNotFound` if it does not exist."""
+        """Raise :class:`SubscriptionNotFound` if it does not exist."""
         found = self.of(key.topic).get(key)
         if found is None:
             raise subscription_not_found(key.client_id, key.subscription_name, key.topic)
         return found
 
     def lanes(self, key: SubscriptionKey) -> int:
-        """The lanes it is read in: one, or one per priority, as its topic had when it was created."""
+        """Return the lanes it is read in: one, or one per priority, as its topic had when it was created."""
         with self._lock:
             found = self._lanes.get(key)
             if found is None:
@@ -168,7 +168,7 @@ class JournaledMessageStore:
         return self._decided([*found, *(number for one in rest for number, _ in self.resolve(one))])
 
     def _recent(self, messages: Sequence[Reference]) -> list[int]:
-        """The sequences of messages that a layer has, up to the first that none has."""
+        """Return the sequences of messages that a layer has, up to the first that none has."""
         found: list[int] = []
         overlay, container = self._overlay, self._container
         self._writer.check_open()
@@ -185,7 +185,7 @@ class JournaledMessageStore:
         return found
 
     def _decided(self, sequences: list[int]) -> list[int]:
-        """The sequences without those that a durable subscription has in doubt."""
+        """Return the sequences without those that a durable subscription has in doubt."""
         return sequences
 
     def update_message(self, message: Message) -> None:
@@ -364,7 +364,7 @@ class JournaledTopicMessageStore(JournaledMessageStore, SubscribedTopic[JournalU
                 self.unsubscribe(key.client_id, key.subscription_name)
 
     def _in_doubt_in_backing(self) -> set[tuple[Destination, str | None, str | None]]:
-        """The subscriptions that have something in doubt in the backing store."""
+        """Return the subscriptions that have something in doubt in the backing store."""
         found = self._context.store.xa.recover() if self._context.prepared_before else ()
         writes = [write for transaction in found for write in transaction.writes]
         return {(write.destination, write.client_id, write.subscription_name) for write in writes}
@@ -387,7 +387,7 @@ class JournaledTopicMessageStore(JournaledMessageStore, SubscribedTopic[JournalU
             writes.acknowledgements.append((key, found))
 
     def _pages_of(self, info: SubscriptionInfo) -> tuple[PageSource, DurableSubscription]:
-        """What a subscription reads: the layers, and the backing store."""
+        """Return what a subscription reads: the layers, and the backing store."""
         key = self._key(info.client_id, info.subscription_name)
         source = PageSource(self._overlay, self._container, self._context.subscriptions.lanes(key), key)
         return source, self._topic.subscription(info.client_id, info.subscription_name)
@@ -416,7 +416,7 @@ class JournaledTopicMessageStore(JournaledMessageStore, SubscribedTopic[JournalU
 
 
 def pending(backing: DurableSubscription, sequences: Sequence[int]) -> set[int]:
-    """Those of the sequences that the backing store would still deliver to the subscription."""
+    """Return those of the sequences that the backing store would still deliver to the subscription."""
     wanted, last, found = set(sequences), max(sequences), set[int]()
     # A cursor with one position applies to every lane.
     after = Cursor((min(sequences) - 1,))

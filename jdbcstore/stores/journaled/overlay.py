@@ -118,7 +118,7 @@ class Layer:
         self.size += size + OVERHEAD * count
 
     def find(self, container: str, name: tuple[str, int]) -> Sequence[int]:
-        """The sequences of messages added with a producer and producer sequence."""
+        """Return the sequences of messages added with a producer and producer sequence."""
         place = self.places.get(container)
         if place is None:
             return ()
@@ -183,7 +183,7 @@ class Layer:
             self.size += SMALL
 
     def consumed_by_all(self, keys: Sequence[SubscriptionKey]) -> set[int]:
-        """The messages added in this layer that each of these subscriptions has consumed in it."""
+        """Return the messages added in this layer that each of these subscriptions has consumed in it."""
         consumed = [self.acknowledged.get(key, {}).keys() for key in keys]
         return self.adds.keys() & set.intersection(*map(set, consumed)) if consumed else set()
 
@@ -319,7 +319,7 @@ class Overlay:
                 active.drop(sequence)
 
     def doubtful(self, container: str) -> Collection[int]:
-        """The messages of a destination that prepared transactions acknowledge, for any subscription too."""
+        """Return the messages that prepared transactions acknowledge, for any subscription too."""
         if not self.held:
             return ()
         found = set(self.held.get(container, ()))
@@ -329,7 +329,7 @@ class Overlay:
         return found
 
     def _may_touch(self, container: str, sequence: int) -> bool:
-        """Whether a sequence may be a message of this destination that is not in doubt."""
+        """Return whether a sequence may be a message of this destination that is not in doubt."""
         if sequence in self.held.get(container, ()):
             return False
         for layer in self.oldest.chain():
@@ -344,7 +344,7 @@ class Overlay:
         return place is not None and sequence in place.removes
 
     def find(self, container: str, name: tuple[str, int]) -> list[int]:
-        """The sequences of messages with a producer and producer sequence that are not gone."""
+        """Return the sequences of messages with a producer and producer sequence that are not gone."""
         return [
             sequence
             for layer in self.oldest.chain()
@@ -353,13 +353,13 @@ class Overlay:
         ]
 
     def is_gone(self, container: str, sequence: int, oldest: Layer) -> bool:
-        """Whether a message was removed in one of the layers from ``oldest`` on, or is in doubt."""
+        """Return whether a message was removed in one of the layers from ``oldest`` on, or is in doubt."""
         return sequence in self.held.get(container, ()) or any(
             self._is_removed(layer, container, sequence) for layer in oldest.chain()
         )
 
     def message(self, container: str, sequence: int, oldest: Layer) -> EncodedMessage | None:
-        """The latest contents of a message that is not gone, if the layers have it."""
+        """Return the latest contents of a message that is not gone, if the layers have it."""
         found = None
         for layer in oldest.chain():
             added = layer.adds.get(sequence)
@@ -384,11 +384,11 @@ class Overlay:
         return any(priority > 0 for place in places for priority in place.lanes)
 
     def removes_anything(self) -> bool:
-        """Whether the backing store may have messages that are gone."""
+        """Return whether the backing store may have messages that are gone."""
         return any(place.removes for layer in self.oldest.chain() for place in layer.places.values())
 
     def last_of_producer(self, producer: str) -> int | None:
-        """The highest producer sequence among a producer's added and prepared messages."""
+        """Return the highest producer sequence among a producer's added and prepared messages."""
         added = [message for layer in self.oldest.chain() for message in layer.adds.values()]
         for held in self.prepared.values():
             added += held.writes.adds

@@ -55,7 +55,7 @@ class PageSource:
         return self.container if self.key is None else self.key
 
     def hidden(self, oldest: Layer) -> list[Collection[int]]:
-        """Sets of sequences that readers must not see."""
+        """Return sets of sequences that readers must not see."""
         held, sets = self.overlay.held, list[Collection[int]]()
         for layer in oldest.chain():
             place = layer.places.get(self.container)
@@ -72,7 +72,7 @@ class PageSource:
         return [place for place in found if place is not None]
 
     def added(self, oldest: Layer, start: Sequence[int]) -> Iterator[_Row]:
-        """What the layers add after these positions, in delivery order."""
+        """Yield what the layers add after these positions, in delivery order."""
         if self.expired_ms is not None:
             yield from self._expired(oldest, start[0], self.expired_ms)
             return
@@ -97,17 +97,17 @@ class PageSource:
                     yield _Row(0, sequence, None)
 
     def is_plain(self, oldest: Layer) -> bool:
-        """Whether the layers do not affect it."""
+        """Return whether the layers do not affect it."""
         return not (self.places(oldest) or self.hidden(oldest))
 
 
 def read_page(source: PageSource, recover: Recover, limit: int, after: Cursor | None) -> Page:
-    """The next messages after a cursor."""
+    """Return the next messages after a cursor."""
     return _Reading(source, recover, limit, after).page()
 
 
 def decode(message: EncodedMessage, sequence: int) -> Message:
-    """A message of the overlay, decoded for a reader."""
+    """Return a message of the overlay, decoded for a reader."""
     return openwire.decode(message.blob_for(sequence), sequence=sequence, container=message.container)
 
 
@@ -158,7 +158,7 @@ class _Reading:
         return self._decoded(found, cursor)
 
     def _from_layers(self) -> Page:
-        """A page for which the layers have everything."""
+        """Return a page for which the layers have everything."""
         source, oldest = self._source, self._oldest
         positions = list(self._start)
         with self._overlay.lock:
@@ -174,7 +174,7 @@ class _Reading:
         return self._decoded(found, Cursor(tuple(positions)))
 
     def _merged(self, hidden: Sequence[Collection[int]]) -> list[_Row] | None:
-        """The rows of the page; None if more of the backing store must be read."""
+        """Return the rows of the page; None if more of the backing store must be read."""
         taken: list[_Row] = []
         every = self._source.added(self._oldest, self._start)
         added = (row for row in every if not _is_hidden(row, hidden))
@@ -191,7 +191,7 @@ class _Reading:
         return taken if self._bound is None else None
 
     def _latest(self, row: _Row) -> EncodedMessage | None:
-        """The latest contents of a message in the layers, if any."""
+        """Return the latest contents of a message in the layers, if any."""
         return self._overlay.message(self._source.container, row.sequence, self._oldest)
 
     def _cursor(self, taken: list[_Row], stored: Cursor) -> Cursor:
@@ -242,14 +242,14 @@ def _is_hidden(row: _Row, hidden: Sequence[Collection[int]]) -> bool:
 
 
 def _positions(after: Cursor | None, lanes: int) -> tuple[int, ...]:
-    """The position in each lane; a cursor may date from a time with more or fewer lanes."""
+    """Return the position in each lane; a cursor may date from a time with more or fewer lanes."""
     if after is None:
         return (-1,) * lanes
     return after.positions if len(after.positions) == lanes else (min(after.positions),) * lanes
 
 
 def _in_lanes(page: Page, start: Sequence[int]) -> list[_Row]:
-    """The rows of a page with the lane of each, which may differ from the message's priority by now.
+    """Return the rows of a page with the lane of each, which may differ from the message's priority by now.
 
     A lane that has rows in the page ends with the row at its position in the cursor. The other positions are
     unchanged, or are a subscription's last acknowledged sequence, which is not in the page.

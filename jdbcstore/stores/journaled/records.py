@@ -46,7 +46,7 @@ class RecordedWrites:
 
 
 def encode_writes(writes: RecordedWrites) -> tuple[list[bytes], int]:
-    """The chunks of a body, where each blob is a chunk of its own, and the bytes of all."""
+    """Return the chunks of a body, where each blob is a chunk of its own, and the bytes of all."""
     chunks, size = row_chunks(writes.adds, _ADD)
     if writes.updates or writes.removes or writes.acknowledgements:
         others = _encode_others(writes)
@@ -72,7 +72,7 @@ def encode_add(message: EncodedMessage) -> tuple[list[bytes], int]:
 
 
 def blobs_at(adds: Sequence[EncodedMessage], xid: XATransactionId | None) -> Iterator[int]:
-    """The offsets of the added messages' blobs in the body of a record."""
+    """Yield the offsets of the added messages' blobs in the body of a record."""
     at = 0 if xid is None else len(encode_xid(xid))
     for message in adds:
         at += ADDED.size + len(_bytes(message.container)) + len(_bytes(message.producer))
@@ -88,7 +88,7 @@ def encode_removal(container: str, sequences: Sequence[int]) -> bytes:
 
 
 def encode_acknowledgement(key: SubscriptionKey, messages: Sequence[tuple[int, int]] = ()) -> bytes:
-    """The messages that a durable subscription has consumed; without any, only the subscription."""
+    """Return the messages that a durable subscription has consumed; without any, only the subscription."""
     names = [key.topic.qualified_name.encode(), key.client_id.encode(), key.subscription_name.encode()]
     return b"".join((
         _acknowledge.pack(_ACKNOWLEDGE, *map(len, names), len(messages)),
@@ -104,7 +104,7 @@ def encode_xid(xid: XATransactionId) -> bytes:
 
 
 def decode_record(record: Record) -> tuple[XATransactionId | None, RecordedWrites]:
-    """The XA transaction that a record belongs to, if any, and its writes.
+    """Return the XA transaction that a record belongs to, if any, and its writes.
 
     :raises CorruptJournal: this version cannot read it
     """
@@ -123,7 +123,7 @@ def decode_record(record: Record) -> tuple[XATransactionId | None, RecordedWrite
 
 
 def decode_writes(body: bytes) -> RecordedWrites:
-    """The writes that :func:`encode_writes` encoded; :class:`ValueError` if the body is invalid."""
+    """Return the writes that :func:`encode_writes` encoded; :class:`ValueError` if the body is invalid."""
     try:
         return _Reader(body).writes()
     except StructError as error:

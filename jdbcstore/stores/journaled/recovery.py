@@ -44,7 +44,7 @@ _OF_A_PROCESS = 1
 
 
 def known_of(store: CheckpointedStore, journal: int) -> BackingState | None:
-    """What the store has applied of its pending journal, or else of the one with this number."""
+    """Return what the store has applied of its pending journal, or else of the one with this number."""
     mark = store.journal_mark()
     if mark is None:
         return None
@@ -75,7 +75,7 @@ def check_opens(config: JournalConfig, store: CheckpointedStore | None) -> None:
 
 
 def has_more(config: JournalConfig, store: CheckpointedStore) -> bool:
-    """Whether a directory has a journal with records that the store, which expects none, does not have.
+    """Return whether a directory has a journal with records that the store does not have.
 
     :raises CorruptJournal: it is damaged
     :raises ConfigurationError: it belongs to another store
@@ -102,7 +102,7 @@ class JournalBinding:
         """The last record that the store has; later ones are replayed."""
 
     def accept(self, found: Recovered) -> int:
-        """The store's identity, for the headers of the journal; a new one if the store does not have one yet.
+        """Return the store's identity, for the headers of the journal; a new one if it has none yet.
 
         :raises CorruptJournal: the journal ends before what the store has of it, or a record it needs is
         missing
@@ -154,7 +154,7 @@ class JournalBinding:
         return after
 
     def _checked(self, found: Recovered, applied: int) -> int:
-        """``applied``, unless the journal ends before it: new records would be taken for applied ones."""
+        """Return ``applied``, unless the journal ends before: new records would be taken for applied ones."""
         if found.last_number < applied:
             end = found.segments[-1]
             raise CorruptJournal(
@@ -256,7 +256,7 @@ class Recovery:
             log.error("messages of the store are lost with a missing file: %s", error)
 
     def _with_prepared(self, mark: JournalMark, after: int) -> int:
-        """The record after which there may be transactions that were undecided at the last checkpoint."""
+        """Return the record after which transactions may be undecided since the last checkpoint."""
         if mark.journal != self.writer.journal.journal:
             return after  # a detached journal has none
         return min(after, self.writer.journal.first_number - 1)

@@ -26,7 +26,7 @@ _OF_A_ROW = ("DataError", "IntegrityError")
 
 
 def refuses_a_row(error: StoreError) -> bool:
-    """Whether an error is about a row, and not about the database."""
+    """Return whether an error is about a row, and not about the database."""
     if isinstance(error, InvalidMessage):
         return True
     if type(error) is not StoreError:
@@ -41,7 +41,7 @@ def refuses_a_row(error: StoreError) -> bool:
 
 
 def row_of(message: Message) -> EncodedMessage:
-    """The row of a message that was stored before."""
+    """Return the row of a message that was stored before."""
     name, destination = message.message_id, message.destination
     if name is None or destination is None:
         raise InvalidMessage("a stored message has an id and a destination, and this one does not")
@@ -112,7 +112,7 @@ class Refused:
         return sorted(found, key=lambda one: one.sequence)
 
     def find(self, sequence: int) -> RefusedMessage:
-        """Raises :class:`MessageNotFound` if it is not set aside."""
+        """Raise :class:`MessageNotFound` if it is not set aside."""
         try:
             return _decode(self._path(sequence).read_bytes(), self._path(sequence))
         except FileNotFoundError:

@@ -163,7 +163,7 @@ class JournaledStore(DestinationsStore[JournaledMessageStore, JournaledTopicMess
         self._checkpointer.checkpoint()
 
     def journal_state(self) -> JournalState:
-        """The journal as it is now, as :class:`jdbcstore.abc.Checkpointed` says.
+        """Return the journal as it is now, as :class:`jdbcstore.abc.Checkpointed` says.
 
         :raises StoreError: its folder cannot be read
         """
@@ -184,8 +184,9 @@ class JournaledStore(DestinationsStore[JournaledMessageStore, JournaledTopicMess
             )
 
     def refused(self) -> list[RefusedMessage]:
-        """The messages that the backing store refused, oldest first. They are set aside, and do not hold up
-        others.
+        """Return the messages that the backing store refused, oldest first.
+
+        They are set aside, and do not hold up others.
 
         :raises StoreError: their files cannot be read
         """

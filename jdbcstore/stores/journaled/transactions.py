@@ -53,7 +53,7 @@ class JournaledTransactions:
         return self._context.writer.submit(JournalUnit(self._checked(writes)))
 
     def _checked(self, writes: RecordedWrites) -> RecordedWrites:
-        """Raises :class:`SubscriptionNotFound` if a subscription was deleted meanwhile."""
+        """Raise :class:`SubscriptionNotFound` if a subscription was deleted meanwhile."""
         for key, _ in writes.acknowledgements:
             self._context.subscriptions.find(key)
         return writes
@@ -111,7 +111,7 @@ class JournaledTransactions:
                     raise
 
     def _commit_in_backing(self, xid: XATransactionId) -> None:
-        """The backing store gives its messages sequences: the journal's own continue after those."""
+        """Let the journal's own sequences continue after those of the backing store."""
         context = self._context
         with context.checkpointer.up_to_date(), context.writer.paused():
             context.checkpointer.checkpoint()
@@ -136,7 +136,7 @@ class _Claims:
 
     @contextmanager
     def claimed(self, xid: XATransactionId, writes: RecordedWrites) -> Iterator[RecordedWrites]:
-        """The writes without acknowledgements of messages that are gone, or taken by another transaction.
+        """Yield the writes without acknowledgements of messages that are gone, or of others' transactions.
 
         :raises TransactionError: a transaction of this id is prepared already
         """
@@ -190,7 +190,7 @@ class _Claims:
 
 
 def _described(xid: XATransactionId, held: PreparedBranch) -> PreparedTransaction:
-    """What a transaction manager is shown, also if nothing is left to be decided."""
+    """Return what a transaction manager is shown, also if nothing is left to be decided."""
     added = Counter(message.container for message in held.writes.adds)
     writes = [PreparedWrites(Destination.parse(name), added=count) for name, count in added.items()]
     for name, sequences in held.writes.removes:

@@ -66,7 +66,7 @@ class JournalUnit:
         xid: XATransactionId | None = None,
         passed: int = 0,
     ) -> None:
-        """``passed``: sequences that no message gets."""
+        """Start with ``passed``, sequences that no message gets."""
         self.kind = kind
         self.xid = xid
         self.writes = writes
@@ -92,7 +92,7 @@ class JournalUnit:
         return self.writes.adds
 
     def without_duplicates(self, is_new: Sequence[bool]) -> JournalUnit:
-        """The unit to write instead, with the new messages; references of the others have the sequence -1."""
+        """Return the unit to write, with the new messages; references of the others have the sequence -1."""
         result, adds, writes = self.result, self.adds, self.writes
         new = replace(writes, adds=[*compress(adds, is_new)])
         if self.kind == PREPARE and not (new.adds or new.removes or new.acknowledgements):
@@ -196,7 +196,7 @@ class JournalAudit:
         self._overlay = overlay
 
     def review(self, entries: Sequence[JournalEntry]) -> Sequence[JournalEntry]:
-        """The entries without the messages that were seen, or that an earlier one of them has."""
+        """Return the entries without the messages that were seen, or that an earlier one of them has."""
         decided: dict[Name, bool] = {}
         return [self._reviewed(unit, decided) for unit in cast("Sequence[JournalUnit]", entries)]
 
@@ -216,7 +216,7 @@ class JournalAudit:
         return unit if all(is_new) else unit.without_duplicates(is_new)
 
     def written(self, kind: int, messages: Iterable[EncodedMessage]) -> None:
-        """A record of this kind, with these messages, is durable."""
+        """Note that a record of this kind, with these messages, is durable."""
         note = self._audit.forget if kind == ROLLBACK else self._audit.is_duplicate
         for message in messages:
             note(message.producer, message.producer_sequence)
@@ -369,7 +369,7 @@ class JournalWriter:
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """A context that :meth:`paused` waits for, and that waits for it."""
+        """Run a block that :meth:`paused` waits for, and that waits for it."""
         counted = False
         try:
             with self._lock:
@@ -442,12 +442,12 @@ class JournalWriter:
             self._waiting -= 1
 
     def check_open(self) -> None:
-        """Raises :class:`StoreClosed` if the store is closed."""
+        """Raise :class:`StoreClosed` if the store is closed."""
         if isinstance(self._stopped, StoreClosed):
             raise self._stopped.with_traceback(None)
 
     def check(self) -> None:
-        """Raises the error for which nothing is written any more, if any; the lock is held."""
+        """Raise the error for which nothing is written any more, if any; the lock is held."""
         if self._stopped is not None:
             raise self._stopped.with_traceback(None)
 
@@ -545,7 +545,7 @@ class JournalWriter:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """A context in which all other writers wait, and nothing is in flight."""
+        """Run a block in which all other writers wait, and nothing is in flight."""
         with self._lock:
             self._paused = True
             self.admission.pause(True)
@@ -570,5 +570,5 @@ class JournalWriter:
 
 
 def _may_write() -> bool:
-    """Whether the caller may write its record itself: not in the main thread, where signal handlers run."""
+    """Return whether the caller may write its record: not in the main thread, where signals arrive."""
     return threading.get_ident() != threading.main_thread().ident

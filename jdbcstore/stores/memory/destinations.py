@@ -101,7 +101,7 @@ class MemoryMessageStore:
         return MemoryWrite(add, hold=hold)
 
     def encode(self, message: Message) -> EncodedMessage:
-        """The row that it would be in a database, checked."""
+        """Return the row that it would be in a database, checked."""
         shelf = self.shelf
         return self._state.encoder.encode(message, shelf.destination, prioritized=shelf.prioritized)
 
@@ -132,7 +132,7 @@ class MemoryMessageStore:
             stored.size = len(blob)
 
     def referring(self) -> Iterator[Referring]:
-        """The messages stored only as references into a journal, in no order; the lock is held."""
+        """Yield the messages stored only as references into a journal, in no order; the lock is held."""
         for sequence, stored in self.shelf.stored.items():
             if isinstance(stored.message, bytes):
                 yield Referring(sequence, self.destination.qualified_name, stored.message)
@@ -152,7 +152,7 @@ class MemoryMessageStore:
         return blob if openwire.is_reference(blob) else self._decode(blob, sequence)
 
     def _message(self, sequence: int) -> Message:
-        """The stored message.
+        """Return the stored message.
 
         :raises CorruptMessage: it is a reference, and the journal does not have the message
         """
@@ -199,7 +199,7 @@ class MemoryMessageStore:
         return MemoryWrite(remove, hold=lambda: hold_taken(self.shelf, sequences))
 
     def find(self, messages: Sequence[Reference]) -> list[int]:
-        """The sequences of the messages referred to that are still stored."""
+        """Return the sequences of the messages referred to that are still stored."""
         names = [name_of(message) for message in messages]
         with self._state.entered():
             return [sequence for name in names for sequence in self.shelf.find(name)]

@@ -59,7 +59,7 @@ class Sequences:
         self._present.add(sequence)
 
     def behind(self, after: int) -> Iterator[int]:
-        """The numbers greater than ``after``."""
+        """Yield the numbers greater than ``after``."""
         for at in range(bisect_right(self._order, after, lo=self._first), len(self._order)):
             if self._order[at] in self._present:
                 yield self._order[at]
@@ -104,7 +104,7 @@ class MemorySubscription:
         return False
 
     def give_back(self, sequence: int) -> None:
-        """The acknowledgement was rolled back."""
+        """Note that the acknowledgement was rolled back."""
         lane = self.in_doubt.pop(sequence, None)
         if lane is not None:
             lane.restore(sequence)
@@ -209,18 +209,18 @@ class Shelf:
         self.subscriptions[info.client_id, info.subscription_name] = MemorySubscription(info, lanes)
 
     def expired(self, now_ms: int, after: int) -> Iterator[int]:
-        """The messages after ``after`` whose expiration has passed."""
+        """Yield the messages after ``after`` whose expiration has passed."""
         for sequence in self.expiring.behind(after):
             if self.stored[sequence].expiration_ms < now_ms:
                 yield sequence
 
     def is_done(self, sequence: int) -> bool:
-        """Whether there are subscriptions and all have acknowledged it."""
+        """Return whether there are subscriptions and all have acknowledged it."""
         subscriptions = self.subscriptions.values()
         return bool(subscriptions) and not any(
             subscription.awaits(sequence) for subscription in subscriptions
         )
 
     def oldest(self) -> int | None:
-        """The sequence of the message stored first; None if there is none."""
+        """Return the sequence of the message stored first; None if there is none."""
         return min((head for lane in self.lanes for head in islice(lane.behind(-1), 1)), default=None)

@@ -34,7 +34,7 @@ class DuplicateAudit:
         self._windows: OrderedDict[str, _Window] = OrderedDict()
 
     def is_duplicate(self, producer: str, sequence: int) -> bool:
-        """Whether the id was seen before; from now on it was."""
+        """Return whether the id was seen before; from now on it was."""
         with self._lock:
             window = self._windows.get(producer)
             if window is None:
@@ -46,7 +46,7 @@ class DuplicateAudit:
             return self._see(window, sequence)
 
     def has_seen(self, producer: str, sequence: int) -> bool:
-        """Whether the id was seen; either way its producer counts as the one that sent last."""
+        """Return whether the id was seen; either way its producer counts as the one that sent last."""
         with self._lock:
             window = self._windows.get(producer)
             if window is None:
@@ -70,7 +70,7 @@ class DuplicateAudit:
         return duplicate
 
     def forget(self, producer: str, sequence: int) -> None:
-        """The message was not stored after all, and may be sent again."""
+        """Note that the message was not stored after all, and may be sent again."""
         with self._lock:
             window = self._windows.get(producer)
             if window is not None and 0 <= window.highest - sequence <= self._depth:
@@ -80,7 +80,7 @@ class DuplicateAudit:
 def with_duplicates(
     messages: Sequence[EncodedMessage], is_new: Sequence[bool], stored: Iterable[MessageReference]
 ) -> list[MessageReference]:
-    """The references of all messages, given those of the new ones; a duplicate has the sequence -1."""
+    """Return the references of all messages, given those of the new ones; a duplicate has the sequence -1."""
     references = iter(stored)
     return [
         next(references) if new else MessageReference(-1, message.message_id)

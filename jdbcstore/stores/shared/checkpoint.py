@@ -79,7 +79,7 @@ class CheckpointedDestination(MessageStore, Protocol):
     """A destination of a store that can have a journal in front of it."""
 
     def encode(self, message: Message) -> EncodedMessage:
-        """The message's row, checked as :meth:`add_message` checks it.
+        """Return the message's row, checked as :meth:`add_message` checks it.
 
         :raises InvalidMessage: it cannot be stored
         """
@@ -97,7 +97,7 @@ class CheckpointedDestination(MessageStore, Protocol):
         ...
 
     def present(self, sequences: Sequence[int]) -> dict[int, int]:
-        """The size in bytes of each of these messages that is stored here and not in doubt."""
+        """Return the size in bytes of each of these messages that is stored here and not in doubt."""
         ...
 
 
@@ -137,11 +137,11 @@ class CheckpointedStore(Store, Protocol):
         ...
 
     def journal_mark(self) -> JournalMark | None:
-        """The mark of the last checkpoint; None if there never was a journal."""
+        """Return the mark of the last checkpoint; None if there never was a journal."""
         ...
 
     def journal_left(self, journal: int) -> int | None:
-        """The last record that was applied of a journal when it was detached from this store.
+        """Return the last record that was applied of a journal when it was detached from this store.
 
         None if it never was in front of this store, or still is.
         """
@@ -156,7 +156,7 @@ class CheckpointedStore(Store, Protocol):
         ...
 
     def referring(self, after: int, up_to: int, limit: int) -> list[Referring]:
-        """The next messages after a sequence, up to another, of which there is only a reference."""
+        """Return the next messages after a sequence, up to another, of which there is only a reference."""
         ...
 
     def apply(self, changes: Changes) -> None:

@@ -22,7 +22,7 @@ _S = TypeVar("_S", bound=MessageStore)
 
 
 def destination_named(name: str | Destination, kind: DestinationKind, lengths: NameLengths) -> Destination:
-    """The queue or topic of a name.
+    """Return the queue or topic of a name.
 
     :raises InvalidDestination: it is of the other kind, or the column cannot hold its name
     """
@@ -35,7 +35,7 @@ def destination_named(name: str | Destination, kind: DestinationKind, lengths: N
 
 
 def check_length(destination: Destination, column: str, length: int) -> Destination:
-    """The destination, if it is one that a column of this length can hold.
+    """Return the destination, if it is one that a column of this length can hold.
 
     :raises InvalidDestination: it is too long, or composite
     """
@@ -52,7 +52,7 @@ def check_length(destination: Destination, column: str, length: int) -> Destinat
 
 
 def agreed(store: _S, prioritized: bool | None) -> _S:
-    """The store; :class:`SchemaError` if ``prioritized`` contradicts it."""
+    """Return the store; :class:`SchemaError` if ``prioritized`` contradicts it."""
     if prioritized is not None and store.prioritized is not prioritized:
         raise SchemaError(
             f"{store.destination} is in use with prioritized={store.prioritized};"
@@ -62,7 +62,7 @@ def agreed(store: _S, prioritized: bool | None) -> _S:
 
 
 def name_of(message: Reference) -> MessageId | int:
-    """The sequence in a reference, or else its message id."""
+    """Return the sequence in a reference, or else its message id."""
     match message:
         case Message(sequence=int(sequence)) | MessageReference(sequence=sequence) if sequence >= 0:
             return sequence
@@ -81,7 +81,7 @@ def message_not_found(name: MessageId | int, destination: Destination) -> Messag
 
 
 def sequences_used_up(last: int) -> SchemaError:
-    """An ID or a mark was written that leaves no room for another message after it."""
+    """Return the error for an ID or a mark that leaves no room for another message after it."""
     return SchemaError(
         f"the highest ID or LAST_ACKED_ID in the tables is {last}, and a message behind it would have one"
         f" beyond {MAX_SEQUENCE}: give that row another number, or acknowledge the message, and open the"

@@ -39,7 +39,7 @@ class MessageEncoder:
         self._rows: dict[Destination, Rows] = {}
 
     def encode(self, message: Message, destination: Destination, *, prioritized: bool) -> EncodedMessage:
-        """The row of a message in this destination, all but its ID.
+        """Return the row of a message in this destination, all but its ID.
 
         :raises InvalidMessage: it does not fit the columns, or exceeds what the database accepts
         """
@@ -119,7 +119,7 @@ def encode_each(messages: Iterable[Message], encode: Callable[[Message], T]) -> 
 
 
 def own_destination(message: Message) -> Destination:
-    """The destination of a message that is stored by itself.
+    """Return the destination of a message that is stored by itself.
 
     :raises InvalidDestination: it has none
     """
@@ -129,7 +129,7 @@ def own_destination(message: Message) -> Destination:
 
 
 def everything(references: list[T]) -> list[T]:
-    """The result of a write that returns all references."""
+    """Return the result of a write that returns all references."""
     return references
 
 
@@ -138,5 +138,5 @@ only: Result = itemgetter(0)
 
 
 def nothing(_references: list[MessageReference]) -> None:
-    """The result of a write that returns nothing."""
+    """Return the result of a write that returns nothing."""
     return

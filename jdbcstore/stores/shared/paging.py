@@ -37,7 +37,7 @@ def read_page(
     marks: Sequence[int],
     complete: Complete | None = None,
 ) -> Page:
-    """The next messages after ``after`` and after each lane's mark."""
+    """Return the next messages after ``after`` and after each lane's mark."""
     while True:
         rows, cursor = read_lanes(fetch, limit, after, marks)
         with contextlib.suppress(RowChanged):
@@ -48,7 +48,7 @@ def read_page(
 def read_lanes(
     fetch: FetchLane, limit: int, after: Cursor | None, marks: Sequence[int]
 ) -> tuple[list[Row], Cursor]:
-    """The next rows after ``after`` and after each lane's mark, and the cursor of the next page.
+    """Return the next rows after ``after`` and after each lane's mark, and the cursor of the next page.
 
     Lane 9 comes first of ten.
 
@@ -77,7 +77,7 @@ def read_lanes(
 def decode_rows(
     rows: Sequence[Row], container: str, complete: Complete | None = None
 ) -> tuple[list[Message], list[CorruptMessage]]:
-    """The messages of rows of ID and MSG, and the errors of rows that do not decode."""
+    """Return the messages of rows of ID and MSG, and the errors of rows that do not decode."""
     messages: list[Message] = []
     corrupt: list[CorruptMessage] = []
     decode = openwire.decode
@@ -93,7 +93,7 @@ def decode_rows(
 
 
 def counted(counts: Iterable[int], progress: Progress | None) -> int:
-    """The sum of counts, of which each is reported as it comes."""
+    """Return the sum of counts, of which each is reported as it comes."""
     total = 0
     for count in counts:
         total += count
@@ -103,7 +103,7 @@ def counted(counts: Iterable[int], progress: Progress | None) -> int:
 
 
 def id_pages(fetch: Callable[..., Sequence[Row]], up_to: int) -> Iterator[list[int]]:
-    """The IDs up to this one that ``fetch(after=, limit=)`` finds, in batches to be removed.
+    """Yield the IDs up to this one that ``fetch(after=, limit=)`` finds, in batches to be removed.
 
     They are found outside the transaction that removes them: finding the first may take a scan over a million
     messages of other destinations.

@@ -58,7 +58,7 @@ class DestinationsStore(ABC, Generic[Q, T]):
         return agreed(cast(T, found), prioritized)
 
     def _place(self, destination: Destination) -> Q | T:
-        """The queue or topic of a destination."""
+        """Return the queue or topic of a destination."""
         found = self._places.get(destination)
         if found is None:
             found = self.topic(destination) if destination.is_topic else self.queue(destination)
@@ -103,7 +103,7 @@ class DestinationsStore(ABC, Generic[Q, T]):
         """Undo ``record_queue``, if that was called."""
 
     def _is_used(self, _place: Q | T) -> bool:
-        """Whether a deleted destination must stay open; the lock is held."""
+        """Return whether a deleted destination must stay open; the lock is held."""
         return False
 
     @abstractmethod

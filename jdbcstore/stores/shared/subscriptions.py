@@ -45,19 +45,19 @@ class SubscribedTopic(ABC, Generic[U]):
 
     @abstractmethod
     def _info_of(self, client_id: str, subscription_name: str) -> SubscriptionInfo:
-        """The subscription of these names; :class:`SubscriptionNotFound` if there is none."""
+        """Return the subscription of these names; :class:`SubscriptionNotFound` if there is none."""
 
     @abstractmethod
     def recover_pending(self, info: SubscriptionInfo, limit: int, after: Cursor | None) -> Page:
-        """The next messages that a subscription has not acknowledged."""
+        """Return the next messages that a subscription has not acknowledged."""
 
     @abstractmethod
     def count_pending(self, info: SubscriptionInfo) -> int:
-        """How many messages a subscription has not acknowledged."""
+        """Return how many messages a subscription has not acknowledged."""
 
     @abstractmethod
     def acknowledgement(self, info: SubscriptionInfo, messages: Sequence[Reference]) -> U:
-        """The unit of work that marks messages as consumed by a subscription."""
+        """Return the unit of work that marks messages as consumed by a subscription."""
 
     @abstractmethod
     def execute(self, unit: U) -> None:

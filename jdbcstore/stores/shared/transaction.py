@@ -221,7 +221,7 @@ def check_xid(xid: XATransactionId, lengths: NameLengths) -> None:
 def prepared_transactions(
     writes: Iterable[tuple[XATransactionId, PreparedWrites]],
 ) -> list[PreparedTransaction]:
-    """The prepared transactions that these writes belong to, ordered by XID, one entry for each place."""
+    """Return the prepared transactions of these writes, ordered by XID, one entry for each place."""
     found: dict[XATransactionId, dict[tuple[bool, str, str, str], PreparedWrites]] = {}
     for xid, one in writes:
         places = found.setdefault(xid, {})

@@ -58,7 +58,7 @@ _FLOATING = frozenset((6, 7, 8))
 
 
 def connect(url: str, user: str | None, password: str | None) -> JdbcConnection:
-    """A connection through the JDBC driver that takes the URL, in autocommit mode."""
+    """Return a connection through the JDBC driver that takes the URL, in autocommit mode."""
     driver, login = driver_for(url), JClass("java.util.Properties")()
     for name, value in (("user", user), ("password", password)):
         if value is not None:
@@ -104,7 +104,7 @@ class JdbcConnection:
         return JdbcCursor(self)
 
     def take(self, operation: str) -> Any:
-        """A prepared statement, for one cursor until it is returned by :meth:`give`."""
+        """Return a prepared statement, for one cursor until it is returned by :meth:`give`."""
         # A statement keeps its row limit, and so is cached under its whole text.
         found = self._prepared.pop(operation, None)
         if found is None:
@@ -129,7 +129,7 @@ class JdbcConnection:
             statement.close()
 
     def commit(self) -> None:
-        """Does nothing in autocommit mode."""
+        """Do nothing in autocommit mode."""
         if not self._autocommit:
             self.java.commit()
 

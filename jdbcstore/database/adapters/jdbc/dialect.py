@@ -86,7 +86,7 @@ class JdbcDialect(DefaultDialect):
         return "READ COMMITTED"
 
     def do_begin(self, connection: Any) -> None:
-        """Does nothing: a connection that is not in autocommit mode is always in a transaction."""
+        """Do nothing: a connection that is not in autocommit mode is always in a transaction."""
 
     def is_disconnect(self, error: Any, connection: Any, cursor: Any) -> bool:
         from jdbcstore.database.adapters.jdbc.dbapi import states
@@ -188,7 +188,7 @@ class Metadata:
         return [row["TABLE_NAME"] for row in found]
 
     def find(self, name: str) -> str | None:
-        """The table's name in the database; None if it does not exist."""
+        """Return the table's name in the database; None if it does not exist."""
         names = self.table_names()
         return name if name in names else next((n for n in names if n.lower() == name.lower()), None)
 
@@ -205,7 +205,7 @@ class Metadata:
         return [row for row in found if row["TABLE_NAME"] == table]
 
     def primary_key(self, name: str) -> tuple[str | None, list[str]]:
-        """The key's name, and its columns in order."""
+        """Return the key's name, and its columns in order."""
         table = self._table(name)
         rows = _read(lambda: self._data.getPrimaryKeys(self._catalog(), self.schema(), table))
         rows.sort(key=lambda row: int(row["KEY_SEQ"]))
@@ -237,7 +237,7 @@ class Metadata:
 
 
 def _read(ask: Callable[[], Any]) -> list[dict[str, Any]]:
-    """The rows of the catalogue."""
+    """Return the rows of the catalogue."""
     left = _TRIES
     while True:
         left -= 1
@@ -250,7 +250,7 @@ def _read(ask: Callable[[], Any]) -> list[dict[str, Any]]:
 
 
 def _rows(result: Any) -> Iterator[dict[str, Any]]:
-    """The rows, with every column as a string or None."""
+    """Yield the rows, with every column as a string or None."""
     meta = result.getMetaData()
     names = [str(meta.getColumnLabel(index)) for index in range(1, meta.getColumnCount() + 1)]
     try:

@@ -38,7 +38,7 @@ _drivers: dict[tuple[Path, ...], list[Any]] = {}
 
 
 def driver_for(url: str) -> Any:
-    """The ``java.sql.Driver`` that takes this JDBC URL: from the user's jar files, or Debian's.
+    """Return the ``java.sql.Driver`` that takes this JDBC URL: from the user's jar files, or Debian's.
 
     :raises MissingDriver: jpype is not installed
     :raises ConfigurationError: Java or the driver is not installed
@@ -61,7 +61,7 @@ def driver_for(url: str) -> Any:
 
 
 def find_jar(kind: str) -> Path | None:
-    """The subprotocol's jar file under its usual name: the user's, or Debian's."""
+    """Return the subprotocol's jar file under its usual name: the user's, or Debian's."""
     names = USUAL_JARS[kind]
     return next((path for path in _paths(names) if path.name in names and path.exists()), None)
 
@@ -84,7 +84,7 @@ def _start() -> None:
 
 
 def _load(paths: tuple[Path, ...]) -> list[Any]:
-    """The drivers in these files, and those on the class path of a JVM that was already running."""
+    """Return the drivers in these files, and those on the class path of a JVM that was already running."""
     import jpype
 
     # Jar files cannot be added to the class path of a running JVM.
@@ -96,7 +96,7 @@ def _load(paths: tuple[Path, ...]) -> list[Any]:
 
 
 def _paths(jars: Iterable[str]) -> tuple[Path, ...]:
-    """The user's jar files, and the vendor's in Debian's directory."""
+    """Return the user's jar files, and the vendor's in Debian's directory."""
     found: list[Path] = []
     for text in (os.environ.get(JARS, ""), os.environ.get("CLASSPATH", "")):
         for part in filter(None, text.split(os.pathsep)):

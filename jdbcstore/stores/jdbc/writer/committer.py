@@ -71,7 +71,7 @@ class Committer:
         recorder: Recorder | None = None,
         journaled: bool = False,
     ) -> None:
-        """``recorder`` records the messages that are removed; ``journaled``: a journal is in front."""
+        """Prepare; ``recorder`` records removed messages; ``journaled``: a journal is in front."""
         self.session = session
         self.fence = fence
         self._recorder = recorder
@@ -157,7 +157,7 @@ class Committer:
         self._cancelled.set()
 
     def connection(self) -> Connection:
-        """The writer's connection; a new one if it was lost, once the server has ended the lost one.
+        """Return the writer's connection; a new one if it was lost, once the server has ended the lost one.
 
         :raises StoreUnavailable: the database does not answer, or cannot end the lost connection yet
         """
@@ -417,7 +417,7 @@ class _Attempts:
         return self._accept(units)
 
     def _accept(self, units: list[WriteUnit]) -> list[list[MessageReference]]:
-        """The batch is committed with the sequences it was sent with."""
+        """Accept a batch as committed, with the sequences it was sent with."""
         sequence = self._committer.sequence
         results = []
         for unit in units:
@@ -487,7 +487,7 @@ def _reset_trackers(units: list[WriteUnit]) -> None:
 
 
 def recovered_audit(session: DatabaseSession) -> DuplicateAudit:
-    """An audit that has seen the messages stored last."""
+    """Return an audit that has seen the messages stored last."""
     config = session.config
     audit = DuplicateAudit(config.max_producers_to_audit, config.max_audit_depth)
     recent = session.fetch(session.statements.find_all_message_ids, limit=config.audit_recovery_depth)
@@ -583,12 +583,12 @@ class AuditedCommitter(Committer):
 
 
 def _is_undone(error: StoreError) -> bool:
-    """Whether certainly nothing was committed."""
+    """Return whether certainly nothing was committed."""
     if isinstance(error, LockLost):
         return not error.in_doubt
     return not isinstance(error, OutcomeUnknown)
 
 
 def _only(unit: WriteUnit, fresh: list[bool]) -> WriteUnit:
-    """The unit with these of its messages."""
+    """Return the unit with these of its messages."""
     return unit if all(fresh) else replace(unit, adds=[*compress(unit.adds, fresh)])

@@ -42,10 +42,10 @@ class DrivenWriter(Protocol):
         """Begin to write them without waiting for anything; None if that is not possible."""
 
     def queued_rows(self, most: int) -> int:
-        """How many messages the queued batches add or remove, as far as that is below ``most``."""
+        """Return how many messages the queued batches add or remove, as far as that is below ``most``."""
 
     def take(self) -> list[WriteUnit]:
-        """The next batch; empty if there is none, or what is next is not a batch."""
+        """Return the next batch; empty if there is none, or what is next is not a batch."""
 
     def finish(self, begun: Begun) -> None:
         """Complete a batch that is answered."""
@@ -118,7 +118,7 @@ class LoopDriver:
             self._writer.call_thread()
 
     def _turn(self) -> bool:
-        """False if the thread has to go on."""
+        """Take a turn; return false if the thread has to go on."""
         turn = self._writer.turn
         if not turn.acquire(blocking=False):
             return False
@@ -168,7 +168,7 @@ class LoopDriver:
         return True
 
     def _is_gathering(self) -> bool:
-        """Whether to wait for those who sent the last messages, so that they share the next commit.
+        """Return whether to wait for those who sent the last messages, so that they share the next commit.
 
         Else those who come while a commit is under way, and those who were in it, take turns for ever.
         """
@@ -219,5 +219,5 @@ class LoopDriver:
 
 
 def is_awaited(unit: WriteUnit | Call) -> bool:
-    """Whether no thread waits for it."""
+    """Return whether no thread waits for it."""
     return isinstance(unit, WriteUnit) and isinstance(unit.completion, QueuedFuture)

@@ -136,7 +136,7 @@ class RowReader(Protocol):
 
 
 def update_of(reader: RowReader, sql: Statements, id_: int, blob: bytes) -> Execution:
-    """The statement that replaces the MSG of the row with this ID, if it still exists."""
+    """Return the statement that replaces the MSG of the row with this ID, if it still exists."""
     update, by_name = sql.update_message, sql.update_message_by_name
     if by_name is not None:
         for producer, sequence, container in reader.fetch(sql.find_id_owner, id_=id_):

@@ -196,7 +196,7 @@ class Writer:
         return self._wait_written(unit, waiter)
 
     def _is_next(self, unit: WriteUnit) -> bool:
-        """Whether nothing is queued before it; the turn is held."""
+        """Return whether nothing is queued before it; the turn is held."""
         with self._lock:
             if self._busy or self._queue or self._closed or self.begun is not None:
                 return False
@@ -282,7 +282,7 @@ class Writer:
             log.error("the program has ended before all was written: %s", error)
 
     def _take_in_flight(self) -> list[WriteUnit | Call]:
-        """The units in flight, for whichever completes them: the writer, or a close that timed out."""
+        """Return the units in flight, for whichever completes them: the writer, or a close that timed out."""
         with self._lock:
             taken, self._in_flight = self._in_flight, []
         return taken
@@ -354,7 +354,7 @@ class Writer:
             self._leave(driver)
 
     def take(self) -> list[WriteUnit]:
-        """The next batch, for the driver; empty if that is a call, or nothing. The turn is held."""
+        """Return the next batch, for the driver; empty if that is a call, or nothing. The turn is held."""
         with self._lock:
             if self._closed or not self._queue or isinstance(self._queue[0], Call):
                 return []
@@ -494,7 +494,7 @@ def _outcomes_apart(
     refusal: StoreError,
     write: Callable[[list[WriteUnit]], list[list[MessageReference]]],
 ) -> list[Outcome]:
-    """The outcomes of messages that were refused together, written by halves until the bad ones are found."""
+    """Write messages that were refused together by halves, and return their outcomes."""
     if len(messages) == 1 or isinstance(refusal, _LOST):
         return [refusal] * len(messages)
     middle = len(messages) // 2

@@ -36,14 +36,14 @@ class Flag(NamedTuple):
 
 
 def encode_flag(tag: bytes, xid: XATransactionId, sequence: int = 0, priority: int = 0) -> str:
-    """The value of an XID column."""
+    """Return the value of an XID column."""
     globally = xid.global_transaction_id
     head = _HEAD.pack(tag, sequence, priority, xid.format_id, len(globally))
     return base64.b64encode(head + globally + xid.branch_qualifier).decode()
 
 
 def decode_flag(text: str) -> Flag | None:
-    """The content of an XID column; None if no broker wrote it."""
+    """Return the content of an XID column; None if no broker wrote it."""
     try:
         raw = base64.b64decode(text, validate=True)
         tag, sequence, priority, format_id, length = _HEAD.unpack_from(raw)

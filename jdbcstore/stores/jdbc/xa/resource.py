@@ -57,7 +57,7 @@ class Mark:
     flag: Flag
 
     def pending(self, lanes: int) -> dict[str, Any]:
-        """The parameters for the messages that the transaction acknowledges in this row.
+        """Return the parameters for the messages that the transaction acknowledges in this row.
 
         ``lanes`` is the number of the subscription's rows: a single one is for every priority.
         """
@@ -80,7 +80,7 @@ class Branch:
         return [text for found, text in self.messages if found == tag]
 
     def writes(self) -> Iterator[PreparedWrites]:
-        """The messages and acknowledgements of this transaction, by destination and subscription."""
+        """Yield the messages and acknowledgements of this transaction, by destination and subscription."""
         for (tag, _), containers in self.messages.items():
             for container, count in containers.items():
                 added, acknowledged = (count, 0) if tag == ADDED else (0, count)
@@ -318,7 +318,7 @@ class Commit(_Outcome):
     _added: list[int]
 
     def count(self, connection: Connection) -> int:
-        """The number of messages that get a new sequence."""
+        """Return the number of messages that get a new sequence."""
         self._find(connection)
         self._added = [row[0] for row in self._flagged(connection, ADDED)]
         return len(self._added)
