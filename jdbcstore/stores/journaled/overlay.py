@@ -69,7 +69,7 @@ class Layer:
         return found
 
     def chain(self) -> Iterator[Layer]:
-        """This layer and all later ones."""
+        """Yield this layer and all later ones."""
         layer: Layer | None = self
         while layer is not None:
             yield layer
