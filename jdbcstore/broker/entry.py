@@ -33,7 +33,7 @@ _sequence = attrgetter("sequence")
 
 
 def size_of(message: Message) -> int:
-    """The approximate bytes of a message in memory."""
+    """Return the approximate bytes of a message in memory."""
     return message.memory_size + _OVERHEAD
 
 
@@ -295,7 +295,7 @@ def report_consumed(events: MessageEvents, source: EntrySource, entries: Sequenc
 
 
 def lanes_of(policy: PolicyEntry) -> int:
-    """The number of lanes of a destination: one per priority, or a single one."""
+    """Return the number of lanes of a destination: one per priority, or a single one."""
     return 10 if policy.prioritized_messages else 1
 
 
@@ -316,7 +316,7 @@ class PriorityLanes:
         return entry.message.priority if len(self._lanes) > 1 else 0
 
     def is_before(self, one: Entry, other: Entry) -> bool:
-        """Whether ``one`` is delivered first."""
+        """Return whether ``one`` is delivered first."""
         lane, other_lane = self.lane_of(one), self.lane_of(other)
         return lane > other_lane if lane != other_lane else one.sequence < other.sequence
 

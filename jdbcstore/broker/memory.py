@@ -161,7 +161,7 @@ class Resources:
         return self.stored is not None and self.stored.is_full
 
     def memory_of(self, policy: PolicyEntry) -> MemoryUsage:
-        """The memory of a new destination, as part of the broker's."""
+        """Return the memory of a new destination, as part of the broker's."""
         return MemoryUsage(
             policy.memory_limit or self.memory.limit,
             high_water_mark=policy.cursor_memory_high_water_mark,

@@ -42,7 +42,7 @@ _Keeping = SharedDeadLetterStrategy | IndividualDeadLetterStrategy
 def dead_letter_queue(
     strategy: DeadLetterStrategy, destination: Destination, subscriber: str | None = None
 ) -> Destination | None:
-    """The dead letter queue of a destination; None if dead letters are discarded.
+    """Return the dead letter queue of a destination; None if dead letters are discarded.
 
     :param subscriber: ``client id:name`` of a durable subscription
     """
@@ -62,7 +62,7 @@ def dead_letter_queue(
 
 
 def is_dead_letter_queue(strategy: DeadLetterStrategy, destination: Destination) -> bool:
-    """Whether the messages of a destination are dead letters already."""
+    """Return whether the messages of a destination are dead letters already."""
     if isinstance(strategy, DiscardingDeadLetterStrategy):
         return False
     if isinstance(strategy, IndividualDeadLetterStrategy):
@@ -71,7 +71,7 @@ def is_dead_letter_queue(strategy: DeadLetterStrategy, destination: Destination)
 
 
 def restored(message: Message, destination: Destination) -> Message:
-    """A dead letter as it was sent, to be sent again, but without an expiration: that has passed."""
+    """Return a dead letter as it was sent, to be sent again, but without an expiration: that has passed."""
     added = (CAUSE, ORIGINAL_DELIVERY_MODE, ORIGINAL_EXPIRATION)
     return message.replace(
         destination=destination,
@@ -88,7 +88,7 @@ def renamed(message_id: MessageId | None) -> MessageId | None:
 
 
 def _is_kept(strategy: DeadLetterStrategy, entry: Entry) -> bool:
-    """Whether a message that is rejected, or expires, becomes a dead letter."""
+    """Return whether a message that is rejected, or expires, becomes a dead letter."""
     if isinstance(strategy, DiscardingDeadLetterStrategy):
         return False
     return entry.message.persistent or strategy.process_non_persistent

@@ -79,7 +79,7 @@ class Consumers:
         return self._groups.forget(subscription) or was_exclusive
 
     def wake(self, subscription: BaseSubscription) -> None:
-        """The consumer has room."""
+        """Note that the consumer has room."""
         if subscription not in self._members:
             return
         self.woken[subscription] = None
@@ -93,7 +93,7 @@ class Consumers:
         return bool(self._in_turn)
 
     def next_for(self, entry: Entry) -> BaseSubscription | None:
-        """The consumer that gets an entry; None if none with room wants it."""
+        """Return the consumer that gets an entry; None if none with room wants it."""
         if entry.message.group_id is not None:
             return self._next_of_group(entry, entry.message.group_id)
         return self.next_for_ungrouped(entry)
@@ -156,7 +156,7 @@ class Consumers:
             turns.append(subscription)
 
     def _owner(self, message: Message, group_id: str) -> BaseSubscription | None:
-        """The only consumer that may get a message of a group; None if any may."""
+        """Return the only consumer that may get a message of a group; None if any may."""
         # As in ActiveMQ, the first message of a group may go to another consumer than the group before.
         owner = None if message.group_sequence == 1 else self._groups.owner(group_id)
         return owner if self._exclusive in (None, owner) else None
@@ -194,7 +194,7 @@ class Consumers:
         return any(subscription.room > 0 for subscription in self.woken)
 
     def next_woken_for(self, entry: Entry) -> BaseSubscription | None:
-        """The woken consumer that gets an entry."""
+        """Return the woken consumer that gets an entry."""
         if entry.message.group_id is not None:
             return self._next_of_group(entry, entry.message.group_id)
         for subscription in self.woken:
@@ -204,7 +204,7 @@ class Consumers:
         return None
 
     def is_wanted(self, entry: Entry, refused_by: int = 0) -> bool:
-        """Whether any consumer wants an entry that none of those with room does.
+        """Return whether any consumer wants an entry that none of those with room does.
 
         :param refused_by: as for :meth:`next_for_ungrouped`
         """
@@ -221,7 +221,7 @@ class Consumers:
         return any(subscription.wants(entry.message) for subscription in others)
 
     def all_were_asked(self, entry: Entry) -> bool:
-        """Whether an entry that is not wanted was offered to every consumer."""
+        """Return whether an entry that is not wanted was offered to every consumer."""
         return self._exclusive is None and entry.message.group_id is None
 
     def is_kept_for_owner(self, entry: Entry) -> bool:
@@ -229,7 +229,7 @@ class Consumers:
         return entry.message.group_id is not None and any(one.wants(entry.message) for one in self._members)
 
     def _choose_exclusive(self) -> None:
-        """The first subscribed one of the highest priority."""
+        """Choose the first subscribed one of the highest priority."""
         candidates = [one for one in self._members if self._all_exclusive or one.request.exclusive]
         chosen = max(candidates, key=self._members.__getitem__, default=None)
         if chosen is not self._exclusive:

@@ -26,7 +26,7 @@ class MessageGroups:
         return crc32(group_id.encode(errors="replace")) % self._buckets if self._buckets else group_id
 
     def owner(self, group_id: str) -> BaseSubscription | None:
-        """The consumer that owns a group; None if the next message may go to any."""
+        """Return the consumer that owns a group; None if the next message may go to any."""
         key = self._key(group_id)
         owner = self._owners.get(key)
         if owner is not None and self._most:
@@ -45,15 +45,15 @@ class MessageGroups:
         return True
 
     def close(self, group_id: str) -> None:
-        """The last message of a group was delivered."""
+        """Forget the owner of a group, whose last message was delivered."""
         self._drop(self._key(group_id))
 
     def count(self, subscription: BaseSubscription) -> int:
-        """The number of groups that a consumer owns."""
+        """Return the number of groups that a consumer owns."""
         return self._counts[subscription]
 
     def forget(self, subscription: BaseSubscription) -> bool:
-        """A consumer has gone; True if it owned a group."""
+        """Forget a consumer that has gone; return whether it owned a group."""
         if not self._counts.pop(subscription, 0):
             return False
         for key in [key for key, owner in self._owners.items() if owner is subscription]:

@@ -423,7 +423,7 @@ class Queue:
         return self.pending.is_empty and not (self._ahead or blocks or self.pending.acknowledgements.pending)
 
     def is_idle(self) -> bool:
-        """Whether it is empty and without consumers, and was not used since the last call."""
+        """Return whether it is empty and without consumers, and was not used since the last call."""
         was_used, self._was_used = self._was_used, False
         holds = self.memory.used or len(self.consumers) or not self.pending.is_empty
         blocks = self._stored_flow.is_blocking or self._transient_flow.is_blocking

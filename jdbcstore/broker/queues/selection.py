@@ -97,7 +97,7 @@ class QueueSelection:
 
 
 def find_messages(store: MessageStore, ids: Sequence[MessageId]) -> list[Message]:
-    """The stored messages with these ids, in order; read in a thread."""
+    """Return the stored messages with these ids, in order; read in a thread."""
     found = []
     for each in ids:
         try:

@@ -106,7 +106,7 @@ class StoredTopic:
             callback(error)
 
     def share(self, message: Message, sequence: int | None) -> SharedMessage:
-        """The message as all its subscribers share it; a stored one may be in memory already."""
+        """Return the message as all its subscribers share it; a stored one may be in memory already."""
         found = None if sequence is None else self._shared.get(sequence)
         return found or SharedMessage(message, self.memory, sequence, self._shared)
 
@@ -136,7 +136,7 @@ class TopicState:
         """The order of transient messages."""
 
     def transient(self, topic: StoredTopic, resources: Resources) -> Backlog:
-        """The messages of the topic that are not stored."""
+        """Return the messages of the topic that are not stored."""
         if self._transient is None:
             lanes = lanes_of(topic.policy)
             name = f"the messages of {topic.destination} for {self.durable.name}"
@@ -229,11 +229,11 @@ class Durable:
         return f"the subscription {self.key[1]} of {self.key[0]}"
 
     def wants(self, message: Message) -> bool:
-        """Whether the selector matches."""
+        """Return whether the selector matches."""
         return self.defect is None and (self._compiled is None or matches(self._compiled, message))
 
     def is_like(self, other: Durable) -> bool:
-        """Whether the other has the same destination and selector."""
+        """Return whether the other has the same destination and selector."""
         return (self.destination, self.selector) == (other.destination, other.selector)
 
 

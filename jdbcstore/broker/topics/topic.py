@@ -67,7 +67,7 @@ class Retained:
             self._drop_oldest()
 
     def messages(self) -> list[SharedMessage]:
-        """The messages for a new retroactive subscriber, in order of arrival."""
+        """Return the messages for a new retroactive subscriber, in order of arrival."""
         self._drop()
         now_ms = self._clock.now_ms()
         return [shared for _, shared in self._kept if not 0 < shared.message.expiration_ms <= now_ms]
@@ -128,7 +128,7 @@ class Topic(StoredTopic):
     # Sending
 
     def is_stored(self, message: Message) -> bool:
-        """Whether the message is to be stored."""
+        """Return whether the message is to be stored."""
         return bool(message.persistent and self.durables and self.store is not None)
 
     def send(self, message: Message, connection_id: str) -> Future[None]:
@@ -186,7 +186,7 @@ class Topic(StoredTopic):
         )
 
     def _who_is_full(self) -> str:
-        """The subscriber that producers wait for."""
+        """Return the subscriber that producers wait for."""
         for source in self._sources:
             if source.subscriber.is_full:
                 return name_of(source.subscriber.request)
@@ -281,7 +281,7 @@ class Topic(StoredTopic):
         return not (waiting or self._writing or self._submitted != self._completed)
 
     def is_idle(self) -> bool:
-        """Whether it has no subscribers and no messages, and was not used since the last call."""
+        """Return whether it has no subscribers and no messages, and was not used since the last call."""
         was_used, self._was_used = self._was_used, False
         holds = self.memory.used or self._sources or self._feeds or self.durables
         return not (was_used or holds) and self.is_drained
@@ -317,7 +317,7 @@ class Topic(StoredTopic):
                     subscription.offer(shared, source)
 
     def retained_transient(self) -> list[SharedMessage]:
-        """The messages for a new retroactive subscriber that are not in the store."""
+        """Return the messages for a new retroactive subscriber that are not in the store."""
         return [shared for shared in self._retained.messages() if shared.sequence is None]
 
     def _leave(self, subscriber: TopicSubscriber) -> None:
