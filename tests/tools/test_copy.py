@@ -89,7 +89,7 @@ def dying(function, at, before):
 
 match where:
     case "in a page": Connection.add_messages = dying(Connection.add_messages, 2, before=False)
-    case "behind a page": transfer.Target.add = dying(transfer.Target.add, 2, before=False)
+    case "behind a page": transfer.CopyTarget.add = dying(transfer.CopyTarget.add, 2, before=False)
     case "among subscriptions": Connection.execute = dying(Connection.execute, 12, before=False)
     case "before it is verified": transfer.compare_ends = dying(transfer.compare_ends, 1, before=True)
 places = (Configuration(data_source=DataSourceConfig(url=url)) for url in (source, target))
