@@ -88,7 +88,7 @@ class EntrySource(Protocol):
         """Add the acknowledgement to a store transaction; False if there is nothing to write."""
 
     def acknowledged(self, entries: Sequence[Entry]) -> None:
-        """The staged acknowledgement has been committed."""
+        """Note that the staged acknowledgement has been committed."""
 
     def reject(self, entries: Sequence[Entry], cause: str | None) -> Future[None]:
         """Redeliver or dead-letter entries that a consumer has rejected."""
@@ -103,7 +103,7 @@ class EntrySource(Protocol):
         """Put entries that no consumer holds any more back in their places."""
 
     def delivered(self, entry: Entry) -> None:
-        """A consumer has sent the message on and does not need it in memory."""
+        """Release the message from memory: a consumer has sent it on."""
 
 
 @dataclass(eq=False, repr=False)

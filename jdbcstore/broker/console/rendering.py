@@ -127,7 +127,7 @@ def rate(value: float | None) -> str:
 
 
 def size(value: float | None) -> str:
-    """Bytes."""
+    """Return a number of bytes with its unit."""
     if value is None:
         return NONE
     for unit in _UNITS:

@@ -14,7 +14,7 @@ _read_two = Struct(">qq").unpack_from
 def acknowledged(
     data: bytes, offset: int, frame: bytes, first_at: int, last_at: int, producer_id: Any, pending: Any
 ) -> tuple[dict[int, Any], int]:
-    """What the acknowledgements from an offset on cover, and the offset of their end.
+    """Return what the acknowledgements from an offset on cover, and the offset of their end.
 
     They are those like ``frame``, which covers one message: only their command ids, and the two numbers of
     their message at ``last_at``, which is one of ``producer_id``, are others. The numbers are at ``first_at``

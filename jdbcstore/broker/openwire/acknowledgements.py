@@ -61,7 +61,7 @@ class AcknowledgementReader:
         first and last offset. None if it was taken apart, or has two messages."""
 
     def read(self, frame: bytes) -> Acknowledgement:
-        """The acknowledgement in a frame, which includes its size.
+        """Return the acknowledgement in a frame, which includes its size.
 
         :raises ProtocolError: it is damaged; nothing after it counts
         """
@@ -77,7 +77,8 @@ class AcknowledgementReader:
         return self._read_anew(frame)
 
     def read_like(self, frame: bytes, reader: OpenWireFrameReader, pending: Pending) -> dict[int, Delivery]:
-        """The deliveries, by number, that the next acknowledgements cover: those like the one just read.
+        """Return the deliveries, by number, that the next acknowledgements cover: those like the one just
+        read.
 
         Each covers one message, and has its id once, or twice as both ends of a range.
 
@@ -90,7 +91,7 @@ class AcknowledgementReader:
         return reader.read_many(lambda data, at: acknowledged(data, at, *like))
 
     def _read_ids(self, frame: bytes, at: int) -> tuple[MessageId | None, MessageId] | None:
-        """The ids of the first and the last message, if both are of the known producer."""
+        """Return the ids of the first and the last message, if both are of the known producer."""
         each = len(self._id) + _numbers.size
         end = len(frame) - _END
         start = end - each

@@ -62,12 +62,12 @@ _ADD, _REMOVE = 0, 1
 
 
 def is_advisory(destination: Destination) -> bool:
-    """Whether a consumer of this destination gets advisories, and nothing else."""
+    """Return whether a consumer of this destination gets advisories, and nothing else."""
     return destination.is_topic and all(_is_about_itself(member) for member in destination.members)
 
 
 def is_of_temporary(destination: Destination) -> bool:
-    """Whether a consumer of this destination gets only what every JMS client has to know."""
+    """Return whether a consumer of this destination gets only what every JMS client has to know."""
     return all(member in _OF_TEMPORARY for member in destination.members)
 
 
@@ -174,7 +174,7 @@ class Advisories:
         return encode_for_wire(message, codec_version(self._version))[0][_LENGTH:]
 
     def _wanting(self, topic: Destination) -> list[ConsumerId]:
-        """The consumers of a topic of advisories; none if the client reads too slowly to get all."""
+        """Return the consumers of a topic of advisories; none if the client reads too slowly to get all."""
         if self._output.is_choked and topic not in _OF_TEMPORARY:
             return []
         return [one for one, patterns in self._consumers.items() if _is_wanted(topic, patterns)]
@@ -279,7 +279,10 @@ _CLIENT_ID_SINCE = 10
 
 
 def _topics(what: Known) -> list[tuple[Destination, Destination | None]]:
-    """The topics of advisories about something; with each the destination that it is about, if it has one."""
+    """Return the topics of advisories about something.
+
+    With each the destination that it is about, if it has one.
+    """
     match what:
         case ConnectionInfo():
             return [(_CONNECTIONS, None)]
@@ -299,7 +302,7 @@ def _topic(what: str, destination: Destination) -> Destination:
 
 
 def _topic_of(event: MessageEvent) -> Destination:
-    """The topic of advisories about what happens to the messages of a destination."""
+    """Return the topic of advisories about what happens to the messages of a destination."""
     if event.kind in (MessageEventKind.EXPIRED, MessageEventKind.UNWANTED):
         return _topic(event.kind, event.destination)
     return Destination.topic(
@@ -312,7 +315,7 @@ def _producer_of(message: Message) -> ProducerId | None:
 
 
 def _readdressed(message: Message, topic: Destination, version: int) -> bytes:
-    """A copy of a message, as it is dispatched from another topic."""
+    """Return a copy of a message, as it is dispatched from another topic."""
     original = None if message.original_destination is None else message.destination
     message = message.replace(destination=topic, original_destination=original, transaction_id=None)
     return encode_for_wire(message, codec_version(version))[0][_LENGTH:]

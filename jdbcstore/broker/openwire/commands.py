@@ -170,7 +170,7 @@ class _Field(NamedTuple):
 
 
 def codec_version(version: int) -> int:
-    """The version of :mod:`jdbcstore.message.openwire` whose messages and ids a version of the wire has."""
+    """Return the version of the codec that a version of the wire has for its messages and ids."""
     return VERSION if version > OLDEST else OLD_VERSION
 
 
@@ -190,7 +190,7 @@ def _fields(kind: Type, version: int) -> tuple[_Field, ...]:
 
 
 def read_command(frame: bytes, version: int) -> Command:
-    """The command in a frame, which includes its size.
+    """Return the command in a frame, which includes its size.
 
     :raises ProtocolError: it is not a command that clients send, or it is damaged; nothing after it counts
     """
@@ -265,7 +265,7 @@ _READERS: dict[str, Callable[[Reader], Any]] = {
 
 
 def write_command(kind: Type, version: int = NEWEST, **values: Any) -> bytes:
-    """A frame with its size: fields that are not given are absent, false or 0.
+    """Return a frame with its size: fields that are not given are absent, false or 0.
 
     :raises InvalidMessage: a name or a number is too long for its field
     """
@@ -273,7 +273,7 @@ def write_command(kind: Type, version: int = NEWEST, **values: Any) -> bytes:
 
 
 def framed(body: bytes) -> bytes:
-    """The size in front of it."""
+    """Return the size in front of it."""
     return _i32.pack(len(body)) + body
 
 
@@ -322,7 +322,7 @@ _WRITERS: dict[str, Callable[[Any], bytes]] = {
 
 
 def write_string(text: str | None) -> bytes:
-    """A string that may be null; one that is too long is cut."""
+    """Return a string that may be null; one that is too long is cut."""
     if text is None:
         return b"\0"
     raw = encode_utf(text)
@@ -332,7 +332,7 @@ def write_string(text: str | None) -> bytes:
 
 
 def write_id(value: Any, version: int) -> bytes:
-    """An id or a destination as a nested object, or null."""
+    """Return an id or a destination as a nested object, or null."""
     return encode_structure(value, codec_version(version))
 
 

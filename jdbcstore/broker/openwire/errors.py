@@ -47,7 +47,7 @@ class BranchFailed(TransactionError):
 
 
 def throwable(error: BaseException, text: str) -> Throwable:
-    """The exception that a client throws.
+    """Return the exception that a client throws.
 
     :param text: what the client may know of the error
     """

@@ -45,7 +45,7 @@ class OpenWireFrameReader(FrameBuffer):
         self.limit = limit
 
     def read(self) -> bytes | None:
-        """The next complete frame, with its size; None if there is none yet.
+        """Return the next complete frame, with its size; None if there is none yet.
 
         :raises ProtocolError: its size is not one, or over the limit
         """
@@ -107,7 +107,7 @@ class WireFormat:
 
 
 def wire_format_info(max_frame_size: int, inactivity_ms: int, provider_version: str) -> bytes:
-    """The broker's offer, which is the first frame of a connection."""
+    """Return the broker's offer, which is the first frame of a connection."""
     properties: dict[str, Any] = {
         "TightEncodingEnabled": False,
         "CacheEnabled": False,
@@ -129,7 +129,10 @@ def wire_format_info(max_frame_size: int, inactivity_ms: int, provider_version: 
 
 
 def begins_openwire(data: bytes) -> bool | None:
-    """Whether the first bytes of a client are those of an OpenWire client; None if they are too few."""
+    """Return whether the first bytes of a client are those of an OpenWire client.
+
+    None if they are too few.
+    """
     if not data:
         return None
     if data[0]:  # the size of WIRE_FORMAT_INFO is far below 16 MB
@@ -141,7 +144,7 @@ def begins_openwire(data: bytes) -> bool | None:
 
 
 def agree(frame: bytes, max_frame_size: int, inactivity_ms: int) -> WireFormat:
-    """The agreement that a client's first frame makes.
+    """Return the agreement that a client's first frame makes.
 
     :raises ProtocolError: it is not the offer of an OpenWire client, or of one that is too old
     """

@@ -42,7 +42,7 @@ def make_connector(service: Service, config: ConnectorConfig) -> Connector:
 
 
 def answers_as_slave(config: ConnectorConfig) -> bool:
-    """Whether a slave can refuse clients at an address so that they try another broker.
+    """Return whether a slave can refuse clients at an address so that they try another broker.
 
     An OpenWire client takes a refused login as the answer, and goes on only if nothing listens.
     """

@@ -83,7 +83,7 @@ def restored(message: Message, destination: Destination) -> Message:
 
 
 def renamed(message_id: MessageId | None) -> MessageId | None:
-    """An id with the same string in other columns, which a store's audit does not drop as a duplicate."""
+    """Return an id with the same string in other columns, so that an audit does not drop a duplicate."""
     return None if message_id is None else MessageId(None, 0, 0, str(message_id))
 
 

@@ -31,7 +31,7 @@ _MARK = "redeliveryDelay"
 
 
 def delay_before(policy: RedeliveryPolicy, count: int) -> float:
-    """Seconds before the next delivery of a message redelivered ``count`` times, as in ActiveMQ."""
+    """Return seconds before the next delivery of a message redelivered ``count`` times, as in ActiveMQ."""
     if count == 0:
         return policy.initial_redelivery_delay
     delay = policy.redelivery_delay

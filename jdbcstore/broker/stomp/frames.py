@@ -48,7 +48,10 @@ content-length included, into the ACK for it."""
 
 
 def escape(text: str, version: Version) -> str:
-    """A header's name or value as it is written. Characters that a version cannot express become blanks."""
+    """Return a header's name or value as it is written.
+
+    Characters that a version cannot express become blanks.
+    """
     if version is Version.V1_0:
         return text.replace("\n", " ").replace("\r", " ")
     text = text.replace("\\", "\\\\").replace("\n", "\\n").replace(":", "\\c")
@@ -56,7 +59,10 @@ def escape(text: str, version: Version) -> str:
 
 
 def encode(command: str, headers: Iterable[tuple[str, str]], version: Version, body: bytes = b"") -> bytes:
-    """A frame as bytes. Headers of CONNECTED are not escaped: the client does not know the version yet."""
+    """Return a frame as bytes.
+
+    Headers of CONNECTED are not escaped: the client does not know the version yet.
+    """
     if command == "CONNECTED":
         version = Version.V1_0
     lines = "".join([f"{escape(name, version)}:{escape(value, version)}\n" for name, value in headers])
@@ -64,7 +70,7 @@ def encode(command: str, headers: Iterable[tuple[str, str]], version: Version, b
 
 
 def encode_head(text: str) -> bytes:
-    """The head of a frame in UTF-8; a NUL, or half a surrogate pair, becomes a ``?``."""
+    """Return the head of a frame in UTF-8; a NUL, or half a surrogate pair, becomes a ``?``."""
     if "\0" in text:
         text = text.replace("\0", "?")
     try:
@@ -74,7 +80,7 @@ def encode_head(text: str) -> bytes:
 
 
 def required(headers: Mapping[str, str], name: str, command: str) -> str:
-    """A header that a command cannot do without.
+    """Return a header that a command cannot do without.
 
     :raises ProtocolError: it is missing or empty
     """
@@ -85,7 +91,7 @@ def required(headers: Mapping[str, str], name: str, command: str) -> str:
 
 
 def whole_number(name: str, text: str, at_least: int = -(2**63), at_most: int = 2**63 - 1) -> int:
-    """The value of a numeric header.
+    """Return the value of a numeric header.
 
     :raises ProtocolError: it is not a whole number, or out of bounds
     """

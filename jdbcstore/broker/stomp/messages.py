@@ -49,7 +49,7 @@ class DestinationNames:
         self._names: dict[Destination, str] = {}
 
     def destination(self, text: str, *, strict: bool = False) -> Destination:
-        """The destination that a header names. A list with commas is a composite.
+        """Return the destination that a header names. A list with commas is a composite.
 
         As in ActiveMQ, a name without a prefix is a queue, unless ``strict``.
 
@@ -61,7 +61,7 @@ class DestinationNames:
         return members[0] if len(members) == 1 else _composite(members)
 
     def text(self, destination: Destination) -> str:
-        """The name of a destination for a client of this connection."""
+        """Return the name of a destination for a client of this connection."""
         return self._names.get(destination) or _destination_text(destination)
 
     def _member(self, text: str, strict: bool) -> Destination:
@@ -103,7 +103,10 @@ def _parse_member(part: str, text: str, strict: bool) -> Destination:
 
 
 def _composite(members: list[Destination]) -> Destination:
-    """A composite, spelt as in ActiveMQ: the first member gives the kind, the others name their own."""
+    """Return a composite, spelt as in ActiveMQ.
+
+    The first member gives the kind, the others name their own.
+    """
     first, *others = members
     return Destination(first.kind, ",".join((first.name, *(one.qualified_name for one in others))))
 
@@ -121,7 +124,7 @@ def to_message(
     names: DestinationNames,
     user_id: str | None = None,
 ) -> Message:
-    """The message of a SEND; the frame's headers become its properties, less those that are fields.
+    """Return the message of a SEND; the frame's headers become its properties, less those that are fields.
 
     Without ``content-length`` the body is a string, with it bytes, unless ``amq-msg-type`` decides.
 
@@ -224,7 +227,10 @@ class MessageFrames:
         self._destination_text = ""
 
     def encode(self, delivery: Delivery, subscription: str, ack: str = "") -> bytes:
-        """A MESSAGE. ``subscription`` and ``ack`` are complete header lines, as :meth:`line` makes them."""
+        """Return a MESSAGE.
+
+        ``subscription`` and ``ack`` are complete header lines, as :meth:`line` makes them.
+        """
         message, destination = delivery.message, delivery.destination
         content, size = _content(message)
         if destination is not self._destination:
@@ -240,12 +246,12 @@ class MessageFrames:
         return b"".join((encode_head(head), content, b"\0\n"))
 
     def end_of_browser(self, subscription: str, destination: Destination) -> bytes:
-        """The MESSAGE that ends a browser's messages, as ActiveMQ sends it."""
+        """Return the MESSAGE that ends a browser's messages, as ActiveMQ sends it."""
         name = self.line("destination", self._names.text(destination))
         return encode_head(f"MESSAGE\n{subscription}message-id:0\nbrowser:end\n{name}\n") + b"\0\n"
 
     def line(self, name: str, value: str | None) -> str:
-        """A header line; empty if there is no value."""
+        """Return a header line; empty if there is no value."""
         return "" if value is None else f"{name}:{escape(value, self._version)}\n"
 
     def _message_id(self, message_id: MessageId | None) -> str:
@@ -259,7 +265,7 @@ class MessageFrames:
         return f"{self._producer_text}{message_id.producer_sequence}"
 
     def _optional_headers(self, message: Message, redelivered: bool, size: int | None) -> str:
-        """The lines of headers that not every message has."""
+        """Return the lines of headers that not every message has."""
         lines = []
         if size is not None:
             lines.append(f"content-length:{size}\n")
@@ -290,8 +296,8 @@ def _escaped(text: str, version: Version) -> str:
 
 
 def _content(message: Message) -> tuple[bytes, int | None]:
-    """The body, and its content-length if it has one: bytes do; a string does if it contains a NUL, or if its
-    producer set one."""
+    """Return the body, and its content-length if it has one: bytes do; a string does if it contains a NUL, or
+    if its producer set one."""
     body = message.body
     if isinstance(body, str):
         try:
@@ -306,7 +312,7 @@ def _content(message: Message) -> tuple[bytes, int | None]:
 
 
 def java_text(value: Value) -> str:
-    """A property as Java's ``String.valueOf`` writes it."""
+    """Return a property as Java's ``String.valueOf`` writes it."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -336,7 +342,7 @@ def _java_float(value: float) -> str:
 
 
 def _shortest(value: Float) -> str:
-    """The fewest digits that parse to the same 32 bits."""
+    """Return the fewest digits that parse to the same 32 bits."""
     texts = (f"{value:.{digits}g}" for digits in range(6, 10))
     text = next((text for text in texts if Float(float(text)).bits == value.bits), repr(float(value)))
     return f"{Decimal(text):f}" if 1e-3 <= abs(value) < 1e7 else text

@@ -72,7 +72,10 @@ class StompFrameReader(FrameBuffer):
         return self._read_body()
 
     def _is_complete(self) -> bool:
-        """Whether the head, or the body, that is being waited for has arrived; examines each byte once."""
+        """Return whether the head, or the body, that is being waited for has arrived.
+
+        Examines each byte once.
+        """
         partial, length = self._partial, self._length
         if length is not None:
             return len(partial) > length

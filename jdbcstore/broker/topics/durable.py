@@ -81,7 +81,7 @@ class StoredTopic:
         self._begin()
 
     def when_ready(self, callback: Callable[[BaseException | None], None]) -> bool:
-        """True if messages can be sent; else calls back, with the error if there is one, in order."""
+        """Return whether messages can be sent; else call back, in order, with the error if there is one."""
         if self._write_rows is None:
             return True
         self._waiting.append(callback)
@@ -146,7 +146,7 @@ class TopicState:
         return self._transient
 
     def keep(self, topic: StoredTopic, resources: Resources, shared: SharedMessage) -> None:
-        """A transient message has arrived while no consumer is connected."""
+        """Take a transient message that arrives while no consumer is connected."""
         message = shared.message
         if self.durable.wants(message):
             entry = Entry(message, self._source_of(message), next(self.numbers), stored=False, shared=shared)
@@ -288,7 +288,7 @@ class DurableSubscriber(BaseSubscription):
             self._loop.call_later(_BEFORE_ANOTHER_TRY, self.attach, topic)
 
     def wake(self, feed: DurableFeed) -> None:
-        """The feed may have messages."""
+        """Note that the feed may have messages."""
         if not feed.is_ready:
             feed.is_ready = True
             self._ready.append(feed)
@@ -296,7 +296,7 @@ class DurableSubscriber(BaseSubscription):
             self._loop.schedule(self)
 
     def arrived(self, message: Message) -> None:
-        """A new message waits: if there is no room for it, the consumer is slow."""
+        """Note a new message that waits: if there is no room for it, the consumer is slow."""
         if self.begun and self._resources.events.are_watched and not self.is_slow and self.wants(message):
             self._arrived += 1
             if self._arrived > self.room:

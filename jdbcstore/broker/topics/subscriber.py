@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 def is_local(message: Message, request: SubscriptionRequest) -> bool:
-    """Whether a ``no_local`` subscriber's own connection has sent this message."""
+    """Return whether a ``no_local`` subscriber's own connection has sent this message."""
     if not request.no_local:
         return False
     producer = message.producer_id or (message.message_id and message.message_id.producer_id)
@@ -68,7 +68,7 @@ class TopicSubscriber(BaseSubscription):
         return source
 
     def offer(self, shared: SharedMessage, source: TopicSource) -> None:
-        """A message of this topic has arrived."""
+        """Take a message of this topic."""
         message = shared.message
         if is_local(message, self.request) or not self.wants(message):
             return

@@ -168,7 +168,7 @@ class Topic(StoredTopic):
         return promise
 
     def write_ended(self) -> None:
-        """A submitted write has completed or failed."""
+        """Note that a submitted write has completed or failed."""
         self._completed += 1
         self._deliver_behind()
 
@@ -177,7 +177,7 @@ class Topic(StoredTopic):
             self.write_ended()
 
     def _is_full(self) -> bool:
-        """Whether any subscriber has no room for waiting messages, or the store none for durable ones."""
+        """Return whether a subscriber has no room for waiting messages, or the store for durable ones."""
         return (
             (bool(self.durables) and self._resources.is_store_full)
             or any(source.subscriber.is_full for source in self._sources)

@@ -31,10 +31,10 @@ class FrameBuffer:
             self._data, self._at = data, 0
 
     def _set_aside(self) -> None:
-        """What is left is the beginning of a frame that is not complete."""
+        """Set aside what is left, the beginning of an incomplete frame."""
         self._partial += memoryview(self._data)[self._at :]
         self._data, self._at = b"", 0
 
     def _take_partial(self) -> None:
-        """The frame that was not complete may be now."""
+        """Read on in the frame that was incomplete."""
         self._data, self._at, self._partial = bytes(self._partial), 0, bytearray()

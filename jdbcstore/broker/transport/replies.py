@@ -79,7 +79,10 @@ class Inflow:
             self.notify()
 
     def may_read(self, sender: Sender, loop: AbstractEventLoop) -> bool:
-        """Whether to read from a connection that holds more than ``SMALL``; else it is notified later."""
+        """Return whether to read from a connection that holds more than ``SMALL``.
+
+        Else it is notified later.
+        """
         if not self.is_over():
             return True
         if sender is next(iter(self._large), None) and self.under_way < self.limit:

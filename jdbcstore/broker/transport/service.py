@@ -33,11 +33,11 @@ class Named(Protocol):
     def principal_name(self) -> str: ...
 
     def superseded(self) -> None:
-        """The client is back on another connection: return all to the broker, and close."""
+        """Return all to the broker and close, as the client is back on another connection."""
 
 
 def reply_with(error: StoreError) -> None:
-    """The default of ``on_store_error``: the client receives every error."""
+    """Tell the client every error: the default of ``on_store_error``."""
     raise error
 
 
@@ -96,7 +96,7 @@ class Service:
         return self._prefix
 
     def next_connection_id(self) -> str:
-        """A connection id as ActiveMQ makes them; unique among all processes."""
+        """Return a connection id as ActiveMQ makes them; unique among all processes."""
         return f"{self._prefix}:{next(self._numbers)}"
 
     def acquire_client_id(self, client_id: str) -> None:
@@ -129,7 +129,7 @@ class Service:
         self._named[connection_id] = connection
 
     def forget(self, connection_id: str, connection: Named) -> None:
-        """A connection has ended."""
+        """Forget a connection that has ended."""
         if self._named.get(connection_id) is connection:
             del self._named[connection_id]
 

@@ -26,33 +26,33 @@ def declare(_kind: type, value: T) -> T:
 
 
 def cclass(cls: type[T]) -> type[T]:
-    """A class whose attributes are fields of a C struct."""
+    """Mark a class whose attributes are fields of a C struct."""
     return cls
 
 
 def ccall(function: F) -> F:
-    """A method that C calls directly, and Python as any other."""
+    """Mark a method that C calls directly, and Python as any other."""
     return function
 
 
 def cfunc(function: F) -> F:
-    """A method for C only."""
+    """Mark a method for C only."""
     return function
 
 
 def places(_cls: type, names: Sequence[str]) -> Places:
-    """The slots of these names; :func:`same` alone needs more than one."""
+    """Return the slots of these names; :func:`same` alone needs more than one."""
     return names, attrgetter(*names)
 
 
 def sample(one: object, places: Places) -> Any:
-    """What :func:`same` compares with: the values that an object has in these slots, and keeps."""
+    """Return what :func:`same` compares with: the values that an object has in these slots, and keeps."""
     return places[1](one)
 
 
 def same(one: object, sample: Any, places: Places) -> bool:
-    """Whether an object has the same values in these slots as that of the sample; false also where C finds
-    that they are not the same objects."""
+    """Return whether an object has the same values in these slots as that of the sample; false also where C
+    finds that they are not the same objects."""
     return bool(places[1](one) == sample)
 
 
@@ -68,15 +68,15 @@ def copy(one: object, other: object, places: Places) -> None:
 
 
 def read(one: object, places: Places) -> Any:
-    """The values of these slots, of which there are several."""
+    """Return the values of these slots, of which there are several."""
     return places[1](one)
 
 
 def new(cls: type[T], places: Places, values: tuple[Any, ...]) -> T:  # noqa: ARG001
-    """An object with these values in its slots, which are the arguments of its class."""
+    """Return an object with these values in its slots, which are the arguments of its class."""
     return cls(*values)
 
 
 def new_tuple(cls: type[T], values: tuple[Any, ...]) -> T:
-    """A named tuple with these values."""
+    """Return a named tuple with these values."""
     return tuple.__new__(cls, values)  # type: ignore[type-var]
