@@ -149,7 +149,7 @@ class Consumers:
         return owner
 
     def _put_last(self, subscription: BaseSubscription) -> None:
-        """It is the last in its turn: with as few groups as others, it gets the next one after them."""
+        """Put a consumer last in its turn: with as few groups as others, it gets the next one after them."""
         turns = self._turns[self._members[subscription]]
         if subscription in self._in_turn and turns[-1] is not subscription:
             turns.remove(subscription)
@@ -177,7 +177,7 @@ class Consumers:
         return None
 
     def _rest(self, subscription: BaseSubscription) -> None:
-        """A consumer has no room, and is not asked until it is woken."""
+        """Leave out a consumer without room until it is woken."""
         if subscription in self._in_turn:
             self._in_turn.remove(subscription)
             self._turns[self._members[subscription]].remove(subscription)
@@ -225,7 +225,7 @@ class Consumers:
         return self._exclusive is None and entry.message.group_id is None
 
     def is_kept_for_owner(self, entry: Entry) -> bool:
-        """Whether only the owner of its group, which does not want it, may get an entry that others want."""
+        """Return whether only its group's owner, which does not want it, may get an entry others want."""
         return entry.message.group_id is not None and any(one.wants(entry.message) for one in self._members)
 
     def _choose_exclusive(self) -> None:

@@ -55,7 +55,7 @@ class GivenStatements:
         }
 
     def replacements(self) -> list[Replacement]:
-        """All of them."""
+        """Return all of them."""
         return [Replacement(BY_NAME[name], template) for name, template in self._templates.items()]
 
     def take(self, name: str, **internal: str) -> Sql | None:

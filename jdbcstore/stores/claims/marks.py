@@ -30,7 +30,7 @@ class Marks:
         self._look_at = float("-inf")
 
     def begin(self) -> tuple[list[int], bool]:
-        """Where to begin, in the order of :data:`LANES`; and whether that is the start."""
+        """Return where to begin, in the order of :data:`LANES`; and whether that is the start."""
         now = self._clock.monotonic()
         if now >= self._look_at:
             self._look_at = now + LOOK_AGAIN

@@ -342,7 +342,7 @@ class Routing:
         self._change((self._sql.remove_binding, key))
 
     def bindings(self) -> list[tuple[str, str, str]]:
-        """All bindings, each as queue, exchange and routing key."""
+        """Return all bindings, each as queue, exchange and routing key."""
         return [(queue, exchange, key) for queue, exchange, key in self._fetch(self._sql.find_bindings)]
 
     # Messages

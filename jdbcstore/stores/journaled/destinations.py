@@ -485,7 +485,7 @@ def _added(oldest: Layer, container: str, sequence: int) -> EncodedMessage | Non
 
 
 def _oldest_timestamp(source: PageSource, backing: CheckpointedDestination) -> int | None:
-    """When the message with the lowest sequence was sent, in epoch milliseconds."""
+    """Return when the message with the lowest sequence was sent, in epoch milliseconds."""
     heads: list[Message] = []
     for lane in range(source.lanes):
         only = Cursor(tuple(-1 if other == lane else _END for other in range(source.lanes)))

@@ -67,7 +67,7 @@ class PageSource:
         return sets
 
     def places(self, oldest: Layer) -> list[LayerDestination]:
-        """Its destination in each layer that mentions it, oldest first."""
+        """Return its destination in each layer that mentions it, oldest first."""
         found = (layer.places.get(self.container) for layer in oldest.chain())
         return [place for place in found if place is not None]
 

@@ -95,7 +95,7 @@ class Refused:
         self._lock = threading.Lock()
 
     def every(self) -> list[RefusedMessage]:
-        """All refused messages, oldest first.
+        """Return all refused messages, oldest first.
 
         :raises StoreUnavailable: a file cannot be read
         :raises CorruptMessage: one is damaged

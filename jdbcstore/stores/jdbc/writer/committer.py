@@ -543,7 +543,7 @@ class AuditedCommitter(Committer):
         return result
 
     def _fresh(self, adds: list[EncodedMessage], names: set[Name]) -> list[bool]:
-        """Which of them are not duplicates, also not of ``names``, to which they are added."""
+        """Return which of them are not duplicates, also not of ``names``, to which they are added."""
         fresh = []
         for add in adds:
             name = (add.producer, add.producer_sequence)

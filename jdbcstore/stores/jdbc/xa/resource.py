@@ -105,7 +105,7 @@ class PreparedBranches:
 
 
 def find_prepared(session: DatabaseSession, fetch: Fetch) -> PreparedBranches:
-    """Every prepared transaction, read by ``fetch``."""
+    """Return every prepared transaction, read by ``fetch``."""
     found, sql = PreparedBranches(), session.xa_statements
     for text, container, count in fetch(sql.find_flags):
         flag = _read(text)
@@ -357,7 +357,7 @@ class Rollback(_Outcome):
     """The message ids of the removed messages, after the run."""
 
     def count(self, connection: Connection) -> int:
-        """No message gets a new sequence."""
+        """Return no message gets a new sequence."""
         self._find(connection)
         return 0
 
