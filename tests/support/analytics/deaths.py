@@ -30,7 +30,6 @@ from jdbcstore.tools import archive
 from jdbcstore.tools.archive import Window, files, folders
 from jdbcstore.config import DataSourceConfig
 from jdbcstore.database.connection import Connection
-from jdbcstore.tools.transfer import CopyTarget
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession

@@ -56,8 +56,8 @@ class Server:
         self.username = "jdbcstore"
         self.password = f"pw-{secrets.token_hex(8)}"
         self.administrator_password = f"pw-{secrets.token_hex(8)}"
-        tiers.starts("servers")
         self._find_programs()
+        tiers.starts("servers")
         self.directory = Path(tempfile.mkdtemp(prefix=f"jdbcstore-{self.name}-", dir=folder))
         self.log = self.directory / "server.log"
         self._process: subprocess.Popen[bytes] | None = None
