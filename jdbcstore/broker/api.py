@@ -42,7 +42,7 @@ class SubscriptionRequest:
     priority: int = 0
     """Consumers of a higher priority get messages first."""
     consumer_id: ConsumerId | None = None
-    """How the client names the consumer, for those who watch consumers."""
+    """The client's own name of the consumer, for views of consumers."""
 
 
 class Delivery(Protocol):
@@ -175,12 +175,12 @@ class DurableInfo:
 
 
 Known = ConnectionInfo | ProducerInfo | SubscriptionRequest | Destination | DurableInfo
-"""What a broker knows of its clients; a consumer is its request. Of durable subscriptions only the deletion
+"""The clients of a broker; a consumer is its request. Of durable subscriptions only the deletion
 is announced."""
 
 
 class MessageEventKind(StrEnum):
-    """What happens to messages, by ActiveMQ's names."""
+    """Events of messages, by ActiveMQ's names."""
 
     EXPIRED = "Expired"
     DEAD = "MessageDLQd"
@@ -210,7 +210,7 @@ class MessageEvent:
     """The queue or topic where it was."""
     message: Message
     includes_body: bool
-    """Whether those who are notified get the body, too."""
+    """Whether notifications have the body, too."""
     request: SubscriptionRequest | None = None
     """The consumer that has discarded it, or that is slow."""
     count: int = 0
@@ -228,11 +228,11 @@ class Watcher(Protocol):
         """Take note of what is there no more."""
 
     def happened(self, event: MessageEvent) -> None:
-        """Take note of an event; not called for those who watch only temporary destinations."""
+        """Take note of an event; not called where only temporary destinations are watched."""
 
 
 class ClientDirectory(Protocol):
-    """What a broker knows of its clients, as connectors use it."""
+    """The clients of a broker, as connectors use them."""
 
     def add(self, what: ConnectionInfo | ProducerInfo) -> None:
         """List a client that has logged in, or a producer, until it is removed or its connection ends."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Counters:
-    """What has happened at one destination since the broker knows it, or at several together."""
+    """Counts of one destination since the broker knows it, or at several together."""
 
     __slots__ = ("dead", "dequeued", "dispatched", "enqueued", "expired", "waited_ms")
 

@@ -17,7 +17,7 @@ from jdbcstore.message.destination import Destination
 from jdbcstore.message.patterns import is_wildcard
 
 _ROUNDS = 10
-"""How often a deletion removes what has arrived since it began."""
+"""Attempts of a deletion to remove what has arrived since it began."""
 _PATIENCE = 60.0
 """Seconds that a deletion waits until a page of the queue is read."""
 

@@ -60,7 +60,7 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
         is_scheduled: bool,
     ) -> None:
         self.by_name: dict[Destination, Queue | Topic] = {}
-        """The queues and topics themselves, for those who look for one with each message."""
+        """The queues and topics themselves, to look one up with each message."""
         self.forgotten = Counters()
         """The counters of all destinations that were forgotten."""
         self.paused = paused

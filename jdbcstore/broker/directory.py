@@ -29,7 +29,7 @@ class Directory:
         self._events = events
         self._connections: dict[str, ConnectionInfo] = {}
         self._destinations: dict[Destination, Destination] = {}
-        """Those that exist now, except temporary ones."""
+        """The destinations that exist, except temporary ones."""
         self._temporary: dict[Destination, Destination] = {}
         self._producers: dict[str, dict[ProducerId, ProducerInfo]] = {}
         """By connection."""

@@ -88,7 +88,7 @@ class EngineOptions:
 
 
 Routed = Sequence[tuple[Queue | Topic | Scheduler, Message]]
-"""Where a message goes, and the message as it is there."""
+"""A destination of a message, and the message as it is there."""
 
 
 class Engine:

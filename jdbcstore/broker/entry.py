@@ -79,7 +79,7 @@ class EntrySource(Protocol):
 
     @property
     def counters(self) -> Counters:
-        """Those of the queue or topic."""
+        """The counters of the queue or topic."""
 
     def acknowledge(self, entries: Sequence[Entry]) -> Future[None]:
         """Remove consumed entries; completes once that is durable."""
@@ -288,7 +288,7 @@ class TransientSource:
 
 
 def report_consumed(events: MessageEvents, source: EntrySource, entries: Sequence[Entry]) -> None:
-    """Notify those who watch what is consumed: from queues, and by durable subscribers, as in ActiveMQ."""
+    """Notify the observers of consumed messages: from queues, and by durable subscribers, as in ActiveMQ."""
     if not isinstance(source, TransientSource):
         messages = (entry.message for entry in entries)
         events.happened(MessageEventKind.CONSUMED, source.destination, messages)

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class SharedSize(Protocol):
-    """What several entries share: counted once, while any of them is held."""
+    """Content that several entries share: counted once, while any of them is held."""
 
     def hold(self) -> None: ...
 
@@ -153,7 +153,7 @@ class Resources:
     tracing: Tracing | None = None
     """Makes spans, if that is configured."""
     events: MessageEvents = field(default_factory=lambda: MessageEvents(lambda _: PolicyEntry()))
-    """What happens to messages, for those who watch it."""
+    """Events of messages, for their observers."""
 
     @property
     def is_store_full(self) -> bool:

@@ -47,7 +47,7 @@ class NotARequest(StoreError, ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationOutcome:
-    """What an operation has done."""
+    """The outcome of an operation."""
 
     count: int
     """Messages that were removed, moved, copied or sent."""
@@ -73,7 +73,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What a user of a role may have done, or see."""
+    """The permissions of a role."""
 
     name: str
     call: str

@@ -68,11 +68,11 @@ class BaseSubscription:
         self.held: dict[Entry, None] = {}
         """The unacknowledged entries, in the order of delivery."""
         self.lent: set[Entry] = set()
-        """Those of them that an open transaction has acknowledged."""
+        """Deliveries that an open transaction has acknowledged."""
         self.extension: set[Entry] = set()
-        """Those of them that take no room: an open transaction has acknowledged them, or the client will."""
+        """Deliveries that take no room: an open transaction has acknowledged them, or the client will."""
         self.reserved: set[Entry] = set()
-        """Those of them that the consumer has not got yet."""
+        """Deliveries that the consumer does not have yet."""
         self._pulled = 0
         """Messages still to be delivered without a prefetch."""
         self.begun = False
@@ -87,7 +87,7 @@ class BaseSubscription:
 
     @property
     def room(self) -> int:
-        """How many more messages may be delivered."""
+        """Return how many more messages may be delivered."""
         if self.paused or self.closed or not self.begun:
             return 0
         count = len(self.held)

@@ -71,7 +71,7 @@ class Connection:
         self.cursor = adapter.cursor(raw)
         """The driver's cursor."""
         self.control = adapter.control(self.cursor)
-        """What this connection can ask of the server."""
+        """Control of the server by this connection."""
         self._recorder = recorder
         self._epoch: EpochGuard | None = None
         self._unclaimed = UNGUARDED

@@ -43,7 +43,7 @@ class Tables:
     history: Table
     """Removed messages, for stores that record them; created by the first such store."""
     claims: Table
-    """What processes that share the tables have claimed, delayed or returned; created by the first."""
+    """Messages that processes sharing the tables have claimed, delayed or returned; created by the first."""
     claim_sessions: Table
     """The leases of these processes."""
     claim_ids: Sequence

@@ -5,15 +5,16 @@ Apart from their opening, because what opens a database only need not import the
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import cast
 
 from jdbcstore.abc import MasterAddress
 from jdbcstore.lockers import Fence
 from jdbcstore.lockers.io_exceptions import GuardedStore, Tenure
-from jdbcstore.stores.filtered import FilteredStore
+from jdbcstore.stores.filtered import FilteredStore, Route
 from jdbcstore.stores.jdbc.store import JdbcStore
 from jdbcstore.stores.journaled import JournaledStore
+from jdbcstore.util.clock import Clock
 
 
 class JournaledJdbcStore(JournaledStore):
@@ -56,7 +57,16 @@ class GuardedFilteredStore(FilteredStore):
     ``fence`` covers the locks of all stores, also of those opened later; None without a locker.
     """
 
-    fence: Tenure | None = None
+    def __init__(
+        self,
+        routes: Sequence[Route],
+        *,
+        fence: Tenure | None = None,
+        clock: Clock | None = None,
+        read_only: bool = False,
+    ) -> None:
+        super().__init__(routes, clock=clock, read_only=read_only)
+        self.fence = fence
 
     def check(self) -> None:
         """Check that each store can be written; :class:`StoreError` if one cannot."""

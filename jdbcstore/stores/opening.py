@@ -136,8 +136,8 @@ class Opening:
 
         with ExitStack() as opened:
             routes = [route for one in self._configuration.stores for route in self._routes(one, opened)]
-            store = GuardedFilteredStore(routes, clock=self._clock, read_only=self._read_only)
-            store.fence = None if self._configuration.locker is None else self._tenancies
+            fence = None if self._configuration.locker is None else self._tenancies
+            store = GuardedFilteredStore(routes, fence=fence, clock=self._clock, read_only=self._read_only)
             opened.pop_all()
             return store
 

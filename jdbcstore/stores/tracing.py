@@ -48,7 +48,7 @@ SYSTEM = "jdbcstore"
 _FORMAT = TraceContextTextMapPropagator()
 _GETTER: DefaultGetter = DefaultGetter()
 _MOST_LINKS = 128
-"""What an SDK keeps of the links of a span, unless it is configured."""
+"""The number of links of a span that an SDK keeps, unless it is configured."""
 
 S = TypeVar("S", bound=Store)
 
@@ -275,7 +275,7 @@ class _TracedTopic(_TracedMessages):
 
 
 class _TracedTransaction(_Wrapper):
-    """What is added gets ``create`` spans; the commit is one ``send`` span, of one destination or several."""
+    """A traced transaction: its messages get ``create`` spans, and the commit is one ``send`` span."""
 
     def __init__(self, wrapped: Transaction) -> None:
         super().__init__(wrapped)

@@ -16,7 +16,7 @@ class Capabilities:
     """Features that a store may lack. Cases that need one are skipped, with the reason."""
 
     durable: bool = True
-    """What was stored is there when the store is opened again."""
+    """Stored messages are there when the store is opened again."""
     shared: bool = True
     """Several stores may be open on the same database at once."""
     snapshots: bool = True

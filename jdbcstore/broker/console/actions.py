@@ -37,9 +37,9 @@ class Action:
     name: str
     title: str
     text: str
-    """What will happen."""
+    """The question before it is done."""
     done: str
-    """What has happened. ``{counted}`` is the number of messages, as the subject of a sentence; ``{stayed}``
+    """The report. ``{counted}`` is the number of messages, as the subject of a sentence; ``{stayed}``
     says how many stayed, and why."""
     why: str = "because consumers or transactions have them"
     """Why messages stay."""
@@ -184,7 +184,7 @@ _READERS: Mapping[str, Callable[[Visit], Any]] = {
     "expiration_ms": lambda visit: expiration_of(_ttl_ms(visit, least=0)),
     "messages": _messages,
 }
-"""How a form has the parameters of operations."""
+"""The fields of a form, by the parameters of operations."""
 
 ACTIONS = {
     action.name: action

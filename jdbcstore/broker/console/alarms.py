@@ -28,9 +28,9 @@ class Alarm:
     names: tuple[str, ...] = ()
     """The destinations that it is about, the first ones."""
     more: int = 0
-    """How many others there are."""
+    """The number of others."""
     after: str = ""
-    """What is said of the destinations, after their names."""
+    """The sentence about the destinations, after their names."""
     page: str | None = None
     """The page that shows more."""
 

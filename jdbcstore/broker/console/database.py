@@ -189,4 +189,4 @@ def _checked(queue: Destination) -> Destination:
 
 
 ConsoleSource = Views | DatabaseSource
-"""What pages show: a serving broker, or a database."""
+"""The source of pages: a serving broker, or a database."""

@@ -26,7 +26,7 @@ class SchemaView:
     found: str | None
     """The last revision that is complete."""
     missing: tuple[str, ...]
-    """What a migration would do."""
+    """The steps that a migration would take."""
     wrong: tuple[str, ...]
     """Differences that it cannot change."""
 

@@ -91,7 +91,7 @@ class Console:
         self._static = Static()
         self._renderer = Renderer(self._static)
         self._history = CounterHistory()
-        """What is shown in charts."""
+        """The figures in charts."""
 
     def application(self) -> web.Application:
         """Return an application to be mounted under ``/console``; it takes samples while it runs."""

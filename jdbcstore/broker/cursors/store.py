@@ -281,7 +281,7 @@ class StoreCursor:
         return self._reading
 
     def not_waiting(self, messages: Sequence[Message]) -> list[Message]:
-        """Those of these stored messages that do not wait here."""
+        """Return the stored messages that are not pending here."""
         window = {entry.sequence for entry in self._window}
         return [message for message in messages if message.sequence not in window]
 

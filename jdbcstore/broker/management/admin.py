@@ -13,7 +13,7 @@ from jdbcstore.broker.management.reading import Views
 from jdbcstore.config.users import VIEW
 
 _CONTROL = dict.fromkeys(range(32)) | dict.fromkeys((0xFFFE, 0xFFFF))
-"""What XML cannot have."""
+"""Characters that XML cannot have."""
 
 
 class AdminPages:

@@ -52,7 +52,7 @@ class Beans:
     _broker: str
     """The name of the broker."""
     known: dict[str, Any] = field(default_factory=dict, init=False)
-    """What was read once, by the name of its method."""
+    """Values that were read once, by the name of the method."""
     _read: dict[Keys, Attributes] = field(default_factory=dict, init=False)
     _described: dict[Keys, dict[str, Any]] = field(default_factory=dict, init=False)
     _has_looked: bool = field(default=False, init=False)

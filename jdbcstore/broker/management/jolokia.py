@@ -57,7 +57,7 @@ class _Asker:
     may_change: bool
     """Whether no page of another origin could have sent this."""
     beans: Beans
-    """What all requests of a list read, until one of them changes something."""
+    """The snapshot that all requests of a list read, until one of them changes something."""
 
 
 class _Refused(Exception):

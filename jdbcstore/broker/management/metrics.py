@@ -122,7 +122,7 @@ class _Other:
 
 
 class _Labelled:
-    """Which destinations have labels of their own.
+    """The choice of destinations with labels of their own.
 
     A destination keeps what it got until the broker forgets it, and the counters of the others include those
     that are forgotten: no counter falls, which Prometheus would take for a restart.

@@ -55,7 +55,7 @@ from jdbcstore.util.timings import Timings
 
 
 class Views:
-    """What is seen of one broker; every method is called on its loop.
+    """A view of one broker; every method is called on its loop.
 
     Each raises :class:`~jdbcstore.errors.NotMaster` while the broker does not serve, unless it says so. What
     reads the store raises :class:`~jdbcstore.errors.StoreError` if that cannot be read.

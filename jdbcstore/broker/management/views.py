@@ -211,7 +211,7 @@ class LockEvent:
     epoch: int | None
     """The number of the mastership that began or ended, if it is known."""
     detail: str | None
-    """Who had the lock, or why it was lost."""
+    """The holder of the lock, or the reason why it was lost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import ConsumerId, MessageId, ProducerId, TransactionId
 
 Pending = Mapping[int, tuple[Delivery, MessageId, Destination]]
-"""What a consumer has not acknowledged, by number: each delivery, the id of its message, its source."""
+"""Unacknowledged deliveries of a consumer by number: each delivery, the id of its message, its source."""
 
 _BEGINNING = 10
 """Bytes of a frame before its first field: its size, type, command id, and whether it wants a response."""
@@ -28,7 +28,7 @@ _head, _numbers = Struct(">i?").unpack_from, Struct(">qq")
 
 
 class Acknowledgement(NamedTuple):
-    """What a client says of some messages."""
+    """An acknowledgement, or its refusal, of some messages."""
 
     command_id: int
     response_required: bool
@@ -57,7 +57,7 @@ class AcknowledgementReader:
         """The id of its last message without the two numbers at the end; then the producer's."""
         self._producer_id: ProducerId | None = None
         self._single: tuple[int, int] | None = None
-        """Where the last one has the numbers of the only message between its ids, which may be one id: their
+        """The offsets of the numbers of the only message between its ids, which may be one id: their
         first and last offset. None if it was taken apart, or has two messages."""
 
     def read(self, frame: bytes) -> Acknowledgement:

@@ -77,7 +77,7 @@ def _is_about_itself(destination: Destination) -> bool:
 
 class _About(NamedTuple):
     data: bytes | None
-    """What was added or removed, as a command, or the message."""
+    """The thing that was added or removed, as a command; or the message."""
     properties: Mapping[str, str | int]
 
 

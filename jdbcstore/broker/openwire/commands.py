@@ -318,7 +318,7 @@ _WRITERS: dict[str, Callable[[Any], bytes]] = {
     "null": lambda _: b"\0",
     "command": _or_null(lambda value: value),
 }
-"""Those that do not depend on the version. A command is given as the body that :func:`write_body` returns."""
+"""Encoders that do not depend on the version. A command is the body that :func:`write_body` returns."""
 
 
 def write_string(text: str | None) -> bytes:

@@ -89,7 +89,7 @@ class OpenWireFrameReader(FrameBuffer):
 
 @dataclass(frozen=True, slots=True)
 class WireFormat:
-    """What broker and client have agreed on.
+    """The wire format that broker and client have agreed on.
 
     Encoding is loose, nothing is cached, and exceptions have no stack traces: the broker offers no more,
     and clients use what both sides offer.

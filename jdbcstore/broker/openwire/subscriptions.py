@@ -21,7 +21,7 @@ from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import ConsumerId, SessionId, TransactionId
 
 _QUEUE_PREFETCHES = {False: (1000,), True: (500,)}
-"""What clients send if nobody has chosen a prefetch, for consumers and for browsers."""
+"""Prefetches that clients send if none was chosen, for consumers and for browsers."""
 _TOPIC_PREFETCHES = {False: (32766,), True: (100, 1000)}
 """The same for subscribers of topics, and durable ones."""
 _ACK_TYPES = {int(kind): kind for kind in AckType}

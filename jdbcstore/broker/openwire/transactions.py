@@ -26,7 +26,7 @@ class OpenWireTransactions(ClientTransactions[TransactionId, OpenWireConsumer, N
     def __init__(self, broker: Broker, connection_id: str) -> None:
         super().__init__(broker, connection_id)
         self._prepared: dict[TransactionId, ClientTransaction[OpenWireConsumer, Numbered]] = {}
-        """Those that this connection has prepared: its consumers keep the deliveries until the end."""
+        """Transactions that this connection has prepared: its consumers keep the deliveries until the end."""
 
     def begin(self, name: TransactionId) -> None:
         """Begin it; does nothing if it is open, since a client that has reconnected repeats itself."""

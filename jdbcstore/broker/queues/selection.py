@@ -23,7 +23,7 @@ from jdbcstore.message.ids import MessageId
 from jdbcstore.message.message import Message
 
 Act = Callable[[Sequence[Entry]], Future[None]]
-"""What becomes of entries that were taken; completes when that is durable, or has failed."""
+"""The fate of entries that were taken; completes when that is durable, or has failed."""
 _T = TypeVar("_T")
 
 

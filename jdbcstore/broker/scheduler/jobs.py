@@ -38,7 +38,7 @@ class Job:
     job_id: str
     at_ms: int
     repeats: int
-    """How often it is to be sent again after that; -1 for ever."""
+    """Repetitions after that; -1 for ever."""
     destination: str
     original_destination: str | None
     expiration_ms: int

@@ -56,7 +56,7 @@ class Scheduler:
     _audited: bool
     """Whether the store drops a message id that it has seen before, in whatever destination."""
     _most_repeats: int
-    """That a producer may ask for."""
+    """The most that a producer may ask for."""
 
     destination = JOBS
 

@@ -27,7 +27,7 @@ Acked = list[tuple[str, Delivery]]
 
 
 class AckMode(StrEnum):
-    """How a client acknowledges: not at all, cumulatively, or one by one."""
+    """A client's way to acknowledge: not at all, cumulatively, or one by one."""
 
     AUTO = "auto"
     CLIENT = "client"

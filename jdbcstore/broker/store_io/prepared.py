@@ -24,7 +24,7 @@ class PreparedTransactions:
         self._store = store
         self._find = find
         self._own: dict[XATransactionId, EngineTransaction] = {}
-        """Those prepared by this broker: their deliveries are in its memory."""
+        """Transactions prepared by this broker: their deliveries are in its memory."""
 
     def add(self, xid: XATransactionId, transaction: EngineTransaction) -> None:
         """Keep a transaction that is prepared."""

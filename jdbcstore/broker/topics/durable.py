@@ -349,7 +349,7 @@ class DurableSubscriber(BaseSubscription):
 
 
 class SubscriptionRows:
-    """What one durable subscription has not acknowledged of one topic, as :class:`PendingMessages` use it."""
+    """A topic's messages that a durable subscription has not acknowledged, for :class:`PendingMessages`."""
 
     def __init__(self, store: TopicMessageStore, key: Key, *, is_prioritized: bool) -> None:
         self.store = store

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class FrameBuffer:
-    """What a reader of frames is fed: bytes that may hold complete frames, or the beginning of one.
+    """The input of a reader of frames: bytes that may hold complete frames, or the beginning of one.
 
     In a large frame that arrives in many pieces, each piece is appended, and all are copied once.
     """

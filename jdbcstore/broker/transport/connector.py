@@ -21,7 +21,7 @@ _STOP_TIMEOUT = 10.0
 _EARLY_DATA = 64 * 1024
 
 Member: TypeAlias = "ClientConnection | Detection | _Handshake"
-"""What counts as a connection."""
+"""The rule for what counts as a connection."""
 
 
 class Connector:

@@ -13,7 +13,7 @@ _MAX_OUTPUT = 4 * 1024 * 1024
 
 
 class ClientOutput:
-    """What is written to a client. To be used on the broker's loop only.
+    """The output to a client. To be used on the broker's loop only.
 
     :param pack: turns frames into the bytes that are written; None just joins them
     """

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
 
 Receipt = Any
-"""What a client asks a reply by; None if it does not ask for one."""
+"""The id by which a client asks for a reply; None if it does not ask for one."""
 SMALL = 64 * 1024
 """Bytes that each client may be sending, however much the others send."""
 _MAX_UNDER_WAY = 1000

@@ -21,7 +21,7 @@ from jdbcstore.errors import ConfigurationError, MissingDriver
 
 
 class Failure(enum.Enum):
-    """What a driver's error means to the store."""
+    """The meaning of a driver's error to the store."""
 
     DISCONNECTED = "the connection is lost, or could not be opened"
     REFUSED = "the login was refused"
@@ -87,7 +87,7 @@ class Adapter:
     writing: Writing = Writing()
     """The vendor's way of writing batches."""
     control: type[ServerControl] = ServerControl
-    """What a connection can ask of the server, by its cursor."""
+    """Control of the server, by a connection's cursor."""
     notifier: type[Notifier] = Notifier
     """Messages between connections, by a connection of the driver; where the vendor :attr:`notifies`."""
 

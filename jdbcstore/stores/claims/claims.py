@@ -94,7 +94,7 @@ class Claims:
             raise ConfigurationError(f"lease={lease} must be more than 0 seconds", option="lease")
         target = None if dead_letters is None else self._destination(dead_letters)
         self.limits = RedeliveryLimits(max_redeliveries, target)
-        """What becomes of messages that nobody can process."""
+        """The policy for messages that nobody can process."""
         self._check_supported(Database(url, self.config).adapter)
         self.session = DatabaseSession(url, self.config, user=user, password=password)
         """The database."""

@@ -16,7 +16,7 @@ Execute = Callable[[Sql, Row], Sequence[Any]]
 
 
 class Adds(Protocol):
-    """What a joined transaction needs of the claims."""
+    """The part of the claims that a joined transaction uses."""
 
     def row(self, name: str | Destination, message: Message) -> EncodedMessage:
         """Return the row of a message in this queue, all but its ID."""

@@ -16,12 +16,12 @@ from typing import Protocol
 from jdbcstore.database.session import DatabaseSession
 
 ANY = ""
-"""What is received where it is not known for which queue."""
+"""The notification for an unknown queue."""
 _LOOK = 0.02
 
 
 class WakeupLine(Protocol):
-    """What sends to all processes that listen, and receives."""
+    """A line to all processes that listen: it sends and receives."""
 
     def listen(self, channel: str) -> None:
         """Receive what is sent to a channel from now on."""

@@ -39,7 +39,7 @@ _LONGEST_PAUSE = 1.0
 _EXPIRY = 10.0
 """Seconds between two removals of what has expired, which nobody claims anyway, and looks for strays."""
 _PATIENCE = 100
-"""How many times as long as such a look, which reads the whole queue, is the time until the next."""
+"""The time until the next such look, as a multiple of what the last one took."""
 _PAGE = 256
 
 
@@ -52,13 +52,13 @@ class Claim:
     sequence: int
     """The ID of its row."""
     redeliveries: int
-    """How often the message was rejected, or claimed by a process that did not survive."""
+    """The number of times that the message was rejected, or claimed by a process that died."""
     session: int = field(repr=False)
     """The number of the session that holds it."""
 
 
 class RedeliveryLimits(NamedTuple):
-    """What becomes of messages that nobody can process."""
+    """The policy for messages that nobody can process."""
 
     max_redeliveries: int
     """Deliveries after the first; -1 is without limit. There is none in the queue of dead letters itself."""
@@ -77,12 +77,12 @@ class _Letters(NamedTuple):
     written: Sequence[EncodedMessage]
     """New messages, with the reason in a property."""
     moved: Sequence[Claim]
-    """Those whose row is moved as it is, because it cannot be read, or has no room for the reason."""
+    """Messages whose row is moved as it is, because it cannot be read, or has no room for the reason."""
     target: Destination | None
 
 
 class Owner(Protocol):
-    """What a queue needs of the claims that it belongs to."""
+    """The part of the claims that a queue uses."""
 
     session: DatabaseSession
     lease: Lease
@@ -454,7 +454,7 @@ class ClaimQueue:
         return int(every), int(free)
 
     def purge(self) -> int:
-        """Remove all messages that nobody has claimed, delayed ones too; their number."""
+        """Remove all messages that nobody has claimed, delayed ones too; return their number."""
         find = self._owner.session.statements.find_ids
         return self._remove_unclaimed(find, RemovalReason.PURGED)
 

@@ -47,7 +47,7 @@ class Exchange(NamedTuple):
     """An exchange with its bindings."""
 
     kind: str
-    """What decides between bindings: ``direct``, ``topic``, ``fanout``."""
+    """The kind of an exchange: ``direct``, ``topic``, ``fanout``."""
     bindings: list[Binding]
 
 
@@ -56,7 +56,7 @@ Declaration = tuple[str, tuple[Any, ...]]
 
 
 class KnownRouting:
-    """What was found when there had been so many changes, or later. Thread-safe."""
+    """A cache of what was read after a number of changes, or later. Thread-safe."""
 
     def __init__(self, version: int, clock: Clock, at: float) -> None:
         self.version = version
@@ -257,7 +257,7 @@ class Routing:
         return bool(used) or self._load_queue(name) is not None
 
     def remove_queue(self, name: str) -> int:
-        """Delete a queue, with its bindings and the messages that nobody has claimed; their number."""
+        """Delete a queue, with its bindings and the messages that nobody has claimed; return their number."""
         named = {"name_": name}
         self._change((self._sql.remove_queue, named), (self._sql.remove_bindings_of_queue, named))
         return self._claims.queue(Destination.queue(name)).purge()

@@ -63,7 +63,7 @@ class Application:
 
     @property
     def rows(self) -> int:
-        """How many rows it adds and removes."""
+        """Return how many rows it adds and removes."""
         return len(self._changes.adds) + len(self._changes.removes)
 
     def run(self, connection: Connection) -> None:

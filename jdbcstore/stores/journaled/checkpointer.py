@@ -117,7 +117,7 @@ class _Plan:
     prepared: list[tuple[XATransactionId, PreparedBranch]]
     """Transactions, undecided when it began, whose prepare is written again after the cut."""
     changes: list[Changes] | None = None
-    """What is not in the backing store yet, one transaction each."""
+    """Changes that are not in the backing store yet, one transaction each."""
 
 
 class Checkpointer:

@@ -431,7 +431,7 @@ def pending(backing: DurableSubscription, sequences: Sequence[int]) -> set[int]:
 
 @dataclass(slots=True)
 class _Overlaid:
-    """What the layers add to a source, remove from it, and change in it."""
+    """The changes of the layers to a source: added, removed, updated."""
 
     count: int = 0
     size: int = 0

@@ -55,7 +55,7 @@ class Layer:
     places: dict[str, LayerDestination] = field(default_factory=dict)
     """By container."""
     acknowledged: dict[SubscriptionKey, dict[int, int]] = field(default_factory=dict)
-    """What each durable subscription has consumed: sequence -> priority."""
+    """The messages that each durable subscription has consumed: sequence -> priority."""
     found: dict[int, tuple[int, int]] = field(default_factory=dict)
     """Segment and offset in the journal of added messages to which the backing store is to refer."""
     size: int = 0

@@ -35,7 +35,7 @@ _xid = Struct("<iBB")
 
 @dataclass(slots=True)
 class RecordedWrites:
-    """What one unit of work does, with all references resolved."""
+    """The writes of one unit of work, with all references resolved."""
 
     adds: list[EncodedMessage] = field(default_factory=list)
     updates: list[tuple[int, EncodedMessage]] = field(default_factory=list)

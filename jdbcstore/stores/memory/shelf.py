@@ -23,9 +23,9 @@ class Sequences:
     def __init__(self) -> None:
         self._present: set[int] = set()
         self._order: list[int] = []
-        """Those present, and some that were removed."""
+        """Messages that are present, and some that were removed."""
         self._first = 0
-        """Where the first one may be: removed ones at the head are not visited again."""
+        """The place where the first one may be: removed ones at the head are not visited again."""
 
     def __len__(self) -> int:
         return len(self._present)
@@ -115,7 +115,7 @@ class MemorySubscription:
 
 @dataclass(slots=True)
 class Total:
-    """What the messages of all destinations of a store take."""
+    """The memory of the messages of all destinations of a store."""
 
     size: int = 0
     """Approximate bytes, the objects included."""

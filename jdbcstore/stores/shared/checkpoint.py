@@ -21,7 +21,7 @@ from jdbcstore.stores.shared.rows import EncodedMessage
 
 @dataclass(frozen=True, slots=True)
 class JournalMark:
-    """How much of a journal is in its backing store."""
+    """A mark of how much of a journal is in its backing store."""
 
     journal: int
     """The number of the journal, positive; 0 if no journal has records that the store lacks."""

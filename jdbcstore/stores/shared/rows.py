@@ -77,7 +77,7 @@ class MessageNamer:
 
 @dataclass(frozen=True, slots=True)
 class RowLimits:
-    """What a table accepts: ``sent_size`` is what counts of a blob, in most databases its length."""
+    """The limits of a table: ``sent_size`` is what counts of a blob, in most databases its length."""
 
     max_message_size: int
     max_producer_length: int

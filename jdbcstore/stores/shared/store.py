@@ -40,7 +40,7 @@ class DestinationsStore(ABC, Generic[Q, T]):
         """Protects the two maps; never held while a destination is opened."""
         self._places: dict[Destination, Q | T] = {}
         self._deleted: WeakValueDictionary[Destination, Q | T] = WeakValueDictionary()
-        """Those that were deleted, or were opened long ago."""
+        """Destinations that were deleted, or were opened long ago."""
 
     def use_loop(self, loop: AbstractEventLoop | None) -> None:
         """Nothing, where a store can only write on threads."""

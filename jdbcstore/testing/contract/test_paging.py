@@ -143,7 +143,7 @@ def test_each_page_costs_what_it_holds(store: Store, database: RawTables) -> Non
 
 @TOPICS_ELSEWHERE
 def test_prepared_messages_are_left_out(store: Store, database: RawTables) -> None:
-    """Those of an XA transaction that an ActiveMQ has prepared."""
+    """Rows of an XA transaction that an ActiveMQ has prepared."""
     queue, topic = store.queue("ORDERS"), store.topic("PRICES")
     subscription = topic.subscribe("client", "ticker")
     fill(queue, "a", "b")

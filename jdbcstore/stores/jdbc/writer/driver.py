@@ -36,7 +36,7 @@ class DrivenWriter(Protocol):
     turn: Any
     """A lock."""
     begun: Begun | None
-    """What was taken last, until it is finished."""
+    """The batch that was taken last, until it is finished."""
 
     def send(self, units: list[WriteUnit]) -> Sent | None:
         """Begin to write them without waiting for anything; None if that is not possible."""
@@ -78,7 +78,7 @@ class LoopDriver:
         self._gathering: TimerHandle | None = None
         """Set while others are waited for."""
         self._vain = self._alone = 0
-        """How often that was in vain, and for how many batches it is not tried again."""
+        """Attempts in vain, and batches until the next attempt."""
 
     @property
     def is_here(self) -> bool:
@@ -168,9 +168,9 @@ class LoopDriver:
         return True
 
     def _is_gathering(self) -> bool:
-        """Return whether to wait for those who sent the last messages, so that they share the next commit.
+        """Return whether to wait for the senders of the last messages, so that they share the next commit.
 
-        Else those who come while a commit is under way, and those who were in it, take turns for ever.
+        Else the senders that come while a commit is under way, and those of that commit, take turns for ever.
         """
         queued = self._writer.queued_rows(_MANY)
         if not queued:

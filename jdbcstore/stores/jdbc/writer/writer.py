@@ -89,7 +89,7 @@ class Writer:
         self._busy = False
         """A hint that the turn is taken."""
         self.begun: Begun | None = None
-        """What the driver has sent; whoever has the turn finishes it first."""
+        """The batch that the driver has sent; the next holder of the turn finishes it first."""
         self._in_flight: list[WriteUnit | Call] = []
         """Units taken from the queue and not yet completed."""
         self.timings = Timings()
@@ -445,7 +445,7 @@ class Writer:
 
 
 class RefusingWriter:
-    """What the destinations of a read-only store have instead of a writer: each write is an error."""
+    """The writer of a read-only store: each write is an error."""
 
     def execute(self, unit: WriteUnit) -> NoReturn:  # noqa: ARG002
         """Refuse a unit.
