@@ -216,9 +216,9 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
             self._writer.use_loop(loop)
 
     def _encode(self, message: Message) -> EncodedMessage:
-        destination = own_destination(message)
-        place = self._places.get(destination) or self._place(destination)
-        return place.encode(message)
+        destination = message.destination
+        place = self._places.get(destination) if destination else None
+        return (place or self._place(own_destination(message))).encode(message)
 
     def _forget_acknowledgements(self, topic: str) -> None:
         destination = Destination.named(topic, DestinationKind.TOPIC)

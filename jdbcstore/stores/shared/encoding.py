@@ -36,14 +36,15 @@ class MessageEncoder:
         self._clock = clock
         self._limits = RowLimits(max_message_size, max_producer_length, sent_size)
         self._namer = MessageNamer(clock, max_producer_length)
-        self._rows: dict[Destination, Rows] = {}
+        self._rows: dict[str, Rows] = {}
+        """By CONTAINER, which names one destination: a stored one is not composite."""
 
     def encode(self, message: Message, destination: Destination, *, prioritized: bool) -> EncodedMessage:
         """Return the row of a message in this destination, all but its ID.
 
         :raises InvalidMessage: it does not fit the columns, or exceeds what the database accepts
         """
-        rows = self._rows.get(destination) or self._rows_of(destination)
+        rows = self._rows.get(destination.qualified_name) or self._rows_of(destination)
         row: EncodedMessage | None = rows.row(message, self._clock.now_ms(), prioritized)
         return self._encode_any(message, destination, prioritized) if row is None else row
 
@@ -51,14 +52,14 @@ class MessageEncoder:
         self, messages: Iterable[Message], destination: Destination, *, prioritized: bool
     ) -> list[EncodedMessage]:
         """As :meth:`encode`, of messages that are stored together."""
-        rows = self._rows.get(destination) or self._rows_of(destination)
+        rows = self._rows.get(destination.qualified_name) or self._rows_of(destination)
         now_ms, other = self._clock.now_ms(), self._encode_any
         return rows.rows(messages, now_ms, prioritized, lambda one: other(one, destination, prioritized))
 
     def _rows_of(self, destination: Destination) -> Rows:
         if len(self._rows) >= _DESTINATIONS:
             self._rows.clear()
-        rows = self._rows[destination] = Rows(destination, self._namer, self._limits)
+        rows = self._rows[destination.qualified_name] = Rows(destination, self._namer, self._limits)
         return rows
 
     def _encode_any(self, message: Message, destination: Destination, prioritized: bool) -> EncodedMessage:
@@ -128,10 +129,8 @@ def own_destination(message: Message) -> Destination:
     return message.destination
 
 
-def everything(references: list[T]) -> list[T]:
-    """Return the result of a write that returns all references."""
-    return references
-
+everything: Result = list
+"""The result of a write that returns all references."""
 
 only: Result = itemgetter(0)
 """The result of a write that adds one message."""

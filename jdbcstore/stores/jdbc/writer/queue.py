@@ -65,7 +65,8 @@ class WriteQueue:
                 break
         # An interrupted caller may have counted bytes that it never queued.
         self._bytes = self._bytes - size if units else 0
-        self.make_room()
+        if self._waiting:
+            self.make_room()
         return batch
 
     def clear(self) -> list[WriteUnit | Call]:
