@@ -39,7 +39,7 @@ _COMMANDS = (
     ("unsubscribe", "subscriptions", "Delete a durable subscription"),
     ("dlq", "dlq", "List, retry or purge dead letters"),
     ("cleanup", "status", "Remove topic messages that every durable subscription has acknowledged"),
-    ("manage", "manage", "Pause, move and more: operations of the broker that serves the store"),
+    ("manage", "manage", "Control the broker that serves the store"),
     ("xa", "xa", "List prepared XA transactions, and commit or roll them back manually"),
     ("migrate", "migrate", "Migrate the tables of any ActiveMQ or jdbcstore version"),
     ("schema", "migrate", "Inspect the schema without changing it"),

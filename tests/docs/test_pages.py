@@ -16,7 +16,9 @@ import pytest
 
 import jdbcstore
 from jdbcstore import errors
+from jdbcstore.cli.app import commands
 from jdbcstore.config import load_file
+from jdbcstore.config.broker import BrokerConfig, ConnectorConfig
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.config.statements import PROPERTIES
 from jdbcstore.errors import StoreError
@@ -142,6 +144,27 @@ def test_the_guide_has_every_option_of_a_journal() -> None:
     options = {field.name: repr(field.default) for field in fields(JournalConfig)}
 
     assert dict(re.findall(r"^\| `(\w+)` \| `([^`]+)` \|", text, re.MULTILINE)) == options
+
+
+@pytest.mark.parametrize("kind", [BrokerConfig, ConnectorConfig])
+def test_the_guide_has_every_option_of_a_broker(kind: type) -> None:
+    text = (ROOT / "docs/guide/configuration.md").read_text(encoding="utf-8")
+    options = {field.name for field in fields(kind)} - {"connectors"}  # a table of its own
+    named = {
+        name
+        for row in re.findall(r"^\| (`.+?) \|", text, re.MULTILINE)
+        for name in re.findall(r"`(\w+)`", row)
+    }
+
+    assert options - named == set(), "write their rows in docs/guide/configuration.md"
+
+
+def test_the_page_of_the_command_line_has_every_command() -> None:
+    text = (ROOT / "docs/cli.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`.+?) \|", text, re.MULTILINE)
+    named = {name for row in rows for name in re.findall(r"`([\w-]+)", row)}
+
+    assert commands.commands.keys() - named == set(), "write their rows in docs/cli.md"
 
 
 def test_the_reference_has_the_whole_tree_of_errors() -> None:

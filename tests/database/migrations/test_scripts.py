@@ -56,7 +56,7 @@ def folders(database: Database) -> list[Path]:
 
 @pytest.mark.parametrize("vendor", VENDORS)
 def test_the_scripts_are_up_to_date(vendor: str) -> None:
-    written = {path.name: path.read_text() for path in (SQL / vendor).iterdir()}
+    written = {path.name: path.read_text() for path in (SQL / vendor).glob("*")}
 
     assert written == scripts(vendor), "run: make sql"
 

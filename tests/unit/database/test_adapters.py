@@ -13,6 +13,8 @@ from pymysql.err import OperationalError
 from sqlalchemy import URL
 
 from jdbcstore.database.adapters.base import Failure
+from jdbcstore.database.adapters.generic import UNTRIED
+from jdbcstore.database.adapters.jdbc.jvm import USUAL_JARS
 from jdbcstore.database.adapters.registry import (
     BUILT_IN,
     adapter_class,
@@ -33,6 +35,14 @@ SECRET = "s3cret"
 def test_every_adapter_is_called_what_it_is_found_by(name: str) -> None:
     assert adapter_class(name).name == name
     assert adapter_names().count(name) == 1
+
+
+@pytest.mark.parametrize("name", UNTRIED)
+def test_a_vendor_that_is_only_facts_has_its_driver_and_its_row(name: str) -> None:
+    subprotocols = set(UNTRIED[name].jdbc_subprotocols)
+
+    assert subprotocols & USUAL_JARS.keys(), "name its driver's file in USUAL_JARS of adapters/jdbc/jvm.py"
+    assert f"| `{name}` |" in (ROOT / "docs" / "vendors.md").read_text(), "write its row in docs/vendors.md"
 
 
 @pytest.mark.parametrize(
