@@ -18,7 +18,7 @@ class Transactions:
         self._begun: dict[int, float] = {}
         self.seconds: list[float] = []
         """Of those that have ended."""
-        self._begin = kind.writing.begin_statement
+        self._begin = kind().writing.begin_statement
         make = kind.cursor
         replace(kind, "cursor", lambda adapter, connection: _Cursor(self, make(adapter, connection)))
 
