@@ -399,9 +399,10 @@ def test_no_consumer_of_a_queue_is_slow(
     client.send(queue, "m1", "m2", "m3")
     take(consumer).acknowledge()
     take(consumer)
-    # An older or a later ActiveMQ calls one slow that has as many messages as it asked for.
-    is_slow = broker.name == "activemq" and not (5, 16) <= NUMBER < (5, 18)
-    assert bool(slow.until_now()) == is_slow
+    # A consumer that has as many messages as it asked for is slow in ActiveMQ; in 5.16 and 5.17 at times.
+    if broker.name == "activemq" and (5, 16) <= NUMBER < (5, 18):
+        return
+    assert bool(slow.until_now()) == (broker.name == "activemq")
 
 
 @pytest.mark.parametrize(
