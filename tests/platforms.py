@@ -38,12 +38,11 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 @dataclass(frozen=True)
 class Platform:
-    """A release of Debian, and where its packages are."""
+    """A release of Debian."""
 
     name: str
     what: str
     suite: str
-    mirror: str = "http://deb.debian.org/debian"
 
 
 PLATFORMS = (
@@ -79,6 +78,16 @@ def run(platform: Platform, target: str) -> str:
     return f"| {' | '.join(cells)} | `python -m tests.platforms {platform.name} --target {target}` |"
 
 
+def _mirror() -> str:
+    """Return the mirror of Debian that this machine's apt uses, as .ci/mysql does."""
+    wanted = ("--format", "$(REPO_URI)", "Created-By: Packages", "Component: main")
+    done = subprocess.run(["apt-get", "indextargets", *wanted], capture_output=True, text=True)
+    for mirror in done.stdout.splitlines():
+        if mirror.endswith("/debian/"):
+            return mirror
+    raise NotHere("apt has no mirror of Debian among its sources")
+
+
 def _tree(platform: Platform) -> Path:
     tree = BUILD / platform.name
     if (tree / "etc" / "debian_version").exists() and not (tree / "debootstrap").exists():
@@ -90,7 +99,7 @@ def _tree(platform: Platform) -> Path:
         raise NotHere("only root may make a tree and change into it")
     tree.mkdir(parents=True, exist_ok=True)
     include = f"--include={','.join(PACKAGES)}"
-    _checked(program, "--variant=minbase", include, platform.suite, str(tree), platform.mirror)
+    _checked(program, "--variant=minbase", include, platform.suite, str(tree), _mirror())
     return tree
 
 

@@ -399,9 +399,9 @@ def test_no_consumer_of_a_queue_is_slow(
     client.send(queue, "m1", "m2", "m3")
     take(consumer).acknowledge()
     take(consumer)
-    # A consumer that has as many messages as it asked for is slow in ActiveMQ; in 5.16 and 5.17 at times.
+    # A consumer that has as many messages as it asked for is slow in ActiveMQ.
     if broker.name == "activemq" and (5, 16) <= NUMBER < (5, 18):
-        return
+        pytest.skip("this ActiveMQ calls it slow at times")
     assert bool(slow.until_now()) == (broker.name == "activemq")
 
 
