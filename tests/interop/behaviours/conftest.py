@@ -11,6 +11,7 @@ from typing import Protocol, TypeVar
 
 import pytest
 
+from tests.support.interop.activemq import VERSION
 from tests.support.interop.behaviours.brokers import BROKERS, websocket
 from tests.support.interop.behaviours.clients import LIBRARIES
 from tests.support.interop.behaviours.conversation import Conversation
@@ -39,6 +40,8 @@ class OpenWire(Protocol):
 
 
 WEBSOCKET = "jdbcstore-websocket"
+ASKED = ("activemq",) if VERSION else (*BROKERS, WEBSOCKET)
+"""The brokers to run: ours does not depend on the version of ActiveMQ, and runs beside one of them only."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -56,7 +59,7 @@ def _is_left_out(item: pytest.Item) -> bool:
     return parameters.get("connect", "socket") != "socket" or "ends_with_a_line" in item.name
 
 
-@pytest.fixture(scope="package", params=[*BROKERS, WEBSOCKET])
+@pytest.fixture(scope="package", params=ASKED)
 def broker(request: pytest.FixtureRequest) -> Iterator[RunningBroker]:
     if request.param == WEBSOCKET:
         with websocket(request) as addresses:

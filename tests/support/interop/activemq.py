@@ -74,7 +74,9 @@ def _compiled(jars: str) -> tempfile.TemporaryDirectory[str]:
     sources = [Path(classes.name, source.name) for source in sorted(SOURCES.glob("*.java"))]
     for source in sources:
         source.write_text((SOURCES / source.name).read_text().replace("javax.jms", JMS))
-    command = ["javac", f"-J{NO_TRACES}", "-nowarn", "-cp", jars, "-d", classes.name, *map(str, sources)]
+    # The bundle of 5.19 also has sources, which must not be compiled.
+    options = ["-nowarn", "-cp", jars, "-sourcepath", classes.name, "-d", classes.name]
+    command = ["javac", f"-J{NO_TRACES}", *options, *map(str, sources)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise PeerError(f"the peer does not compile:\n{done.stderr}")
