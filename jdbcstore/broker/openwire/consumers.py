@@ -25,6 +25,8 @@ from jdbcstore.message.openwire._passing_cy import dispatch_frame
 
 _DISPATCH_HEAD = Struct(">Bi?").pack(Type.MESSAGE_DISPATCH, 0, False)
 _MOST_HEADS = 100
+_MOST_REFUSED = 100
+"""The transactions of a paused consumer that are only rolled back; the next one ends its connection."""
 NO_WAIT = -1
 """The time-out of a pull that takes what is there now."""
 
@@ -88,6 +90,7 @@ class OpenWireConsumer(ClientConsumer):
         self._consumer = write_id(consumer_id, version)
         self._pull: TimerHandle | None = None
         self._pulls = 0
+        self._refused = 0
 
     def deliver(self, delivery: Delivery) -> None:
         try:
@@ -185,6 +188,15 @@ class OpenWireConsumer(ClientConsumer):
     def has(self, message_id: MessageId) -> bool:
         """Return whether a delivery of this message is pending."""
         return bool(self._numbers_of(message_id))
+
+    def has_paused(self) -> bool:
+        """Note a transaction with messages of an earlier connection.
+
+        Return whether its client may yet forget them. It reconnects without a prefetch, and changes that once
+        it has forgotten. When the connection ends before, it never does.
+        """
+        self._refused += 1
+        return self.subscription.prefetch == 0 and self._refused <= _MOST_REFUSED
 
     def _number_of(self, message_id: MessageId, destination: Destination | None) -> int | None:
         """Return the number of the delivery with this id: the one from the destination, if there is one."""

@@ -46,6 +46,18 @@ class BranchFailed(TransactionError):
         super().__init__(f"{xid}: {cause}{_XA_CODE}{code}")
 
 
+class FromEarlierConnection(ProtocolError):
+    """An acknowledgement of messages that an earlier connection brought: the client has to reconnect.
+
+    In a local transaction it ends the connection when the client commits, without an answer: on ``failover:``
+    it then takes the commit for one in doubt, and rolls back.
+    """
+
+    def __init__(self) -> None:
+        refused = "an acknowledgement has messages of an earlier connection; reconnect to get all again"
+        super().__init__(refused, fatal=True)
+
+
 def throwable(error: BaseException, text: str) -> Throwable:
     """Return the exception that a client throws.
 

@@ -26,7 +26,7 @@ from jdbcstore.broker.openwire.commands import (
     response,
     write_command,
 )
-from jdbcstore.broker.openwire.errors import throwable
+from jdbcstore.broker.openwire.errors import FromEarlierConnection, throwable
 from jdbcstore.broker.openwire.frames import OpenWireFrameReader, WireFormat, agree, wire_format_info
 from jdbcstore.broker.openwire.producers import Producers, acknowledgement
 from jdbcstore.broker.openwire.subscriptions import OpenWireConsumers
@@ -371,7 +371,10 @@ class OpenWireSession:
             raise ProtocolError(f"{operation} is not an operation on transactions")
         if name is None and execute is not OpenWireSession._recover:
             raise ProtocolError("a transaction needs an id")
-        execute(self, name, receipt)
+        try:
+            execute(self, name, receipt)
+        except FromEarlierConnection as error:
+            self._connection.fail(error)  # no answer: the transaction is in doubt for the client
 
     def _begin(self, name: TransactionId, receipt: Receipt) -> None:
         self._transactions.begin(name)

@@ -11,6 +11,7 @@ from jdbcstore.broker.openwire.acknowledgements import Acknowledgement, Acknowle
 from jdbcstore.broker.openwire.advisories import Advisories, is_advisory, is_of_temporary
 from jdbcstore.broker.openwire.commands import Command, Receipt, Type, response, write_command
 from jdbcstore.broker.openwire.consumers import AckType, OpenWireConsumer, covers_more
+from jdbcstore.broker.openwire.errors import FromEarlierConnection
 from jdbcstore.broker.openwire.frames import OpenWireFrameReader, WireFormat
 from jdbcstore.broker.openwire.producers import is_of
 from jdbcstore.broker.openwire.transactions import OpenWireTransactions
@@ -18,7 +19,7 @@ from jdbcstore.broker.transport.connection import LONGEST_NAME, ClientConnection
 from jdbcstore.broker.transport.consumers import subscribe
 from jdbcstore.errors import InvalidDestination, ProtocolError, TransactionError
 from jdbcstore.message.destination import Destination
-from jdbcstore.message.ids import ConsumerId, SessionId, TransactionId
+from jdbcstore.message.ids import ConsumerId, LocalTransactionId, SessionId, TransactionId
 
 _QUEUE_PREFETCHES = {False: (1000,), True: (500,)}
 """Prefetches that clients send if none was chosen, for consumers and for browsers."""
@@ -191,7 +192,10 @@ class OpenWireConsumers:
         except Exception as error:
             if name is not None:
                 self._transactions.fail(name, error)
-            self._connection.fail(error, receipt)
+            # Before its commit is on the way the client could commit on the next connection, without this.
+            awaits_end = isinstance(error, FromEarlierConnection) and isinstance(name, LocalTransactionId)
+            if receipt is not None or not awaits_end:
+                self._connection.fail(error, receipt)
             return
         if done is None:
             self._answer(receipt)
@@ -242,10 +246,11 @@ class OpenWireConsumers:
         # and between what this one brings. When it rejects all of these, it does not say which they are. If
         # they stayed pending, the next range that covers one of them would acknowledge it unconsumed. When it
         # cannot commit them, it redelivers them to itself for ever. It forgets them when it reconnects.
+        if is_transacted and consumer.has_paused():
+            raise TransactionError(f"{sent.last} is of an earlier connection, which has lost the delivery")
         ends = [message_id for message_id in (sent.first, sent.last) if message_id is not None]
         if is_transacted or (kind in _RANGES and any(map(consumer.has, ends))):
-            refused = "an acknowledgement has messages of an earlier connection; reconnect to get all again"
-            raise ProtocolError(refused, fatal=True)
+            raise FromEarlierConnection
 
     # The end.
 

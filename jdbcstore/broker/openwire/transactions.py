@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from jdbcstore.broker.api import Broker
 from jdbcstore.broker.openwire.consumers import Numbered, OpenWireConsumer
-from jdbcstore.broker.openwire.errors import BranchFailed
+from jdbcstore.broker.openwire.errors import BranchFailed, FromEarlierConnection
 from jdbcstore.broker.transport.transactions import ClientTransaction, ClientTransactions, completed
 from jdbcstore.errors import TransactionError, TransactionNotFound
 from jdbcstore.message.ids import TransactionId, XATransactionId
@@ -70,6 +70,7 @@ class OpenWireTransactions(ClientTransactions[TransactionId, OpenWireConsumer, N
         transaction = self._find(name)
         del self._open[name]
         if transaction.failure is not None:
+            _check_connection(transaction.failure)
             refused = f"it is rolled back, because a part of it was refused: {transaction.failure}"
             raise _failure(name, TransactionError(refused))
         return transaction
@@ -83,6 +84,8 @@ class OpenWireTransactions(ClientTransactions[TransactionId, OpenWireConsumer, N
         del self._open[name]
         if transaction.failure is None:
             transaction.broker.rollback()
+        else:
+            _check_connection(transaction.failure)
         return completed()
 
     def prepared(self) -> Future[list[XATransactionId]]:
@@ -98,6 +101,12 @@ def _settle(transaction: ClientTransaction[OpenWireConsumer, Numbered], done: Fu
     if not done.cancelled() and done.exception() is None:
         for consumer, acked in transaction.acknowledged:
             consumer.settled(acked)
+
+
+def _check_connection(failure: BaseException) -> None:
+    """Raise a failure that ends the client's connection at the end of its transaction."""
+    if isinstance(failure, FromEarlierConnection):
+        raise failure
 
 
 def _failure(name: TransactionId, error: TransactionError) -> TransactionError:

@@ -508,6 +508,52 @@ def test_what_is_committed_is_not_committed_again(served: Served, back: Client, 
     assert [message.body for message in store.queue("Q").recover()] == ["m2"]
 
 
+@pytest.mark.parametrize("operation", [2, 4])
+def test_the_connection_ends_when_the_transaction_does(back: Client, store: Store, operation: int) -> None:
+    """A client that loses it before could commit on the next one what this one has refused."""
+    back.send(Q, "m1")
+    consumer_id = back.consume(Q)
+    m1, _ = back.dispatched()
+    names = [LocalTransactionId(ConnectionId(back.connection_id), number) for number in (1, 2)]
+    for name in names:
+        back.request(Type.TRANSACTION_INFO, transaction_id=name, operation=0)
+    back.acknowledge(consumer_id, m1, transaction_id=names[0])
+    back.request(Type.TRANSACTION_INFO, transaction_id=names[0], operation=2)
+    ack = {"consumer_id": consumer_id, "destination": Q, "count": 1, "ack_type": STANDARD}
+    ends = {"first": m1.message_id, "last": m1.message_id}
+    back.write(Type.MESSAGE_ACK, wants=False, **ack, **ends, transaction_id=names[1])
+    back.send(Q, "made of m1", transaction_id=names[1])
+    back.write(Type.TRANSACTION_INFO, transaction_id=names[1], operation=operation)
+    assert back.expect(Type.CONNECTION_ERROR)["error"].name == "java.io.IOException"
+    assert back.ends()
+    assert not [*store.queue("Q").recover()]
+
+
+@pytest.mark.parametrize("operation", [2, 4])
+def test_a_client_that_has_not_resumed_keeps_its_connection(back: Client, operation: int) -> None:
+    """ActiveMQ's reconnects without a prefetch, which it never gets back if the connection ends again."""
+    back.send(Q, "m1")
+    consumer_id = back.consume(Q, prefetch=0)
+    earlier = MessageId(back.producer_id, 77, 0)
+    values = {"consumer_id": consumer_id, "destination": Q, "ack_type": STANDARD, "count": 1}
+    for number in range(100):
+        name = LocalTransactionId(ConnectionId(back.connection_id), number)
+        back.request(Type.TRANSACTION_INFO, transaction_id=name, operation=0)
+        back.refused(Type.MESSAGE_ACK, **values, first=earlier, last=earlier, transaction_id=name)
+        if operation == 2:
+            rolled_back, _ = back.refused(Type.TRANSACTION_INFO, transaction_id=name, operation=2)
+            assert rolled_back == "javax.jms.TransactionRolledBackException"
+        else:
+            back.request(Type.TRANSACTION_INFO, transaction_id=name, operation=4)
+    back.request(Type.CONSUMER_CONTROL, consumer_id=consumer_id, destination=Q, prefetch=1)
+    assert back.dispatched()[0].body == "m1"
+    last = LocalTransactionId(ConnectionId(back.connection_id), 100)
+    back.request(Type.TRANSACTION_INFO, transaction_id=last, operation=0)
+    values |= {"first": earlier, "last": earlier, "transaction_id": last}
+    assert back.refused(Type.MESSAGE_ACK, **values)[0] == "java.io.IOException"
+    assert back.ends()
+
+
 def test_a_late_acknowledgement_from_before_a_reconnect(client: Client, back: Client) -> None:
     client.consume(Q, prefetch=1)
     back.send(Q, "elsewhere")

@@ -9,7 +9,6 @@ import pytest
 from jdbcstore.testing.polling import wait_until
 from tests.interop.jms.conftest import Connect, RunningBroker
 from tests.support.broker.openwire.jms import NON_PERSISTENT, Jms, is_left, java, refused, take
-from tests.support.interop.activemq import IS_SIX
 
 
 @pytest.fixture
@@ -156,15 +155,17 @@ def test_a_message_that_waits_for_redelivery_while_the_connection_is_lost(
         "jms__redeliveryPolicy__initialRedeliveryDelay": 2000,
         "jms__redeliveryPolicy__redeliveryDelay": 1,
     }
-    client.send(queue, "m1", "m2")
+    client.send(queue, "m1")
     with Jms(f"failover:({broker.url})", None, **options) as transacted:
         consumer = transacted.consumer(queue)
         assert transacted.texts(consumer, 1) == ["m1"]
         transacted.session.rollback()
         transacted.cut()
-        wait_until(lambda: consumer.getMessageSize() == 3, what="that it has m1 twice")
+        wait_until(lambda: consumer.getMessageSize() == 2, what="that it has m1 twice")
+        # Had the client m2 before the cut, it might refuse it now as a duplicate: a race inside of it.
+        client.send(queue, "m2")
         ends: list[str] = []
-        while len(ends) < 6 and "m2" not in ends:
+        while "m2" not in ends and len(ends) < broker.either(activemq=6, ours=20):
             body = str(take(consumer).getText())
             try:
                 transacted.session.commit()
@@ -172,7 +173,6 @@ def test_a_message_that_waits_for_redelivery_while_the_connection_is_lost(
                 ends.append(f"not {body}")
             else:
                 ends.append(body)
-        # The client of ActiveMQ 6 may roll back once more before that: a race inside of it.
-        first = ["not m1", "m1"] if IS_SIX and ends[0] == "not m1" else ["m1"]
-        for_ever = ["not m1"] * (6 - len(first))
-        assert ends == broker.either(activemq=[*first, *for_ever], ours=[*first, "not m1", "m2"])
+        # How often it rolls back before it goes on is a race inside of it.
+        assert ends.count("m1") == 1
+        assert ("m2" in ends) == broker.either(activemq=False, ours=True)
