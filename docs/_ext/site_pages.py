@@ -28,7 +28,7 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
         *("guide/operating", "guide/console"),
         *("guide/locking", "guide/io-exceptions", "guide/journal", "guide/virtual-destinations"),
         *("guide/scheduled", "guide/migrations", "guide/archiving", "guide/file-stores", "operations"),
-        *("deploy/index", "stomp-differences"),
+        *("deploy/index", "stomp-differences", "artemis"),
     ),
     "I ask Spark": ("readers/spark", "spark", "arrow"),
     "I build a broker": (

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support.databases import Database
-from tests.support.interop.activemq import NUMBER, Broker, Peer, PeerMissing, connector_missing
+from tests.support.interop.activemq import NUMBER, VERSION, Broker, Peer, PeerMissing, connector_missing
+from tests.support.interop.differences import mark, on_artemis
 from tests.support.interop.older import why_not
 from tests.support.require import unavailable
 
@@ -22,8 +23,14 @@ ACKS_PRIMARY_KEY = "pk_activemq_acks"
 """Told so, ActiveMQ makes prioritised durable subscriptions possible on PostgreSQL too."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave Artemis out when another ActiveMQ is tested, and mark what the brokers do differently."""
+    if VERSION:
+        config.hook.pytest_deselected(items=[item for item in items if on_artemis(item)])
+        items[:] = [item for item in items if not on_artemis(item)]
     for item in items:
+        if on_artemis(item):
+            mark(item)
         if (reason := why_not(item.nodeid, NUMBER)) is not None:
             item.add_marker(pytest.mark.skip(reason=reason))
 

@@ -15,6 +15,7 @@ from tests.support.interop.activemq import VERSION
 from tests.support.interop.behaviours.brokers import BROKERS, websocket
 from tests.support.interop.behaviours.clients import LIBRARIES
 from tests.support.interop.behaviours.conversation import Conversation
+from tests.support.interop.differences import ARTEMIS
 from tests.support.interop.stomp import Wire
 
 _T = TypeVar("_T")
@@ -45,7 +46,7 @@ ASKED = ("activemq",) if VERSION else (*BROKERS, WEBSOCKET)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Over WebSocket one library is enough, and a message ends by itself."""
+    """Over WebSocket and with Artemis one library is enough, and over WebSocket a message ends by itself."""
     removed = [item for item in items if _is_left_out(item)]
     items[:] = [item for item in items if not _is_left_out(item)]
     config.hook.pytest_deselected(items=removed)
@@ -54,9 +55,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _is_left_out(item: pytest.Item) -> bool:
     callspec = getattr(item, "callspec", None)
     parameters = {} if callspec is None else callspec.params
-    if parameters.get("broker") != WEBSOCKET:
+    broker = parameters.get("broker")
+    if broker not in (ARTEMIS, WEBSOCKET):
         return False
-    return parameters.get("connect", "socket") != "socket" or "ends_with_a_line" in item.name
+    with_a_library: bool = parameters.get("connect", "socket") != "socket"
+    return with_a_library or (broker == WEBSOCKET and "ends_with_a_line" in item.name)
 
 
 @pytest.fixture(scope="package", params=ASKED)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 from collections.abc import Mapping
@@ -14,6 +15,8 @@ _UNESCAPES = {escape: plain for plain, escape in _ESCAPES.items()}
 _ESCAPED = {"1.0": "", "1.1": "\\\\\n:", "1.2": "\\\\\n:\r"}
 """What each version escapes in headers; but not in those of CONNECT and CONNECTED."""
 _PLAIN = {"CONNECT", "CONNECTED", "STOMP"}
+WAIT = float(os.environ.get("JDBCSTORE_WAIT", "180"))
+"""Seconds after which a frame that should have come has not."""
 
 
 @dataclass(frozen=True)
@@ -26,12 +29,12 @@ class Frame:
 class Wire:
     """Frames, right ones and wrong ones, over a socket; a context manager that closes it.
 
-    It waits two minutes for each frame.
+    It waits :data:`WAIT` for each frame.
     """
 
     def __init__(self, port: int, version: str = "1.2") -> None:
         self.version = version
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=180)
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=WAIT)
         self._stream = self._socket.makefile("rb")
 
     def __enter__(self) -> Self:

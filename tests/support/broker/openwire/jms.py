@@ -15,9 +15,10 @@ import pytest
 from jdbcstore.testing.polling import wait_until
 from tests.support import tiers
 from tests.support.interop.activemq import JMS, LIBRARIES, NUMBER, VERSION, PeerMissing
+from tests.support.interop.stomp import WAIT
 from tests.support.jvm import QUICK
 
-PATIENCE_MS = 120_000
+PATIENCE_MS = int(WAIT * 1000)
 """How long to wait for a message that is bound to come."""
 AUTO, CLIENT, DUPS_OK, INDIVIDUAL = 1, 2, 3, 4
 PERSISTENT, NON_PERSISTENT = 2, 1

@@ -11,7 +11,9 @@ import pytest
 from tests.support.backends import BACKENDS
 from tests.support.broker.programs import BrokerProcess
 from tests.support.interop.activemq import Peer, PeerMissing
+from tests.support.interop.artemis import Artemis, ArtemisMissing, classpath
 from tests.support.interop.behaviours.tunnel import tunnel
+from tests.support.interop.differences import ARTEMIS
 from tests.support.pool import ServerPool
 from tests.support.require import unavailable
 
@@ -162,6 +164,24 @@ def _activemq(request: pytest.FixtureRequest, *, advisories: bool = False) -> It
 
 
 @contextmanager
+def _artemis(request: pytest.FixtureRequest, *, advisories: bool = False) -> Iterator[Addresses]:  # noqa: ARG001
+    """On PostgreSQL, with its JDBC store."""
+    [backend] = (backend for backend in BACKENDS if backend.id == "postgresql")
+    pool: ServerPool = request.getfixturevalue("server_pool")
+    try:
+        classpath()
+    except ArtemisMissing as missing:
+        unavailable("artemis", str(missing))
+    database = backend.database(pool.address(backend, lambda: request.getfixturevalue("docker_services")))
+    try:
+        with Artemis(database.jdbc_url, database.username or "", database.password or "") as broker:
+            broker.await_ready()
+            yield Addresses(broker.stomp_port, broker.openwire_url, database.url)
+    finally:
+        database.close()
+
+
+@contextmanager
 def _jdbcstore(request: pytest.FixtureRequest, *, advisories: bool = False) -> Iterator[Addresses]:  # noqa: ARG001
     with _process(request) as (process, url):
         yield Addresses(process.ready(), process.openwire_url, url)
@@ -189,4 +209,4 @@ def _process(request: pytest.FixtureRequest, *options: str) -> Iterator[tuple[Br
         yield process, url
 
 
-BROKERS: dict[str, Start] = {"activemq": _activemq, "jdbcstore": _jdbcstore}
+BROKERS: dict[str, Start] = {"activemq": _activemq, ARTEMIS: _artemis, "jdbcstore": _jdbcstore}

@@ -13,8 +13,8 @@ from stompest.error import StompConnectionError, StompProtocolError
 from stompest.protocol import StompFrame
 from stompest.sync import Stomp
 
-from tests.support.interop.behaviours.conversation import WAIT, Client, Closed, Refused
-from tests.support.interop.stomp import Frame, Wire
+from tests.support.interop.behaviours.conversation import Client, Closed, Refused
+from tests.support.interop.stomp import WAIT, Frame, Wire
 
 MakeClient = Callable[[int, str], Client]
 

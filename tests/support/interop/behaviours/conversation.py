@@ -9,9 +9,6 @@ from typing import Protocol
 
 from tests.support.interop.stomp import Frame
 
-WAIT = 180.0
-"""Seconds after which a frame that should have come has not."""
-
 
 class Refused(Exception):
     """The broker answered with an ERROR."""

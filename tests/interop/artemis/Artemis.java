@@ -1,0 +1,28 @@
+import java.nio.file.Path;
+import java.util.concurrent.TimeUnit;
+import org.apache.activemq.artemis.core.remoting.impl.netty.NettyAcceptor;
+import org.apache.activemq.artemis.core.server.ActiveMQServer;
+import org.apache.activemq.artemis.core.server.embedded.EmbeddedActiveMQ;
+
+/** An embedded Artemis of a broker.xml, which stops when standard input ends; prints its version and ports. */
+public final class Artemis {
+    public static void main(String[] arguments) throws Exception {
+        EmbeddedActiveMQ embedded = new EmbeddedActiveMQ();
+        embedded.setConfigResourcePath(Path.of(arguments[0]).toUri().toString());
+        embedded.setSecurityManager(null);
+        embedded.start();
+        ActiveMQServer server = embedded.getActiveMQServer();
+        server.waitForActivation(Long.MAX_VALUE, TimeUnit.MILLISECONDS); // a backup waits for its primary's end
+        StringBuilder line = new StringBuilder("ready version=").append(server.getVersion().getFullVersion());
+        for (String name : new String[] {"stomp", "openwire", "amqp"}) {
+            NettyAcceptor acceptor = (NettyAcceptor) server.getRemotingService().getAcceptor(name);
+            line.append(' ').append(name).append('=').append(acceptor.getActualPort());
+        }
+        System.out.println(line);
+        while (System.in.read() >= 0) {
+            // until the end
+        }
+        embedded.stop();
+        System.exit(0);
+    }
+}

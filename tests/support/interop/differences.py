@@ -1,0 +1,57 @@
+"""Cases below ``tests/interop`` in which Artemis does not do what ActiveMQ does; see ``differences.toml``."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+
+import pytest
+
+from tests.support import ROOT
+
+ARTEMIS = "artemis"
+"""Its id as a parameter."""
+DIFFERENCES: Mapping[str, Mapping[str, list[str]]] = tomllib.loads(
+    (ROOT / "tests" / "interop" / "artemis" / "differences.toml").read_text()
+)
+"""By folder: what Artemis does, and the cases that see it."""
+WHOLE = "JDBCSTORE_WAIT" in os.environ
+"""These cases are run, too; most of them wait in vain for a message."""
+PAGE = ROOT / "docs" / "artemis.md"
+BEGIN, END = "<!-- python -m tests.support.interop.differences {} -->", "<!-- end -->"
+
+
+def on_artemis(item: pytest.Item) -> bool:
+    """Return whether this is a case with Artemis as its broker."""
+    callspec = getattr(item, "callspec", None)
+    return callspec is not None and callspec.params.get("broker") == ARTEMIS
+
+
+def mark(item: pytest.Item) -> None:
+    """Expect a case on Artemis to fail if it is listed."""
+    module, case = item.path.stem, f"{item.path.stem}::{item.name}"
+    names = {module, case, case.partition("[")[0]}
+    for reason, cases in DIFFERENCES[item.path.parent.name].items():
+        if names.intersection(cases):
+            item.add_marker(pytest.mark.xfail(reason=reason, strict=True, run=WHOLE))
+
+
+def rows(differences: Mapping[str, list[str]]) -> Iterator[str]:
+    """Return the lines of a table in Markdown: each difference with its cases."""
+    yield from ("| Artemis | cases |", "|---|---|")
+    for reason, cases in differences.items():
+        yield f"| {reason} | {', '.join(f'`{case}`' for case in cases)} |"
+
+
+def written(page: str) -> str:
+    """Return the page with the tables of today."""
+    for folder, differences in DIFFERENCES.items():
+        before, begin, rest = page.partition(BEGIN.format(folder))
+        _old, end, after = rest.partition(END)
+        page = f"{before}{begin}\n" + "\n".join(rows(differences)) + f"\n{end}{after}"
+    return page
+
+
+if __name__ == "__main__":
+    PAGE.write_text(written(PAGE.read_text()))
