@@ -128,6 +128,9 @@ class Committer:
                 self.sequence.forget()
                 for unit in units:
                     _notify_committed(unit)
+            elif not _is_undone(error):
+                # Its rows may be there, under IDs that nothing else may get or give back.
+                self.sequence.forget()
             raise
 
     def finish(self, sent: Sent) -> None:
