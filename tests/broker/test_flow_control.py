@@ -325,6 +325,9 @@ def test_whoever_is_held_up_goes_on_when_others_let_go(store: Store) -> None:
             for n in (2, 1, 1, 2):
                 sent = to_topic("x" * 9_000, persistent=False, properties={"n": n})
                 await send(engine, sent)
+            await first.got(1)
+            await second.got(1)
+            await quiet()
             assert (len(first.deliveries), len(second.deliveries)) == (1, 1)
             await first.drain(2)
             await second.got(2)

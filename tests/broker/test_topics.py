@@ -60,6 +60,7 @@ def test_a_topic_delivers_only_what_comes_later(store: Store) -> None:
             assert consumer.bodies == ["late"]
             consumer.subscription.close()
             await send(engine, message("too late", "topic://T"))
+            await quiet()
             assert consumer.bodies == ["late"]
 
     asyncio.run(main())
@@ -73,6 +74,8 @@ def test_what_a_subscriber_cannot_take_waits_for_it(store: Store, cursor: str) -
         async with running(store, policy) as engine:
             slow, fast = await consume(engine, "topic://T", prefetch=2), await consume(engine, "topic://T")
             await send(engine, *[message(str(n), "topic://T") for n in range(100)])
+            await fast.got(100)
+            await slow.got(2)
             assert fast.bodies == [str(n) for n in range(100)]
             assert slow.bodies == ["0", "1"]
             for n in range(2, 102, 2):
@@ -92,6 +95,7 @@ def test_a_slow_subscriber_goes_on_in_files(
         async with running(store, memory_limit=100_000) as engine:
             slow = await consume(engine, "topic://T", prefetch=1)
             await send(engine, *[message(f"{n:1000}", "topic://T") for n in range(1000)])
+            await slow.got(1)
             cursor = subscriber(slow)._cursor
             assert isinstance(cursor, FileCursor)
             assert subscriber(slow).pending == 999
@@ -109,6 +113,7 @@ def test_the_oldest_go_beyond_the_limit(store: Store, caplog: pytest.LogCaptureF
             slow = await consume(engine, "topic://T", prefetch=2)
             await quiet()
             await send(engine, *[message(str(n), "topic://T") for n in range(10)])
+            await slow.got(2)
             await slow.acknowledge(*slow.deliveries)
             await slow.got(4)
             await slow.acknowledge(*slow.deliveries)
@@ -139,6 +144,8 @@ def test_wildcards_and_composites(store: Store) -> None:
             ]
             below.subscription.close()
             await send(engine, message("again", "topic://A.NEW"))
+            await child.got(3)
+            await quiet()
             assert child.bodies == ["A.B", "A.OLD", "again"]
             assert len(below.bodies) == 4
 
@@ -205,6 +212,8 @@ def test_a_retroactive_subscriber_gets_what_the_policy_keeps(store: Store) -> No
             assert need_not.bodies == ["LAST.A 3"]
             assert asks_not.bodies == in_vain.bodies == chooses.bodies == []
             await send(engine, message("new", "topic://COUNT.A"))
+            await asks.got(5)
+            await asks_not.got(1)
             assert asks.bodies[4:] == asks_not.bodies == ["new"]
 
     asyncio.run(main())
@@ -224,6 +233,7 @@ def test_what_expires_while_it_waits_is_not_delivered(open_store: OpenStore) -> 
                 message("b", "topic://T", expiration_ms=soon),
                 message("c", "topic://T"),
             )
+            await slow.got(1)
             clock.advance(2)
             await send(engine, message("d", "topic://T", expiration_ms=soon))
             await slow.acknowledge(*slow.deliveries)
@@ -257,6 +267,7 @@ def test_rejected_or_held_by_a_closed_subscriber_it_is_gone(store: Store) -> Non
         async with running(store) as engine:
             consumer = await consume(engine, "topic://T")
             await send(engine, message("a", "topic://T"), message("b", "topic://T"))
+            await consumer.got(2)
             await consumer.subscription.reject(consumer.deliveries[:1])
             consumer.subscription.close()
             await quiet()
@@ -272,6 +283,7 @@ def test_acknowledged_in_a_transaction(store: Store) -> None:
         async with running(store) as engine:
             consumer = await consume(engine, "topic://T", prefetch=1)
             await send(engine, message("a", "topic://T"), message("b", "topic://T"))
+            await consumer.got(1)
             transaction = engine.begin("test")
             await transaction.send(message("c", "topic://T"))
             transaction.acknowledge(consumer.subscription, consumer.deliveries[:1])
@@ -306,6 +318,7 @@ def test_a_subscriber_whose_file_is_damaged_is_told(
         async with running(store, memory_limit=20_000) as engine:
             slow = await consume(engine, "topic://T", prefetch=1)
             await send(engine, *[message(f"{n:1000}", "topic://T") for n in range(100)])
+            await slow.got(1)
             [file] = files(folder)
             os.pwrite(file, b"damaged", 0)
             while slow.error is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import jpype
 from sqlalchemy import URL, Engine, NullPool, QueuePool, create_engine
 
+from jdbcstore.database.adapters.jdbc.jvm import OPTIONS
 from jdbcstore.database.adapters.registry import adapter_for
 from tests.support import tiers
 from tests.support.jvm import QUICK
@@ -28,7 +29,7 @@ def jdbc_engine(url: str, *, pooled: bool = False) -> Engine:
     """Opens a connection for each use, or keeps them with ``pooled``, in autocommit mode."""
     tiers.starts("java")
     if not jpype.isJVMStarted():
-        jpype.startJVM("-Xrs", *QUICK, interrupt=False)  # else as the store would
+        jpype.startJVM(*OPTIONS, *QUICK, interrupt=False)  # else as the store would
     _, target = adapter_for(url)
     pool = QueuePool if pooled else NullPool
     return create_engine(target, poolclass=pool, isolation_level="AUTOCOMMIT")

@@ -22,6 +22,8 @@ _PERIOD = "2s"
 _DOWNLOAD = 300.0
 _IMPATIENT = ("-o", "Acquire::http::Timeout=20", "-o", "Acquire::Retries=0")
 _CACHE = ROOT / ".build" / "prometheus"
+_PROGRAMS = ("prometheus", "promtool")
+"""Each is a package of its own since Debian 13; before, the first has both."""
 
 
 def prometheus(program: str = "prometheus") -> str:
@@ -50,13 +52,18 @@ def _unpack() -> str:
         folder = Path(name, "unpacked")
         folder.mkdir()
         try:
-            for command in (
-                ["apt-get", "--quiet", *_IMPATIENT, "download", "prometheus"],
-                ["sh", "-c", "dpkg-deb --fsys-tarfile *.deb | tar -x -C unpacked ./usr/bin"],
-            ):
-                done = subprocess.run(command, cwd=name, capture_output=True, text=True, timeout=_DOWNLOAD)
-                if done.returncode:
-                    return f"{command} says {done.stderr[-300:]!r}"
+            for program in _PROGRAMS:
+                if (folder / "usr" / "bin" / program).exists():
+                    continue
+                for command in (
+                    ["apt-get", "--quiet", *_IMPATIENT, "download", program],
+                    ["sh", "-c", f"dpkg-deb --fsys-tarfile {program}_*.deb | tar -x -C unpacked ./usr/bin"],
+                ):
+                    done = subprocess.run(
+                        command, cwd=name, capture_output=True, text=True, timeout=_DOWNLOAD
+                    )
+                    if done.returncode:
+                        return f"{command} says {done.stderr[-300:]!r}"
         except subprocess.TimeoutExpired:
             return f"apt-get took {_DOWNLOAD} s"
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -45,6 +46,21 @@ def test_the_users_jar_files_come_first(tmp_path: Path, monkeypatch: pytest.Monk
     connection.close()
 
     assert str(place).endswith("/mine.jar")
+
+
+@needs_h2
+def test_java_leaves_python_its_stack() -> None:
+    """Deeply nested JSON needs more of it than Java leaves by default."""
+    program = (
+        "import json, sys; from jdbcstore.database.adapters.jdbc import dbapi;"
+        " dbapi.connect('jdbc:h2:mem:deep', None, None).close(); sys.setrecursionlimit(25_000);"
+        " json.loads('[' * 20_000 + ']' * 20_000)"
+    )
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+    # Python 3.12 and later refuse at a depth of their own, which must be the end of nothing else.
+    assert done.returncode == 0 or "RecursionError" in done.stderr, (done.returncode, done.stderr)
 
 
 @needs_h2

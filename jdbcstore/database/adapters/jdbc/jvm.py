@@ -17,6 +17,12 @@ from jdbcstore.errors import ConfigurationError, MissingDriver
 
 JARS = "JDBCSTORE_JDBC_JARS"
 """The environment variable with jar files, or directories of them, separated as in PATH."""
+OPTIONS = ("-Xrs", "-Xss8m")
+"""Of the virtual machine. -Xrs: Ctrl-C and SIGTERM stay Python's, as with ``interrupt``.
+
+-Xss: the main thread's stack stays Python's. By default Java guards all of it below the first megabyte, which
+Python 3.12 and 3.13 need for deeply nested JSON: a body or a request with it would end the process.
+"""
 _SHARED = Path("/usr/share/java")
 """Debian's directory of jar files."""
 
@@ -74,8 +80,7 @@ def _start() -> None:
     if jpype.isJVMStarted():
         return
     try:
-        # -Xrs and interrupt: Ctrl-C and SIGTERM stay Python's.
-        jpype.startJVM("-Xrs", interrupt=False)
+        jpype.startJVM(*OPTIONS, interrupt=False)
     except (jpype.JVMNotFoundException, OSError, RuntimeError) as error:
         raise ConfigurationError(
             f"Java could not be started for the JDBC driver: {error}; install a Java runtime, version 11"

@@ -12,6 +12,7 @@ from typing import Any, Self
 import jpype
 import pytest
 
+from jdbcstore.database.adapters.jdbc.jvm import OPTIONS
 from jdbcstore.testing.polling import wait_until
 from tests.support import tiers
 from tests.support.interop.activemq import JMS, LIBRARIES, NUMBER, VERSION, PeerMissing
@@ -39,7 +40,7 @@ def _loader() -> Any:
         raise PeerMissing(f"no ActiveMQ in {LIBRARIES}; {cure}")
     tiers.starts("java")
     if not jpype.isJVMStarted():
-        jpype.startJVM("-Xrs", *QUICK, interrupt=False)  # as for the databases' drivers
+        jpype.startJVM(*OPTIONS, *QUICK, interrupt=False)  # as for the databases' drivers
     url = jpype.JClass("java.net.URL")
     parent = jpype.JClass("java.lang.ClassLoader").getSystemClassLoader()
     urls = [url(jar.resolve().as_uri()) for jar in jars]
