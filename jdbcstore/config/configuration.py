@@ -19,8 +19,8 @@ from jdbcstore.config.locker import IOExceptionHandlerConfig, LockerConfig
 from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.config.reasons import TOML
 from jdbcstore.config.routed import RoutedStoreConfig, check_routed
-from jdbcstore.config.statements import property_name
-from jdbcstore.config.store import StoreConfig
+from jdbcstore.config.statements import plain, property_name
+from jdbcstore.config.store import NAMES_AND_TYPES, StoreConfig
 from jdbcstore.errors import ConfigurationError
 
 
@@ -163,15 +163,17 @@ def _part_of(name: str, value: object) -> str:
 
 def _move_options(statements: Section, store: Section) -> None:
     """Move the options of the store out of ``statements``, where ActiveMQ has table names and types."""
+    known = {plain(option): option for option in NAMES_AND_TYPES}
     for name in [*statements]:
-        option = find_field(StoreConfig, name)
+        spelt = known.get(plain(name), name)
+        option = find_field(StoreConfig, spelt)
         if option is None:
             continue
         twice = next((one for one in store if snake(one) == option.name), None)
         if twice is not None:
             text = f"{name} is given in statements and at the top level; give it once"
             raise ConfigurationError(text, place=_place(store[twice]))
-        store[name] = statements.pop(name)
+        store[spelt] = statements.pop(name)
 
 
 class _Builder:

@@ -170,6 +170,10 @@ def _split_login(url: str) -> tuple[str, str | None, str | None]:
     """Split a URL: itself without password, the user if removed with it, and the password."""
     if url == "memory:":
         return url, None, None
+    try:
+        url.encode()
+    except UnicodeEncodeError:  # of a command line, or an environment, in another encoding
+        raise ConfigurationError("the database URL is not UTF-8; percent-encode it", option="url") from None
     if url.lower().startswith("jdbc:"):
         return _split_jdbc(url)
     parsed = parse_url(url)

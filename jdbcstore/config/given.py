@@ -99,5 +99,5 @@ def parse_toml(data: bytes, place: str) -> dict[str, Any]:
 
     try:
         return tomllib.loads(data.decode("utf-8-sig"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # of tomllib's, also for numbers of thousands of digits
         raise ConfigurationError(f"this is not TOML: {error}; correct it", place=place) from error

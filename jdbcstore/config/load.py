@@ -109,7 +109,10 @@ def _read_file(path: Path, environment: Mapping[str, str]) -> tuple[Section, lis
         from jdbcstore.config.xml import read_xml
 
         return read_xml(path, data, environment)
-    return _toml_section(parse_toml(data, str(path)), "", str(path), path.parent), []
+    try:
+        return _toml_section(parse_toml(data, str(path)), "", str(path), path.parent), []
+    except RecursionError:
+        raise ConfigurationError("its tables are nested too deep; remove some", place=str(path)) from None
 
 
 def _toml_section(data: dict[str, Any], name: str, place: str, folder: Path) -> Section:

@@ -172,18 +172,19 @@ CLAUSES = {"dropAckPKAlterStatementEnd"}
 """Properties that are a part of a statement: without parameters, and not checked by the database."""
 
 
-def _plain(name: str) -> str:
+def plain(name: str) -> str:
+    """Return a property's name without what its spellings differ in."""
     return name.replace("_", "").replace("-", "").lower()
 
 
-_KNOWN = {_plain(name): name for name in BY_NAME}
+_KNOWN = {plain(name): name for name in BY_NAME}
 # ActiveMQ's own setter is misspelt, and so is the attribute of its XML.
 _KNOWN["removemessagestatment"] = "removeMessageStatement"
 
 
 def property_name(key: str) -> str:
     """Return a property's name in ActiveMQ's spelling, from any spelling; the key itself if it is unknown."""
-    return _KNOWN.get(_plain(key), key)
+    return _KNOWN.get(plain(key), key)
 
 
 def normalise(
@@ -193,11 +194,11 @@ def normalise(
 
     :raises ConfigurationError: an unknown name, a wrong value, or two different values of one property
     """
-    known = {**_KNOWN, **{_plain(name): name for name in data}}
+    known = {**_KNOWN, **{plain(name): name for name in data}}
     statements: dict[str, StatementValue] = {}
     lifted: dict[str, str] = {}
     for key, value in given.items():
-        name = known.get(_plain(key))
+        name = known.get(plain(key))
         if name is None:
             text = f"statements has no {key!r}{_suggestion(key, known)}"
             raise ConfigurationError(text, option=f"statements.{key}")
@@ -213,7 +214,7 @@ def normalise(
 
 
 def _suggestion(key: str, known: Mapping[str, str]) -> str:
-    for near in difflib.get_close_matches(_plain(key), known, 1):
+    for near in difflib.get_close_matches(plain(key), known, 1):
         return f"; did you mean {camel(known[near])}?"
     return "; the guide to replacing statements lists the properties"
 

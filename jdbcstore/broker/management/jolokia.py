@@ -259,7 +259,7 @@ class Jolokia:
             found = _inside(found, parts, "read", {})
         try:
             depth = int(options.get("maxDepth") or 0)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):  # OverflowError: Infinity
             raise _wrong("maxDepth must be a number") from None
         return _cut(found, depth) if depth > 0 else found
 

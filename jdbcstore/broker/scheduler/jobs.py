@@ -53,7 +53,7 @@ class Job:
         """
         try:
             return cls(**json.loads(str(row.properties[_JOB])))
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise CorruptMessage(f"message {row.sequence} of {JOBS} is not a scheduled message") from error
 
     def in_row(self, message: Message, message_id: MessageId | None) -> Message:
@@ -211,7 +211,7 @@ class Timing:
         try:
             times = CronSim(cron, datetime.fromtimestamp(after_ms / 1000, _local_zone()))
             return next(at for at in (int(due.timestamp()) * 1000 for due in times) if at > after_ms)
-        except (CronSimError, StopIteration) as error:
+        except (CronSimError, ValueError, StopIteration) as error:  # ValueError: thousands of digits
             raise InvalidMessage(f"{CRON} is not valid, or never due: {cron!r}; correct it") from error
 
 

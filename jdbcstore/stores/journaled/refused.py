@@ -182,7 +182,7 @@ def _decode(data: bytes, path: Path) -> RefusedMessage:
             reason=str(facts["reason"]),
             encoded=message,
         )
-    except (ValueError, KeyError, TypeError, StoreError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError, StoreError) as error:
         raise CorruptMessage(
             f"{path} is damaged: {error}; move it away", blob=data, sequence=0, container=""
         ) from error

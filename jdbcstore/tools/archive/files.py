@@ -105,15 +105,19 @@ class Archive:
         place = f"_manifest/{name}"
         content = self.folder.read(place)
         text = _unsealed(content) or self._completed(name, content) or _unsealed_first(content)
-        if text is None:
-            raise StoresDiffer(f"{self.folder.place}/{place} is damaged; restore the file from a backup")
-        facts = json.loads(text)
+        facts = None if text is None else _facts(text)
+        damaged = StoresDiffer(f"{self.folder.place}/{place} is damaged; restore the file from a backup")
+        if facts is None:
+            raise damaged
         if facts.pop("format", None) != _FORMAT:
             raise ConfigurationError(
                 f"{self.folder.place}/{place} was written by another version of jdbcstore; use that one"
             )
-        files = tuple(File(**file) for file in facts.pop("files"))
-        return Manifest(**facts, files=files)
+        try:
+            files = tuple(File(**file) for file in facts.pop("files"))
+            return Manifest(**facts, files=files)
+        except (KeyError, TypeError) as error:
+            raise damaged from error
 
     def _completed(self, name: str, begun: bytes) -> bytes | None:
         """Return the manifest of which a killed process wrote only the beginning."""
@@ -245,11 +249,17 @@ def _unsealed(content: bytes) -> bytes | None:
 
 def _unsealed_first(content: bytes) -> bytes | None:
     """Return the text of a manifest of the first format, which had no checksum."""
+    facts = _facts(content)
+    return content if facts is not None and facts.get("format") == 1 else None
+
+
+def _facts(text: bytes) -> dict[str, Any] | None:
+    """Return the JSON object that a text is; None if it is something else."""
     try:
-        facts = json.loads(content)
-    except ValueError:
+        facts = json.loads(text)
+    except (ValueError, RecursionError):
         return None
-    return content if isinstance(facts, dict) and facts.get("format") == 1 else None
+    return facts if isinstance(facts, dict) else None
 
 
 class ArchivedMessage(NamedTuple):

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from jdbcstore.config import Configuration, load_file, shown_options, to_toml
 from jdbcstore.errors import ConfigurationError
+from tests.support.configurations import parts
 
 FRAGMENTS = sorted((Path(__file__).parent / "fragments").glob("*.xml"))
 PIECES = st.sampled_from(
@@ -54,13 +55,6 @@ def loads_or_tells(path: Path) -> Configuration | None:
         return None
     assert [*shown_options(configuration)]
     return configuration
-
-
-def parts(configuration: Configuration) -> tuple[object, ...]:
-    """All but the login, which is left out of a file."""
-    one = configuration
-    locker = None if one.locker is None else type(one.locker)
-    return one.store, one.broker_name, locker, one.journal, one.policies
 
 
 @settings(max_examples=300)

@@ -16,36 +16,13 @@ from jdbcstore.errors import CorruptMessage
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import BodyType, Message
 from jdbcstore.message.openwire import decode, encode, wire_format
+from tests.support.openwire.damaged import look_into
 from tests.support.recordings import all_messages
 
 pytestmark = pytest.mark.slow
 
 ROWS = [row.msg for row in all_messages() if len(row.msg) < 4000]
 MEBIBYTE = 1024 * 1024
-
-
-def look_into(blob: bytes) -> Message | None:
-    """The message if there is one, everything in it read; nothing but CorruptMessage may come out."""
-    message = None
-    errors = []
-    try:
-        message = decode(blob, sequence=5, container="queue://Q")
-        for part in ("body", "properties"):
-            try:
-                getattr(message, part)
-            except CorruptMessage as error:
-                errors.append(error)
-    except CorruptMessage as error:
-        errors.append(error)
-    for raised in errors:
-        assert (raised.blob, raised.sequence, raised.container) == (blob, 5, "queue://Q")
-        assert len(str(raised)) < 1000
-    if message is None:
-        return None
-    assert "sequence=5" in repr(message)
-    assert encode(message, version=message._source.version) == blob
-    assert decode(encode(message.replace(command_id=1, sequence=None))) is not None
-    return message
 
 
 @contextmanager

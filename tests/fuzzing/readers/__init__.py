@@ -1,0 +1,1 @@
+"""What is fuzzed: each reader, and what must hold of whatever it reads."""
