@@ -254,7 +254,7 @@ def _unsealed_first(content: bytes) -> bytes | None:
 
 
 def _facts(text: bytes) -> dict[str, Any] | None:
-    """Return the JSON object that a text is; None if it is something else."""
+    """Return the object of this JSON; None if it is not one."""
     try:
         facts = json.loads(text)
     except (ValueError, RecursionError):
