@@ -16,7 +16,6 @@ from tests.support.broker.openwire.jms import AUTO, Jms
 from tests.support.broker.stomp.serving import Client
 from tests.support.interop.activemq import PeerMissing
 from tests.support.interop.behaviours.brokers import BROKERS
-from tests.support.interop.differences import ARTEMIS
 from tests.support.require import unavailable
 
 _T = TypeVar("_T")
@@ -39,7 +38,7 @@ class Connect(Protocol):
     def __call__(self, mode: int | None = AUTO, **options: Any) -> Jms: ...
 
 
-@pytest.fixture(scope="package", params=[name for name in BROKERS if name != ARTEMIS])
+@pytest.fixture(scope="package", params=BROKERS)
 def broker(request: pytest.FixtureRequest) -> Iterator[RunningBroker]:
     try:
         jms.activemq("ActiveMQConnectionFactory")
