@@ -187,6 +187,8 @@ class MessageEventKind(StrEnum):
     """It has become a dead letter."""
     DELIVERED = "MessageDelivered"
     """It has arrived at its destination."""
+    DISPATCHED = "MessageDispatched"
+    """It has been passed to a consumer, which is not a browser."""
     CONSUMED = "MessageConsumed"
     """A consumer has acknowledged it."""
     DISCARDED = "MessageDiscarded"

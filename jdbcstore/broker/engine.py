@@ -130,7 +130,7 @@ class Engine:
             stored=MemoryUsage(options.memory_limit) if is_bounded else None,
             folder=options.folder,
             tracing=tracing,
-            events=MessageEvents(policies.of),
+            events=MessageEvents(policies.of, reports_dispatches=policies.report_dispatches),
         )
         line = StoreLine(loop, options.max_pending_count, options.max_pending_bytes)
         self._outbox = outbox = Outbox(loop, store, line)

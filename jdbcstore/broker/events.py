@@ -13,6 +13,7 @@ _ASKED: dict[MessageEventKind, Callable[[PolicyEntry], bool]] = {
     MessageEventKind.EXPIRED: lambda _: True,
     MessageEventKind.DEAD: lambda _: True,
     MessageEventKind.DELIVERED: lambda policy: policy.advisory_for_delivery,
+    MessageEventKind.DISPATCHED: lambda policy: policy.advisory_for_dispatched,
     MessageEventKind.CONSUMED: lambda policy: policy.advisory_for_consumed,
     MessageEventKind.DISCARDED: lambda policy: policy.advisory_for_discarding_messages,
     MessageEventKind.UNWANTED: lambda policy: policy.send_advisory_if_no_consumers,
@@ -27,10 +28,14 @@ class MessageEvents:
     """The watchers of one broker's messages. It costs nothing while there are none.
 
     :param policy_of: the policy entry of a destination
+    :param reports_dispatches: whether any entry asks for dispatched messages
     """
 
-    def __init__(self, policy_of: Callable[[Destination], PolicyEntry]) -> None:
+    def __init__(
+        self, policy_of: Callable[[Destination], PolicyEntry], *, reports_dispatches: bool = False
+    ) -> None:
         self._policy_of = policy_of
+        self.reports_dispatches = reports_dispatches
         self._watchers: dict[Watcher, None] = {}
 
     def watch(self, watcher: Watcher) -> None:

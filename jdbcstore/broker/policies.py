@@ -21,6 +21,8 @@ class Policies:
         named = [(entry.destination, entry) for entry in entries]
         self._by_destination = DestinationMap((name, entry) for name, entry in named if name is not None)
         self._default = next((entry for name, entry in named if name is None), PolicyEntry())
+        self.report_dispatches = any(entry.advisory_for_dispatched for entry in entries)
+        """Whether any entry asks for advisories about dispatched messages."""
 
     def of(self, destination: Destination) -> PolicyEntry:
         """Return the entry that applies to a destination."""

@@ -84,6 +84,7 @@ class BaseSubscription:
         self.dispatched = 0
         """Deliveries to the consumer."""
         self.unloads_messages = not self.consumer.keeps_messages
+        self._reports_dispatches = self._resources.events.reports_dispatches and not request.browser
 
     @property
     def room(self) -> int:
@@ -129,7 +130,8 @@ class BaseSubscription:
         self.dispatched += 1
         counters = entry.source.counters
         counters.dispatched += 1
-        sent_ms = entry.message.timestamp_ms
+        message = entry.message
+        sent_ms = message.timestamp_ms
         if sent_ms:
             counters.waited_ms += max(self._loop.clock.now_ms() - sent_ms, 0)
         tracing = self._resources.tracing
@@ -141,6 +143,9 @@ class BaseSubscription:
             log.exception("a consumer of %s failed and is closed", entry.destination)
             self.end(error)
             return
+        if self._reports_dispatches:
+            events, kind = self._resources.events, MessageEventKind.DISPATCHED
+            events.happened(kind, entry.destination, [message], self.request)
         if self.unloads_messages and entry in self.held:
             entry.source.delivered(entry)
 

@@ -311,6 +311,8 @@ class PolicyEntry(Options):
 
     advisory_for_delivery: bool = False
     """Whether JMS clients can watch which messages arrive."""
+    advisory_for_dispatched: bool = False
+    """Whether they can watch which messages are passed to which consumer; not to a browser."""
     advisory_for_consumed: bool = False
     """Whether they can watch which messages are consumed. Messages held by consumers stay in memory then."""
     advisory_for_discarding_messages: bool = False

@@ -99,7 +99,11 @@ DATA_SOURCE = by_name({
 })  # fmt: skip
 
 POLICY = by_name({
-    NO_NETWORKS: ("gcWithNetworkConsumers", "networkBridgeFilterFactory"),
+    NO_NETWORKS: (
+        "gcWithNetworkConsumers", "networkBridgeFilterFactory", "advancedNetworkStatisticsEnabled",
+    ),
+    ONLY_JMX: ("advancedMessageStatisticsEnabled",),
+    "name it in messageGroupMapFactoryType": ("messageGroupMapFactory",),
     "it tunes the memory and threads of ActiveMQ": (
         "reduceMemoryFootprint", "doOptimzeMessageStorage", "optimizeMessageStoreInFlightLimit",
         "optimizedDispatch", "useTopicSubscriptionInflightStats",
@@ -108,6 +112,16 @@ POLICY = by_name({
         "messageEvictionStrategy", "slowConsumerStrategy",
     ),
 })  # fmt: skip
+
+UNSUPPORTED = by_name({
+    "a message keeps the delivery mode, time and expiration of its producer": ("messageInterceptorStrategy",),
+    "only the connection that created a temporary destination consumes it": ("allowTempDestinationStealing",),
+    "a second connection with the same client id is refused": ("allowLinkStealing",),
+    "set max_subscriptions of the connector": ("maximumConsumersAllowedPerConnection",),
+    "a connection may have any number of producers": ("maximumProducersAllowedPerConnection",),
+    "set the users of the broker, which are the same for all connectors": ("messageAuthorizationPolicy",),
+})  # fmt: skip
+"""Of any bean: what jdbcstore does not have, and users notice."""
 
 VIRTUAL = by_name({
     "the copies of a message are written in one transaction": ("concurrentSend", "transactedSend"),
@@ -126,12 +140,15 @@ REDELIVERY_PLUGIN = {
 }
 
 CONNECTOR = by_name({
-    NO_NETWORKS: ("discoveryUri", "auditNetworkProducers"),
+    NO_NETWORKS: ("discoveryUri", "discoveryAgent", "auditNetworkProducers"),
     "name the brokers in advertise of [broker]": (
         "updateClusterClients", "rebalanceClusterClients", "updateClusterClientsOnRemove",
+        "updateClusterFilter", "publishedAddressPolicy",
     ),
     "a slow connection is throttled, without a report": ("enableStatusMonitor",),
-    "it tunes the threads of ActiveMQ": ("disableAsyncDispatch",),
+    "it tunes the threads of ActiveMQ": ("disableAsyncDispatch", "taskRunnerFactory"),
+    "the log has a line for each connection that fails": ("displayStackTrace", "warnOnRemoteClose"),
+    _SAME_FILE: ("brokerInfo", "brokerService", "server"),
 })  # fmt: skip
 
 USAGE = {

@@ -339,6 +339,7 @@ def _properties(event: MessageEvent) -> dict[str, str | int]:
         properties["orignalDestination"] = str(event.destination)
     if request is not None:
         properties["consumerId"] = consumer_id
+    if event.kind is MessageEventKind.DISCARDED:
         properties["discardedCount"] = event.count
     return properties
 

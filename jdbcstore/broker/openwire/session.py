@@ -337,6 +337,11 @@ class OpenWireSession:
         client_id = self._access.client_id
         if client_id is None:
             raise ProtocolError("a durable subscription belongs to a client id; set that of the connection")
+        if command["client_id"] not in (None, client_id):
+            raise InvalidDestination(
+                f"the subscription belongs to the client id {command['client_id']!r}; a connection with"
+                " that id may remove it, or an administrator"
+            )
         done = self._broker.unsubscribe(client_id, command["subscription_name"])
         self._replies.wait_for(done, lambda _: self._answer(receipt), receipt)
 

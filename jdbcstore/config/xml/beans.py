@@ -17,6 +17,7 @@ from xml.parsers import expat
 
 from jdbcstore.config.fields import camel, find_field, unknown
 from jdbcstore.config.given import Given, Kind, Note, Section
+from jdbcstore.config.reasons import UNSUPPORTED
 from jdbcstore.config.xml.placeholders import Placeholders, Unresolved
 from jdbcstore.errors import ConfigurationError
 
@@ -293,10 +294,16 @@ class Document:
             self.report(bean, value, reasons, (camel(one.name) for one in fields(kind)))
 
     def report(self, bean: Bean, value: Value, reasons: Mapping[str, str], known: Iterable[str] = ()) -> None:
-        """Note why a property has no effect: its reason, or that it is unknown."""
-        reason = reasons.get(value.name)
+        """Note why a property has no effect: its reason, or that it is unknown.
+
+        A feature that jdbcstore does not have is not noted where the file turns it off.
+        """
+        reason, unsupported = reasons.get(value.name), UNSUPPORTED.get(value.name)
         if reason is not None:
             self.ignore(value, reason)
+        elif unsupported is not None:
+            if (value.text or "").lower() != "false":
+                self.note(Kind.UNSUPPORTED, value, unsupported)
         else:
             text = unknown("attribute", value.name, {*known, *reasons}, f" of {bean.kind}")
             self.note(Kind.UNKNOWN, value, text)

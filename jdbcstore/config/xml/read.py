@@ -230,13 +230,17 @@ def _read_connectors(document: Document, value: Value) -> Iterator[Section]:
         uri = bean.values.get("uri")
         if uri is None:
             raise document.error(bean, "a transportConnector needs a uri; add one", "transportConnector")
+        if document.flag(bean, "autoStart") is False:
+            text = "it does not listen: ActiveMQ starts it on demand, jdbcstore does not"
+            document.note(Kind.UNSUPPORTED, bean.values["autoStart"], text)
+            continue
         section = _read_uri(document, uri)
         if section is None:
             continue
         for name, inner in bean.values.items():
             if name == "name":
                 section["name"] = document.scalar(inner)
-            elif name != "uri":
+            elif name not in ("uri", "autoStart"):
                 document.report(bean, inner, CONNECTOR)
         yield section
 

@@ -225,6 +225,43 @@ def test_what_arrives_and_is_consumed(
     assert str(advisory.getDataStructure().getText()) == "m1"
 
 
+@pytest.mark.parametrize("prefix", ["", "topic://"])
+def test_what_is_dispatched(
+    broker: RunningBroker, connect: Connect, watching: Jms, name: str, prefix: str
+) -> None:
+    if broker.name == "activemq" and NUMBER < (5, 18):
+        pytest.skip("this ActiveMQ does not have such advisories")
+    client = connect(CLIENT, client_id=name)
+    destination = client.destination(f"{prefix}{WATCHED}.{name}")
+    dispatched = watching.consumer(
+        f"topic://ActiveMQ.Advisory.MessageDispatched.{'Topic' if prefix else 'Queue'}.{WATCHED}.{name}"
+    )
+    sent = client.text("m1")
+    if prefix:
+        consumer = client.session.createDurableSubscriber(destination, "s")
+        client.send(destination, sent)
+    else:
+        client.send(destination, sent)
+        assert client.browse(f"{WATCHED}.{name}") == ["m1"]
+        consumer = client.consumer(destination)
+
+    advisory = take(dispatched)
+
+    assert properties_of(advisory) == {
+        "orignalMessageId": str(sent.getJMSMessageID()),
+        "orignalDestination": str(destination.getQualifiedName()),
+        "consumerId": str(consumer.getConsumerId()),
+    }
+    assert str(advisory.getDataStructure().getText()) == "m1"
+    take(consumer).acknowledge()
+    another = client.consumer(destination)
+    client.send(destination, "m2")
+    consumers = {str(one.getConsumerId()) for one in (consumer, another)}
+    expected = consumers if prefix else {str(consumer.getConsumerId())}
+    found = {properties_of(take(dispatched))["consumerId"] for _ in expected}
+    assert found == expected
+
+
 def test_what_is_consumed_in_a_transaction(
     connect: Connect, client: Jms, watching: Jms, support: Any, name: str
 ) -> None:

@@ -39,7 +39,8 @@ def round_trip(client: Jms, queue: str) -> None:
         "wireFormat.version=9",
         "wireFormat.stackTraceEnabled=false&wireFormat.sizePrefixDisabled=false",
         "wireFormat.maxInactivityDuration=0",
-        "wireFormat.maxInactivityDuration=30000&wireFormat.maxInactivityDurationInitalDelay=100",
+        # The client waits for the broker's wire format no longer than that delay.
+        "wireFormat.maxInactivityDuration=30000&wireFormat.maxInactivityDurationInitalDelay=60000",
         "wireFormat.maxFrameSize=1000000",
         "keepAlive=true&tcpNoDelay=false&soTimeout=60000&connectionTimeout=60000",
         "jms.alwaysSessionAsync=false&jms.dispatchAsync=false",

@@ -9,6 +9,7 @@ import pytest
 from jdbcstore.testing.polling import wait_until
 from tests.interop.jms.conftest import Connect, RunningBroker
 from tests.support.broker.openwire.jms import Jms, activemq, is_left, java, refused, take
+from tests.support.interop.activemq import NUMBER
 from tests.support.interop.behaviours.brokers import FORWARDED, FORWARDING, HEARD, SHOUTING, URGENT
 
 
@@ -226,6 +227,26 @@ def test_only_the_owner_consumes_a_temporary_queue(connect: Connect) -> None:
     foreign = activemq("command.ActiveMQTempQueue")(replies.getQueueName())
     with refused("InvalidDestinationException"):
         two.consumer(foreign)
+
+
+@pytest.mark.parametrize("kind", ["Queue", "Topic"])
+def test_the_broker_checks_the_owner_of_a_temporary_destination(
+    connect: Connect, broker: RunningBroker, kind: str
+) -> None:
+    """The JMS client does that itself; this is a client that does not."""
+    one, two = connect(), connect()
+    replies = getattr(one.session, f"createTemporary{kind}")()
+    connection_id = two.connection.getConnectionInfo().getConnectionId()
+    session_id = activemq("command.SessionId")(connection_id, 1)
+    consumer = activemq("command.ConsumerInfo")(activemq("command.ConsumerId")(session_id, 99))
+    consumer.setDestination(replies)
+    consumer.setPrefetchSize(1)
+
+    if broker.either(activemq=(5, 19, 8) <= NUMBER < (6,) or NUMBER >= (6, 2, 7), ours=True):
+        with refused("InvalidDestinationException"):
+            two.connection.syncSendPacket(consumer)
+    else:
+        two.connection.syncSendPacket(consumer)
 
 
 @pytest.mark.parametrize("kind", ["Queue", "Topic"])

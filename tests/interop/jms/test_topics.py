@@ -8,7 +8,7 @@ import pytest
 
 from jdbcstore.testing.polling import wait_until
 from tests.interop.jms.conftest import Connect, RunningBroker
-from tests.support.broker.openwire.jms import CLIENT, NON_PERSISTENT, Jms, refused, take
+from tests.support.broker.openwire.jms import CLIENT, NON_PERSISTENT, Jms, activemq, refused, take
 from tests.support.interop.behaviours.brokers import REMEMBERED
 
 
@@ -300,3 +300,24 @@ def test_a_client_id_has_one_connection(connect: Connect, broker: RunningBroker,
         return bool(connect(client_id=name).connection.getClientID() == name)
 
     wait_until(is_free, what="that the client id is free")
+
+
+def test_the_subscription_of_another_client(connect: Connect, broker: RunningBroker, name: str) -> None:
+    """A client of ActiveMQ removes it by naming that client's id, which no JMS client does by itself."""
+    owner, other = connect(client_id=name), connect(client_id=f"{name}-other")
+    for client in (owner, other):
+        client.session.createDurableSubscriber(client.session.createTopic(name), "s").close()
+    removal = activemq("command.RemoveSubscriptionInfo")()
+    removal.setConnectionId(other.connection.getConnectionInfo().getConnectionId())
+    removal.setClientId(name)
+    removal.setSubscriptionName("s")
+
+    if broker.either(activemq=True, ours=False):
+        other.connection.syncSendPacket(removal)
+        with refused("InvalidDestinationException"):
+            owner.session.unsubscribe("s")
+    else:
+        with refused("InvalidDestinationException"):
+            other.connection.syncSendPacket(removal)
+        owner.session.unsubscribe("s")
+    other.session.unsubscribe("s")

@@ -2,6 +2,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.File;
+import java.lang.reflect.Method;
 import java.nio.file.Files;
 import java.sql.SQLException;
 import java.util.ArrayList;
@@ -212,7 +213,7 @@ final class EmbeddedBroker {
         return adapter;
     }
 
-    private static PolicyMap policies(JsonNode request) {
+    private static PolicyMap policies(JsonNode request) throws ReflectiveOperationException {
         PolicyEntry ordinary = new PolicyEntry();
         ordinary.setExpireMessagesPeriod(0);
         List<PolicyEntry> special = new ArrayList<>();
@@ -233,6 +234,7 @@ final class EmbeddedBroker {
             entry.setAdvisoryForDiscardingMessages(true);
             entry.setSendAdvisoryIfNoConsumers(true);
             entry.setIncludeBodyForAdvisory(true);
+            setIfThere(entry, "AdvisoryForDispatched", true); // since 5.18
             ConstantPendingMessageLimitStrategy most = new ConstantPendingMessageLimitStrategy();
             most.setLimit(1);
             entry.setPendingMessageLimitStrategy(most);
@@ -260,6 +262,16 @@ final class EmbeddedBroker {
         policies.setDefaultEntry(ordinary);
         policies.setPolicyEntries(special);
         return policies;
+    }
+
+    /** Set an option that not every version has. */
+    private static void setIfThere(PolicyEntry entry, String name, boolean value)
+        throws ReflectiveOperationException {
+        for (Method method : PolicyEntry.class.getMethods()) {
+            if (method.getName().equals("set" + name)) {
+                method.invoke(entry, value);
+            }
+        }
     }
 
     /** Virtual topics as without a configuration, and destinations that forward all to others. */

@@ -361,6 +361,51 @@ def test_composites_that_cannot_work(tmp_path: Path, forward: str, expected: str
         load_config(path, environment={})
 
 
+def test_options_of_activemq_5_18_and_later(tmp_path: Path) -> None:
+    policies = """
+<policyEntry queue="A" advisoryForDispatched="true" allowTempDestinationStealing="false"/>
+<policyEntry queue="B" advancedMessageStatisticsEnabled="true" advancedNetworkStatisticsEnabled="true"/>
+<policyEntry queue="C" allowTempDestinationStealing="true">
+<messageInterceptorStrategy>
+<headerMessageInterceptorStrategy forceDeliveryMode="true"/>
+</messageInterceptorStrategy>
+</policyEntry>"""
+    path = tmp_path / "activemq.xml"
+    loaded = load(
+        tmp_path,
+        "<broker><persistenceAdapter><jdbcPersistenceAdapter><adapter><h2-jdbc-adapter/></adapter>"
+        "</jdbcPersistenceAdapter></persistenceAdapter><destinationPolicy><policyMap><policyEntries>"
+        f"{policies}</policyEntries></policyMap></destinationPolicy></broker>",
+    )
+    assert [policy.advisory_for_dispatched for policy in loaded.policies] == [True, False, False]
+    assert loaded.store.adapter == "h2-jdbc-adapter"
+    assert [(note.place.removeprefix(f"{path}:"), note.kind) for note in loaded.notes] == [
+        ("3, advancedMessageStatisticsEnabled", Kind.IGNORED),
+        ("3, advancedNetworkStatisticsEnabled", Kind.IGNORED),
+        ("4, allowTempDestinationStealing", Kind.UNSUPPORTED),
+        ("5, messageInterceptorStrategy", Kind.UNSUPPORTED),
+    ]
+
+
+def test_connectors_that_activemq_starts_on_demand(tmp_path: Path) -> None:
+    connectors = "".join(
+        f'<transportConnector uri="tcp://127.0.0.1:{port}" {options}/>'
+        for port, options in (
+            (1, ""),
+            (2, 'autoStart="false"'),
+            (3, 'autoStart="true" allowLinkStealing="true"'),
+        )
+    )
+    loaded = load(
+        tmp_path,
+        f"<broker><transportConnectors>{connectors}</transportConnectors>"
+        "<persistenceAdapter><jdbcPersistenceAdapter/></persistenceAdapter></broker>",
+    )
+    assert [one.uri for one in loaded.broker.connectors] == ["tcp://127.0.0.1:1", "tcp://127.0.0.1:3"]
+    assert [note.kind for note in loaded.notes] == [Kind.UNSUPPORTED, Kind.UNSUPPORTED]
+    assert [note.place.rpartition(", ")[2] for note in loaded.notes] == ["autoStart", "allowLinkStealing"]
+
+
 def test_other_encodings(tmp_path: Path) -> None:
     text = (
         "<broker brokerName='é'><persistenceAdapter><jdbcPersistenceAdapter/></persistenceAdapter></broker>"

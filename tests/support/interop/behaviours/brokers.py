@@ -90,6 +90,7 @@ persist_jms_redelivered = true
 [[policies]]
 queue = "{WATCHED}.>"
 advisory_for_delivery = true
+advisory_for_dispatched = true
 advisory_for_consumed = true
 send_advisory_if_no_consumers = true
 include_body_for_advisory = true
@@ -97,6 +98,7 @@ include_body_for_advisory = true
 [[policies]]
 topic = "{WATCHED}.>"
 advisory_for_delivery = true
+advisory_for_dispatched = true
 advisory_for_consumed = true
 send_advisory_if_no_consumers = true
 advisory_for_discarding_messages = true
