@@ -89,6 +89,12 @@ class Database(RawTables):
         port = self._url.port or self._url.query["port"]
         return f"jdbc:{self.jdbc_scheme}://{self._url.host}:{port}/{self.name}"
 
+    def move(self, port: int) -> None:
+        """Use the server on another port of the same host, which has the same content."""
+        self.engine.dispose()
+        self._address = self._address.set(port=port)
+        self._use(self._url.set(port=port))
+
     def rows(self, sql: str, **parameters: Any) -> list[tuple[Any, ...]]:
         """The rows of a query, seen by a connection that is in no transaction."""
         self.settle()

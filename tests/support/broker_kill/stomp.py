@@ -25,8 +25,10 @@ class Refused(Exception):
 class Connection:
     """A connection of one thread. Everything raises an ``OSError`` once the broker is gone."""
 
-    def __init__(self, port: int, **headers: str) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
+    patience = PATIENCE
+
+    def __init__(self, port: int, *, address: str = "127.0.0.1", **headers: str) -> None:
+        self._socket = socket.create_connection((address, port), timeout=self.patience)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._buffer = b""
         self._frames: list[Frame] = []
@@ -71,7 +73,7 @@ class Connection:
             except TimeoutError:
                 return None
             finally:
-                self._socket.settimeout(PATIENCE)
+                self._socket.settimeout(self.patience)
             if not data:
                 raise ConnectionError("the broker closed the connection")
             *texts, self._buffer = (self._buffer + data).split(b"\0")
@@ -86,9 +88,9 @@ class Connection:
 
         :raises Refused: none comes
         """
-        frame = self.read(PATIENCE)
+        frame = self.read(self.patience)
         if frame is None:
-            raise Refused(f"nothing came for {PATIENCE:g} s")
+            raise Refused(f"nothing came for {self.patience:g} s")
         return frame
 
 

@@ -64,7 +64,8 @@ class Network:
         # 198.18.0.0/15 is for tests of networks, and this link goes nowhere.
         prefix, first = f"198.18.{os.getpid() % 256}", number % 63 * 4
         self.host = f"{prefix}.{first + 1}"
-        inside = f"{prefix}.{first + 2}"
+        self.inside = inside = f"{prefix}.{first + 2}"
+        """Its own address."""
         _ip("netns", "add", self.name)
         try:
             _ip("link", "add", self._link, "type", "veth", "peer", "name", "inside", "netns", self.name)
@@ -87,14 +88,32 @@ class Network:
     def up(self) -> None:
         _ip("link", "set", self._link, "up")
 
+    def cut(self, *, incoming: bool) -> None:
+        """Lose every packet of one direction, which nobody is told of: a queue without room drops them."""
+        full = ("root", "bfifo", "limit", "0")
+        if incoming:
+            _run("tc", "qdisc", "replace", "dev", self._link, *full)
+        else:
+            _run("tc", "-n", self.name, "qdisc", "replace", "dev", "inside", *full)
+
+    def mend(self) -> None:
+        """Let packets of both directions pass again."""
+        for words in (["dev", self._link], ["dev", "inside"]):
+            where = [] if words[1] == self._link else ["-n", self.name]
+            subprocess.run(["tc", *where, "qdisc", "del", *words, "root"], capture_output=True, check=False)
+
     def close(self) -> None:
         subprocess.run(["ip", "netns", "del", self.name], check=False, capture_output=True)
 
 
 def _ip(*words: str) -> None:
-    done = subprocess.run(["ip", *words], capture_output=True, text=True, check=False)
+    _run("ip", *words)
+
+
+def _run(*words: str) -> None:
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise Missing(f"ip {' '.join(words)}: {done.stderr.strip()}")
+        raise Missing(f"{' '.join(words)}: {done.stderr.strip()}")
 
 
 class SlowDisk:

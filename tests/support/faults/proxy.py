@@ -42,6 +42,11 @@ class ProxyLine(Line):
     def url(self) -> str:
         return self._url
 
+    def lead_to(self, port: int) -> None:
+        """Lead new connections to another server of the same host, and cut those that there are."""
+        self._server = (self._server[0], port)
+        self.cut_all()
+
     def close(self) -> None:
         # Closing it would not wake the thread that accepts.
         self._listener.shutdown(socket.SHUT_RDWR)

@@ -109,6 +109,10 @@ class Server:
         """The server's process, or None while it is down."""
         return None if self._process is None else self._process.pid
 
+    def is_alive(self) -> bool:
+        """Return whether its process has not ended."""
+        return self._process is not None and self._process.poll() is None
+
     def start(self) -> None:
         """Start again on the same port and data, and wait until it takes connections."""
         self._start(same_port=True)

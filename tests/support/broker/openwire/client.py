@@ -37,9 +37,11 @@ class Client:
         login: bool = True,
         speaks_first: bool = False,
         connection_id: str | None = None,
+        address: str = "127.0.0.1",
+        patience: float = PATIENCE,
         **info: Any,
     ) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
+        self.socket = socket.create_connection((address, port), timeout=patience)
         self.version = version
         self.connection_id = connection_id or f"ID:test-{next(_NUMBERS)}"
         self.session_id = SessionId(self.connection_id, 1)

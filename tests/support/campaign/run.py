@@ -1,0 +1,139 @@
+"""One world after another: faults chosen by the seed, a check at intervals, and the figures of all."""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+import time
+from collections import Counter, defaultdict
+from pathlib import Path
+from statistics import median
+
+import click
+
+from tests.support import ROOT
+from tests.support.backends import BACKENDS
+from tests.support.campaign.faults import Faults
+from tests.support.campaign.world import World
+from tests.support.histories.checker import Violation
+from tests.support.histories.events import Fault, to_json
+
+_CHECKED_EVERY = 25
+_SHOWN = 10
+
+
+class Report:
+    """The figures of a run."""
+
+    def __init__(self, seed: int, file: Path | None = None) -> None:
+        self.seed = seed
+        self._file = file
+        self.done: Counter[tuple[str, str]] = Counter()
+        """Faults by database and kind."""
+        self.wrong: Counter[str] = Counter()
+        """By database."""
+        self.back: dict[str, list[float]] = defaultdict(list)
+        """By kind, the seconds until every group of clients had done something."""
+        self.absent: dict[str, str] = {}
+        self.counts: Counter[str] = Counter()
+
+    def end(self) -> int:
+        """Print all; return the exit code."""
+        for database in sorted({name for name, _ in self.done}):
+            of = {kind: count for (name, kind), count in sorted(self.done.items()) if name == database}
+            kinds = ", ".join(f"{count} {kind}" for kind, count in of.items())
+            click.echo(f"{database}: {sum(of.values())} faults ({kinds}), {self.wrong[database]} wrong")
+        for kind, seconds in sorted(self.back.items()):
+            click.echo(f"  back after {kind}: {median(seconds):.1f} s, at most {max(seconds):.1f} s")
+        for kind, why in sorted(self.absent.items()):
+            click.echo(f"  not done: {kind}: {why}")
+        click.echo(f"  {dict(self.counts)}")
+        if self._file is not None:
+            self._write(self._file)
+        return 1 if self.wrong.total() else 0
+
+    def _write(self, file: Path) -> None:
+        figures = {
+            "seed": self.seed,
+            "faults": [[*key, count] for key, count in sorted(self.done.items())],
+            "wrong": dict(self.wrong),
+            "back": {kind: [median(all_), max(all_)] for kind, all_ in sorted(self.back.items())},
+            "counts": dict(self.counts),
+        }
+        with file.open("a") as lines:
+            lines.write(f"{json.dumps(figures)}\n")
+
+
+def run_world(
+    report: Report,
+    database: str,
+    number: int,
+    faults: int,
+    kinds: tuple[str, ...] = (),
+    previous: Path | None = None,
+    mutation: str = "",
+) -> list[Violation]:
+    """Make a world, do so many faults to it, and judge it; return what was wrong."""
+    [backend] = [one for one in BACKENDS if one.id == database]
+    name = f"{report.seed}-{database}-{number}"
+    chance = random.Random(name)
+    begin = time.monotonic()
+    logging.getLogger("jdbcstore").setLevel(logging.CRITICAL)  # of what is broken on purpose
+    world = World(backend, name, previous=previous, mutation=mutation)
+    opened = time.monotonic() - begin
+    broken = Faults(world, chance)
+    report.absent |= {f"{kind} on {database}": why for kind, why in broken.absent.items()}
+    possible = [kind for kind in broken.kinds if not kinds or kind in kinds]
+    done = 0
+    try:
+        while done < faults and possible:
+            kind = chance.choice(possible)
+            _do(report, world, broken, kind)
+            done += 1
+            if done % _CHECKED_EVERY == 0 and done < faults:
+                if left := world.drain():
+                    click.echo(f"  {name}: not consumed after {done} faults: {left[:5]}")
+                    break
+                if world.check():
+                    break
+                world.go_on()
+        wrong, counts = world.finish()
+        report.counts.update(counts)
+        report.counts["ended by themselves"] += len(world.ended)
+        if wrong:
+            report.wrong[database] += len(wrong)
+            words = [f"--faults {faults} --world {faults}", *(f"--kind {kind}" for kind in kinds)]
+            if mutation:
+                words.append(f"--mutation {mutation}")
+            _show(report, world, number, " ".join(words), wrong)
+        seconds = f"{time.monotonic() - begin:.0f} s, of which {opened:.0f} s to open"
+        click.echo(f"{name}: {done} faults in {seconds}, {counts}, {len(wrong)} wrong")
+        return wrong
+    finally:
+        broken.close()
+        world.close()
+
+
+def _do(report: Report, world: World, broken: Faults, kind: str) -> None:
+    began = time.monotonic()
+    what = broken.do(kind)
+    ended = time.monotonic()
+    world.recorder.add(Fault(began, ended, f"{kind}: {what}"))
+    report.done[world.backend.id, kind] += 1
+    report.back[kind].append(world.await_service(f"{kind} ({what})"))
+
+
+def _show(report: Report, world: World, number: int, command: str, wrong: list[Violation]) -> None:
+    database = world.backend.id
+    words = f"--database {database} --seed {report.seed} --first {number} {command}"
+    click.echo(f"WRONG on {database}; again: python -m tests.long.campaign {words}")
+    for violation in wrong[:_SHOWN]:
+        click.echo(f"  {violation.rule}: {violation.text}")
+    kept = ROOT / ".build" / f"campaign-{report.seed}-{database}-{number}.wrong"
+    with kept.open("w") as lines:
+        lines.writelines(f"{violation.rule}: {violation.text}\n" for violation in wrong)
+        lines.writelines(f"{to_json(event)}\n" for event in world.history())
+        for member in world.processes:
+            lines.write(f"--- {member.name}\n{member.log.read_text(errors='replace')}\n")
+    click.echo(f"  all of it is in {kept}")
