@@ -28,7 +28,6 @@ from jdbcstore.stores.jdbc.store import JdbcStore
 from jdbcstore.stores.journaled import JournaledStore
 from jdbcstore.stores.memory import MemoryStore
 from jdbcstore.stores.shared.checkpoint import CheckpointedStore
-from jdbcstore.testing.polling import wait_until
 from jdbcstore.testing.provider import OpenStore
 from jdbcstore.util.clock import Clock
 from tests.support import ROOT, tiers
@@ -74,6 +73,10 @@ def pytest_configure() -> None:
     # Else each Python that a test starts compiles the package again, and each run all of these modules.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
+    with suppress(ImportError):
+        # The tests connect before a store sets this, and then it has no effect.
+        driver: Any = importlib.import_module("pyodbc")
+        driver.pooling = False
     os.environ.pop("COLUMNS", None)  # set by pytest-xdist; tables in a pipe would have that width
     unknown = required() - {backend.id for backend in BACKENDS} - {"activemq", "s3", "spark"}
     if unknown:
@@ -340,7 +343,7 @@ def open_store(backend: Backend, tmp_path: Path, request: pytest.FixtureRequest)
 
         yield open_store
     if database is not None:
-        wait_until(lambda: database.connections() == 0, what="that close() left no connection")
+        database.expect_closed()
 
 
 def _checkpoint(store: JournaledStore) -> None:

@@ -178,7 +178,7 @@ def _blaming_the_url() -> Iterator[None]:
 
 def _engine(url: URL, **options: Any) -> Engine:
     try:
-        return create_engine(url, pool_reset_on_return=None, **options)
+        engine = create_engine(url, pool_reset_on_return=None, **options)
     except ImportError as error:
         raise ConfigurationError(
             f"the driver of {url.drivername} is installed but cannot be loaded: {error};"
@@ -189,3 +189,8 @@ def _engine(url: URL, **options: Any) -> Engine:
         raise ConfigurationError(
             f"{reason}: leave out what this database does not support, such as a user and a password"
         ) from error
+    if engine.driver == "pyodbc":
+        # Else unixODBC from 2.3.10 on keeps what was closed, with its session, until the process ends.
+        driver: Any = engine.dialect.loaded_dbapi
+        driver.pooling = False
+    return engine

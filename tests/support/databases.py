@@ -15,8 +15,11 @@ from sqlalchemy import URL, Connection, Engine, NullPool, QueuePool, create_engi
 from sqlalchemy.exc import DBAPIError
 
 from jdbcstore.testing import RawTables
+from jdbcstore.testing.polling import wait_until
 from tests.support.jdbc import jdbc_engine, jdbc_url
 
+_CLOSING = 30.0
+"""Seconds for which a server may see a connection that was closed."""
 _numbers = itertools.count(1)
 
 
@@ -39,7 +42,7 @@ class Database(RawTables):
     session: ClassVar[str]
     sessions: ClassVar[str]
     ending: ClassVar[str] = ""
-    """Ends a session."""
+    """Ends a session; empty if there are none."""
 
     def __init__(self, address: URL, *, pooled: bool = False) -> None:
         self.pooled = pooled
@@ -119,6 +122,16 @@ class Database(RawTables):
     def _spell(self, _connection: Any, _cursor: Any, statement: str, parameters: Any, *_rest: Any) -> Any:
         """A test's SQL names the tables as they are by default."""
         return self.spell(statement), parameters
+
+    def expect_closed(self) -> None:
+        """Wait until no connection is left; one that a driver keeps is ended, and fails this test alone."""
+        try:
+            wait_until(lambda: self.connections() == 0, _CLOSING, "that close() left no connection")
+        except AssertionError as error:
+            error.add_note(f"{self.connections()} were left, and are ended for the tests that follow")
+            if self.ending:
+                self.end_connections()
+            raise
 
     def end_connections(self) -> None:
         """End all connections but those of this object, as an idle timeout of the server does."""

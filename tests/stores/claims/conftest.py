@@ -9,7 +9,6 @@ from typing import Any, Protocol
 import pytest
 
 from jdbcstore.stores.claims import ClaimQueue, Claims
-from jdbcstore.testing.polling import wait_until
 from tests.support.databases import Database
 
 
@@ -26,7 +25,7 @@ def open_claims(database: Database) -> Iterator[OpenClaims]:
             return opened.enter_context(Claims(database.url, **options))
 
         yield open_claims
-    wait_until(lambda: database.connections() == 0, what="that close() left no connection")
+    database.expect_closed()
 
 
 @pytest.fixture

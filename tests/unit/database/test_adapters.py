@@ -12,6 +12,7 @@ import pytest
 from pymysql.err import OperationalError
 from sqlalchemy import URL
 
+from jdbcstore.config import StoreConfig
 from jdbcstore.database.adapters.base import Failure
 from jdbcstore.database.adapters.generic import UNTRIED
 from jdbcstore.database.adapters.jdbc.jvm import USUAL_JARS
@@ -24,6 +25,7 @@ from jdbcstore.database.adapters.registry import (
 )
 from jdbcstore.database.adapters.sql import with_marks
 from jdbcstore.database.adapters.urls import without_secrets
+from jdbcstore.database.engine import Database
 from jdbcstore.errors import ConfigurationError, UnknownDatabase
 from tests.support import ROOT
 from tests.support.docs.pages import Page
@@ -271,3 +273,13 @@ def test_the_adapter_of_the_documentation_plugs_in(tmp_path: Path) -> None:
     )
 
     assert done.stdout == "['a']\n", done.stderr
+
+
+def test_what_pyodbc_closes_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not kept by the driver manager, with locks of its session."""
+    pyodbc = pytest.importorskip("pyodbc", exc_type=ImportError)
+    monkeypatch.setattr(pyodbc, "pooling", True)
+
+    Database("mariadb+pyodbc://me@db/mq", StoreConfig()).connect_with().dispose()
+
+    assert pyodbc.pooling is False
