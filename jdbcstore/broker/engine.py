@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from jdbcstore.abc import InMemory, Store, XATransaction
 from jdbcstore.broker.api import BrokerTransaction, Consumer, Subscription, SubscriptionRequest
@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from jdbcstore.broker.tracing import Tracing
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,9 +117,10 @@ class Engine:
         self.is_stopping = False
         self._defect_handler = on_defect
         self._tracing = tracing
-        self._options = options = options or EngineOptions()
+        self.options = options = options or EngineOptions()
         policies = policies or Policies()
-        self._loop = loop = BrokerLoop(clock or SystemClock(), self._on_defect)
+        self.loop = loop = BrokerLoop(clock or SystemClock(), self._on_defect)
+        """The loop, and the threads in which functions read from the store."""
         is_bounded = options.bounds_stored and isinstance(store, InMemory)
         self.resources = resources = Resources(
             loop=loop,
@@ -133,7 +132,8 @@ class Engine:
             events=MessageEvents(policies.of, reports_dispatches=policies.report_dispatches),
         )
         line = StoreLine(loop, options.max_pending_count, options.max_pending_bytes)
-        self._outbox = outbox = Outbox(loop, store, line)
+        self.outbox = outbox = Outbox(loop, store, line)
+        """The writes that are passed to the store, or wait for that."""
         self._transactions = OpenTransactions(resources, outbox, options.memory_limit)
         self._gates = self._transactions.gates
         self.moves = Moves(loop, outbox)
@@ -195,12 +195,12 @@ class Engine:
 
         :raises StoreError: it cannot be read
         """
-        self.store.use_loop(self._loop.events)
+        self.store.use_loop(self.loop.events)
         if self._occupancy is not None:
             self._occupancy.start()
-        last_sequence = await self._loop.run(self.store.last_sequence)
-        names = await self._loop.run(self.store.destinations)
-        await self.destinations.load(names, last_sequence, is_counted=self._options.counted)
+        last_sequence = await self.loop.run(self.store.last_sequence)
+        names = await self.loop.run(self.store.destinations)
+        await self.destinations.load(names, last_sequence, is_counted=self.options.counted)
         if self.scheduler is not None:
             self.scheduler.start()
         elif JOBS in names:
@@ -220,36 +220,20 @@ class Engine:
         await self.settled()
         self.store.use_loop(None)
         self.destinations.close()
-        self._loop.close()
+        self.loop.close()
 
     async def settled(self) -> None:
         """Wait until no write to the store is pending."""
-        while not (self._loop.is_idle and self._outbox.is_empty and self._outbox.line.is_idle):
-            settled: Future[None] = self._loop.create_future()
+        while not (self.loop.is_idle and self.outbox.is_empty and self.outbox.line.is_idle):
+            settled: Future[None] = self.loop.create_future()
             # Scheduled work is done in the next turn.
-            self._loop.call_soon(self._outbox.line.when_idle, partial(settled.set_result, None))
+            self.loop.call_soon(self.outbox.line.when_idle, partial(settled.set_result, None))
             await settled
 
     def _on_defect(self, error: Exception) -> None:
         log.error("unexpected error in the broker", exc_info=error)
         if self._defect_handler is not None:
             self._defect_handler(error)
-
-    # Administration
-
-    @property
-    def is_audited(self) -> bool:
-        """Whether the store drops a message id that it has seen in any destination."""
-        return self._options.audited
-
-    @property
-    def pending(self) -> tuple[int, int]:
-        """The number and the bytes of writes that are passed to the store, or wait for that."""
-        return self._outbox.line.pending
-
-    def run(self, function: Callable[[], T]) -> Future[T]:
-        """Run a function that reads from the store in a thread."""
-        return self._loop.run(function)
 
     # Sending
 
@@ -272,14 +256,14 @@ class Engine:
             if destination is not None and not destination.is_rerouted:
                 return destination.send(message, connection_id)
             if self.scheduler is not None and is_management(message.destination):
-                return self._loop.create_task(manage(self.scheduler, message, self._send_due))
+                return self.loop.create_task(manage(self.scheduler, message, self._send_due))
             targets = self._route(message, connection_id)
         except StoreError as error:
-            return self._loop.failed(error)
+            return self.loop.failed(error)
         if len(targets) == 1:
             [(target, routed)] = targets
             return target.send(routed, connection_id)
-        return self._send_together(targets, message, connection_id) if targets else self._loop.done()
+        return self._send_together(targets, message, connection_id) if targets else self.loop.done()
 
     def _send_together(self, targets: Routed, message: Message, connection_id: str) -> Future[None]:
         """Send to all members of a composite destination, or of a virtual one, or to none."""
@@ -289,7 +273,7 @@ class Engine:
             transaction.rollback()
             return room
         commit = transaction.commit()
-        return commit if room.done() else self._loop.all_done([commit, room])
+        return commit if room.done() else self.loop.all_done([commit, room])
 
     def _route(self, message: Message, connection_id: str) -> Routed:
         """Return each destination of a message, and the message as it gets it; one for later is a job."""
@@ -312,7 +296,7 @@ class Engine:
             target.arrive(routed, None, "")
 
     def last_producer_sequence(self, producer_id: ProducerId) -> Future[int | None]:
-        return self._loop.run(partial(self.store.last_producer_sequence_id, producer_id))
+        return self.loop.run(partial(self.store.last_producer_sequence_id, producer_id))
 
     # Transactions
 
@@ -327,13 +311,13 @@ class Engine:
         return transaction if self._tracing is None else self._tracing.transaction(transaction, connection_id)
 
     def prepared(self) -> Future[list[XATransactionId]]:
-        return self._loop.create_task(self._prepared.ids())
+        return self.loop.create_task(self._prepared.ids())
 
     def commit_prepared(self, xid: XATransactionId) -> Future[None]:
-        return self._loop.create_task(self._prepared.commit(xid))
+        return self.loop.create_task(self._prepared.commit(xid))
 
     def rollback_prepared(self, xid: XATransactionId) -> Future[None]:
-        return self._loop.create_task(self._prepared.rollback(xid))
+        return self.loop.create_task(self._prepared.rollback(xid))
 
     def _target_of_prepared(self, name: Destination) -> SendTarget:
         """Return the target that has written to a destination of the store: jobs are the scheduler's."""
@@ -350,10 +334,10 @@ class Engine:
         return self._consumers.subscribe(request, consumer)
 
     def unsubscribe(self, client_id: str, subscription_name: str) -> Future[None]:
-        return self._loop.create_task(self.durables.unsubscribe(client_id, subscription_name))
+        return self.loop.create_task(self.durables.unsubscribe(client_id, subscription_name))
 
     def delete_destination(self, destination: Destination) -> Future[None]:
-        return self._loop.create_task(self.deletion.delete_unused(destination))
+        return self.loop.create_task(self.deletion.delete_unused(destination))
 
     def create_temporary(self, destination: Destination, connection_id: str) -> None:
         self._temporary.own([destination], connection_id)

@@ -151,7 +151,7 @@ def sqlite_file(url: str | None) -> Path | None:
     """Return the file of a :func:`sqlite_url`; None for any other URL."""
     try:
         parsed = make_url(url or "")
-    except ArgumentError:
+    except (ArgumentError, ValueError):
         return None
     return Path(parsed.database) if parsed.drivername == "sqlite" and parsed.database else None
 

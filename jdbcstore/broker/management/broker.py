@@ -51,7 +51,7 @@ class BrokerOperations:
         :raises StoreError: some of them could not be removed
         """
         with self._audit.operation(actor, "cleanup") as (engine, line):
-            line["count"] = count = await engine.run(engine.store.cleanup)
+            line["count"] = count = await engine.loop.run(engine.store.cleanup)
         return OperationOutcome(count=count)
 
     async def checkpoint(self, actor: Actor) -> None:
@@ -61,7 +61,7 @@ class BrokerOperations:
         """
         with self._audit.operation(actor, "checkpoint") as (engine, _):
             if isinstance(engine.store, Checkpointed):
-                await engine.run(engine.store.checkpoint)
+                await engine.loop.run(engine.store.checkpoint)
 
     def hand_over(self, actor: Actor) -> None:
         """Let another broker become the master: this one closes its clients' connections, and is a slave.

@@ -122,7 +122,9 @@ class DestinationOperations:
                 try:
                     count += await engine.durables.purge(*durable.key, destination)
                 except SubscriptionInUse:
-                    left += await engine.run(partial(pending_messages, engine.store, durable, [destination]))
+                    left += await engine.loop.run(
+                        partial(pending_messages, engine.store, durable, [destination])
+                    )
                 except SubscriptionNotFound:
                     continue
             line["count"] = count

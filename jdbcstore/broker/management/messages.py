@@ -136,10 +136,10 @@ async def browse(
     wanted, count, store = choice.wanted(), 0, queue.store
     transient = queue.transient_messages()
     if store is not None and choice.ids is not None:
-        found = await engine.run(partial(find_messages, store, [*map(MessageId.parse, choice.ids)]))
+        found = await engine.loop.run(partial(find_messages, store, [*map(MessageId.parse, choice.ids)]))
         pages: AsyncIterator[Sequence[Message]] = _one_page(found)
     elif store is not None:
-        pages = AllPages(engine.run, store.recover, _BATCH)
+        pages = AllPages(engine.loop.run, store.recover, _BATCH)
     else:
         pages = _one_page([])
     async for page in _then(pages, transient):
@@ -228,7 +228,7 @@ def addressed(engine: Engine, message: Message, to: Destination) -> Message:
         original_destination=message.original_destination or message.destination,
         redelivery_counter=0,
         sequence=None,
-        message_id=renamed(message.message_id) if engine.is_audited else message.message_id,
+        message_id=renamed(message.message_id) if engine.options.audited else message.message_id,
     )
 
 
@@ -286,6 +286,6 @@ def _moved(engine: Engine, message: Message, to: Destination | None) -> list[Mes
         return [addressed(engine, message, to)]
     origin = message.original_destination
     messages = [restored(message, member) for member in (() if origin is None else origin.members)]
-    if engine.is_audited:
+    if engine.options.audited:
         messages = [each.replace(message_id=renamed(each.message_id)) for each in messages]
     return messages

@@ -183,7 +183,7 @@ class Views:
         """Return the age of the first message of a queue; None if there is none."""
         engine = self._master.engine()
         store = queue.store
-        first = list(await engine.run(partial(store.recover, 1))) if store is not None else []
+        first = list(await engine.loop.run(partial(store.recover, 1))) if store is not None else []
         times = [
             message.timestamp_ms for message in [*first, *queue.transient_messages()] if message.timestamp_ms
         ]
@@ -233,7 +233,7 @@ class Views:
         counted = {}
         for _, durable in views:
             if durable is not None:
-                counted[durable.key] = await engine.run(partial(pending_messages, engine.store, durable))
+                counted[durable.key] = await engine.loop.run(partial(pending_messages, engine.store, durable))
         return [view if one is None else replace(view, pending=counted[one.key]) for view, one in views]
 
     async def transactions(self) -> list[TransactionView]:
@@ -241,7 +241,7 @@ class Views:
         engine = self._master.engine()
         writes = {
             transaction.xid: tuple(map(WritesView.of, transaction.writes))
-            for transaction in await engine.run(engine.store.xa.recover)
+            for transaction in await engine.loop.run(engine.store.xa.recover)
         }
         xids = await engine.prepared()
         return [TransactionView(xid=str(xid), writes=writes.get(xid, ())) for xid in xids]
@@ -265,23 +265,23 @@ class Views:
         """Return the journal in front of the store; None if there is none."""
         engine = self._master.engine()
         store = engine.store
-        return await engine.run(store.journal_state) if isinstance(store, Checkpointed) else None
+        return await engine.loop.run(store.journal_state) if isinstance(store, Checkpointed) else None
 
     async def store(self) -> StoreView:
         """Return the store, and its journal if there is one."""
         engine = self._master.engine()
-        count, size = engine.pending
+        count, size = engine.outbox.line.pending
         return StoreView(
             kind=type(engine.store).__name__,
             pending_writes=count,
             pending_bytes=size,
-            last_sequence=await engine.run(engine.store.last_sequence),
+            last_sequence=await engine.loop.run(engine.store.last_sequence),
             timings={name: timings_view(timings) for name, timings in self.timings().items()},
         )
 
     def pending(self) -> tuple[int, int]:
         """Return the number and the bytes of writes that wait for the store, or are under way."""
-        return self._master.engine().pending
+        return self._master.engine().outbox.line.pending
 
     async def with_ages(self, views: Sequence[DestinationView]) -> list[DestinationView]:
         """Return the views of queues with the age of the first message, in one go."""
@@ -292,7 +292,7 @@ class Views:
             for name, view in zip(names, views, strict=True)
         ]
         stores = [None if queue is None else queue.store for queue in queues]
-        firsts = await engine.run(lambda: [[*store.recover(1)] if store else [] for store in stores])
+        firsts = await engine.loop.run(lambda: [[*store.recover(1)] if store else [] for store in stores])
         now_ms = self._clock.now_ms()
         return [
             replace(view, oldest_age=max(now_ms - first[0].timestamp_ms, 0) / 1000)
@@ -361,7 +361,7 @@ class Views:
         engine = self._master.engine()
         source = queue_of(engine, queue)
         transient = source.transient_messages
-        return await message_page(engine.run, source.store, transient, choice.wanted(), after, limit)
+        return await message_page(engine.loop.run, source.store, transient, choice.wanted(), after, limit)
 
     async def message(self, queue: Destination, message_id: str) -> Message:
         """Return one message of a queue.

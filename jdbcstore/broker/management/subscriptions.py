@@ -66,7 +66,7 @@ class SubscriptionOperations:
                     f" {'without a selector' if durable.selector is None else f'with {durable.selector!r}'};"
                     " delete it first"
                 )
-            pending = await engine.run(partial(pending_messages, engine.store, durable))
+            pending = await engine.loop.run(partial(pending_messages, engine.store, durable))
             return SubscribedView(pending=pending)
 
     async def unsubscribe(self, actor: Actor, client_id: str, name: str) -> None:

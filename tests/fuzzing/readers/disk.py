@@ -120,7 +120,7 @@ def _segments(data: bytes) -> Iterator[tuple[SegmentHeader, bytes]]:
         at += length
         if flags & _SEGMENT:
             yield header, bytes(content)
-            first = max(number + (more if flags & _FIRST else 0), 0)
+            first = number + (abs(more) if flags & _FIRST else 0)
             header = SegmentHeader(77, header.number + 1, first, 1, 1)
             content = bytearray()
         if flags & _RAW:
