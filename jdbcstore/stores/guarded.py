@@ -10,8 +10,8 @@ from typing import cast
 
 from jdbcstore.abc import MasterAddress
 from jdbcstore.lockers import Fence
-from jdbcstore.lockers.io_exceptions import GuardedStore, Tenure
 from jdbcstore.stores.filtered import FilteredStore, Route
+from jdbcstore.stores.io_exceptions import GuardedStore, Tenure
 from jdbcstore.stores.jdbc.store import JdbcStore
 from jdbcstore.stores.journaled import JournaledStore
 from jdbcstore.util.clock import Clock

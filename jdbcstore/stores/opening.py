@@ -20,7 +20,7 @@ from jdbcstore.config.locker import DatabaseLockerConfig, LeaseDatabaseLockerCon
 from jdbcstore.config.routed import DATABASE, JOURNAL, RoutedStoreConfig, folder_name
 from jdbcstore.database.engine import Database
 from jdbcstore.errors import ConfigurationError, CorruptJournal, JournalPending, LockLost
-from jdbcstore.lockers.io_exceptions import GuardedStore, Tenure
+from jdbcstore.stores.io_exceptions import GuardedStore, Tenure
 from jdbcstore.stores.jdbc.store import JdbcStore
 from jdbcstore.util.clock import Clock
 

@@ -23,7 +23,7 @@ from jdbcstore.config import DataSourceConfig
 from jdbcstore.config.broker import Address, BrokerConfig, ConnectorConfig
 from jdbcstore.config.locker import LeaseLockerIOExceptionHandlerConfig, SharedFileLockerConfig
 from jdbcstore.errors import ConfigurationError, LockLost, NotMaster, StoreClosed, StoreUnavailable
-from jdbcstore.lockers.io_exceptions import IOExceptionHandler
+from jdbcstore.stores.io_exceptions import IOExceptionHandler
 from jdbcstore.util.clock import SystemClock
 from tests.support.broker.frames import Stomp
 from tests.support.broker.managed import ALICE

@@ -26,7 +26,7 @@ from jdbcstore.errors import (
     StoreError,
     StoreUnavailable,
 )
-from jdbcstore.lockers.io_exceptions import IOExceptionHandler
+from jdbcstore.stores.io_exceptions import IOExceptionHandler
 from jdbcstore.testing.polling import wait_until
 from tests.faults.conftest import line
 from tests.lockers.conftest import OpenLocked

@@ -42,11 +42,12 @@ CONTRACT = {"errors", "util", "message", "config", "abc"}
 # Places that may see less than all that is below them.
 MAY_SEE = {
     "journal": CONTRACT,
-    "stores.memory": CONTRACT | {"stores.shared", "database.adapters"},
+    "stores.memory": CONTRACT | {"stores.shared"},
     "stores.filtered": CONTRACT | {"stores.shared", "stores.memory"},
     "stores.journaled": CONTRACT | {"stores.shared", "stores.memory", "journal"},
-    "broker": CONTRACT | {"__init__", "lockers.io_exceptions", "stores.tracing"},
+    "broker": CONTRACT | {"__init__", "stores.io_exceptions", "stores.tracing"},
     "stores.tracing": CONTRACT,
+    "stores.io_exceptions": CONTRACT,
     "plugins": CONTRACT | {"__init__", "broker", "stores.claims"},
     "cli.demo": CONTRACT | {"__init__", "broker"},
     "testing": CONTRACT | {"__init__", "stores.filtered"},

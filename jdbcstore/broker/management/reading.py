@@ -47,9 +47,9 @@ from jdbcstore.broker.topics.topic import Topic
 from jdbcstore.broker.transport.connector import Connector
 from jdbcstore.config.policy import IndividualDeadLetterStrategy
 from jdbcstore.errors import MessageNotFound
-from jdbcstore.lockers.io_exceptions import GuardedStore
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
+from jdbcstore.stores.io_exceptions import GuardedStore
 from jdbcstore.util.clock import Clock
 from jdbcstore.util.timings import Timings
 

@@ -24,8 +24,8 @@ from jdbcstore.broker.security import Security, make_security
 from jdbcstore.config import Configuration
 from jdbcstore.config.broker import Address
 from jdbcstore.errors import ConfigurationError, LockLost, NotMaster, StoreClosed, StoreError, installation
-from jdbcstore.lockers.io_exceptions import GuardedStore
 from jdbcstore.message.destination import Destination
+from jdbcstore.stores.io_exceptions import GuardedStore
 from jdbcstore.util.clock import Clock, SystemClock
 
 if TYPE_CHECKING:

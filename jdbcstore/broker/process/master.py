@@ -20,8 +20,8 @@ from jdbcstore.broker.transport.service import Service
 from jdbcstore.config import Configuration
 from jdbcstore.config.broker import Address
 from jdbcstore.errors import ConfigurationError, StoreError, StoreUnavailable, installation
-from jdbcstore.lockers.io_exceptions import GuardedStore, IOExceptionHandler
 from jdbcstore.message.destination import Destination
+from jdbcstore.stores.io_exceptions import GuardedStore, IOExceptionHandler
 from jdbcstore.util.clock import Clock
 
 if TYPE_CHECKING:

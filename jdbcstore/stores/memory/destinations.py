@@ -16,7 +16,6 @@ from jdbcstore.abc import (
     Statistics,
     SubscriptionInfo,
 )
-from jdbcstore.database.adapters.sql import Row
 from jdbcstore.errors import CorruptMessage
 from jdbcstore.message import openwire
 from jdbcstore.message.ids import MessageId
@@ -34,7 +33,7 @@ from jdbcstore.stores.shared.checkpoint import Referring
 from jdbcstore.stores.shared.checks import message_not_found, name_of
 from jdbcstore.stores.shared.encoding import encode_each
 from jdbcstore.stores.shared.paging import read_lanes
-from jdbcstore.stores.shared.rows import EncodedMessage
+from jdbcstore.stores.shared.rows import EncodedMessage, StoredRow
 from jdbcstore.stores.shared.subscriptions import (
     SubscribedTopic,
     check_subscription,
@@ -228,7 +227,7 @@ class MemoryMessageStore:
     def _page(
         self, lanes: Sequence[Callable[[int], Iterator[int]]], limit: int, after: Cursor | None
     ) -> Page:
-        def fetch(priority: int | None, behind: int, count: int) -> list[Row]:
+        def fetch(priority: int | None, behind: int, count: int) -> list[StoredRow]:
             return [(number,) for number in islice(lanes[priority or 0](behind), count)]
 
         rows, cursor = read_lanes(fetch, limit, after, [-1] * len(lanes))

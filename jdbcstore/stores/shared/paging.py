@@ -7,10 +7,10 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from jdbcstore.abc import Cursor, Page, Progress
-from jdbcstore.database.adapters.sql import Row
 from jdbcstore.errors import CorruptMessage
 from jdbcstore.message import openwire
 from jdbcstore.message.message import Message
+from jdbcstore.stores.shared.rows import StoredRow
 
 log = logging.getLogger(__name__)
 
@@ -18,7 +18,7 @@ PRIORITIES = 10
 REMOVE_BATCH = 1_000
 """Rows that one transaction of a purge, sweep or cleanup removes."""
 
-FetchLane = Callable[[int | None, int, int], Sequence[Row]]
+FetchLane = Callable[[int | None, int, int], Sequence[StoredRow]]
 """(priority or None for all, after, limit) -> rows of ID and MSG, by ID."""
 
 Complete = Callable[[int, bytes], bytes]
@@ -47,7 +47,7 @@ def read_page(
 
 def read_lanes(
     fetch: FetchLane, limit: int, after: Cursor | None, marks: Sequence[int]
-) -> tuple[list[Row], Cursor]:
+) -> tuple[list[StoredRow], Cursor]:
     """Return the next rows after ``after`` and after each lane's mark, and the cursor of the next page.
 
     Lane 9 comes first of ten.
@@ -62,7 +62,7 @@ def read_lanes(
     elif after is not None:
         # The destination was read by sequence before, and is by priority now, or the reverse.
         positions = [max(mark, min(after.positions)) for mark in positions]
-    rows: list[Row] = []
+    rows: list[StoredRow] = []
     for lane in reversed(range(len(positions))):
         priority = lane if len(positions) > 1 else None
         found = fetch(priority, positions[lane], limit - len(rows))
@@ -75,7 +75,7 @@ def read_lanes(
 
 
 def decode_rows(
-    rows: Sequence[Row], container: str, complete: Complete | None = None
+    rows: Sequence[StoredRow], container: str, complete: Complete | None = None
 ) -> tuple[list[Message], list[CorruptMessage]]:
     """Return the messages of rows of ID and MSG, and the errors of rows that do not decode."""
     messages: list[Message] = []
@@ -102,7 +102,7 @@ def counted(counts: Iterable[int], progress: Progress | None) -> int:
     return total
 
 
-def id_pages(fetch: Callable[..., Sequence[Row]], up_to: int) -> Iterator[list[int]]:
+def id_pages(fetch: Callable[..., Sequence[StoredRow]], up_to: int) -> Iterator[list[int]]:
     """Yield the IDs up to this one that ``fetch(after=, limit=)`` finds, in batches to be removed.
 
     They are found outside the transaction that removes them: finding the first may take a scan over a million

@@ -10,14 +10,15 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from jdbcstore.database.adapters.sql import Row
 from jdbcstore.message import openwire
 from jdbcstore.message.ids import MessageId, ProducerId
 from jdbcstore.message.message import Message
 from jdbcstore.util.clock import Clock
 
+StoredRow = tuple[Any, ...]
+"""The columns of a stored message, in the order of a statement."""
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -33,7 +34,7 @@ class EncodedMessage(NamedTuple):
     blob: bytes
     slot: int
 
-    def row(self, sequence: int, xid: str | None = None) -> Row:
+    def row(self, sequence: int, xid: str | None = None) -> StoredRow:
         """Return the row with this ID, which becomes the broker sequence inside the blob as well."""
         return (
             sequence,

@@ -24,7 +24,7 @@ from jdbcstore.config.locker import (
 )
 from jdbcstore.database.engine import Database as DatabaseOfStore
 from jdbcstore.errors import ConfigurationError, JournalInUse, JournalPending, NotMaster
-from jdbcstore.lockers.io_exceptions import GuardedStore
+from jdbcstore.stores.io_exceptions import GuardedStore
 from jdbcstore.stores.jdbc.store import JdbcStore
 from jdbcstore.stores.journaled import JournaledStore
 from jdbcstore.testing.messages import content, fill

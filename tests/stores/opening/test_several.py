@@ -13,9 +13,9 @@ import jdbcstore
 from jdbcstore import Configuration, Destination, Message, Store, XATransactionId, load_config
 from jdbcstore.config import to_toml
 from jdbcstore.errors import ConfigurationError, InvalidDestination, LockLost, NotMaster
-from jdbcstore.lockers.io_exceptions import GuardedStore
 from jdbcstore.stores.filtered import FilteredStore
 from jdbcstore.stores.filtered.transaction import FORMAT
+from jdbcstore.stores.io_exceptions import GuardedStore
 from jdbcstore.stores.jdbc.store import JdbcStore
 from jdbcstore.stores.journaled import JournaledStore
 from jdbcstore.stores.opening import Opening
