@@ -59,6 +59,7 @@ public final class OpenWireLoad {
             case "send-1": return at(1, 0, Session.AUTO_ACKNOWLEDGE, this::send);
             case "send-4": return at(4, 0, Session.AUTO_ACKNOWLEDGE, this::send);
             case "send-16": return at(16, 0, Session.AUTO_ACKNOWLEDGE, this::send);
+            case "send-64": return at(64, 0, Session.AUTO_ACKNOWLEDGE, this::send);
             case "transactions": return at(1, 0, Session.SESSION_TRANSACTED, this::transact);
             case "async": return at(1, 1 << 20, Session.AUTO_ACKNOWLEDGE, this::sendAsync);
             case "fill": return at(1, 0, Session.SESSION_TRANSACTED, this::fill);

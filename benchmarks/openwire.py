@@ -105,14 +105,16 @@ class Broker:
     load: Load
     measured: dict[str, Measured] = field(default_factory=dict)
 
-    def run(self, work: str, seconds: float) -> None:
-        """Run the client's workload on a new queue, and record the figures."""
+    def run(self, work: str, seconds: float) -> Measured:
+        """Run the client's workload on a new queue; record the figures, and return all of this workload."""
         queue = f"BENCH.{next(_QUEUES)}"
         if work.startswith("drain"):
             self.load.run(self.url, "fill", queue, seconds)
         before = cpu.seconds(self.process)
         result = self.load.run(self.url, work, queue, seconds)
-        self.measured.setdefault(work, Measured()).add(result, cpu.seconds(self.process) - before)
+        measured = self.measured.setdefault(work, Measured())
+        measured.add(result, cpu.seconds(self.process) - before)
+        return measured
 
     def run_stomp(self, work: str, seconds: float) -> None:
         command = [sys.executable, "-m", "benchmarks.stomp_client", str(self.stomp_port), work, str(seconds)]
@@ -132,7 +134,7 @@ def main(rounds: int, seconds: float, only: str | None) -> None:
         stack.callback(server.close)
         load = stack.enter_context(Load())
         brokers: dict[str, Broker] = {}
-        for name, run in (("jdbcstore", _ours), ("activemq", _theirs)):
+        for name, run in (("jdbcstore", run_ours), ("activemq", run_activemq)):
             if only in (None, name):
                 brokers[name] = stack.enter_context(run(server, load))
         for number in range(rounds + 1):
@@ -172,7 +174,7 @@ def _print(brokers: dict[str, Broker]) -> None:
 
 
 @contextmanager
-def _ours(server: PostgresqlServer, load: Load) -> Iterator[Broker]:
+def run_ours(server: PostgresqlServer, load: Load) -> Iterator[Broker]:
     database = PostgresqlDatabase(server.url.set(drivername="postgresql+psycopg"))
     command = [sys.executable, "-m", "jdbcstore", "--url", database.url, "broker"]
     command += ["--stomp", "127.0.0.1:0", "--openwire", "127.0.0.1:0"]
@@ -188,7 +190,7 @@ def _ours(server: PostgresqlServer, load: Load) -> Iterator[Broker]:
 
 
 @contextmanager
-def _theirs(server: PostgresqlServer, load: Load) -> Iterator[Broker]:
+def run_activemq(server: PostgresqlServer, load: Load) -> Iterator[Broker]:
     database = PostgresqlDatabase(server.url)
     login = (database.jdbc_url, database.username or "", database.password or "")
     try:

@@ -36,15 +36,23 @@ class RawPostgresql:
         self._connection.execute(f"CREATE TABLE {TABLE} (LIKE activemq_msgs INCLUDING ALL)")
         self._connection.execute(f"CREATE SEQUENCE {TABLE}_seq CACHE 100")
 
-    def single(self, clients: int) -> float:
-        """Measure rows per second, one per commit."""
+    def single(self, clients: int, seconds: float = SECONDS) -> float:
+        """Measure rows per second, one per commit, in whole seconds."""
         with tempfile.NamedTemporaryFile("w", suffix=".sql") as script:
             script.write(_SCRIPT)
             script.flush()
             run = subprocess.run(
                 [
                     *(str(self._pgbench), "-n", "-M", "prepared", "-f", script.name),
-                    *("-c", str(clients), "-j", str(min(clients, 2)), "-T", str(int(SECONDS)), self._url),
+                    *(
+                        "-c",
+                        str(clients),
+                        "-j",
+                        str(min(clients, 2)),
+                        "-T",
+                        str(max(1, int(seconds))),
+                        self._url,
+                    ),
                 ],
                 check=True,
                 capture_output=True,

@@ -58,21 +58,29 @@ class Broker:
 
     port: int
     process: int
-    measured: dict[str, Measured] = field(default_factory=lambda: {name: Measured() for name in _NAMES})
+    measured: dict[str, Measured] = field(default_factory=dict)
 
-    def run(self, work: str, seconds: float) -> None:
-        """Run the client's workload, and record the figures; afterwards the queue is empty."""
+    def run(self, work: str, seconds: float) -> Measured:
+        """Run the client's workload; record the figures, and return all of this workload.
+
+        Afterwards the queue is empty.
+        """
         if work.startswith("drain"):
             self._client("fill", seconds)
         before = cpu.seconds(self.process)
         result = self._client(work, seconds)
         used = cpu.seconds(self.process) - before
         self._client("purge", 0.0)
-        measured = self.measured[work]
+        measured = self.measured.setdefault(work, Measured())
         measured.cpu.append(used / result["messages"])
         measured.rates.append(result["messages"] / result["seconds"])
         measured.latencies += result["latencies"]
         measured.client_cpu.append(result["client_cpu"])
+        return measured
+
+    def fill(self, messages: int) -> None:
+        """Leave this many messages in the queue."""
+        self._client("backlog", messages)
 
     def _client(self, work: str, seconds: float) -> dict[str, Any]:
         command = [sys.executable, "-m", "benchmarks.stomp_client", str(self.port), work, str(seconds)]
@@ -96,7 +104,7 @@ def main(rounds: int, seconds: float, only: str | None) -> None:
         for broker in brokers.values():  # a warm-up, not counted
             for work in _NAMES:
                 broker.run(work, seconds)
-            broker.measured = Broker(0, 0).measured
+            broker.measured.clear()
         for _ in range(rounds):
             for work in _NAMES:
                 for broker in brokers.values():

@@ -1,7 +1,8 @@
 """``python -m benchmarks.stomp_client PORT WORK SECONDS``: the client of :mod:`benchmarks.stomp`.
 
 A separate process, with sockets and prebuilt frames, so that it does not slow a broker down; it prints the
-share of a processor that it used. It works for this many seconds, or until the queue is empty.
+share of a processor that it used. It works for this many seconds, or until the queue is empty; a backlog
+is a number of messages instead.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Result:
 def connect(port: int) -> socket.socket:
     connection = socket.create_connection(("127.0.0.1", port), timeout=120)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    connection.sendall(b"CONNECT\naccept-version:1.2\nhost:localhost\n\n\0")
+    connection.sendall(b"CONNECT\naccept-version:1.2\nhost:/\n\n\0")
     answer = _until(connection, 1)
     assert answer.startswith(b"CONNECTED"), answer
     return connection
@@ -78,16 +79,21 @@ def send(port: int, seconds: float, connections: int) -> Result:
     return Result(len(latencies), time.perf_counter() - begun, latencies=latencies)
 
 
-def transactions(port: int, seconds: float) -> Result:
-    """Send on one connection, with a receipt for each COMMIT."""
+def transactions(port: int, seconds: float, count: int | None = None, *, confirmed: bool = False) -> Result:
+    """Send on one connection, with a receipt for each COMMIT, in that time or this many messages.
+
+    ``confirmed`` also asks for one of the last SEND, which from RabbitMQ means that the messages are stored.
+    """
     connection = connect(port)
-    whole = b"".join([b"BEGIN\ntransaction:t\n\n\0", send_frame(b"transaction:t\n") * BATCH, COMMIT])
-    latencies = []
+    sends = send_frame(b"transaction:t\n") * (BATCH - 1)
+    last = send_frame(b"transaction:t\nreceipt:s\n" if confirmed else b"transaction:t\n")
+    whole = b"".join([b"BEGIN\ntransaction:t\n\n\0", sends, last, COMMIT])
+    latencies: list[float] = []
     begun = now = time.perf_counter()
-    while now < begun + seconds:
+    while len(latencies) * BATCH < count if count is not None else now < begun + seconds:
         before = now
         connection.sendall(whole)
-        answer = _until(connection, 1)
+        answer = _until(connection, 2 if confirmed else 1)
         assert answer.startswith(b"RECEIPT"), answer
         now = time.perf_counter()
         latencies.append((now - before) * 1000)
@@ -152,6 +158,11 @@ def fill(port: int, seconds: float) -> Result:
     return result
 
 
+def backlog(port: int, messages: float) -> Result:
+    """Send this many messages."""
+    return transactions(port, 0.0, round(messages))
+
+
 def purge(port: int, _: float) -> Result:
     """Consume the remaining messages."""
     _finish(port, _NO_MORE)
@@ -194,7 +205,7 @@ class _Frames:
 
     def end(self) -> int:
         """Wait until all acknowledgements are processed; returns the number of surplus messages."""
-        self.write(b"DISCONNECT\nreceipt:end\n\n\0")
+        self.write(b"UNSUBSCRIBE\nid:1\nreceipt:end\n\n\0")
         self.receipt()
         return len(self.read)
 
@@ -202,7 +213,9 @@ class _Frames:
 def _consume(port: int, ack: str) -> tuple[_Frames, float]:
     connection = connect(port)
     begun = time.perf_counter()
-    connection.sendall(b"SUBSCRIBE\nid:1\ndestination:%s\nack:%s\n\n\0" % (QUEUE, ack.encode()))
+    # Artemis sends 10 KB without ACKs, unless it is told otherwise; the others send 1,000 messages or all.
+    headers = b"id:1\ndestination:%s\nack:%s\nconsumer-window-size:1048576\n" % (QUEUE, ack.encode())
+    connection.sendall(b"SUBSCRIBE\n" + headers + b"\n\0")
     return _Frames(connection), begun
 
 
@@ -229,10 +242,12 @@ def _acknowledge(frame: bytes, more: bytes = b"") -> bytes:
 WORK: dict[str, Callable[[int, float], Result]] = {
     **{f"send-{connections}": partial(send, connections=connections) for connections in (1, 4, 16)},
     "transactions": transactions,
+    "confirmed": partial(transactions, confirmed=True),
     "drain-auto": drain_auto,
     "drain-client": drain_client,
     "drain-transacted": drain_transacted,
     "fill": fill,
+    "backlog": backlog,
     "purge": purge,
 }
 

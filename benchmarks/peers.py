@@ -1,0 +1,243 @@
+"""``python -m benchmarks.peers``: our broker beside ActiveMQ, Artemis, RabbitMQ and the database itself.
+
+All run all the time and take turns in each row of each round, after a round that is not counted: ours,
+ActiveMQ and Artemis with their JDBC stores on separate databases of one PostgreSQL, RabbitMQ with a durable
+queue of its own, and pgbench with the inserts alone. Java has its own options, and each server its defaults.
+STOMP is spoken by :mod:`benchmarks.stomp_client`, OpenWire by ``OpenWireLoad.java``. Prints as Markdown the
+messages a second, the CPU of the broker, and the memory that a broker takes with a backlog.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import click
+
+import jdbcstore
+from benchmarks import openwire, ours, stomp
+from benchmarks.rabbitmq import RabbitMissing, RabbitMQ
+from benchmarks.raw import RawPostgresql
+from jdbcstore import __version__
+from tests.support.databases import PostgresqlDatabase
+from tests.support.interop.activemq import NUMBER, PeerMissing
+from tests.support.interop.artemis import Artemis, ArtemisMissing
+from tests.support.servers.postgresql import PostgresqlServer
+
+_STOMP = {
+    "send-1": "STOMP, SEND with receipt, 1 connection",
+    "send-4": "… 4 connections",
+    "send-16": "… 16 connections",
+    "transactions": "… transactions of 100, 1 connection",
+    "drain-auto": "STOMP, consume, `ack:auto`",
+    "drain-client": "… `ack:client`, an ACK for each",
+    "drain-transacted": "… transactions of 100 ACKs",
+}
+_OPENWIRE = {
+    "send-1": "OpenWire, persistent sends, 1 producer",
+    "send-4": "… 4 producers",
+    "send-16": "… 16 producers",
+    "send-64": "… 64 producers",
+    "transactions": "… transactions of 100, 1 producer",
+    "drain-transacted": "OpenWire, consume, transactions of 100",
+}
+_LIBRARY = {
+    "1": "library, 1 blocking thread; pgbench, 1 client",
+    "4": "… 4",
+    "16": "… 16",
+}
+_DATABASE = "PostgreSQL alone"
+_OURS = "jdbcstore"
+_ACTIVEMQ = f"ActiveMQ {'.'.join(map(str, NUMBER))}"
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A running broker."""
+
+    name: str
+    stomp: stomp.Broker
+    openwire: openwire.Broker | None = None
+    confirms_by_commit: bool = True
+    """Whether the receipt of a COMMIT says that the messages are stored; RabbitMQ's SENDs have their own."""
+
+
+class Figures:
+    """What was measured, by row and name."""
+
+    def __init__(self) -> None:
+        self._rates: dict[tuple[str, str], list[float]] = defaultdict(list)
+        self._cpu: dict[tuple[str, str], list[float]] = defaultdict(list)
+
+    def add(self, row: str, name: str, rate: float, cpu: float | None = None) -> None:
+        self._rates[row, name].append(rate)
+        if cpu is not None:
+            self._cpu[row, name].append(cpu)
+
+    def rate(self, row: str, name: str) -> str:
+        """Return the median, with the lowest and the highest."""
+        rates = self._rates.get((row, name))
+        return f"{median(rates):,.0f} ({min(rates):,.0f} to {max(rates):,.0f})" if rates else ""
+
+    def ratio(self, row: str, name: str, other: str) -> str:
+        """Return the median of the rounds' ratios."""
+        mine, theirs = self._rates.get((row, name)), self._rates.get((row, other))
+        if not mine or not theirs:
+            return ""
+        return f"{median(one / two for one, two in zip(mine, theirs, strict=True)):.2f}"
+
+    def microseconds(self, row: str, name: str) -> str:
+        cpu = self._cpu.get((row, name))
+        return f"{median(cpu) * 1e6:,.0f}" if cpu else ""
+
+
+@click.command(help=__doc__)
+@click.option("--rounds", default=3, show_default=True)
+@click.option("--seconds", default=1.0, show_default=True, help="Of each measurement.")
+@click.option(
+    "--backlog", default=50_000, show_default=True, help="Messages of which the memory is measured."
+)
+@click.option("--only", multiple=True, help="jdbcstore, ActiveMQ, Artemis or RabbitMQ; all by default.")
+def main(rounds: int, seconds: float, backlog: int, only: Sequence[str]) -> None:
+    begin = time.monotonic()
+    with ExitStack() as stack:
+        server = PostgresqlServer()
+        stack.callback(server.close)
+        peers = list(_peers(stack, server, only))
+        library = stack.enter_context(_library(server))
+        figures = Figures()
+        for number in range(rounds + 1):
+            if number == 1:  # the first round was a warm-up
+                figures = Figures()
+            long = seconds if number else seconds / 2
+            for work in _STOMP:
+                for peer in peers:
+                    _measure_stomp(peer, work, long, figures)
+            for work in _OPENWIRE:
+                for peer in peers:
+                    _measure_openwire(peer, work, long, figures)
+            for threads in _LIBRARY:
+                library(int(threads), long, figures)
+            click.echo(f"round {number} of {rounds}, load {os.getloadavg()[0]:.1f}", err=True)
+        _print(figures, [peer.name for peer in peers])
+        _print_memory(peers, backlog)
+    click.echo(f"\n{rounds} rounds of {seconds} s each, {time.monotonic() - begin:.0f} s in all.")
+
+
+def _peers(stack: ExitStack, server: PostgresqlServer, only: Sequence[str]) -> Iterator[Peer]:
+    """Start those that can be had here; name the others."""
+    load = stack.enter_context(openwire.Load())
+    starts: Mapping[str, Callable[[], Peer]] = {
+        _OURS: lambda: _both(f"{_OURS} {__version__}", stack.enter_context(openwire.run_ours(server, load))),
+        "ActiveMQ": lambda: _both(
+            "ActiveMQ 5.17.2", stack.enter_context(openwire.run_activemq(server, load))
+        ),
+        "Artemis": lambda: stack.enter_context(_artemis(server, load)),
+        "RabbitMQ": lambda: _rabbitmq(stack.enter_context(RabbitMQ())),
+    }
+    for name, start in starts.items():
+        if only and name not in only:
+            continue
+        try:
+            yield start()
+        except (PeerMissing, ArtemisMissing, RabbitMissing) as missing:
+            click.echo(f"not measured: {missing}", err=True)
+
+
+def _both(name: str, broker: openwire.Broker) -> Peer:
+    return Peer(name, stomp.Broker(broker.stomp_port, broker.process), broker)
+
+
+@contextmanager
+def _artemis(server: PostgresqlServer, load: openwire.Load) -> Iterator[Peer]:
+    database = PostgresqlDatabase(server.url)
+    login = (database.jdbc_url, database.username or "", database.password or "")
+    try:
+        with Artemis(*login, jvm_options=()) as artemis:
+            artemis.await_ready()
+            broker = openwire.Broker(artemis.openwire_url, artemis.pid, artemis.stomp_port, load)
+            yield _both(f"Artemis {artemis.version}", broker)
+    finally:
+        database.close()
+
+
+def _rabbitmq(node: RabbitMQ) -> Peer:
+    broker = stomp.Broker(node.stomp_port, node.pid)
+    return Peer(f"RabbitMQ {node.version}", broker, confirms_by_commit=False)
+
+
+@contextmanager
+def _library(server: PostgresqlServer) -> Iterator[Callable[[int, float, Figures], None]]:
+    """Yield what measures our library and pgbench, on one database."""
+    database = PostgresqlDatabase(server.url.set(drivername="postgresql+psycopg"))
+    try:
+        with jdbcstore.open(database.url, cleanup_period=0.0) as store:
+            raw = RawPostgresql(database.url, server.program("pgbench"))
+
+            def measure(threads: int, seconds: float, figures: Figures) -> None:
+                row = _LIBRARY[str(threads)]
+                figures.add(row, _OURS, ours.blocking(store, threads, seconds))
+                figures.add(row, _DATABASE, raw.single(threads, seconds))
+                store.queue("BENCHMARK").remove_all_messages()
+
+            yield measure
+            raw.close()
+    finally:
+        database.close()
+
+
+def _measure_stomp(peer: Peer, work: str, seconds: float, figures: Figures) -> None:
+    own = "confirmed" if work == "transactions" and not peer.confirms_by_commit else work
+    measured = peer.stomp.run(own, seconds)
+    figures.add(_STOMP[work], _short(peer.name), measured.rates[-1], measured.cpu[-1])
+
+
+def _measure_openwire(peer: Peer, work: str, seconds: float, figures: Figures) -> None:
+    if peer.openwire is not None:
+        measured = peer.openwire.run(work, seconds)
+        figures.add(_OPENWIRE[work], _short(peer.name), measured.rates[-1], measured.cpu[-1])
+
+
+def _short(name: str) -> str:
+    return name.partition(" ")[0]
+
+
+def _print(figures: Figures, names: Sequence[str]) -> None:
+    heads = " | ".join((*names, _DATABASE))
+    click.echo(f"| messages a second | {heads} | {_OURS} ÷ ActiveMQ |\n{'|---' * (len(names) + 3)}|")
+    rows = [*_STOMP.values(), *_OPENWIRE.values(), *_LIBRARY.values()]
+    columns = [*map(_short, names), _DATABASE]
+    for row in rows:
+        cells = [figures.rate(row, name) for name in columns]
+        click.echo(f"| {row} | {' | '.join(cells)} | {figures.ratio(row, _OURS, 'ActiveMQ')} |")
+    click.echo(f"\n| CPU of the broker, µs a message | {' | '.join(names)} |\n{'|---' * (len(names) + 1)}|")
+    for row in (*_STOMP.values(), *_OPENWIRE.values()):
+        cells = [figures.microseconds(row, name) for name in columns[:-1]]
+        click.echo(f"| {row} | {' | '.join(cells)} |")
+
+
+def _print_memory(peers: Sequence[Peer], backlog: int) -> None:
+    click.echo(f"\n| resident memory, MB | {' | '.join(peer.name for peer in peers)} |")
+    click.echo(f"{'|---' * (len(peers) + 1)}|")
+    before = [_resident(peer.stomp.process) for peer in peers]
+    for peer in peers:
+        peer.stomp.fill(backlog)
+    after = [_resident(peer.stomp.process) for peer in peers]
+    for what, figures in (("after the rounds", before), (f"with {backlog:,} messages of 1 KB", after)):
+        click.echo(f"| {what} | {' | '.join(f'{figure:,.0f}' for figure in figures)} |")
+
+
+def _resident(process: int) -> float:
+    """Return megabytes."""
+    status = Path(f"/proc/{process}/status").read_text()
+    return int(status.partition("VmRSS:")[2].split()[0]) / 1024
+
+
+if __name__ == "__main__":
+    main()
