@@ -38,16 +38,25 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 @dataclass(frozen=True)
 class Platform:
-    """A release of Debian."""
+    """A release of Debian or Ubuntu."""
 
     name: str
     what: str
     suite: str
+    archive: str = "debian"
+    """The last part of a mirror's address."""
+    components: str = "main"
+    release: str = "/etc/debian_version"
+
+    @property
+    def keyring(self) -> Path:
+        return Path(f"/usr/share/keyrings/{self.archive}-archive-keyring.gpg")
 
 
 PLATFORMS = (
     Platform("debian-12", "Debian 12", "bookworm"),
     Platform("debian-13", "Debian 13", "trixie"),
+    Platform("ubuntu-24.04", "Ubuntu 24.04", "noble", "ubuntu", "main,universe", "/etc/issue.net"),
 )
 
 
@@ -55,12 +64,12 @@ class NotHere(Exception):
     """This system cannot be had on this machine."""
 
 
-def run(platform: Platform, target: str) -> str:
+def run(platform: Platform, target: str, mirror: str | None = None) -> str:
     """Run a target in a new clone; returns its line of the page.
 
     :raises NotHere: the tree cannot be made
     """
-    tree = _tree(platform)
+    tree = _tree(platform, mirror)
     clone = tree / "srv" / "jdbcstore"
     if not clone.exists():
         _checked("git", "clone", "--quiet", "--no-local", str(ROOT), str(clone))
@@ -74,21 +83,21 @@ def run(platform: Platform, target: str) -> str:
     counted = dict.fromkeys(re.findall(r"\d+ (?:passed|failed|errors?|skipped)", text))
     result = ", ".join(counted) or ("done" if done.returncode == 0 else f"exit code {done.returncode}")
     today = datetime.datetime.now(datetime.UTC).date()
-    cells = (platform.what, f"`make {target}`", _versions(tree), result, str(today))
+    cells = (platform.what, f"`make {target}`", _versions(tree, platform), result, str(today))
     return f"| {' | '.join(cells)} | `python -m tests.platforms {platform.name} --target {target}` |"
 
 
-def _mirror() -> str:
-    """Return the mirror of Debian that this machine's apt uses, as .ci/mysql does."""
+def _mirror(archive: str) -> str:
+    """Return the mirror that this machine's apt uses, as .ci/mysql does."""
     wanted = ("--format", "$(REPO_URI)", "Created-By: Packages", "Component: main")
     done = subprocess.run(["apt-get", "indextargets", *wanted], capture_output=True, text=True)
     for mirror in done.stdout.splitlines():
-        if mirror.endswith("/debian/"):
+        if mirror.endswith(f"/{archive}/"):
             return mirror
-    raise NotHere("apt has no mirror of Debian among its sources")
+    raise NotHere(f"apt has no mirror of {archive} among its sources; name one with --mirror")
 
 
-def _tree(platform: Platform) -> Path:
+def _tree(platform: Platform, mirror: str | None) -> Path:
     tree = BUILD / platform.name
     if (tree / "etc" / "debian_version").exists() and not (tree / "debootstrap").exists():
         return tree
@@ -97,9 +106,20 @@ def _tree(platform: Platform) -> Path:
         raise NotHere("debootstrap is not installed; on Debian: apt-get install debootstrap")
     if os.geteuid() != 0:
         raise NotHere("only root may make a tree and change into it")
+    if not platform.keyring.exists():
+        raise NotHere(f"{platform.keyring} is not there: it is in debian-archive-keyring or ubuntu-keyring")
+    mirror = mirror or _mirror(platform.archive)
     tree.mkdir(parents=True, exist_ok=True)
-    include = f"--include={','.join(PACKAGES)}"
-    _checked(program, "--variant=minbase", include, platform.suite, str(tree), _mirror())
+    options = [
+        "--variant=minbase",
+        f"--include={','.join(PACKAGES)}",
+        f"--components={platform.components}",
+        f"--keyring={platform.keyring}",
+    ]
+    scripts = Path("/usr/share/debootstrap/scripts")
+    # That of a release which is newer than this debootstrap is the one of all others.
+    script = [] if (scripts / platform.suite).exists() else [str(scripts / "gutsy")]
+    _checked(program, *options, platform.suite, str(tree), mirror, *script)
     return tree
 
 
@@ -107,6 +127,8 @@ def _inside(tree: Path, script: str) -> subprocess.CompletedProcess[str]:
     """Run a script in a tree, as its root."""
     for name in ("hosts", "resolv.conf"):  # without the first, Java does not find its own host
         shutil.copy(f"/etc/{name}", tree / "etc" / name)
+    asked = ["apt-config", "dump", "Acquire::Check-Valid-Until"]  # a mirror may be older than its lists allow
+    (tree / "etc" / "apt" / "apt.conf.d" / "99machine").write_bytes(subprocess.check_output(asked))
     if CERTIFICATES.is_dir():
         shutil.copytree(CERTIFICATES, tree / CERTIFICATES.relative_to("/"), dirs_exist_ok=True)
     return subprocess.run(
@@ -140,9 +162,9 @@ def _inside(tree: Path, script: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def _versions(tree: Path) -> str:
+def _versions(tree: Path, platform: Platform) -> str:
     """Return the versions of the system and of what it has, as they say themselves."""
-    asked = _inside(tree, "cat /etc/debian_version; python3 --version; java --version 2>&1 || true")
+    asked = _inside(tree, f"cat {platform.release}; python3 --version; java --version 2>&1 || true")
     system, python, *java = asked.stdout.splitlines()
     version = re.search(r"\d+(\.\d+)*", java[0]) if java else None
     return ", ".join([system, python, *([f"Java {version.group()}"] if version else [])])
@@ -174,6 +196,7 @@ def main(arguments: list[str]) -> int:
         "names", nargs="*", metavar="NAME", help="one of: " + ", ".join(p.name for p in PLATFORMS)
     )
     parser.add_argument("--target", action="append", help="of make; by default demo and quick")
+    parser.add_argument("--mirror", help="of the named system; by default that of this machine's apt")
     options = parser.parse_args(arguments)
     unknown = {*options.names} - {platform.name for platform in PLATFORMS}
     if unknown:
@@ -184,7 +207,7 @@ def main(arguments: list[str]) -> int:
             continue
         for target in options.target or TARGETS:
             try:
-                line = run(platform, target)
+                line = run(platform, target, options.mirror)
             except NotHere as error:
                 print(f"{platform.name}: not run: {error}")  # noqa: T201
                 break
