@@ -1,7 +1,7 @@
 """``python -m tests.fuzzing NAME --seconds N``: coverage-guided fuzzing of a reader, or of all in turn.
 
 It needs atheris, the extra ``fuzzing``. ``.build/fuzzing/NAME`` keeps new inputs, those that failed, and the
-numbers of executions. ``--keep`` adds to the corpus in the tree inputs that reach as much as all do.
+numbers of executions. ``--keep`` replaces the inputs in the tree that are kept for what they reach.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
-from pathlib import Path
 
 import click
 
@@ -27,15 +25,12 @@ _HANGS_AFTER = 60
 """Seconds of an input after which libFuzzer ends the run; one second of CPU is what fails it."""
 _MEMORY = 2048
 """Mebibytes of a process: what one input may take is checked by the target."""
-_MOST_KEPT = 25
-"""Inputs of a target in the tree, each of at most so many bytes:"""
-_LARGEST_KEPT = 600
 
 
 @click.command(help=__doc__)
 @click.argument("names", nargs=-1, type=click.Choice([*TARGETS]))
 @click.option("--seconds", default=60, show_default=True, help="For each target.")
-@click.option("--keep", is_flag=True, help="Add what it has found to the corpus in the tree.")
+@click.option("--keep", is_flag=True, help="Renew the corpus in the tree.")
 def main(names: tuple[str, ...], seconds: int, keep: bool) -> None:
     if importlib.util.find_spec("atheris") is None:
         raise click.ClickException("atheris is not installed; run: .venv/bin/pip install -e '.[fuzzing]'")
@@ -43,7 +38,9 @@ def main(names: tuple[str, ...], seconds: int, keep: bool) -> None:
     for target in map(TARGETS.__getitem__, names or TARGETS):
         failed |= not fuzz(target, seconds)
         if keep:
-            keep_corpus(target)
+            done = _run("tests.fuzzing.keeping", target, str(_BUILD / target.name / "corpus"))
+            if done.returncode:
+                raise click.ClickException(done.stdout)
     sys.exit(failed)
 
 
@@ -60,7 +57,7 @@ def fuzz(target: Target, seconds: int) -> bool:
     options += [f"-max_len={target.largest}", f"-artifact_prefix={home}/", "-print_final_stats=1"]
     options += [f"-dict={words}"] if target.words else []
     corpora = [str(path) for path in (found, target.corpus) if path.exists()]
-    done = _libfuzzer(target, [*options, *corpora])
+    done = _run("tests.fuzzing.engine", target, *options, *corpora)
     executed, reached = _EXECUTED.search(done.stdout), _REACHED.findall(done.stdout)
     count = int(executed[1]) if executed else 0
     with (home / "executions").open("a") as file:
@@ -74,27 +71,9 @@ def fuzz(target: Target, seconds: int) -> bool:
     return done.returncode == 0
 
 
-def keep_corpus(target: Target) -> None:
-    """Write to the corpus in the tree a few small inputs that reach what all of them do."""
-    found = _BUILD / target.name / "corpus"
-    with tempfile.TemporaryDirectory() as folder:
-        merged = Path(folder) / "merged"
-        merged.mkdir()
-        _libfuzzer(
-            target, ["-merge=1", f"-max_len={_LARGEST_KEPT}", str(merged), str(target.corpus), str(found)]
-        )
-        inputs = sorted(merged.iterdir(), key=lambda path: path.stat().st_size)
-        # Those that were kept because they failed once stay.
-        target.corpus.mkdir(parents=True, exist_ok=True)
-        for path in target.corpus.glob("reached-*"):
-            path.unlink()
-        for path in inputs[:: max(1, len(inputs) // _MOST_KEPT)][:_MOST_KEPT]:
-            (target.corpus / f"reached-{path.name[:12]}").write_bytes(path.read_bytes())
-
-
-def _libfuzzer(target: Target, options: list[str]) -> subprocess.CompletedProcess[str]:
+def _run(module: str, target: Target, *options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "tests.fuzzing.engine", target.name, *options],
+        [sys.executable, "-m", module, target.name, *options],
         cwd=ROOT,
         env={**os.environ, "JDBCSTORE_PURE": "1", "PYTHONHASHSEED": "0"},
         stdout=subprocess.PIPE,

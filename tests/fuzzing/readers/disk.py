@@ -131,7 +131,7 @@ def _segments(data: bytes) -> Iterator[tuple[SegmentHeader, bytes]]:
             continue
         if flags & _SHIFTED:
             content += bytes(more & 7)
-        number = max(number + more, 0)
+        number += abs(more)
         content += _record(Stamp.of(header), flags, kind, sequences, since, number, body)
         number += 1
     yield header, bytes(content)
