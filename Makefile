@@ -16,13 +16,14 @@ WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$(( n < 4 ? n + 2 : 6 
 # If it is set, each Python that a test starts compiles the package again: a quarter of a second.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test quick lint bench docs dist sql packages mysql maven clean
+.PHONY: help demo test quick lint fuzz bench docs dist sql packages mysql maven clean
 
 help:
 	@echo "make demo    watch messages survive a killed broker, on SQLite; then Spark SQL"
 	@echo "make test    lint, then all tests, on SQLite, PostgreSQL, MariaDB and MySQL, and beside ActiveMQ"
 	@echo "make quick   lint, unit tests, and the contract in memory and on SQLite: under a minute"
 	@echo "make lint    only ruff, codespell and mypy"
+	@echo "make fuzz    fuzz everything that reads bytes of others, each for a minute"
 	@echo "make bench   measure the figures of docs/benchmarks.md on this machine"
 	@echo "make docs    build the documentation site in .build/docs, and open every page in Chromium"
 	@echo "make dist    build wheel and sdist in dist/, and check them"
@@ -54,6 +55,10 @@ lint: .venv/dev .venv/compiled
 	$(BIN)/ruff format --check
 	$(BIN)/codespell . .ci .github
 	$(BIN)/mypy
+
+fuzz: .venv/dev .venv/compiled
+	$(BIN)/pip install --quiet --editable '.[fuzzing]'
+	$(BIN)/python -m tests.fuzzing
 
 bench: packages .venv/dev .venv/compiled
 	$(BIN)/python -m benchmarks

@@ -63,7 +63,7 @@ class Destination:
         object.__setattr__(self, "qualified_name", qualified_name)
         object.__setattr__(self, "_hash", hash((kind.value, name)))
         if "," in name and not self.members:
-            raise InvalidDestination(f"the composite destination {name!r} has no members; name them")
+            raise InvalidDestination(f"the composite destination {name[:200]!r} has no members; name them")
 
     @classmethod
     def queue(cls, name: str) -> Destination:
@@ -153,6 +153,7 @@ def clean_name(text: str) -> str:
 
 
 def _advice(name: str, looks: re.Match[str]) -> str:
+    name = name[:200]
     kind = (looks["stomp"] or looks["scheme"] or looks["prefix"]).lower()
     rest = name[looks.end() :].lstrip("/") or "NAME"
     exact = f"for a queue of this very name, queue://{name}"
@@ -167,10 +168,10 @@ def _check_name(name: str) -> None:
     if not name:
         raise InvalidDestination("a destination needs a name; for example queue://ORDERS")
     if "\0" in name:
-        raise InvalidDestination(f"the destination name {name!r} has a NUL character; remove it")
+        raise InvalidDestination(f"the destination name {name[:200]!r} has a NUL character; remove it")
     if "?" in name or name[0] in _BLANK or name[-1] in _BLANK:
         raise InvalidDestination(
-            f"the destination name {name!r} has blanks around it or options after a '?';"
+            f"the destination name {name[:200]!r} has blanks around it or options after a '?';"
             " use Destination.parse, which removes them"
         )
     if not name.isascii():
@@ -178,5 +179,5 @@ def _check_name(name: str) -> None:
             name.encode()
         except UnicodeEncodeError:
             raise InvalidDestination(
-                f"the destination name {name!r} has an unpaired surrogate; remove it"
+                f"the destination name {name[:200]!r} has an unpaired surrogate; remove it"
             ) from None

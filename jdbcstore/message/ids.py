@@ -41,7 +41,7 @@ class ProducerId:
         """
         parts = _split(_PRODUCER_ID, text)
         if parts is None:
-            raise InvalidMessage(f"{text!r} is not a producer id; it must be connection:session:value")
+            raise InvalidMessage(f"{text[:200]!r} is not a producer id; it must be connection:session:value")
         connection_id, (session_id, value) = parts
         return cls(connection_id, session_id, value)
 
@@ -215,7 +215,7 @@ class XATransactionId:
             return cls(int(format_id), *map(bytes.fromhex, names))
         except ValueError:
             raise TransactionError(
-                f"{text!r} is not an XID; it must be XID:[86,globalId=01020304,branchId=0902]"
+                f"{text[:200]!r} is not an XID; it must be XID:[86,globalId=01020304,branchId=0902]"
             ) from None
 
     def __str__(self) -> str:

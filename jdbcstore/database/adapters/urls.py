@@ -17,7 +17,7 @@ _LOGIN = re.compile(r"(jdbc:[a-z0-9_-]+:)[^@]*@", re.IGNORECASE)
 """The part before an @ may be a user and a password."""
 _PROPERTY = re.compile(r"([;?&:])(user|username|password)=([^;&]*)([;&]?)", re.IGNORECASE)
 _JDBC = re.compile(
-    r"jdbc:(?P<sub>[a-z0-9]+):(?://(?P<host>\[[^\]]+\]|[^:/?]*)(?::(?P<port>\d+))?(?:/(?P<db>[^?]*))?)?"
+    r"jdbc:(?P<sub>[a-z0-9]+):(?://(?P<host>\[[^\]]+\]|[^:/?]*)(?::(?P<port>\d{1,5}))?(?:/(?P<db>[^?]*))?)?"
     r"(?P<rest>[^?]*)(?:\?(?P<query>.*))?",
     re.IGNORECASE,
 )

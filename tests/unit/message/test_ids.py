@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jdbcstore.errors import InvalidMessage
+from jdbcstore.errors import InvalidMessage, StoreError
+from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import (
     BrokerId,
     ConnectionId,
@@ -117,3 +120,11 @@ def test_the_other_ids_print_as_in_activemq() -> None:
     assert str(ConsumerId("ID:a", 2, 3)) == "ID:a:2:3"
     assert str(LocalTransactionId(ConnectionId("ID:a"), 4)) == "TX:ID:a:4"
     assert str(XATransactionId(61, b"gt", b"\x01")) == "XID:[61,globalId=6774,branchId=01]"
+
+
+@pytest.mark.parametrize("parse", [ProducerId.parse, XATransactionId.parse, Destination.parse])
+def test_an_error_quotes_only_the_beginning(parse: Callable[[str], object]) -> None:
+    with pytest.raises(StoreError) as refused:
+        parse("x" * 100_000 + "\0")
+
+    assert len(str(refused.value)) < 500
