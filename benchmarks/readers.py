@@ -130,19 +130,19 @@ def mariadb(folder: Path, count: int) -> Iterator[Source]:
 
 def plain_jdbc(spark: SparkSession, name: str, url: str, count: int) -> DataFrame:
     """Read the table as one would without jdbcstore."""
-    vendor = VENDORS[name]
+    driver = VENDORS[name].drivers[0]
     engine = create_engine(url, poolclass=NullPool)
     with engine.connect() as connection:
-        address = vendor.address(engine.url, connection.connection.dbapi_connection)
+        address = driver.address(engine.url, connection.connection.dbapi_connection)
     options = {
         "url": address.url,
-        "driver": vendor.driver,
+        "driver": driver.name,
         "dbtable": "ACTIVEMQ_MSGS",
         "partitionColumn": "id",
         "lowerBound": "1",
         "upperBound": str(count),
         "numPartitions": str(READERS),
-        "fetchsize": "5000",
+        "fetchsize": str(driver.fetch_size or 5000),
         **address.properties,
     }
     return spark.read.format("jdbc").options(**options).load()

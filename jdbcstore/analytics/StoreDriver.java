@@ -1,11 +1,20 @@
 package jdbcstore;
 
 import java.io.File;
+import java.io.FileInputStream;
+import java.io.FileOutputStream;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
 import java.net.InetAddress;
 import java.net.URI;
 import java.net.URLDecoder;
 import java.net.UnknownHostException;
 import java.nio.charset.StandardCharsets;
+import java.security.GeneralSecurityException;
+import java.security.KeyStore;
+import java.security.cert.Certificate;
+import java.security.cert.CertificateFactory;
 import java.sql.Connection;
 import java.sql.Driver;
 import java.sql.DriverPropertyInfo;
@@ -13,7 +22,11 @@ import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.sql.SQLFeatureNotSupportedException;
 import java.sql.Statement;
+import java.util.HashMap;
+import java.util.LinkedHashSet;
+import java.util.Map;
 import java.util.Properties;
+import java.util.Set;
 import java.util.logging.Logger;
 
 /**
@@ -28,6 +41,10 @@ public class StoreDriver implements Driver {
     /** What the Python driver's database said, and the query that it answered. */
     private static final String IDENTITY = "jdbcstoreIdentity";
     private static final String IDENTIFYING = "jdbcstoreIdentifying";
+    /** A file of certificates in PEM, for a driver that reads Java's key stores only. */
+    private static final String CERTIFICATES = "jdbcstoreCertificates";
+    private static final String OPEN = "certificates are no secret";
+    private static final Map STORES = new HashMap();
 
     public Connection connect(String url, Properties properties) throws SQLException {
         if (!acceptsURL(url)) {
@@ -46,6 +63,7 @@ public class StoreDriver implements Driver {
                 others.setProperty(decoded(pair[0]), decoded(pair[1]));
             }
         }
+        trust(others);
         String identity = (String) others.remove(IDENTITY);
         String question = (String) others.remove(IDENTIFYING);
         Connection connection = driver.connect("jdbc:" + parts[2], others);
@@ -57,6 +75,49 @@ public class StoreDriver implements Driver {
 
     private static String decoded(String text) {
         return URLDecoder.decode(text, StandardCharsets.UTF_8);
+    }
+
+    private static void trust(Properties properties) throws SQLException {
+        String file = (String) properties.remove(CERTIFICATES);
+        if (file != null) {
+            properties.setProperty("trustCertificateKeyStoreUrl", store(file));
+            properties.setProperty("trustCertificateKeyStoreType", "PKCS12");
+            properties.setProperty("trustCertificateKeyStorePassword", OPEN);
+        }
+    }
+
+    /** The URL of a key store with these certificates, made once in each process as long as they stay the same. */
+    private static synchronized String store(String file) throws SQLException {
+        try {
+            Set certificates = new LinkedHashSet();
+            InputStream input = new FileInputStream(file);
+            try {
+                certificates.addAll(CertificateFactory.getInstance("X.509").generateCertificates(input));
+            } finally {
+                input.close();
+            }
+            if (!STORES.containsKey(certificates)) {
+                KeyStore made = KeyStore.getInstance("PKCS12");
+                made.load(null, null);
+                for (Object each : certificates) {
+                    made.setCertificateEntry("ca" + made.size(), (Certificate) each);
+                }
+                File saved = File.createTempFile("jdbcstore", ".p12");
+                saved.deleteOnExit();
+                OutputStream output = new FileOutputStream(saved);
+                try {
+                    made.store(output, OPEN.toCharArray());
+                } finally {
+                    output.close();
+                }
+                STORES.put(certificates, saved.toURI().toString());
+            }
+            return (String) STORES.get(certificates);
+        } catch (IOException unreadable) {
+            throw new SQLException("the certificates " + file + " cannot be read on " + host() + ": " + unreadable);
+        } catch (GeneralSecurityException wrong) {
+            throw new SQLException("the certificates " + file + " cannot be read on " + host() + ": " + wrong);
+        }
     }
 
     /** The tasks of a cluster connect from other machines, and all of them after the session did. */

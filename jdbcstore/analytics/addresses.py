@@ -7,7 +7,7 @@ that is lost may be the one that names the server or the schema, or that protect
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
@@ -230,10 +230,14 @@ class MysqlEndpoint:
     password: str | None = field(repr=False)
 
 
-def of_pymysql(place: MysqlEndpoint, query: Mapping[str, Any], variables: str) -> JdbcAddress:
+MysqlAddress = Callable[[MysqlEndpoint, Mapping[str, Any]], JdbcAddress]
+"""The address as one JDBC driver reads it, with PyMySQL's options for TLS."""
+
+
+def of_pymysql(place: MysqlEndpoint, query: Mapping[str, Any], written: MysqlAddress) -> JdbcAddress:
     """Return the address of a database of MySQL or MariaDB, from the options of PyMySQL's URL.
 
-    :param variables: prefix of the server's variables for transactions
+    :param written: for one JDBC driver
     :raises ConfigurationError: JDBC does not have one of the options
     """
     if "unix_socket" in query:
@@ -242,21 +246,10 @@ def of_pymysql(place: MysqlEndpoint, query: Mapping[str, Any], variables: str) -
         if name in query:
             _refuse(name, "its JDBC driver does not read such files; write host, user and ssl_ca in the URL")
     _check(query, _OF_PYMYSQL | _TLS)
-    return _of_mysql(place, _tls(query), variables)
+    return written(place, {name: value for name, value in query.items() if name in _TLS})
 
 
-def _tls(query: Mapping[str, Any]) -> dict[str, str]:
-    """Return TLS options as strict as PyMySQL's: only a CA verifies the certificate."""
-    if not query.keys() & _TLS:
-        return {}
-    if "ssl_ca" not in query:
-        return {"useSsl": "true", "trustServerCertificate": "true"}
-    named = {"useSsl": "true", "serverSslCert": str(Path(str(query["ssl_ca"])).absolute())}
-    checked = asbool(query.get("ssl_check_hostname", True))
-    return named if checked else {**named, "disableSslHostnameVerification": "true"}
-
-
-def of_odbc(url: URL, variables: str) -> JdbcAddress:
+def of_odbc(url: URL, written: MysqlAddress) -> JdbcAddress:
     """Return the address of a database of MySQL or MariaDB, from the URL of an ODBC connection.
 
     :raises ConfigurationError: JDBC does not have one of the options, or they name a data source
@@ -269,14 +262,64 @@ def of_odbc(url: URL, variables: str) -> JdbcAddress:
     port = int(url.port or str(query.get("port", 3306)))
     password = None if url.password is None else str(url.password)
     place = MysqlEndpoint(url.host or "localhost", port, str(url.database), url.username, password)
-    return _of_mysql(place, {}, variables)
+    return written(place, {})
 
 
-def _of_mysql(place: MysqlEndpoint, tls: dict[str, str], variables: str) -> JdbcAddress:
+def for_mariadb(place: MysqlEndpoint, query: Mapping[str, Any]) -> JdbcAddress:
+    """Return the address of a MariaDB database for MariaDB's driver."""
+    return _for_mariadb_driver(place, query, "tx")
+
+
+def for_mysql_with_mariadb(place: MysqlEndpoint, query: Mapping[str, Any]) -> JdbcAddress:
+    """Return the address of a MySQL database for MariaDB's driver."""
+    return _for_mariadb_driver(place, query, "transaction")
+
+
+def _for_mariadb_driver(place: MysqlEndpoint, query: Mapping[str, Any], variables: str) -> JdbcAddress:
     # Spark has no dialect for jdbc:mariadb: it would quote names as strings, and silently read the names.
-    session = f"{variables}_read_only=1,{variables}_isolation='READ-COMMITTED'"
-    options = f"permitMysqlScheme&sessionVariables={session}"
-    # The driver does not decode names. Statements name the database too.
-    database = place.database if quote(place.database, safe="$") == place.database else ""
-    url = f"jdbc:mysql://{_bracketed(place.host)}:{place.port}/{database}?{options}"
+    url = _mysql_url(place, f"permitMysqlScheme&sessionVariables={_session(variables)}")
+    tls: dict[str, str] = {}
+    # As strict as PyMySQL: only a CA verifies the certificate.
+    if "ssl_ca" in query:
+        tls = {"useSsl": "true", "serverSslCert": _ca(query)}
+        if not _checks_host(query):
+            tls["disableSslHostnameVerification"] = "true"
+    elif query:
+        tls = {"useSsl": "true", "trustServerCertificate": "true"}
     return JdbcAddress(url, tls | _login(place.user, place.password))
+
+
+CERTIFICATES = "jdbcstoreCertificates"
+"""Property with a file of certificates in PEM, where a driver reads key stores; see ``StoreDriver.java``."""
+
+
+def for_connector_j(place: MysqlEndpoint, query: Mapping[str, Any]) -> JdbcAddress:
+    """Return the address of a MySQL database for MySQL's own driver, which encrypts if the server does."""
+    # Without TLS the password is encrypted with the server's key, as by PyMySQL.
+    url = _mysql_url(place, f"allowPublicKeyRetrieval=true&sessionVariables={_session('transaction')}")
+    tls: dict[str, str] = {}
+    if "ssl_ca" in query:
+        mode = "VERIFY_IDENTITY" if _checks_host(query) else "VERIFY_CA"
+        tls = {"sslMode": mode, CERTIFICATES: _ca(query)}
+    elif query:
+        tls = {"sslMode": "REQUIRED"}
+    return JdbcAddress(url, tls | _login(place.user, place.password))
+
+
+def _mysql_url(place: MysqlEndpoint, options: str) -> str:
+    # MariaDB's driver does not decode names. Statements name the database too.
+    database = place.database if quote(place.database, safe="$") == place.database else ""
+    return f"jdbc:mysql://{_bracketed(place.host)}:{place.port}/{database}?{options}"
+
+
+def _session(variables: str) -> str:
+    """Return the session's settings; the server's variables for transactions have this prefix."""
+    return f"{variables}_read_only=1,{variables}_isolation='READ-COMMITTED'"
+
+
+def _ca(query: Mapping[str, Any]) -> str:
+    return str(Path(str(query["ssl_ca"])).absolute())
+
+
+def _checks_host(query: Mapping[str, Any]) -> bool:
+    return asbool(query.get("ssl_check_hostname", True))

@@ -20,7 +20,7 @@ from jdbcstore.analytics.reading import JdbcReading, StoredMessages
 from jdbcstore.analytics.remote import is_remote
 from jdbcstore.analytics.remote_views import RemoteAnalytics
 from jdbcstore.analytics.spark_session import ship
-from jdbcstore.analytics.vendors import Vendor, missing_driver, vendor_of
+from jdbcstore.analytics.vendors import JdbcDriver, Vendor, missing_driver, vendor_of
 from jdbcstore.analytics.views import Shown, define
 from jdbcstore.config import Configuration, DataSourceConfig, StoreConfig
 from jdbcstore.database.adapters.urls import is_jdbc
@@ -104,20 +104,22 @@ def _reading(spark: SparkSession, session: DatabaseSession) -> JdbcReading:
     """Return the reader of this database in this session, without the catalog."""
     adapter = session.adapter.name
     vendor = vendor_of(adapter)
-    _check_driver(spark, adapter, vendor)
+    driver = _driver(spark, adapter, vendor)
     ship(spark)
     tables = session.tables
     with session.translated(), session.engine.connect() as connection:
         meaning = vendor.meaning(connection, tables)
-        address = vendor.address(session.engine.url, connection.connection.dbapi_connection)
+        address = driver.address(session.engine.url, connection.connection.dbapi_connection)
         schema = vendor.schema(connection, tables)
         question = vendor.identity(connection, tables.messages, schema)
         identity = str(connection.exec_driver_sql(question).scalar())
-    url = register_dialect(spark, vendor.driver, address.url, meaning)
+    url = register_dialect(spark, driver.name, address.url, meaning)
     properties = properties_for(address, identity, question)
     [mean] = one(session, mean_size(tables))
     # Fewer rows at once where messages are large.
     fetched = max(10, min(_MOST_ROWS, int(_FETCHED / max(1, float(mean or 0)))))
+    if driver.fetch_size is not None:
+        fetched = driver.fetch_size
     # Spark keeps a catalog as long as its session, which several processes may share: under a name that was
     # used before, it would go on reading the earlier store.
     catalog = f"jdbcstore_{uuid.uuid4().hex}"
@@ -177,10 +179,15 @@ class LocalAnalytics(Analytics):
                 yield
 
 
-def _check_driver(spark: SparkSession, name: str, vendor: Vendor) -> None:
+def _driver(spark: SparkSession, name: str, vendor: Vendor) -> JdbcDriver:
+    """Return the vendor's driver that this session has."""
     java: Any = spark._jvm
     loader = java.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
-    try:
-        loader.loadClass(vendor.driver)
-    except Exception as error:
-        raise missing_driver(name, vendor) from error
+    for driver in vendor.drivers:
+        try:
+            loader.loadClass(driver.name)
+        except Exception as error:
+            missing = error
+        else:
+            return driver
+    raise missing_driver(name, vendor) from missing

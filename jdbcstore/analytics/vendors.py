@@ -5,14 +5,24 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, Table, bindparam, text
 
-from jdbcstore.analytics.addresses import JdbcAddress, MysqlEndpoint, of_libpq, of_odbc, of_pymysql
+from jdbcstore.analytics.addresses import (
+    JdbcAddress,
+    MysqlAddress,
+    MysqlEndpoint,
+    for_connector_j,
+    for_mariadb,
+    for_mysql_with_mariadb,
+    of_libpq,
+    of_odbc,
+    of_pymysql,
+)
 from jdbcstore.analytics.addresses import of_sqlite as address_of_sqlite
 from jdbcstore.analytics.pushdown import Meaning, of_mysql, of_postgresql, of_sqlite
 from jdbcstore.database.tables import Tables
@@ -20,19 +30,30 @@ from jdbcstore.errors import ConfigurationError
 
 
 @dataclass(frozen=True, slots=True)
-class Vendor:
-    """One vendor's JDBC driver, the settings of its connections, and its reports of transactions."""
+class JdbcDriver:
+    """One JDBC driver: its files, and how it is told where to connect."""
 
-    driver: str
+    name: str
     """Its class."""
     jars: tuple[str, ...]
     """Patterns of file names; the first file found is used."""
     package: str
     """Maven coordinates."""
-    debian: str
     address: Callable[[URL, Any], JdbcAddress]
     """The address from the URL and an open connection of the Python driver; its connections are read-only and
     do not wait for locks."""
+    debian: str = ""
+    """Debian's package; empty: there is none."""
+    fetch_size: int | None = None
+    """The only fetch size with which it does not read the whole answer into memory; None: any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vendor:
+    """One vendor's JDBC drivers, its settings of connections, and its reports of transactions."""
+
+    drivers: tuple[JdbcDriver, ...]
+    """In the order of preference."""
     meaning: Callable[[Connection, Tables], Meaning]
     """Reads from the database what may be pushed down to it."""
     schema: Callable[[Connection, Tables], str]
@@ -71,16 +92,15 @@ def _postgresql(_url: URL, raw: Any) -> JdbcAddress:
     return of_libpq(given | known, info.password)
 
 
-def _mariadb(url: URL, raw: Any) -> JdbcAddress:
-    return _mysql(url, raw, "tx")
+def _mysql(written: MysqlAddress) -> Callable[[URL, Any], JdbcAddress]:
+    def address(url: URL, raw: Any) -> JdbcAddress:
+        if url.get_driver_name() == "pyodbc":
+            return of_odbc(url, written)
+        user, password, database = map(_text, (raw.user, raw.password, raw.db))
+        place = MysqlEndpoint(raw.host, raw.port, database or "", user, password)
+        return of_pymysql(place, url.query, written)
 
-
-def _mysql(url: URL, raw: Any, variables: str = "transaction") -> JdbcAddress:
-    if url.get_driver_name() == "pyodbc":
-        return of_odbc(url, variables)
-    user, password, database = map(_text, (raw.user, raw.password, raw.db))
-    place = MysqlEndpoint(raw.host, raw.port, database or "", user, password)
-    return of_pymysql(place, url.query, variables)
+    return address
 
 
 def _text(value: str | bytes | None) -> str | None:
@@ -154,26 +174,46 @@ def _identity_of_mysql(_connection: Connection, _table: Table, schema: str) -> s
     )
 
 
-_MYSQL = Vendor(
-    driver="org.mariadb.jdbc.Driver",
-    jars=("mariadb-java-client.jar", "mariadb-java-client-[0-9]*.jar"),
-    package="org.mariadb.jdbc:mariadb-java-client:2.7.12",
-    debian="libmariadb-java",
-    address=_mysql,
-    meaning=of_mysql,
-    schema=_schema_of_mysql,
-    identity=_identity_of_mysql,
-    read_only="SET SESSION TRANSACTION READ ONLY",
-    uncommitted="SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED",
+def _mariadb_driver(written: MysqlAddress) -> JdbcDriver:
+    return JdbcDriver(
+        name="org.mariadb.jdbc.Driver",
+        jars=("mariadb-java-client.jar", "mariadb-java-client-[0-9]*.jar"),
+        package="org.mariadb.jdbc:mariadb-java-client:2.7.12",
+        address=_mysql(written),
+        debian="libmariadb-java",
+    )
+
+
+def _mysql_vendor(*drivers: JdbcDriver) -> Vendor:
+    return Vendor(
+        drivers=drivers,
+        meaning=of_mysql,
+        schema=_schema_of_mysql,
+        identity=_identity_of_mysql,
+        read_only="SET SESSION TRANSACTION READ ONLY",
+        uncommitted="SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED",
+    )
+
+
+_CONNECTOR_J = JdbcDriver(
+    name="com.mysql.cj.jdbc.Driver",
+    jars=("mysql-connector-j.jar", "mysql-connector-j-[0-9]*.jar"),
+    package="com.mysql:mysql-connector-j:9.4.0",
+    address=_mysql(for_connector_j),
+    fetch_size=-(2**31),
 )
 
 VENDORS = {
     "sqlite": Vendor(
-        driver="org.sqlite.JDBC",
-        jars=("xerial-sqlite-jdbc.jar", "sqlite-jdbc.jar", "sqlite-jdbc-[0-9]*.jar"),
-        package="org.xerial:sqlite-jdbc:3.46.1.3",
-        debian="libxerial-sqlite-jdbc-java",
-        address=_sqlite,
+        drivers=(
+            JdbcDriver(
+                name="org.sqlite.JDBC",
+                jars=("xerial-sqlite-jdbc.jar", "sqlite-jdbc.jar", "sqlite-jdbc-[0-9]*.jar"),
+                package="org.xerial:sqlite-jdbc:3.46.1.3",
+                address=_sqlite,
+                debian="libxerial-sqlite-jdbc-java",
+            ),
+        ),
         meaning=of_sqlite,
         schema=lambda _connection, _tables: "",
         identity=_identity_of_sqlite,
@@ -181,11 +221,15 @@ VENDORS = {
         is_file=True,
     ),
     "postgresql": Vendor(
-        driver="org.postgresql.Driver",
-        jars=("postgresql.jar", "postgresql-[0-9]*.jar"),
-        package="org.postgresql:postgresql:42.7.4",
-        debian="libpostgresql-jdbc-java",
-        address=_postgresql,
+        drivers=(
+            JdbcDriver(
+                name="org.postgresql.Driver",
+                jars=("postgresql.jar", "postgresql-[0-9]*.jar"),
+                package="org.postgresql:postgresql:42.7.4",
+                address=_postgresql,
+                debian="libpostgresql-jdbc-java",
+            ),
+        ),
         meaning=of_postgresql,
         schema=_schema_of_postgresql,
         identity=_identity_of_postgresql,
@@ -199,8 +243,8 @@ VENDORS = {
         begun="CAST(CAST(pg_snapshot_xmax(pg_current_snapshot()) AS text) AS bigint)",
         unfinished="CAST(CAST(pg_snapshot_xmin(pg_current_snapshot()) AS text) AS bigint)",
     ),
-    "mariadb": replace(_MYSQL, address=_mariadb),
-    "mysql": _MYSQL,
+    "mariadb": _mysql_vendor(_mariadb_driver(for_mariadb)),
+    "mysql": _mysql_vendor(_CONNECTOR_J, _mariadb_driver(for_mysql_with_mariadb)),
 }
 """The vendors by the name of the store's adapter."""
 
@@ -223,11 +267,12 @@ _SYSTEM = (Path("/usr/share/java"), Path("/usr/local/share/java"))
 
 
 def find_jar(vendor: Vendor) -> Path | None:
-    """Return the jar of the vendor's driver, in the directory in JDBCSTORE_JARS or the system's, or None."""
-    for directory in _directories():
-        for pattern in vendor.jars:
-            for jar in sorted(directory.glob(pattern), reverse=True):
-                return jar
+    """Return the jar of a driver, from the directory in JDBCSTORE_JARS or one of the system's, or None."""
+    for driver in vendor.drivers:
+        for directory in _directories():
+            for pattern in driver.jars:
+                for jar in sorted(directory.glob(pattern), reverse=True):
+                    return jar
     return None
 
 
@@ -249,9 +294,11 @@ def jars_beside(given: Iterable[str]) -> list[Path]:
 
 
 def _among(vendor: Vendor, names: list[str]) -> bool:
-    artifact = vendor.package.rpartition(":")[0] + ":"
     return any(
-        name.startswith(artifact) or any(fnmatch(name, pattern) for pattern in vendor.jars) for name in names
+        name.startswith(driver.package.rpartition(":")[0] + ":")
+        or any(fnmatch(name, pattern) for pattern in driver.jars)
+        for driver in vendor.drivers
+        for name in names
     )
 
 
@@ -263,18 +310,20 @@ def packages() -> str:
 
 def cure(vendor: Vendor) -> str:
     """Return advice on installing a missing driver."""
+    [debian] = filter(None, (driver.debian for driver in vendor.drivers))
     return (
-        f"install Debian's {vendor.debian}, or set {JARS_VARIABLE} to a directory with the jar,"
-        f" or, where Maven's repository can be reached, {JARS_VARIABLE}={vendor.package}"
+        f"install Debian's {debian}, or set {JARS_VARIABLE} to a directory with the jar,"
+        f" or, where Maven's repository can be reached, {JARS_VARIABLE}={vendor.drivers[0].package}"
     )
 
 
 def missing_driver(name: str, vendor: Vendor) -> ConfigurationError:
-    """Return the error for a session without this vendor's driver, with advice."""
+    """Return the error for a session without this vendor's drivers, with advice."""
     jar = find_jar(vendor)
     if jar is not None:
         return ConfigurationError(
             f"this Spark session was started without the JDBC driver for {name}, which is at hand: start it"
             f" with spark-submit --jars {jar}, or set spark.jars={jar} before a session of your own starts"
         )
-    return ConfigurationError(f"Spark has no JDBC driver for {name} ({vendor.driver}); {cure(vendor)}")
+    classes = " or ".join(driver.name for driver in vendor.drivers)
+    return ConfigurationError(f"Spark has no JDBC driver for {name} ({classes}); {cure(vendor)}")

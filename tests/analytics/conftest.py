@@ -23,6 +23,7 @@ from tests.support.backends import BACKENDS
 from tests.support.cli.command_line import Result
 from tests.support.databases import Database, MariadbDatabase, MysqlDatabase, SqliteDatabase
 from tests.support.jvm import QUICK
+from tests.support.maven import CONNECTOR_J, connector_missing
 from tests.support.pool import ServerPool, memory
 from tests.support.require import unavailable
 
@@ -65,6 +66,8 @@ def spark(event_log: Path, spark_home: Path) -> Iterator[SparkSession]:
         # Of the wait for a Python to start, on a machine that has much else to do.
         "spark.python.authenticate.socketTimeout": "120s",
     }
+    if connector_missing() is None:  # which Debian does not have
+        settings["spark.jars"] = str(CONNECTOR_J)
     try:
         with home.used(spark_home):
             session = analytics.session("local[2]", **settings)

@@ -15,15 +15,26 @@ from sqlalchemy import URL, NullPool, create_engine, make_url
 
 import jdbcstore
 from jdbcstore import Message, analytics, load_config
-from jdbcstore.analytics.addresses import JdbcAddress, MysqlEndpoint, of_libpq, of_odbc, of_pymysql, of_sqlite
+from jdbcstore.analytics.addresses import (
+    CERTIFICATES,
+    JdbcAddress,
+    MysqlEndpoint,
+    for_connector_j,
+    for_mariadb,
+    of_libpq,
+    of_odbc,
+    of_pymysql,
+    of_sqlite,
+)
 from jdbcstore.analytics.pushdown import DRIVER, IDENTITY, PROPERTIES
 from jdbcstore.analytics.questions import connecting
-from jdbcstore.analytics.vendors import VENDORS, find_jar
+from jdbcstore.analytics.vendors import VENDORS, Vendor, find_jar
 from jdbcstore.database.adapters.adbc import record_batches
 from jdbcstore.errors import ConfigurationError, StoreUnavailable
 from jdbcstore.tools import archive
 from tests.support.analytics.archives import archived
 from tests.support.databases import Database
+from tests.support.maven import connector_missing
 from tests.support.require import unavailable
 from tests.support.servers import Server
 
@@ -33,6 +44,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(900)  # the first one starts Spark's workers, and compiles
 
+Address = Callable[[URL, Any], JdbcAddress]
 PLACE = MysqlEndpoint("db", 3307, "mq", "me", "secret")
 LIBPQ = {"host": "db", "port": "5432", "dbname": "mq", "user": "me"}
 
@@ -58,13 +70,22 @@ def check(spark: SparkSession, url: str, *expected: tuple[str, int]) -> None:
     """That all views, live and in partitions, are those of this store."""
     for vendor in VENDORS.values():
         if find_jar(vendor) is None:
-            unavailable("spark", f"no JDBC driver {vendor.driver}")
+            unavailable("spark", f"no JDBC driver {vendor.drivers[0].name}")
+    read(spark, url, *expected)
+
+
+def read(spark: SparkSession, url: str, *expected: tuple[str, int]) -> None:
     with analytics.connect(spark, url) as views:
         found = [counts(spark)]
         for snapshot in (True, False):
             with views.picture(3, snapshot=snapshot):
                 found.append(counts(spark))
     assert found == [[*expected] * 4] * 3
+
+
+def with_address(vendor: Vendor, address: Address) -> Vendor:
+    """The vendor, whose preferred driver is told this instead."""
+    return replace(vendor, drivers=(replace(vendor.drivers[0], address=address),))
 
 
 @pytest.fixture
@@ -200,7 +221,7 @@ def test_another_database_through_jdbc_is_noticed(
     vendor, addresses = VENDORS[name], []
 
     def wrong(url: URL, connection: Any) -> JdbcAddress:
-        address = vendor.address(url, connection)
+        address = vendor.drivers[0].address(url, connection)
         addresses.append(address)
         mine, theirs = make_url(database.url).database, make_url(other).database
         return replace(address, url=address.url.replace(str(mine), str(theirs)))
@@ -210,7 +231,7 @@ def test_another_database_through_jdbc_is_noticed(
         monkeypatch.setitem(VENDORS, name, replace(vendor, schema=lambda *_: f"{database.name}other"))
     with analytics.connect(spark, other if name in ("mariadb", "mysql") else database.url) as views:
         reading = views._reading  # type: ignore[attr-defined]
-    monkeypatch.setitem(VENDORS, name, replace(vendor, address=wrong))
+    monkeypatch.setitem(VENDORS, name, with_address(vendor, wrong))
     if name not in ("mariadb", "mysql"):
         with pytest.raises(ConfigurationError, match="reaches another database than the Python driver"):
             analytics.connect(spark, database.url)
@@ -245,8 +266,26 @@ def certificate(server: Server) -> Path:
     return made
 
 
-@pytest.mark.backends("mariadb")
-def test_tls_of_mariadb(
+@pytest.mark.backends("mysql")
+def test_mysql_is_read_with_its_own_driver_if_the_session_has_it(
+    spark: SparkSession, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else with MariaDB's, which Debian has."""
+    if missing := connector_missing():
+        unavailable("connector-j", missing)
+    fill(database.url, "OURS", 3)
+    used = []
+    own, other = VENDORS["mysql"].drivers
+    for drivers in ((own, other), (replace(own, name="org.example.Missing"), other)):
+        monkeypatch.setitem(VENDORS, "mysql", replace(VENDORS["mysql"], drivers=drivers))
+        with analytics.connect(spark, database.url) as views:
+            used.append(views._reading.url.split(":")[3])  # type: ignore[attr-defined]
+            assert counts(spark) == [("queue://OURS", 3)] * 4
+    assert used == ["com.mysql.cj.jdbc.Driver", "org.mariadb.jdbc.Driver"]
+
+
+@pytest.mark.backends("mariadb", "mysql")
+def test_tls_of_mysql_and_mariadb(
     spark: SparkSession,
     server: Server,
     database: Database,
@@ -255,28 +294,33 @@ def test_tls_of_mariadb(
     tmp_path: Path,
 ) -> None:
     """What ?ssl_ca= protects in Python is protected in Spark: encrypted, with that certificate only."""
+    if find_jar(VENDORS["mariadb"]) is None:
+        unavailable("spark", "no JDBC driver org.mariadb.jdbc.Driver")
     key = certificate.with_suffix(".key")
-    monkeypatch.setenv("JDBCSTORE_TEST_MARIADB_OPTIONS", f"--ssl-cert={certificate} --ssl-key={key}")
+    options = f"JDBCSTORE_TEST_{server.name.upper()}_OPTIONS"
+    monkeypatch.setenv(options, f"--ssl-cert={certificate} --ssl-key={key}")
     server.restart()
     url = make_url(database.url).update_query_dict({"ssl_ca": str(certificate)})
     fill(url.render_as_string(hide_password=False), "OURS", 4)
     database.execute(f"ALTER USER {database.username}@'%' REQUIRE SSL")
-
-    for query in ({}, {"ssl_check_hostname": "false"}):
-        checked = url.update_query_dict(query).render_as_string(hide_password=False)
-        check(spark, checked, ("queue://OURS", 4))
+    wrong = url.update_query_dict({"ssl_ca": str(other_certificate(tmp_path))})
     none = url.difference_update_query(["ssl_ca"]).update_query_dict({"ssl_check_hostname": "false"})
-    check(spark, none.render_as_string(hide_password=False), ("queue://OURS", 4))
 
-    vendor = VENDORS["mariadb"]
-    address = of_pymysql(
-        MysqlEndpoint("127.0.0.1", server.port, database.name, database.username, database.password),
-        {"ssl_ca": str(other_certificate(tmp_path))},
-        "tx",
-    )
-    monkeypatch.setitem(VENDORS, "mariadb", replace(vendor, address=lambda *_: address))
-    with pytest.raises(StoreUnavailable, match="trust"):
-        analytics.connect(spark, url.render_as_string(hide_password=False))
+    vendor = VENDORS[server.name]
+    for driver in vendor.drivers:
+        if driver.name.startswith("com.mysql.") and connector_missing():
+            continue  # as the test above says
+        alone = replace(vendor, drivers=(driver,))
+        monkeypatch.setitem(VENDORS, server.name, alone)
+        for given in (url, url.update_query_dict({"ssl_check_hostname": "false"}), none):
+            read(spark, given.render_as_string(hide_password=False), ("queue://OURS", 4))
+
+        def strange(_: URL, raw: Any, address: Address = driver.address) -> JdbcAddress:
+            return address(wrong, raw)
+
+        monkeypatch.setitem(VENDORS, server.name, with_address(alone, strange))
+        with pytest.raises(StoreUnavailable, match=r"trust|certification path"):
+            analytics.connect(spark, url.render_as_string(hide_password=False))
 
 
 def other_certificate(folder: Path) -> Path:
@@ -318,7 +362,7 @@ def test_tls_of_postgresql(
         "sslrootcert": str(other_certificate(tmp_path)),
     }
     address = of_libpq(other, database.password)
-    monkeypatch.setitem(VENDORS, "postgresql", replace(VENDORS["postgresql"], address=lambda *_: address))
+    monkeypatch.setitem(VENDORS, "postgresql", with_address(VENDORS["postgresql"], lambda *_: address))
     with pytest.raises(StoreUnavailable, match="trust"):
         analytics.connect(spark, checked)
 
@@ -339,19 +383,39 @@ def test_tls_of_postgresql(
             "jdbc:postgresql://db:5432/mq?",
             {"targetServerType": "primary"},
         ),
-        (of_pymysql(PLACE, {"charset": "utf8mb4"}, "tx"), "jdbc:mysql://db:3307/mq?permitMysqlScheme&", {}),
         (
-            of_pymysql(replace(PLACE, database="a?b"), {}, "tx"),
+            of_pymysql(PLACE, {"charset": "utf8mb4"}, for_mariadb),
+            "jdbc:mysql://db:3307/mq?permitMysqlScheme&",
+            {},
+        ),
+        (
+            of_pymysql(replace(PLACE, database="a?b"), {}, for_mariadb),
             "jdbc:mysql://db:3307/?permit",
             {"user": "me"},
         ),
         (
-            of_pymysql(PLACE, {"ssl_ca": "/ca.pem", "ssl_check_hostname": "no"}, "tx"),
+            of_pymysql(PLACE, {"ssl_ca": "/ca.pem", "ssl_check_hostname": "no"}, for_mariadb),
             "jdbc:mysql://db:3307/mq?permitMysqlScheme&",
             {"useSsl": "true", "serverSslCert": "/ca.pem", "disableSslHostnameVerification": "true"},
         ),
+        (of_pymysql(PLACE, {}, for_connector_j), "jdbc:mysql://db:3307/mq?", {"password": "secret"}),
         (
-            of_odbc(make_url("mariadb+pyodbc://me:secret@db/mq?port=3308&driver=x"), "tx"),
+            of_pymysql(PLACE, {"ssl_ca": "/ca.pem"}, for_connector_j),
+            "jdbc:mysql://db:3307/mq?",
+            {"sslMode": "VERIFY_IDENTITY", CERTIFICATES: "/ca.pem"},
+        ),
+        (
+            of_pymysql(PLACE, {"ssl_ca": "/ca.pem", "ssl_check_hostname": "no"}, for_connector_j),
+            "jdbc:mysql://db:3307/mq?",
+            {"sslMode": "VERIFY_CA", CERTIFICATES: "/ca.pem"},
+        ),
+        (
+            of_pymysql(PLACE, {"ssl_check_hostname": "no"}, for_connector_j),
+            "jdbc:mysql://db:3307/mq?",
+            {"sslMode": "REQUIRED"},
+        ),
+        (
+            of_odbc(make_url("mariadb+pyodbc://me:secret@db/mq?port=3308&driver=x"), for_mariadb),
             "jdbc:mysql://db:3308/mq?",
             {"user": "me", "password": "secret"},
         ),
@@ -397,15 +461,15 @@ def test_what_jdbc_cannot_be_told_of_libpq_is_refused(name: str, value: str) -> 
 @pytest.mark.parametrize("name", OPTIONS_OF_PYMYSQL)
 def test_what_jdbc_cannot_be_told_of_pymysql_is_refused(name: str) -> None:
     with pytest.raises(ConfigurationError, match=rf"Spark cannot read with .*{name}.*DuckDB"):
-        of_pymysql(PLACE, {name: "s3cret"}, "tx")
+        of_pymysql(PLACE, {name: "s3cret"}, for_mariadb)
 
 
 @pytest.mark.parametrize("query", ["?SSLCA=x", "?odbc_connect=x", "?dsn=x", "?ForceTLS=1"])
 def test_what_jdbc_cannot_be_told_of_odbc_is_refused(query: str) -> None:
     with pytest.raises(ConfigurationError, match="Spark cannot read with"):
-        of_odbc(make_url(f"mariadb+pyodbc://me@db/mq{query}"), "tx")
+        of_odbc(make_url(f"mariadb+pyodbc://me@db/mq{query}"), for_mariadb)
     with pytest.raises(ConfigurationError, match="Spark cannot read with ODBC's dsn"):
-        of_odbc(make_url("mariadb+pyodbc://me@mydsn"), "tx")
+        of_odbc(make_url("mariadb+pyodbc://me@mydsn"), for_mariadb)
 
 
 @pytest.mark.backends("postgresql")

@@ -255,8 +255,9 @@ def test_nothing_can_be_written(database: Database, recorded: Analytics, spark: 
 @pytest.mark.backends("sqlite")
 def test_what_the_driver_says_is_told(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     nowhere = JdbcAddress("jdbc:sqlite:file:/nowhere/store.db?open_mode=65", {})
-    lost = replace(VENDORS["sqlite"], address=lambda _url, _connection: nowhere)
-    monkeypatch.setitem(VENDORS, "sqlite", lost)
+    vendor = VENDORS["sqlite"]
+    lost = replace(vendor.drivers[0], address=lambda _url, _connection: nowhere)
+    monkeypatch.setitem(VENDORS, "sqlite", replace(vendor, drivers=(lost,)))
     with pytest.raises(StoreUnavailable, match=r"Spark cannot connect: .*/nowhere"):
         connect()
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support.databases import Database
-from tests.support.interop.activemq import NUMBER, VERSION, Broker, Peer, PeerMissing, connector_missing
+from tests.support.interop.activemq import NUMBER, VERSION, Broker, Peer, PeerMissing
 from tests.support.interop.differences import mark, on_artemis
 from tests.support.interop.older import why_not
+from tests.support.maven import connector_missing
 from tests.support.require import unavailable
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.databases import Database
-from tests.support.interop.activemq import PeerMissing, connector_missing
+from tests.support.interop.activemq import PeerMissing
 from tests.support.jms_pair.harness import PairHarness
+from tests.support.maven import connector_missing
 from tests.support.require import unavailable
 
 KILLS = 4

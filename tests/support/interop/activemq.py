@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from tests.support import ROOT, tiers
 from tests.support.jvm import QUICK
-from tests.support.maven import why_missing
+from tests.support.maven import CONNECTOR_J, why_missing
 
 SOURCES = ROOT / "tests" / "interop" / "peer"
 VERSION = os.environ.get("JDBCSTORE_ACTIVEMQ", "")
@@ -31,8 +31,6 @@ JARS = tuple(
     Path("/usr/share/java") / name
     for name in ("jaxb-api.jar", "mariadb-java-client.jar", "postgresql.jar", "slf4j-simple.jar")
 )
-CONNECTOR_J = ROOT / ".build" / "maven" / "mysql-connector-j.jar"
-"""MySQL's own driver, which ``make maven`` has fetched; see :func:`connector_missing`."""
 PACKAGES = "activemq libmariadb-java libpostgresql-jdbc-java openjdk-17-jdk-headless"
 NO_TRACES = "-XX:-UsePerfData"  # else both JVMs write under /tmp/hsperfdata_*
 QUICK_START = (*QUICK, "-Xshare:auto")
@@ -59,11 +57,6 @@ def classpath() -> str:
             cure += f"; {why_missing(LIBRARIES)}"
         raise PeerMissing(f"no {', '.join(absent)}; {cure}")
     return ":".join([f"{LIBRARIES}/*", *map(str, JARS), str(CONNECTOR_J)])
-
-
-def connector_missing() -> str | None:
-    """Why MySQL's own JDBC driver is not there; None if it is."""
-    return None if CONNECTOR_J.exists() else f"no {CONNECTOR_J.name} ({why_missing(CONNECTOR_J.parent)})"
 
 
 @cache

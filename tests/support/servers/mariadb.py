@@ -47,11 +47,10 @@ class MariadbServer(Server):
             "--no-defaults",
             *self._options(data),
             "--character-set-server=utf8mb4",
-            *os.environ.get("JDBCSTORE_TEST_MARIADB_OPTIONS", "").split(),
         ]
 
     def _options(self, data: Path) -> Sequence[str]:
-        """Where it is, and where it listens; MySQL's options have the same names."""
+        """Where it is, and where it listens, and those of the test; MySQL's options have the same names."""
         return [
             f"--datadir={data}",
             f"--bind-address={self.host}",
@@ -61,6 +60,7 @@ class MariadbServer(Server):
             f"--init-file={self.directory / 'init.sql'}",
             "--skip-name-resolve",
             "--max-connections=200",
+            *os.environ.get(f"JDBCSTORE_TEST_{self.name.upper()}_OPTIONS", "").split(),
         ]
 
     def _create_user(self) -> None:
