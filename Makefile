@@ -36,8 +36,8 @@ demo: .venv/demo .venv/compiled
 	@.ci/packages $(SPARK) || echo "Java and SQLite's JDBC driver cannot be installed here, see above" >&2
 	$(BIN)/jdbcstore demo --ask --recording tests/fixtures/activemq-5.17.2/postgres.jsonl
 
-# What must be tested, not skipped; MySQL where .ci/mysql could unpack it, S3 and Artemis where .ci/maven has their jars.
-test: export JDBCSTORE_REQUIRE ?= sqlite,postgresql,mariadb,mariadb-pyodbc,spark$(shell test ! -d .build/mysql/data || echo ,mysql)$(shell test ! -d .build/s3 || echo ,s3)$(shell test ! -d .build/artemis || echo ,artemis)
+# What must be tested, not skipped; MySQL where .ci/mysql could unpack it, the rest where .ci/maven has its jars.
+test: export JDBCSTORE_REQUIRE ?= sqlite,postgresql,mariadb,mariadb-pyodbc,spark$(shell test ! -d .build/mysql/data || echo ,mysql)$(shell test ! -d .build/s3 || echo ,s3)$(shell test ! -d .build/artemis || echo ,artemis)$(shell test ! -d .build/drivers || echo ,drivers)$(shell test ! -d .build/maven || echo ,connector-j)
 test: packages mysql maven lint
 	for version in $(OTHERS); do \
 	  JDBCSTORE_ACTIVEMQ=$$version JDBCSTORE_REQUIRE="$$JDBCSTORE_REQUIRE$$(test ! -d .build/activemq/$$version || echo ,activemq)" \
@@ -91,6 +91,7 @@ maven: packages
 	done
 	.ci/maven .build/artemis tests/interop/artemis/pom.xml
 	.ci/maven .build/s3 tests/analytics/s3.xml
+	.ci/maven .build/drivers tests/database/drivers/pom.xml
 
 .venv/core: .venv/created pyproject.toml
 	$(BIN)/pip install --quiet --editable '.[compile]'

@@ -31,7 +31,7 @@ from jdbcstore.errors import ConfigurationError
 
 @dataclass(frozen=True, slots=True)
 class JdbcDriver:
-    """One JDBC driver: its files, and how it is told where to connect."""
+    """One JDBC driver: its files, and the form of its addresses."""
 
     name: str
     """Its class."""

@@ -28,7 +28,7 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _SECRET_PARAMETER = re.compile(r"([?&;])([^=?&;]*(?:pass|pwd|secret|token)[^=?&;]*)=([^&;]*)", re.IGNORECASE)
 _SECRET_ITEM = re.compile(r"([(,][^(),=?&;/@]*(?:pass|pwd|secret|token)[^(),=]*)=[^)]*\)", re.IGNORECASE)
 """In a host of Connector/J: ``address=(host=db)(password=...)``."""
-_JDBC_PASSWORD = re.compile(r"([?&;])password=([^&;]*)(&|;|$)", re.IGNORECASE)
+_JDBC_PASSWORD = re.compile(r"([?&;:])password=(\{(?:[^}]|\}\})*\}|[^&;]*)(&|;|$)", re.IGNORECASE)
 _JDBC_LOGIN = re.compile(
     # Not a port. A login ends at the last @ before parameters; if they seem to be in it, at the first.
     r"(jdbc:[\w.+:-]+//)([^:/?;@\[\]]*):(?!\d+(?:[/?;,]|$))(?:([^?;]*)|([^@]*))@",
@@ -195,7 +195,19 @@ def _split_jdbc(url: str) -> tuple[str, str | None, str | None]:
         return url, None, None
     first, password, after = found.groups()
     rest = url[: found.start()] + (first if after else "") + url[found.end() :]
-    return rest, None, password if first == ";" or after == ";" else unquote_plus(password)
+    if url.lower().startswith("jdbc:sqlserver:"):
+        password = unbraced(password)
+    # DB2's properties begin with a colon.
+    return (
+        rest.removesuffix(":"),
+        None,
+        unquote_plus(password) if first in "?&" and after != ";" else password,
+    )
+
+
+def unbraced(value: str) -> str:
+    """Return a property of SQL Server's JDBC driver, which may be in braces for its semicolons."""
+    return value[1:-1].replace("}}", "}") if value.startswith("{") and value.endswith("}") else value
 
 
 def _password_from_file(path: Path) -> str:

@@ -12,7 +12,8 @@ _POOL = ("maxTotal", "maxActive", "maximumPoolSize", "maxPoolSize", "maxConnecti
 _PARTS = by_name({
     "server": ("serverName", "server", "host", "serverNames"),
     "port": ("portNumber", "port", "portNumbers"),
-    "database": ("databaseName", "database", "serviceName", "SID"),
+    "database": ("databaseName", "database", "SID"),
+    "service": ("serviceName",),
     "kind": ("createDatabase", "driverType"),
 })  # fmt: skip
 """Parts of a URL that a bean may have instead of a URL."""
@@ -34,7 +35,7 @@ _URLS = by_name({
         "PGPoolingDataSource", "PGSimpleDataSource", "PGConnectionPoolDataSource", "PGXADataSource",
         "Jdbc3PoolingDataSource",
     ),
-    ("jdbc:oracle:{kind}:@{server}:{port}:{database}", 1521): (
+    ("jdbc:oracle:{kind}:@{server}:{port}{name}", 1521): (
         "OracleDataSource", "OracleConnectionPoolDataSource", "OracleXADataSource",
     ),
     ("jdbc:sqlserver://{server}:{port};databaseName={database}", 1433): (
@@ -99,6 +100,8 @@ def _built_url(document: Document, bean: Bean, parts: dict[str, str]) -> Given:
         given = {"server": "localhost", "database": "" if port else "derbydb", "kind": "thin", **parts}
         # PostgreSQL's DataSources take 0 for the default.
         given["port"] = parts["port"] if parts.get("port", "0") != "0" else str(port)
+        # Oracle's driver prefers the service to the SID.
+        given["name"] = f"/{given['service']}" if "service" in given else f":{given['database']}"
         given["create"] = ";create=true" if given["kind"] == "create" else ""
         return Given(url.format(**given), place, text=True)
     if "jndi" in bean.kind.lower():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import importlib.util
+import re
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar
@@ -57,6 +58,18 @@ def failure_of(state: str | None) -> Failure:
     if not state:
         return Failure.OTHER
     return _STATES.get(state) or _STATE_CLASSES.get(state[:2], Failure.OTHER)
+
+
+_ODBC_ERROR = re.compile(r"\((\d+)\) \((SQL\w+)\)")
+
+
+def odbc_error(error: BaseException) -> tuple[int, str]:
+    """Return the server's number of an error of pyodbc, and the function of ODBC that was called.
+
+    They follow the message, which may itself have numbers in parentheses: the key of a row that exists.
+    """
+    found = _ODBC_ERROR.search(str(error))
+    return (int(found[1]), found[2]) if found else (0, "")
 
 
 class Worded(TypeDecorator[Any]):

@@ -9,9 +9,9 @@ from sqlalchemy import URL, Dialect, Select
 from sqlalchemy.dialects.mssql import NVARCHAR, VARBINARY
 from sqlalchemy.types import TypeEngine
 
-from jdbcstore.database.adapters.base import Adapter, Failure, failure_of
+from jdbcstore.config.data_source import unbraced
+from jdbcstore.database.adapters.base import Adapter, Failure, failure_of, odbc_error
 from jdbcstore.database.adapters.control import ServerControl
-from jdbcstore.database.adapters.urls import take_login
 from jdbcstore.database.adapters.writing import Writing
 from jdbcstore.errors import ConfigurationError
 
@@ -21,6 +21,10 @@ _URL = re.compile(
     r"(?:/(?P<database>[^;]*))?(?P<properties>(?:;[^;]*)*)",
     re.IGNORECASE,
 )
+
+_PROPERTY = re.compile(r";\s*(?P<name>[^=;]+?)\s*=(?P<value>\{(?:[^}]|\}\})*\}|[^;]*)")
+_SAME = {"database": "databasename", "port": "portnumber", "server": "servername", "username": "user"}
+"""Second names of the JDBC driver's properties."""
 
 
 class MssqlWriting(Writing):
@@ -72,21 +76,23 @@ class MssqlAdapter(Adapter):
 
     @classmethod
     def url_from_jdbc(cls, text: str) -> URL:
-        login, rest = take_login(text)
-        found = _URL.fullmatch(rest)
+        found = _URL.fullmatch(text)
         if found is None:
             raise ConfigurationError(
                 "the SQL Server JDBC URL cannot be parsed; write jdbc:sqlserver://host:1433;databaseName=name"
             )
-        pairs = (pair.partition("=") for pair in found["properties"].split(";") if pair)
-        properties = {name.strip().lower(): value for name, _, value in pairs}
+        given = {
+            _SAME.get(name := pair["name"].lower(), name): unbraced(pair["value"])
+            for pair in _PROPERTY.finditer(found["properties"])
+        }
+        port = found["port"] or given.get("portnumber")
         return URL.create(
             next(iter(cls.drivers)),
-            login.get("user"),
-            login.get("password"),
-            (found["host"] or properties.get("servername", "")).strip("[]") or None,
-            int(found["port"]) if found["port"] else None,
-            found["database"] or properties.get("databasename") or properties.get("database"),
+            given.get("user"),
+            given.get("password"),
+            (found["host"] or given.get("servername", "")).strip("[]") or None,
+            int(port) if port else None,
+            found["database"] or given.get("databasename"),
         )
 
     @classmethod
@@ -123,8 +129,10 @@ class MssqlAdapter(Adapter):
 
     def classify(self, error: BaseException) -> Failure:
         state = error.args[0] if error.args and isinstance(error.args[0], str) else None
-        found = re.search(r"\((\d+)\)", str(error))
-        code = int(found[1]) if found else 0
+        code, function = odbc_error(error)
+        if state == "HYT00" and function == "SQLDriverConnect":
+            # Also where nothing listens: the driver tries until its time is up.
+            return Failure.DISCONNECTED
         return _BY_CODE.get(code) or failure_of(state)
 
 

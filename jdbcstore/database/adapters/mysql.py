@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import socket
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -15,7 +14,7 @@ from sqlalchemy.sql import ColumnElement
 from sqlalchemy.types import TypeEngine
 
 from jdbcstore.config.statements import Template
-from jdbcstore.database.adapters.base import Adapter, Failure
+from jdbcstore.database.adapters.base import Adapter, Failure, odbc_error
 from jdbcstore.database.adapters.control import Notifier, ServerControl
 from jdbcstore.database.adapters.sql import MSG, Batch, Key, Row, Sql, count_columns, in_pairs, multi_row
 from jdbcstore.database.adapters.writing import Writing
@@ -378,9 +377,8 @@ _BY_CODE = {
 }
 
 
-def _code(error: BaseException) -> int | None:
+def _code(error: BaseException) -> int:
     """Return the server's error number; ODBC drivers have it only in their message."""
     if error.args and isinstance(error.args[0], int):
         return error.args[0]
-    found = re.search(r"\((\d{4})\)", str(error))
-    return int(found[1]) if found else None
+    return odbc_error(error)[0]

@@ -21,7 +21,8 @@ from jdbcstore.errors import ConfigurationError
 
 _THIN = re.compile(
     r"jdbc:oracle:(?:thin|oci):(?:(?P<user>[^/@]*)/(?P<password>.*))?@(?://)?"
-    r"(?P<host>\[[^\]]+\]|[^:/@()]+)(?::(?P<port>\d+))?(?:(?P<kind>[:/])(?P<name>[^:/?]+))?",
+    r"(?P<host>\[[^\]]+\]|[^:/@()]+)"
+    r"(?::(?P<port>\d+)(?=[:/]))?(?P<kind>(?(port)[:/]|/))(?P<name>[^:/?]+)",
     re.IGNORECASE,
 )
 
@@ -92,7 +93,8 @@ class OracleAdapter(Adapter):
         code = getattr(detail, "code", 0)
         if code in _BY_CODE:
             return _BY_CODE[code]
-        return Failure.DISCONNECTED if getattr(detail, "full_code", "") in _LOST else Failure.OTHER
+        lost = getattr(detail, "isrecoverable", False) or getattr(detail, "full_code", "") in _LOST
+        return Failure.DISCONNECTED if lost else Failure.OTHER
 
 
 def _bind_blobs(cursor: Any, rows: Sequence[Row]) -> None:

@@ -81,7 +81,10 @@ def take_login(text: str) -> tuple[dict[str, str], str]:
         login[found[2].lower()] = value
         # The separator between the database and the first property now precedes the next one.
         text = text[: found.start()] + (found[1] if found[4] else "") + text[found.end() :]
-    return login, text.rstrip(":;?&") if login else text
+    if not login:
+        return login, text
+    # DB2's driver wants a semicolon after each property, also the last.
+    return login, text.rstrip(":?&" if "=" in text else ":;?&")
 
 
 def _unreadable() -> ConfigurationError:
