@@ -10,6 +10,7 @@ A world is repeated by the command that is printed with it.
 from __future__ import annotations
 
 import random
+import signal
 import sys
 from pathlib import Path
 
@@ -32,6 +33,7 @@ DATABASES = ("sqlite", "postgresql", "mariadb", "mysql")
 @click.option(
     "--mutation", default="", help="Break the product on purpose: see support/campaign/mutations.py."
 )
+@click.option("--verbose", is_flag=True, help="Print each fault.")
 @click.option("--json", "file", type=click.Path(path_type=Path), help="Add the figures to this file.")
 def main(
     faults: int,
@@ -41,11 +43,13 @@ def main(
     first: int,
     world: int,
     mutation: str,
+    verbose: bool,
     file: Path | None,
 ) -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))  # what is mounted must go
     seed = random.randrange(10**6) if seed is None else seed
     previous = None if mutation else previous_version()  # which has not what is mutated
-    report = Report(seed, file)
+    report = Report(seed, file, verbose=verbose)
     click.echo(f"seed {seed}; the version before: {previous.name if previous else 'none'}")
     for name in names or DATABASES:
         for number, begin in enumerate(range(0, faults, world), first):

@@ -137,7 +137,7 @@ class Client(threading.Thread):
                 self.serve(endpoint)
             except (OSError, Refused, EOFError):
                 self.recorder.add(Leave(time.monotonic(), self.session))
-                self.pause(0.05)
+                self.pause(0.2)
             except Exception:
                 self.recorder.add(Problem(time.monotonic(), f"{self.name}: {traceback.format_exc()}"))
                 return

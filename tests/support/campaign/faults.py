@@ -157,7 +157,7 @@ class Faults:
         broker = (
             self._world.serving() if self._chance.random() < 0.7 else self._chance.choice(self._world.brokers)
         )
-        step = self._chance.choice(["+3600", "-3600", "+3", "-3", "+0 x1.5", "+0 x0.5"])
+        step = self._chance.choice(["+20", "-3600", "+3", "-3", "+0 x1.1", "+0 x0.9"])
         assert broker.clock is not None
         broker.clock.set(step)
         self._pass(1.0, LEASE * 1.5)

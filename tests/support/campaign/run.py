@@ -26,8 +26,9 @@ _SHOWN = 10
 class Report:
     """The figures of a run."""
 
-    def __init__(self, seed: int, file: Path | None = None) -> None:
+    def __init__(self, seed: int, file: Path | None = None, *, verbose: bool = False) -> None:
         self.seed = seed
+        self.verbose = verbose
         self._file = file
         self.done: Counter[tuple[str, str]] = Counter()
         """Faults by database and kind."""
@@ -49,20 +50,15 @@ class Report:
         for kind, why in sorted(self.absent.items()):
             click.echo(f"  not done: {kind}: {why}")
         click.echo(f"  {dict(self.counts)}")
-        if self._file is not None:
-            self._write(self._file)
         return 1 if self.wrong.total() else 0
 
-    def _write(self, file: Path) -> None:
-        figures = {
-            "seed": self.seed,
-            "faults": [[*key, count] for key, count in sorted(self.done.items())],
-            "wrong": dict(self.wrong),
-            "back": {kind: [median(all_), max(all_)] for kind, all_ in sorted(self.back.items())},
-            "counts": dict(self.counts),
-        }
-        with file.open("a") as lines:
-            lines.write(f"{json.dumps(figures)}\n")
+    def add(self, world: str, done: Counter[str], counts: dict[str, int], wrong: int) -> None:
+        """Add the figures of a world, and write them at once: a run may be stopped."""
+        self.counts.update(counts)
+        if self._file is not None:
+            figures = {"world": world, "faults": done, "wrong": wrong, **counts}
+            with self._file.open("a") as lines:
+                lines.write(f"{json.dumps(figures)}\n")
 
 
 def run_world(
@@ -80,17 +76,21 @@ def run_world(
     chance = random.Random(name)
     begin = time.monotonic()
     logging.getLogger("jdbcstore").setLevel(logging.CRITICAL)  # of what is broken on purpose
-    world = World(backend, name, previous=previous, mutation=mutation)
+    journaled = chance.random() < 0.5
+    world = World(backend, name, journaled=journaled, previous=previous, mutation=mutation)
     opened = time.monotonic() - begin
     broken = Faults(world, chance)
+    label = f"{name}{' with a journal' if journaled else ''}"
     report.absent |= {f"{kind} on {database}": why for kind, why in broken.absent.items()}
     possible = [kind for kind in broken.kinds if not kinds or kind in kinds]
+    faults_done: Counter[str] = Counter()
     done = 0
     try:
         while done < faults and possible:
             kind = chance.choice(possible)
             _do(report, world, broken, kind)
-            done += 1
+            faults_done[kind] += 1
+            done = faults_done.total()
             if done % _CHECKED_EVERY == 0 and done < faults:
                 if left := world.drain():
                     click.echo(f"  {name}: not consumed after {done} faults: {left[:5]}")
@@ -99,8 +99,7 @@ def run_world(
                     break
                 world.go_on()
         wrong, counts = world.finish()
-        report.counts.update(counts)
-        report.counts["ended by themselves"] += len(world.ended)
+        report.add(name, faults_done, {**counts, "ended by themselves": len(world.ended)}, len(wrong))
         if wrong:
             report.wrong[database] += len(wrong)
             words = [f"--faults {faults} --world {faults}", *(f"--kind {kind}" for kind in kinds)]
@@ -108,7 +107,7 @@ def run_world(
                 words.append(f"--mutation {mutation}")
             _show(report, world, number, " ".join(words), wrong)
         seconds = f"{time.monotonic() - begin:.0f} s, of which {opened:.0f} s to open"
-        click.echo(f"{name}: {done} faults in {seconds}, {counts}, {len(wrong)} wrong")
+        click.echo(f"{label}: {done} faults in {seconds}, {counts}, {len(wrong)} wrong")
         return wrong
     finally:
         broken.close()
@@ -121,7 +120,10 @@ def _do(report: Report, world: World, broken: Faults, kind: str) -> None:
     ended = time.monotonic()
     world.recorder.add(Fault(began, ended, f"{kind}: {what}"))
     report.done[world.backend.id, kind] += 1
-    report.back[kind].append(world.await_service(f"{kind} ({what})"))
+    back = world.await_service(f"{kind} ({what})")
+    report.back[kind].append(back)
+    if report.verbose:
+        click.echo(f"  {kind}: {what}: {ended - began:.1f} s, back after {back:.1f} s")
 
 
 def _show(report: Report, world: World, number: int, command: str, wrong: list[Violation]) -> None:

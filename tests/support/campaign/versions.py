@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.support import ROOT
 
-_FOLDER = ROOT / ".build" / "campaign"
+UNPACKED = ROOT / ".build" / "campaign"
 _AGE = 24 * 3600
 """Without a tag, the version before is the last commit that is so many seconds older."""
 
@@ -21,7 +21,7 @@ def previous_version() -> Path | None:
     commit = commit and _git("rev-parse", "--short=12", f"{commit}^{{commit}}")
     if not commit:
         return None
-    folder = _FOLDER / commit
+    folder = UNPACKED / commit
     if not folder.exists():
         unpacked = folder.with_suffix(".new")
         shutil.rmtree(unpacked, ignore_errors=True)
