@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.campaign.mutations import MUTATIONS
 from tests.support.campaign.run import Report, run_world
+from tests.support.cli.zygote import run_program
 
 FAULTS = 4
 
@@ -17,3 +19,11 @@ def test_a_small_campaign(database: str) -> None:
     assert run_world(report, database, 0, FAULTS) == []
     assert sum(report.done.values()) == FAULTS
     assert report.counts["deliveries"] > 100
+
+
+@pytest.mark.parametrize("mutation", sorted(MUTATIONS))
+def test_each_mutation_still_finds_what_it_breaks(mutation: str) -> None:
+    """In a process of its own, which it leaves broken."""
+    program = f"from tests.support.campaign.mutations import MUTATIONS; MUTATIONS[{mutation!r}]()"
+    ended = run_program(program)
+    assert ended.returncode == 0, ended.stderr

@@ -12,7 +12,7 @@ import threading
 import time
 import traceback
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -80,12 +80,10 @@ class Progress:
         with self._changed:
             return self._confirmed[scope] - self._acknowledged[scope]
 
-    def wait_for(self, groups: Iterable[str], seconds: float) -> list[str]:
-        """Wait until each group has done something more; return those that have not."""
-        before = {group: self.done[group] for group in groups}
+    def wait_beyond(self, before: Mapping[str, int], seconds: float) -> None:
+        """Wait until one of these groups has done more than so much, but not longer than that."""
         with self._changed:
-            self._changed.wait_for(lambda: all(self.done[g] > n for g, n in before.items()), seconds)
-            return [group for group, number in before.items() if self.done[group] <= number]
+            self._changed.wait_for(lambda: any(self.done[g] > n for g, n in before.items()), seconds)
 
 
 class Surroundings(NamedTuple):

@@ -7,6 +7,7 @@ import logging
 import random
 import time
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
 
@@ -121,9 +122,9 @@ def _do(report: Report, world: World, broken: Faults, kind: str) -> None:
     world.recorder.add(Fault(began, ended, f"{kind}: {what}"))
     report.done[world.backend.id, kind] += 1
     back = world.await_service(f"{kind} ({what})")
-    report.back[kind].append(back)
+    report.back[kind].append(max(back.values(), default=0.0))
     if report.verbose:
-        click.echo(f"  {kind}: {what}: {ended - began:.1f} s, back after {back:.1f} s")
+        click.echo(f"  {kind}: {what}: {ended - began:.1f} s, back after {_seconds(back)}")
 
 
 def _show(report: Report, world: World, number: int, command: str, wrong: list[Violation]) -> None:
@@ -139,3 +140,7 @@ def _show(report: Report, world: World, number: int, command: str, wrong: list[V
         for member in world.processes:
             lines.write(f"--- {member.name}\n{member.log.read_text(errors='replace')}\n")
     click.echo(f"  all of it is in {kept}")
+
+
+def _seconds(back: Mapping[str, float]) -> str:
+    return ", ".join(f"{seconds:.1f} s ({group})" for group, seconds in back.items())

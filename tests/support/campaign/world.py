@@ -306,19 +306,21 @@ class World:
                 self.ended.append(f"{member.name}: {member.log.read_text(errors='replace')[-300:]}")
                 member.start()
 
-    def await_service(self, fault: str, within: float = BACK) -> float:
-        """Wait until every kind of client has done something; return the seconds that it took."""
+    def await_service(self, fault: str, within: float = BACK) -> dict[str, float]:
+        """Wait until each group of clients has done something; return the seconds that each took."""
         begin = time.monotonic()
-        late = list(GROUPS)
         before = {group: self.progress.done[group] for group in GROUPS}
-        while late and time.monotonic() < begin + within:
+        back: dict[str, float] = {}
+        while len(back) < len(GROUPS) and time.monotonic() < begin + within:
             self.tend()
-            self.progress.wait_for(late[:1], 0.25)
-            late = [group for group in late if self.progress.done[group] <= before[group]]
-        if late:
-            text = f"{', '.join(late)}: nothing succeeded in {within:g} s after {fault}"
+            self.progress.wait_beyond(before, 0.25)
+            for group in [group for group in before if self.progress.done[group] > before[group]]:
+                back[group] = time.monotonic() - begin
+                del before[group]
+        if before:
+            text = f"{', '.join(before)}: nothing succeeded in {within:g} s after {fault}"
             self.recorder.add(Problem(time.monotonic(), text))
-        return time.monotonic() - begin
+        return back
 
     def drain(self) -> list[str]:
         """Let all be consumed while nobody sends; return what is left, and was confirmed."""
