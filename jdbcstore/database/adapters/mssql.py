@@ -77,15 +77,15 @@ class MssqlAdapter(Adapter):
     @classmethod
     def url_from_jdbc(cls, text: str) -> URL:
         found = _URL.fullmatch(text)
-        if found is None:
+        given = {
+            _SAME.get(name := pair["name"].lower(), name): unbraced(pair["value"])
+            for pair in _PROPERTY.finditer(found["properties"] if found else "")
+        }
+        port = (found and found["port"]) or given.get("portnumber", "")
+        if found is None or not re.fullmatch(r"\d{0,5}", port):
             raise ConfigurationError(
                 "the SQL Server JDBC URL cannot be parsed; write jdbc:sqlserver://host:1433;databaseName=name"
             )
-        given = {
-            _SAME.get(name := pair["name"].lower(), name): unbraced(pair["value"])
-            for pair in _PROPERTY.finditer(found["properties"])
-        }
-        port = found["port"] or given.get("portnumber")
         return URL.create(
             next(iter(cls.drivers)),
             given.get("user"),

@@ -22,7 +22,7 @@ from jdbcstore.errors import ConfigurationError
 _THIN = re.compile(
     r"jdbc:oracle:(?:thin|oci):(?:(?P<user>[^/@]*)/(?P<password>.*))?@(?://)?"
     r"(?P<host>\[[^\]]+\]|[^:/@()]+)"
-    r"(?::(?P<port>\d+)(?=[:/]))?(?P<kind>(?(port)[:/]|/))(?P<name>[^:/?]+)",
+    r"(?::(?P<port>\d{1,5})(?=[:/]))?(?P<kind>(?(port)[:/]|/))(?P<name>[^:/?]+)",
     re.IGNORECASE,
 )
 

@@ -111,7 +111,12 @@ def test_the_properties_of_a_bridged_url_stay_but_for_the_login() -> None:
 
 
 @pytest.mark.parametrize(
-    "jdbc", ["jdbc:oracle:thin:nowhere", "jdbc:sqlserver:x", "jdbc:postgresql:h2:mem://"]
+    "jdbc",
+    [
+        *("jdbc:oracle:thin:nowhere", "jdbc:sqlserver:x", "jdbc:postgresql:h2:mem://"),
+        *("jdbc:sqlserver://db;portNumber=x", f"jdbc:sqlserver://db:{'9' * 5000}"),
+        f"jdbc:oracle:thin:@db:{'9' * 5000}/mq",
+    ],
 )
 def test_a_jdbc_url_that_cannot_be_read(jdbc: str) -> None:
     with pytest.raises(ConfigurationError):
