@@ -283,7 +283,7 @@ class ClaimQueue:
         if not claims:
             return
         owner = self._owner
-        ids, session = _of(claims)
+        ids, session = self._of(claims)
         if not owner.session.adapter.chains_writes or owner.recorder is not None:
             self._settle(claims, lambda connection: self._remove(connection, ids))
             self._forget(ids)
@@ -341,7 +341,7 @@ class ClaimQueue:
 
         def settle(connection: Connection) -> None:
             if claims:
-                execute(connection, self._sql.return_claims, _of(claims)[0], **values)
+                execute(connection, self._sql.return_claims, _ids(claims), **values)
             if dead:
                 self._move(connection, letters)
 
@@ -364,10 +364,22 @@ class ClaimQueue:
         self._owner.lease.renew()
         self._settle(claims, lambda _: None)
 
+    def _of(self, claims: Sequence[Claim]) -> tuple[list[int], int]:
+        """Return the IDs in order, each once; and the session that all of them have.
+
+        :raises ClaimLost: they are of several sessions, of which all but the one that is running have expired
+        """
+        sessions = {claim.session for claim in claims}
+        if len(sessions) > 1:
+            # In any order: another thread's claim of the older one may have been answered last.
+            running = self._owner.lease.number
+            raise ClaimLost(tuple(_ids(claim for claim in claims if claim.session != running)))
+        return _ids(claims), next(iter(sessions), 0)
+
     def _settle(
         self, claims: Iterable[Claim], work: Callable[[Connection], None], *, adds: bool = False
     ) -> None:
-        ids, session = _of(claims)
+        ids, session = self._of([*claims])
 
         def settle(connection: Connection) -> None:
             with connection.transaction(epoch=self._owner.lease.guard if adds else None):
@@ -444,7 +456,7 @@ class ClaimQueue:
             target = letters.target.qualified_name
             execute(connection, self._sql.move_messages, moved, target=target)
             execute(connection, self._sql.remove_claims, moved)
-        rest = [id_ for id_ in _of(letters.dead)[0] if id_ not in moved]
+        rest = [id_ for id_ in _ids(letters.dead) if id_ not in moved]
         if rest:
             self._remove(connection, rest, RemovalReason.DEAD)
 
@@ -502,18 +514,9 @@ def execute(connection: Connection, of_ids: OfIds, ids: Sequence[int], **values:
         connection.execute(sql, **some, **values)
 
 
-def _of(claims: Iterable[Claim]) -> tuple[list[int], int]:
-    """Return the IDs in order, each once; and the session that all of them have.
-
-    :raises ClaimLost: they are of several sessions, of which all but the last have expired
-    """
-    every = [*claims]
-    sessions = {claim.session for claim in every}
-    if len(sessions) > 1:
-        # The older ones expired with their session.
-        newest = every[-1].session
-        raise ClaimLost(tuple(sorted(claim.sequence for claim in every if claim.session != newest)))
-    return sorted({claim.sequence for claim in every}), next(iter(sessions), 0)
+def _ids(claims: Iterable[Claim]) -> list[int]:
+    """Return the IDs in order, each once."""
+    return sorted({claim.sequence for claim in claims})
 
 
 def _check(ids: list[int], mine: Iterable[Row]) -> None:

@@ -127,6 +127,26 @@ def test_one_lost_claim_changes_nothing(queue: ClaimQueue) -> None:
     assert queue.count() == (0, 0)
 
 
+def test_of_claims_of_two_sessions_those_of_the_ended_one_are_lost(
+    claims: Claims, queue: ClaimQueue, database: Database
+) -> None:
+    queue.add(*numbered(2))
+    [old] = queue.claim()
+    database.execute("DELETE FROM JDBCSTORE_CLAIM_SESSIONS")
+    claims.lease.renew()
+    claimed = queue.claim(2)
+    new = claimed[-1]
+
+    # In any order: an answer to the older session may have been the last to arrive.
+    for some in ((old, new), (new, old)):
+        for settle in (queue.acknowledge, queue.release, queue.reject, queue.extend):
+            with pytest.raises(ClaimLost) as lost:
+                settle(*some)
+            assert lost.value.sequences == (old.sequence,)
+    queue.acknowledge(*claimed)
+    assert new.sequence not in {row[0] for row in database.rows("SELECT ID FROM ACTIVEMQ_MSGS")}
+
+
 def test_many_are_settled_at_once(queue: ClaimQueue) -> None:
     queue.add(*numbered(600))
     claims = queue.claim(600)

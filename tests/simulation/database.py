@@ -1,0 +1,509 @@
+"""A database server that loses commits, delays them, or does not answer: SQLite behind a simulated network.
+
+Each statement takes a while, in which other processes run. A connection can be lost at its next commit: before
+that took effect, after it, or with the commit still under way, so that it takes effect later unless the server
+is made to end the session first. What a killed process had sent may take effect, too.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+from sqlalchemy import URL
+
+from jdbcstore import StoreConfig
+from jdbcstore.database.adapters.base import Failure
+from jdbcstore.database.adapters.sql import Row
+from jdbcstore.database.adapters.sqlite import SqliteAdapter, SqliteControl
+from jdbcstore.database.session import DatabaseSession
+from jdbcstore.database.statements.lock import LockStatements
+from jdbcstore.stores.claims import Claims
+from jdbcstore.stores.jdbc.store import JdbcStore
+from tests.simulation.scheduler import EPOCH_MS, Process, Scheduler, current, current_process
+
+_LOCK_WAIT = 30.0
+_BUSY_PAUSE = 0.003
+_LATEST = 3.0
+"""Seconds after which a commit that was under way has taken effect."""
+_WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE")
+
+
+class Disconnected(sqlite3.OperationalError):
+    """The connection was lost."""
+
+
+class Busy(sqlite3.OperationalError):
+    """The lock was not free in time."""
+
+    sqlite_errorcode = sqlite3.SQLITE_BUSY
+
+
+class ServerSession:
+    """What the server knows of a connection: it may be there after the client has lost it."""
+
+    def __init__(self, number: int, raw: sqlite3.Connection, process: Process | None) -> None:
+        self.number = number
+        self.process = process
+        self.changes = False
+        """Whether its transaction has changed messages or acknowledgements."""
+        self.raw = raw
+        self.cursor = raw.cursor()
+        self.late: tuple[str, Sequence[Any]] | None = None
+        """A statement that was sent, and whose answer nobody waits for."""
+        self.is_open = True
+
+
+class Server:
+    """The database of one worker process, in a file in memory; each seed finds it as new."""
+
+    def __init__(self) -> None:
+        memory = Path("/dev/shm")
+        self.folder = Path(tempfile.mkdtemp(prefix="jdbcstore-simulation-", dir=memory if memory.is_dir() else None))
+        self._owner = os.getpid()
+        self.file = self.folder / "messages.db"
+        self.url = f"sqlite:///{self.file}"
+        self._idle: list[sqlite3.Connection] = []
+        self.scheduler: Scheduler | None = None
+        self.sessions: dict[int, ServerSession] = {}
+        self._count = 0
+        self.offset_ms = 0
+        """How far the server's clock is ahead."""
+        self.down_until = 0.0
+        self.faults = 0
+        self.is_calm = False
+        """Whether all statements are quick."""
+        self.on_change: Callable[[Process], None] | None = None
+        """Called when messages or acknowledgements were changed, with the process whose transaction it was."""
+        config = StoreConfig(cleanup_period=0)
+        JdbcStore(self.url, config).close()
+        self._raw = self._opened()
+        unclaimed = self._rows()
+        Claims(self.url, config).close()
+        self._baselines = {False: unclaimed, True: self._rows()}
+        for table in self._baselines[True]:
+            self._baselines[False].setdefault(table, [])
+
+    def _opened(self) -> sqlite3.Connection:
+        raw = sqlite3.connect(
+            self.file, timeout=0, isolation_level=None, check_same_thread=False, cached_statements=500
+        )
+        raw.execute("PRAGMA journal_mode=WAL")
+        raw.execute("PRAGMA synchronous=OFF")
+        raw.create_function("simulated_ms", 0, self.now_ms)
+        return raw
+
+    def _rows(self) -> dict[str, list[tuple[Any, ...]]]:
+        tables = self._raw.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        return {name: self._raw.execute(f'SELECT * FROM "{name}"').fetchall() for (name,) in tables}
+
+    def now_ms(self) -> int:
+        """Return the time by the server's clock."""
+        now = 1000.0 if self.scheduler is None else self.scheduler.now
+        return EPOCH_MS + round(now * 1000) + self.offset_ms
+
+    def begin(self, scheduler: Scheduler, *, claimed: bool) -> None:
+        """Start with the tables as they are when they were just created."""
+        for session in [*self.sessions.values()]:
+            self.end(session)
+        self.scheduler = scheduler
+        self.offset_ms, self.down_until, self._count, self.faults = 0, 0.0, 0, 0
+        self.is_calm = False
+        self._raw.execute("BEGIN IMMEDIATE")
+        for table, rows in self._baselines[claimed].items():
+            self._raw.execute(f'DELETE FROM "{table}"')
+            if rows:
+                values = ", ".join("?" * len(rows[0]))
+                self._raw.executemany(f'INSERT INTO "{table}" VALUES ({values})', rows)
+        self._raw.execute("COMMIT")
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """Return what is committed."""
+        return self._raw.execute(sql).fetchall()
+
+    def open(self, process: Process | None) -> ServerSession:
+        """Begin a session."""
+        self._count += 1
+        raw = self._idle.pop() if self._idle else self._opened()
+        session = self.sessions[self._count] = ServerSession(self._count, raw, process)
+        return session
+
+    def see(self, session: ServerSession, sql: str) -> None:
+        """Take note of a statement that took effect."""
+        if "ACTIVEMQ_MSGS" in sql or "ACKS" in sql:
+            session.changes |= not sql.startswith("SELECT")
+        if session.changes and not session.raw.in_transaction:
+            session.changes = False
+            if self.on_change is not None and session.process is not None:
+                self.on_change(session.process)
+
+    def end(self, session: ServerSession) -> None:
+        """End a session: what it has not committed is rolled back."""
+        if not session.is_open:
+            return
+        session.is_open, session.late = False, None
+        if session.raw.in_transaction:
+            session.raw.rollback()
+        self.sessions.pop(session.number, None)
+        self._idle.append(session.raw)
+
+    def leave(self, session: ServerSession, sql: str, values: Sequence[Any]) -> None:
+        """Let a statement take effect later, whose client is gone."""
+        scheduler = current()
+        session.late = sql, values
+        from tests.simulation.scheduler import Task
+
+        delay = scheduler.chance.random() ** 2 * _LATEST
+        Task(self._finish, (session, scheduler.now + delay), process=scheduler.machine).start()
+
+    def _finish(self, session: ServerSession, at: float) -> None:
+        scheduler = current()
+        while True:
+            scheduler.sleep(at - scheduler.now)
+            if session.late is None:
+                return
+            try:
+                session.cursor.execute(*session.late)
+                self.see(session, session.late[0])
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+                    at = scheduler.now + _BUSY_PAUSE
+                    continue
+            except sqlite3.DatabaseError:
+                pass
+            session.late = None
+            self.end(session)
+            return
+
+    def restart(self, seconds: float) -> None:
+        """Go down, for so long: all transactions are rolled back."""
+        self.down_until = current().now + seconds
+        for session in [*self.sessions.values()]:
+            self.end(session)
+
+    def kill(self, process: Process) -> None:
+        """See the end of a process: what it has sent may take effect, the rest is rolled back."""
+        chance = current().chance
+        for connection in connections_of(process):
+            sent, session = connection.sent, connection.session
+            if sent is not None and session.is_open and chance.random() < 0.5:
+                self.leave(session, *sent)
+            elif session.late is None:
+                self.end(session)
+
+    def close(self) -> None:
+        """Remove the files."""
+        if os.getpid() == self._owner:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+_servers: list[Server] = []
+
+
+def server() -> Server:
+    """Return the server of this worker process."""
+    return _servers[-1]
+
+
+def use(one: Server) -> None:
+    """Let connections go to this server."""
+    _servers[:] = [one]
+
+
+_connections: list[SimulatedConnection] = []
+
+
+def connections_of(process: Process) -> list[SimulatedConnection]:
+    """Return a process's connections, and forget those that are closed."""
+    _connections[:] = [one for one in _connections if not one.is_closed]
+    return [one for one in _connections if one.process is process]
+
+
+def forget_connections() -> None:
+    """Forget those of an earlier seed."""
+    _connections.clear()
+
+
+class SimulatedConnection:
+    """A connection of a process to the server, as the driver has it."""
+
+    def __init__(self) -> None:
+        self.process = current_process()
+        here = server()
+        _check_reachable(here, self.process)
+        self.session = here.open(self.process)
+        self.raw = self.session.raw
+        self.is_lost = self.is_closed = False
+        self.lock_wait = _LOCK_WAIT
+        self.sent: tuple[str, Sequence[Any]] | None = None
+        """A statement that commits, on its way to the server."""
+        _connections.append(self)
+
+    def cursor(self) -> SimulatedCursor:
+        return SimulatedCursor(self)
+
+    def lose(self) -> Disconnected:
+        self.is_lost = True
+        return Disconnected("the connection was lost")
+
+    def commit(self) -> None:
+        if self.raw.in_transaction and not self.is_lost:
+            self.cursor().execute("COMMIT")
+
+    def rollback(self) -> None:
+        if not self.is_lost and self.session.is_open and self.raw.in_transaction:
+            self.raw.rollback()
+
+    def interrupt(self) -> None:
+        """Nothing is interrupted: a statement takes a bounded time here."""
+
+    def close(self) -> None:
+        if not self.is_closed:
+            self.is_closed = True
+            if self.session.late is None:
+                server().end(self.session)
+
+    def execute(self, sql: str, values: Sequence[Any] = ()) -> SimulatedCursor:
+        cursor = self.cursor()
+        cursor.execute(sql, values)
+        return cursor
+
+    def create_function(self, *_: Any, **_options: Any) -> None:
+        """SQLAlchemy's functions are not used."""
+
+    def getlimit(self, category: int) -> int:
+        return self.raw.getlimit(category)
+
+    @property
+    def in_transaction(self) -> bool:
+        return self.raw.in_transaction
+
+
+class SimulatedCursor:
+    """A cursor, whose results are fetched at once, as those of most drivers."""
+
+    arraysize = 1
+
+    def __init__(self, connection: SimulatedConnection) -> None:
+        self.connection = connection
+        self._rows: list[Any] = []
+        self._position = 0
+        self.description: Any = None
+        self.rowcount = -1
+        self.lastrowid: Any = None
+
+    def execute(self, sql: str, values: Sequence[Any] = ()) -> SimulatedCursor:
+        self._run(sql, values, lambda cursor: cursor.execute(sql, values))
+        return self
+
+    def executemany(self, sql: str, rows: Sequence[Sequence[Any]]) -> SimulatedCursor:
+        self._run(sql, rows, lambda cursor: cursor.executemany(sql, rows))
+        return self
+
+    def _run(self, sql: str, values: Sequence[Any], run: Callable[[sqlite3.Cursor], object]) -> None:
+        connection, here = self.connection, server()
+        scheduler = here.scheduler
+        if scheduler is None:
+            self._take(run, connection.session.cursor)
+            return
+        kind = sql[:8].upper()
+        commits = kind.startswith("COMMIT") or (kind.startswith(_WRITES) and not connection.raw.in_transaction)
+        if kind.startswith("ROLLBACK"):
+            connection.rollback()
+            return
+        if commits:
+            connection.sent = sql, values
+        try:
+            chance = scheduler.chance.random()
+            if chance < 0.6 or commits:
+                scheduler.sleep(_latency(chance, is_calm=here.is_calm))
+            self._check(connection)
+            fault = connection.process.faults
+            if commits and fault:
+                here.faults += 1
+                self._fail(fault.popleft(), sql, run)
+            self._take_in_turn(sql, run, connection)
+            connection.sent = None
+            if commits and chance < 0.5:
+                scheduler.sleep(_latency(scheduler.chance.random(), is_calm=here.is_calm))  # the answer
+                self._check(connection)
+        finally:
+            connection.sent = None if not connection.process.is_dead else connection.sent
+
+    def _fail(self, fault: str, sql: str, run: Callable[[sqlite3.Cursor], object]) -> None:
+        connection, here = self.connection, server()
+        assert connection.sent is not None
+        if fault == "busy":
+            raise Busy("database is locked")
+        if fault == "unknown":
+            self._take_in_turn(sql, run, connection)
+            here.end(connection.session)
+        elif fault == "late":
+            here.leave(connection.session, *connection.sent)
+        else:
+            here.end(connection.session)
+        raise connection.lose()
+
+    def _check(self, connection: SimulatedConnection) -> None:
+        if connection.is_lost or connection.is_closed or not connection.session.is_open:
+            raise connection.lose()
+        here, process = server(), connection.process
+        if process.is_dead:
+            raise connection.lose()
+        _check_reachable(here, process)
+
+    def _take_in_turn(
+        self, sql: str, run: Callable[[sqlite3.Cursor], object], connection: SimulatedConnection
+    ) -> None:
+        scheduler = current()
+        end = scheduler.now + connection.lock_wait
+        while True:
+            try:
+                self._take(run, connection.session.cursor)
+                server().see(connection.session, sql)
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or scheduler.now >= end:
+                    raise
+            else:
+                return
+            scheduler.sleep(_BUSY_PAUSE * (1 + scheduler.chance.random()))
+            self._check(connection)
+
+    def _take(self, run: Callable[[sqlite3.Cursor], object], cursor: sqlite3.Cursor) -> None:
+        run(cursor)
+        self.description, self.rowcount, self.lastrowid = cursor.description, cursor.rowcount, cursor.lastrowid
+        self._rows = cursor.fetchall() if cursor.description is not None else []
+        self._position = 0
+
+    def fetchall(self) -> list[Any]:
+        rows = self._rows[self._position :] if self._position else self._rows
+        self._position = len(self._rows)
+        return rows
+
+    def fetchmany(self, size: int = 1) -> list[Any]:
+        rows = self._rows[self._position : self._position + size]
+        self._position += len(rows)
+        return rows
+
+    def fetchone(self) -> Any:
+        rows = self.fetchmany(1)
+        return rows[0] if rows else None
+
+    def close(self) -> None:
+        self._rows = []
+
+
+def _latency(chance: float, *, is_calm: bool) -> float:
+    """Return the seconds of one way; seldom they are many."""
+    if chance < 0.97 or is_calm:
+        return chance * 0.004
+    if chance < 0.995:
+        return (chance - 0.97) * 10
+    return (chance - 0.995) * 300
+
+
+def _check_reachable(here: Server, process: Process) -> None:
+    scheduler = here.scheduler
+    if scheduler is None:
+        return
+    if scheduler.now < max(here.down_until, process.cut_until):
+        raise Disconnected("the server does not answer")
+
+
+class SimulatedControl(SqliteControl):
+    """Of a server that has sessions, and can end them, as PostgreSQL and MySQL can."""
+
+    def limit_lock_wait(self, seconds: float) -> None:
+        self._cursor.connection.lock_wait = seconds
+
+    def identify(self) -> Row | None:
+        return (self._cursor.connection.session.number,)
+
+    def has_session(self, session: Row) -> bool:
+        self._cursor.execute("SELECT 1")
+        return session[0] in server().sessions
+
+    def end_session(self, session: Row) -> None:
+        self._cursor.execute("SELECT 1")
+        found = server().sessions.get(session[0])
+        if found is not None:
+            server().end(found)
+
+
+class SimulatedAdapter(SqliteAdapter):
+    """SQLite's, with the simulated server and its clock."""
+
+    control = SimulatedControl
+    notifies = False
+    now_ms = "simulated_ms()"
+    in_files: ClassVar[bool] = False
+
+    def engine_options(self, url: URL) -> dict[str, Any]:  # noqa: ARG002
+        return {"creator": SimulatedConnection}
+
+    def lock_directory(self, url: URL) -> str | None:  # noqa: ARG002
+        return None
+
+    def on_connect(self, connection: Any) -> None:
+        """The server does what is needed."""
+
+    def classify(self, error: BaseException) -> Failure:
+        if isinstance(error, Disconnected):
+            return Failure.DISCONNECTED
+        return super().classify(error)
+
+
+class SimulatedSession(DatabaseSession):
+    """A session that is opened once, and used by one store after the other: opening takes longest."""
+
+    @cached_property
+    def lock_statements(self) -> LockStatements:  # type: ignore[override]
+        return super().lock_statements
+
+    def renew(self) -> None:
+        """Forget what an earlier store has left."""
+        import jdbcstore.database.session as module
+
+        self._lock = module.threading.RLock()
+        self._readers = {}
+        self._closed = False
+        self._mains.clear()
+        self.engine.dispose()
+
+
+class Sessions:
+    """The sessions of one worker process, by configuration."""
+
+    def __init__(self) -> None:
+        self._idle: dict[StoreConfig, list[SimulatedSession]] = {}
+        self._used: list[SimulatedSession] = []
+
+    def open(self, url: str, config: StoreConfig, **options: Any) -> SimulatedSession:
+        """Return a session as of a store that is just opened."""
+        idle = self._idle.setdefault(config, [])
+        if idle:
+            session = idle.pop()
+        else:
+            here = server()
+            before, here.scheduler = here.scheduler, None
+            try:
+                # Nothing of this seed: the next one finds the session opened.
+                session = SimulatedSession(url, config, **options)
+            finally:
+                here.scheduler = before
+        session.renew()
+        self._used.append(session)
+        return session
+
+    def begin(self) -> None:
+        """Take back all: their stores are gone."""
+        for session in self._used:
+            session.engine.dispose()
+            self._idle[session.config].append(session)
+        self._used.clear()

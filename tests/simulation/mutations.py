@@ -1,0 +1,109 @@
+"""Defects put into the product on purpose, each of which the simulation has to find."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from jdbcstore.abc import Cursor, Page
+from jdbcstore.database.adapters.sql import UNGUARDED
+from jdbcstore.database.connection import Connection
+from jdbcstore.database.statements.lock import EPOCH_ROW
+from jdbcstore.lockers import mastership
+from jdbcstore.lockers.mastership import Fence, Mastership
+from jdbcstore.stores.claims import queue as claim_queue
+from jdbcstore.stores.jdbc.queue import JdbcMessageStore
+from jdbcstore.stores.jdbc.writer.committer import Committer, _Attempts
+
+
+class Mutation(NamedTuple):
+    """A defect: which world finds it, and how it gets there."""
+
+    world: str
+    patches: Callable[[], list[tuple[Any, str, Any]]]
+    """Object, attribute and what is put in its place."""
+
+
+def _skip_fence() -> list[tuple[Any, str, Any]]:
+    guards = Connection._guards
+
+    def unguarded(self: Connection, block: Any, epoch: Any, *, long: bool) -> Any:  # noqa: ARG001
+        return guards(self, block, None, long=long) if block is not None else UNGUARDED
+
+    return [(Connection, "_guards", unguarded), (Fence, "check", lambda _: None)]
+
+
+def _reuse_epoch() -> list[tuple[Any, str, Any]]:
+    last_epoch = mastership.last_epoch
+
+    def end(self: Mastership, connection: Connection, _last: int) -> bool:
+        number = last_epoch(self._session, connection)
+        return connection.change(self._sql.begin_epoch, epoch_row=EPOCH_ROW, old=number, new=1) == 1
+
+    return [(Mastership, "_end_epoch", end), (mastership, "last_epoch", lambda *_: 0)]
+
+
+def _skip_in_pages() -> list[tuple[Any, str, Any]]:
+    recover = JdbcMessageStore.recover
+
+    def skipping(self: JdbcMessageStore, limit: int = 500, after: Cursor | None = None) -> Page:
+        page = recover(self, limit, after)
+        if page.at_end or len(page) < 2:
+            return page
+        cursor = Cursor(tuple(position + 1 for position in page.cursor.positions))
+        return Page(page.messages, cursor, page.at_end, page.corrupt)
+
+    return [(JdbcMessageStore, "recover", skipping)]
+
+
+def _claim_without_lease() -> list[tuple[Any, str, Any]]:
+    return [(claim_queue, "_check", lambda _ids, _mine: [*_mine])]
+
+
+def _lose_count() -> list[tuple[Any, str, Any]]:
+    back = claim_queue.ClaimQueue._return
+
+    def uncounted(self: Any, claims: Any, delay: float, failures: int, dead: Any = ()) -> None:  # noqa: ARG001
+        back(self, claims, delay, 0, dead)
+
+    return [(claim_queue.ClaimQueue, "_return", uncounted)]
+
+
+def _believe_in_commit() -> list[tuple[Any, str, Any]]:
+    return [(_Attempts, "_was_committed", lambda *_: True)]
+
+
+def _repeat_commit() -> list[tuple[Any, str, Any]]:
+    return [(_Attempts, "_was_committed", lambda *_: False)]
+
+
+def _leave_lost() -> list[tuple[Any, str, Any]]:
+    return [(Committer, "_end_lost", lambda self, _: self._lost.clear())]
+
+
+MUTATIONS: dict[str, Mutation] = {
+    "skip the fence": Mutation("masters", _skip_fence),
+    "reuse an epoch": Mutation("masters", _reuse_epoch),
+    "a page that skips": Mutation("masters", _skip_in_pages),
+    "a commit in doubt taken for done": Mutation("masters", _believe_in_commit),
+    "a commit in doubt taken for not done": Mutation("masters", _repeat_commit),
+    "a lost session that is not ended": Mutation("masters", _leave_lost),
+    "a claim without its lease": Mutation("claims", _claim_without_lease),
+    "a redelivery count lost": Mutation("claims", _lose_count),
+}
+
+
+@contextlib.contextmanager
+def mutated(name: str) -> Iterator[Mutation]:
+    """Have a defect in the product for a while."""
+    mutation = MUTATIONS[name]
+    patches = mutation.patches()
+    before = [(target, attribute, vars(target)[attribute]) for target, attribute, _ in patches]
+    for target, attribute, value in patches:
+        setattr(target, attribute, value)
+    try:
+        yield mutation
+    finally:
+        for target, attribute, value in before:
+            setattr(target, attribute, value)

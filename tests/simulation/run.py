@@ -1,0 +1,71 @@
+"""Running seeds: the product's modules are given the simulated threads, clock, chances and sessions."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import weakref
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import jdbcstore.plugins.kombu
+import jdbcstore.stores.claims.claims
+import jdbcstore.stores.jdbc.store
+import jdbcstore.stores.jdbc.writer.writer
+import jdbcstore.stores.journaled  # noqa: F401
+from tests.simulation.database import Server, Sessions
+from tests.simulation.claims import Shared
+from tests.simulation.journal import Journaling
+from tests.simulation.masters import Masters
+from tests.simulation.scheduler import replacements
+from tests.simulation.world import Step, World
+from tests.support.histories.checker import Violation
+
+WORLDS: dict[str, type[World]] = {"masters": Masters, "claims": Shared, "journal": Journaling}
+LENGTH = 50
+
+
+class Simulation:
+    """The simulations of one worker process. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self.server = Server()
+        self.sessions = Sessions()
+        modules = [module for name, module in sys.modules.items() if name.startswith("jdbcstore.")]
+        self._replaced = replacements(modules)
+        for module in (jdbcstore.stores.jdbc.store, jdbcstore.stores.claims.claims):
+            self._replaced.append((module, "DatabaseSession", self.sessions.open))
+        # Writers of killed processes are not closed when this one ends.
+        self._replaced.append((jdbcstore.stores.jdbc.writer.writer, "_open", weakref.WeakSet()))
+
+    @contextmanager
+    def _patched(self) -> Iterator[None]:
+        before = [(module, name, getattr(module, name)) for module, name, _ in self._replaced]
+        disabled = logging.root.manager.disable
+        logging.disable(logging.CRITICAL)
+        for module, name, simulated in self._replaced:
+            setattr(module, name, simulated)
+        try:
+            yield
+        finally:
+            for module, name, value in before:
+                setattr(module, name, value)
+            logging.disable(disabled)
+
+    def world(self, kind: str, seed: int) -> World:
+        """Return a world that has not begun."""
+        return WORLDS[kind](self.server, self.sessions, seed)
+
+    def run(self, kind: str, seed: int, steps: Iterable[Step] | None = None) -> list[Violation]:
+        """Run a seed, or other steps with its chances; return what was wrong."""
+        return self.run_world(self.world(kind, seed), steps)
+
+    def run_world(self, world: World, steps: Iterable[Step] | None = None) -> list[Violation]:
+        """As :meth:`run`, with a world whose history the caller wants to see."""
+        with self._patched():
+            return world.run(world.script(world.seed, LENGTH) if steps is None else steps)
+
+    def close(self) -> None:
+        """Remove the database."""
+        self.server.close()
