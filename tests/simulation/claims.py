@@ -71,6 +71,7 @@ class Worker(Member):
         """Claim messages; how many."""
         world, held = self.world, self.held[queue]
         assert isinstance(world, Shared)
+        task = current().current
         try:
             claims = self.store.queue(queue).claim(limit, wait=wait)
         except StoreError:
@@ -83,9 +84,7 @@ class Worker(Member):
         for claim in claims:
             name = str(claim.message.body)
             again = claim.redeliveries > 0 or (queue, name) in world.released
-            world.note(
-                Delivery(current().now, client, queue, name, again, failures=claim.redeliveries)
-            )
+            world.note(Delivery(task.claimed_at, client, queue, name, again, failures=claim.redeliveries))
             world.trace("claim", client, message=name, redeliveries=claim.redeliveries, session=claim.session)
             held[name] = claim
         return len(claims)
@@ -128,7 +127,7 @@ class Worker(Member):
             with self._kept(queue, names, claims):
                 self._give_back(client, queue, names[0], self.store.queue(queue).reject, claims[0], delay)
 
-    def do_release(self, client: str, chance: random.Random) -> None:
+    def do_release(self, client: str, chance: random.Random) -> None:  # noqa: ARG002
         queue = chance.choice(QUEUES)
         names, claims = self._some(queue, 1)
         if claims:
@@ -137,9 +136,7 @@ class Worker(Member):
             with self._kept(queue, names, claims):
                 self.store.queue(queue).release(*claims)
 
-    def _give_back(
-        self, client: str, queue: str, name: str, reject: Any, claim: Claim, delay: float
-    ) -> None:
+    def _give_back(self, client: str, queue: str, name: str, reject: Any, claim: Claim, delay: float) -> None:
         outcome = Outcome.UNKNOWN
         try:
             reject(claim, delay=delay)
@@ -165,7 +162,13 @@ class Shared(World):
     """Three processes that claim messages of two queues."""
 
     operations: ClassVar = {
-        "add": 8, "claim": 10, "acknowledge": 7, "reject": 2, "release": 1, "extend": 1, "rest": 1,
+        "add": 8,
+        "claim": 10,
+        "acknowledge": 7,
+        "reject": 2,
+        "release": 1,
+        "extend": 1,
+        "rest": 1,
     }
     faults: ClassVar = {**World.faults, "pause": 4}
     members_count = 3
@@ -207,7 +210,9 @@ class Shared(World):
 
     def end(self) -> None:
         super().end()
-        for id_, container, blob in self.server.rows("SELECT ID, CONTAINER, MSG FROM ACTIVEMQ_MSGS ORDER BY ID"):
+        for id_, container, blob in self.server.rows(
+            "SELECT ID, CONTAINER, MSG FROM ACTIVEMQ_MSGS ORDER BY ID"
+        ):
             name = str(openwire.decode(bytes(blob), sequence=id_, container=container).body)
             place = container.removeprefix("queue://")
             if place == DEAD:

@@ -1,8 +1,8 @@
 """A database server that loses commits, delays them, or does not answer: SQLite behind a simulated network.
 
-Each statement takes a while, in which other processes run. A connection can be lost at its next commit: before
-that took effect, after it, or with the commit still under way, so that it takes effect later unless the server
-is made to end the session first. What a killed process had sent may take effect, too.
+Each statement takes a while, in which other processes run. A connection can be lost at its next commit:
+before that took effect, after it, or with the commit still under way, so that it takes effect later unless
+the server is made to end the session first. What a killed process had sent may take effect, too.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import os
 import shutil
 import sqlite3
 import tempfile
+import threading
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from sqlalchemy import URL
 
@@ -26,7 +27,7 @@ from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.lock import LockStatements
 from jdbcstore.stores.claims import Claims
 from jdbcstore.stores.jdbc.store import JdbcStore
-from tests.simulation.scheduler import EPOCH_MS, Process, Scheduler, current, current_process
+from tests.simulation.scheduler import EPOCH_MS, Process, RLock, Scheduler, Task, current, current_process
 
 _LOCK_WAIT = 30.0
 _BUSY_PAUSE = 0.003
@@ -64,8 +65,10 @@ class Server:
     """The database of one worker process, in a file in memory; each seed finds it as new."""
 
     def __init__(self) -> None:
-        memory = Path("/dev/shm")
-        self.folder = Path(tempfile.mkdtemp(prefix="jdbcstore-simulation-", dir=memory if memory.is_dir() else None))
+        memory = Path("/dev/shm")  # noqa: S108
+        self.folder = Path(
+            tempfile.mkdtemp(prefix="jdbcstore-simulation-", dir=memory if memory.is_dir() else None)
+        )
         self._owner = os.getpid()
         self.file = self.folder / "messages.db"
         self.url = f"sqlite:///{self.file}"
@@ -80,7 +83,7 @@ class Server:
         self.is_calm = False
         """Whether all statements are quick."""
         self.on_change: Callable[[Process], None] | None = None
-        """Called when messages or acknowledgements were changed, with the process whose transaction it was."""
+        """Called when messages or acknowledgements have changed, with the process that did it."""
         config = StoreConfig(cleanup_period=0)
         JdbcStore(self.url, config).close()
         self._raw = self._opened()
@@ -138,6 +141,8 @@ class Server:
         """Take note of a statement that took effect."""
         if "ACTIVEMQ_MSGS" in sql or "ACKS" in sql:
             session.changes |= not sql.startswith("SELECT")
+        if sql.startswith(('INSERT INTO "JDBCSTORE_CLAIMS', 'UPDATE "JDBCSTORE_CLAIMS')):
+            current().current.claimed_at = current().now
         if session.changes and not session.raw.in_transaction:
             session.changes = False
             if self.on_change is not None and session.process is not None:
@@ -157,8 +162,6 @@ class Server:
         """Let a statement take effect later, whose client is gone."""
         scheduler = current()
         session.late = sql, values
-        from tests.simulation.scheduler import Task
-
         delay = scheduler.chance.random() ** 2 * _LATEST
         Task(self._finish, (session, scheduler.now + delay), process=scheduler.machine).start()
 
@@ -313,7 +316,9 @@ class SimulatedCursor:
             self._take(run, connection.session.cursor)
             return
         kind = sql[:8].upper()
-        commits = kind.startswith("COMMIT") or (kind.startswith(_WRITES) and not connection.raw.in_transaction)
+        commits = kind.startswith("COMMIT") or (
+            kind.startswith(_WRITES) and not connection.raw.in_transaction
+        )
         if kind.startswith("ROLLBACK"):
             connection.rollback()
             return
@@ -377,7 +382,11 @@ class SimulatedCursor:
 
     def _take(self, run: Callable[[sqlite3.Cursor], object], cursor: sqlite3.Cursor) -> None:
         run(cursor)
-        self.description, self.rowcount, self.lastrowid = cursor.description, cursor.rowcount, cursor.lastrowid
+        self.description, self.rowcount, self.lastrowid = (
+            cursor.description,
+            cursor.rowcount,
+            cursor.lastrowid,
+        )
         self._rows = cursor.fetchall() if cursor.description is not None else []
         self._position = 0
 
@@ -463,14 +472,12 @@ class SimulatedSession(DatabaseSession):
     """A session that is opened once, and used by one store after the other: opening takes longest."""
 
     @cached_property
-    def lock_statements(self) -> LockStatements:  # type: ignore[override]
+    def lock_statements(self) -> LockStatements:
         return super().lock_statements
 
     def renew(self) -> None:
         """Forget what an earlier store has left."""
-        import jdbcstore.database.session as module
-
-        self._lock = module.threading.RLock()
+        self._lock = cast("threading.RLock", RLock() if server().scheduler else threading.RLock())
         self._readers = {}
         self._closed = False
         self._mains.clear()

@@ -109,7 +109,15 @@ class Journaling(Masters):
 
     operations: ClassVar = {**Masters.operations, "checkpoint": 3}
     faults: ClassVar = {
-        "kill": 3, "crash": 5, "flip": 1, "cut": 1, "lost": 2, "unknown": 2, "late": 1, "busy": 1, "restart": 1,
+        "kill": 3,
+        "crash": 5,
+        "flip": 1,
+        "cut": 1,
+        "lost": 2,
+        "unknown": 2,
+        "late": 1,
+        "busy": 1,
+        "restart": 1,
     }
     members_count = 1
     is_damaged = False
@@ -164,8 +172,6 @@ class Journaling(Masters):
     def end(self) -> None:
         World.end(self)
         self.members[0].leave_disk(None)
-        if self.is_corrupt:
-            return
         for branch in self.branches.values():
             self.note(branch.write(is_prepared=False))
         self._note_left()
@@ -175,4 +181,3 @@ class Journaling(Masters):
         if not self.is_damaged:
             return found
         return [one for one in found if one.rule in ("phantom", "renamed") or "thread" in one.text]
-

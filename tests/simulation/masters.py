@@ -1,7 +1,8 @@
-"""A world of masters: processes that elect one of them by a lease, and serve queues, topics and transactions."""
+"""A world of masters: processes elect one of them by a lease, which serves queues, topics, transactions."""
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -61,10 +62,8 @@ class Broker(Member):
             if self.store is store:
                 self.store = None
             self.world.trace("deposed", process.name, epoch=fence.epoch)
-            try:
+            with contextlib.suppress(StoreError):
                 store.close(5)
-            except StoreError:
-                pass
 
     def _open(self) -> JdbcStore:
         locker = LeaseDatabaseLocker(
@@ -109,7 +108,7 @@ class Broker(Member):
         store: JdbcStore = self.store
         return store
 
-    def do_receive(self, client: str, chance: random.Random) -> None:
+    def do_receive(self, client: str, chance: random.Random) -> None:  # noqa: ARG002
         self.receive(chance.choice(SCOPES), chance.choice((1, 2, 5)))
 
     def receive(self, scope: str, limit: int) -> bool:
@@ -160,9 +159,7 @@ class Broker(Member):
             held.update(zip(names, references, strict=True))
             raise
 
-    def _fill(
-        self, transaction: Any, client: str, chance: random.Random, taken: Taken
-    ) -> dict[str, Any]:
+    def _fill(self, transaction: Any, client: str, chance: random.Random, taken: Taken) -> dict[str, Any]:
         """Add sends and acknowledgements to a transaction; which they are. ``taken`` is what was held."""
         sends: list[tuple[str, str]] = []
         acks: list[tuple[str, str]] = []
@@ -220,8 +217,11 @@ class Broker(Member):
     def do_complete(self, client: str, chance: random.Random) -> None:
         world, store, epoch = self.world, self.store, self.epoch
         assert isinstance(world, Masters)
+        del client  # the branch has its own
         for prepared in store.xa.recover()[:1]:
-            self.complete(store, world.branches[prepared.xid], prepared.xid, epoch, commits=chance.random() < 0.7)
+            self.complete(
+                store, world.branches[prepared.xid], prepared.xid, epoch, commits=chance.random() < 0.7
+            )
 
     def complete(
         self, store: JdbcStore, branch: Branch, xid: XATransactionId, epoch: int, *, commits: bool

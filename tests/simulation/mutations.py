@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from jdbcstore.abc import Cursor, Page
 from jdbcstore.database.adapters.sql import UNGUARDED
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.statements.lock import EPOCH_ROW
+from jdbcstore.journal.storage import Segments
 from jdbcstore.lockers import mastership
+from jdbcstore.lockers.inspection import last_epoch
 from jdbcstore.lockers.mastership import Fence, Mastership
 from jdbcstore.stores.claims import queue as claim_queue
 from jdbcstore.stores.jdbc.queue import JdbcMessageStore
 from jdbcstore.stores.jdbc.writer.committer import Committer, _Attempts
+from jdbcstore.stores.journaled import checkpointer
+from jdbcstore.stores.journaled.checkpointer import Checkpointer
+from jdbcstore.stores.shared.checkpoint import Changes
 
 
 class Mutation(NamedTuple):
@@ -35,8 +41,6 @@ def _skip_fence() -> list[tuple[Any, str, Any]]:
 
 
 def _reuse_epoch() -> list[tuple[Any, str, Any]]:
-    last_epoch = mastership.last_epoch
-
     def end(self: Mastership, connection: Connection, _last: int) -> bool:
         number = last_epoch(self._session, connection)
         return connection.change(self._sql.begin_epoch, epoch_row=EPOCH_ROW, old=number, new=1) == 1
@@ -82,6 +86,43 @@ def _leave_lost() -> list[tuple[Any, str, Any]]:
     return [(Committer, "_end_lost", lambda self, _: self._lost.clear())]
 
 
+def _acknowledge_unsynced() -> list[tuple[Any, str, Any]]:
+    write = Segments.write
+
+    def unsynced(self: Any, batch: Any) -> None:
+        syncs, self._syncs_always = self._syncs_always, False
+        try:
+            write(self, batch)
+        finally:
+            self._syncs_always = syncs
+
+    return [(Segments, "write", unsynced)]
+
+
+def _mark_ahead() -> list[tuple[Any, str, Any]]:
+    apply = Checkpointer.apply
+
+    def ahead(self: Checkpointer, changes: Changes) -> None:
+        if changes.adds or changes.removes:
+            mark = self.mark
+            apply(self, Changes(replace(changes.mark, written=mark.written)))
+        apply(self, changes)
+
+    return [(Checkpointer, "apply", ahead)]
+
+
+def _forget_destination() -> list[tuple[Any, str, Any]]:
+    changes_of = checkpointer.changes_of
+
+    def forgetful(*arguments: Any) -> list[Changes]:
+        return [
+            replace(changes, adds=[add for add in changes.adds if add[1].container != "queue://R"])
+            for changes in changes_of(*arguments)
+        ]
+
+    return [(checkpointer, "changes_of", forgetful)]
+
+
 MUTATIONS: dict[str, Mutation] = {
     "skip the fence": Mutation("masters", _skip_fence),
     "reuse an epoch": Mutation("masters", _reuse_epoch),
@@ -89,6 +130,9 @@ MUTATIONS: dict[str, Mutation] = {
     "a commit in doubt taken for done": Mutation("masters", _believe_in_commit),
     "a commit in doubt taken for not done": Mutation("masters", _repeat_commit),
     "a lost session that is not ended": Mutation("masters", _leave_lost),
+    "acknowledge before the sync": Mutation("journal", _acknowledge_unsynced),
+    "a mark ahead of a commit": Mutation("journal", _mark_ahead),
+    "a checkpoint that forgets a destination": Mutation("journal", _forget_destination),
     "a claim without its lease": Mutation("claims", _claim_without_lease),
     "a redelivery count lost": Mutation("claims", _lose_count),
 }

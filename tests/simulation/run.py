@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
+import os
 import sys
 import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import jdbcstore.plugins.kombu
 import jdbcstore.stores.claims.claims
 import jdbcstore.stores.jdbc.store
 import jdbcstore.stores.jdbc.writer.writer
-import jdbcstore.stores.journaled  # noqa: F401
-from tests.simulation.database import Server, Sessions
+import jdbcstore.stores.journaled
 from tests.simulation.claims import Shared
+from tests.simulation.database import Server, Sessions
 from tests.simulation.journal import Journaling
 from tests.simulation.masters import Masters
 from tests.simulation.scheduler import replacements
@@ -30,7 +31,9 @@ class Simulation:
     """The simulations of one worker process. Not thread-safe."""
 
     def __init__(self) -> None:
+        self.owner = os.getpid()
         self.server = Server()
+        atexit.register(self.server.close)
         self.sessions = Sessions()
         modules = [module for name, module in sys.modules.items() if name.startswith("jdbcstore.")]
         self._replaced = replacements(modules)

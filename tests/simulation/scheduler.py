@@ -1,8 +1,8 @@
-"""A scheduler that runs the product's threads one at a time, on a clock that it moves, in an order from a seed.
+"""A scheduler that runs the product's threads one at a time, on a clock that it moves, in a seed's order.
 
 Each thread is a real one, but only the holder of the baton runs. It hands it over where it would wait: for a
-lock, an event, a pause, or the latency of the database and the disk. The next is whoever wakes first; latencies
-are random, and so is the order. Nothing else decides: a seed is one history.
+lock, an event, a pause, or the latency of the database and the disk. The next is whoever wakes first;
+latencies are random, and so is the order. Nothing else decides: a seed is one history.
 """
 
 from __future__ import annotations
@@ -85,10 +85,12 @@ class Task:
     ) -> None:
         self._target, self._args = target, tuple(args)
         self.name, self.daemon = name, daemon
-        self.process = process or _now().current.process
+        self.process: Process = process or _now().current.process
         self.token = 0
         """Only the last entry of the schedule counts."""
         self.baton: Any = None
+        self.claimed_at = 0.0
+        """When its last claim was committed, whenever it got the answer."""
         self.has_ended = False
         self.error: BaseException | None = None
         self._joining: list[Task] = []

@@ -146,7 +146,15 @@ class World:
     operations: ClassVar[dict[str, int]] = {}
     """The steps that members do, each with its weight."""
     faults: ClassVar[dict[str, int]] = {
-        "kill": 2, "pause": 2, "cut": 1, "lost": 2, "unknown": 3, "late": 3, "busy": 1, "restart": 1, "step": 1,
+        "kill": 2,
+        "pause": 2,
+        "cut": 1,
+        "lost": 2,
+        "unknown": 3,
+        "late": 3,
+        "busy": 1,
+        "restart": 1,
+        "step": 1,
     }
     share = 0.25
     """How many of the steps are faults."""
@@ -284,7 +292,9 @@ class World:
 
     def is_idle(self) -> bool:
         """Return whether there is nothing to wait for."""
-        return all(member.store is not None and not member.busy and not member.waiting for member in self.members)
+        return all(
+            member.store is not None and not member.busy and not member.waiting for member in self.members
+        )
 
     def drain(self) -> None:
         """Consume what is left."""
