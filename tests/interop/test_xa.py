@@ -67,6 +67,31 @@ def test_jdbcstore_decides_what_activemq_prepared(
         assert [m["body"]["v"] for m in broker.durable_receive(TOPIC, "c", "s", 2)] == topic
 
 
+def test_ids_in_every_form_of_base64(
+    activemq: StartBroker, open_jdbcstore: OpenStore, database: Database, outcome: str
+) -> None:
+    """ActiveMQ's decoder is strict since 6.0."""
+    ours, theirs = ("?", "??", "???", "~~~~"), ("????", "~?~?~", "~~~~~~", "~")
+    with activemq() as broker:
+        for name in theirs:
+            broker.xa_prepare(name, QUEUE, messages=[text(name)])
+    with open_jdbcstore() as store:
+        for name in ours:
+            transaction = store.xa.start(branch(name))
+            transaction.queue(QUEUE).add_message(Message(name))
+            assert transaction.prepare()
+        ids = [str(row[0]) for row in database.rows("SELECT XID FROM ACTIVEMQ_MSGS")]
+        assert {len(one) - len(one.rstrip("=")) for one in ids} == {0, 1, 2}
+        assert {"+", "/"} <= set("".join(ids))
+        for name in theirs:
+            (store.xa.commit if outcome == "commit" else store.xa.rollback)(branch(name))
+    with activemq() as broker:
+        for name in ours:
+            broker.xa_finish(name, outcome)
+        expected = sorted([*ours, *theirs]) if outcome == "commit" else []
+        assert sorted(one["body"]["v"] for one in broker.browse(QUEUE)) == expected
+
+
 def test_activemq_decides_what_jdbcstore_prepared(
     activemq: StartBroker, open_jdbcstore: OpenStore, outcome: str
 ) -> None:

@@ -264,6 +264,7 @@ class JdbcDatabase(Database):
 
 
 class H2Database(JdbcDatabase):
+    jdbc_scheme = "h2"
     length = "OCTET_LENGTH"
     session = "VALUES SESSION_ID()"
     sessions = "SELECT SESSION_ID FROM INFORMATION_SCHEMA.SESSIONS WHERE :name <> ''"

@@ -70,7 +70,11 @@ final class EmbeddedBroker {
         long begin = System.nanoTime();
         broker = new BrokerService();
         broker.setBrokerName("peer");
-        broker.setPersistenceAdapter(request.hasNonNull("kahadb") ? kahaDb(request) : jdbc(request));
+        if (request.hasNonNull("kahadb")) {
+            broker.setPersistenceAdapter(kahaDb(request));
+        } else {
+            broker.setPersistenceAdapter(request.hasNonNull("journal") ? journaled(request) : jdbc(request));
+        }
         broker.setDataDirectory(System.getProperty("java.io.tmpdir"));
         broker.setUseJmx(false);
         broker.setUseShutdownHook(false);
@@ -101,15 +105,28 @@ final class EmbeddedBroker {
         return result;
     }
 
-    private PersistenceAdapter jdbc(JsonNode request) throws Exception {
+    private JDBCPersistenceAdapter jdbc(JsonNode request) throws Exception {
         store = new JDBCPersistenceAdapter();
         store.setDataSource(dataSource(request.get("jdbc_url").asText(), request));
-        if (!request.path("detects_adapter").asBoolean(false)) {
+        boolean isKnown = request.get("jdbc_url").asText().startsWith("jdbc:h2:"); // to ActiveMQ, by its name
+        if (!isKnown && !request.path("detects_adapter").asBoolean(false)) {
             store.setAdapter(adapter(request));
         }
         setLocker(request);
         store.setCleanupPeriod(0); // tests ask for a cleanup when they want one
         return store;
+    }
+
+    /** The tables with a journal in a directory in front of them, which ActiveMQ had until 6.0. */
+    private PersistenceAdapter journaled(JsonNode request) throws Exception {
+        jdbc(request);
+        Class<?> kind = Class.forName("org.apache.activemq.store.journal.JournalPersistenceAdapterFactory");
+        Object factory = kind.getConstructor().newInstance();
+        File directory = new File(request.get("journal").asText());
+        kind.getMethod("setDataDirectoryFile", File.class).invoke(factory, directory);
+        kind.getMethod("setDataSource", DataSource.class).invoke(factory, store.getDataSource());
+        kind.getMethod("setJdbcAdapter", JDBCPersistenceAdapter.class).invoke(factory, store);
+        return (PersistenceAdapter) kind.getMethod("createPersistenceAdapter").invoke(factory);
     }
 
     /** Files in a directory, with ActiveMQ's own settings: each write is synced before it is answered. */
@@ -176,7 +193,11 @@ final class EmbeddedBroker {
         }
         if (url.startsWith("jdbc:mysql:")) {
             pool = () -> { };
-            return mysql(url, user, password);
+            return unpooled("com.mysql.cj.jdbc.MysqlDataSource", "setUrl", url, user, password);
+        }
+        if (url.startsWith("jdbc:h2:")) {
+            pool = () -> { };
+            return unpooled("org.h2.jdbcx.JdbcDataSource", "setURL", url, user, password);
         }
         MariaDbPoolDataSource source = new MariaDbPoolDataSource(url);
         source.setUser(user);
@@ -188,10 +209,11 @@ final class EmbeddedBroker {
     }
 
     /** A driver that may not be there, and makes a new connection each time. */
-    private static DataSource mysql(String url, String user, String password) throws SQLException {
+    private static DataSource unpooled(String name, String setUrl, String url, String user, String password)
+        throws SQLException {
         try {
-            Object source = Class.forName("com.mysql.cj.jdbc.MysqlDataSource").getConstructor().newInstance();
-            String[][] settings = {{"setUrl", url}, {"setUser", user}, {"setPassword", password}};
+            Object source = Class.forName(name).getConstructor().newInstance();
+            String[][] settings = {{setUrl, url}, {"setUser", user}, {"setPassword", password}};
             for (String[] setting : settings) {
                 source.getClass().getMethod(setting[0], String.class).invoke(source, setting[1]);
             }

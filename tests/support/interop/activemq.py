@@ -31,6 +31,8 @@ JARS = tuple(
     Path("/usr/share/java") / name
     for name in ("jaxb-api.jar", "mariadb-java-client.jar", "postgresql.jar", "slf4j-simple.jar")
 )
+OF_SOME = (CONNECTOR_J, Path("/usr/share/java/h2.jar"), Path("/usr/share/java/activeio-core.jar"))
+"""What only some tests need: drivers, and the files of ActiveMQ's own journal."""
 PACKAGES = "activemq libmariadb-java libpostgresql-jdbc-java openjdk-17-jdk-headless"
 NO_TRACES = "-XX:-UsePerfData"  # else both JVMs write under /tmp/hsperfdata_*
 QUICK_START = (*QUICK, "-Xshare:auto")
@@ -56,7 +58,7 @@ def classpath() -> str:
         if VERSION:
             cure += f"; {why_missing(LIBRARIES)}"
         raise PeerMissing(f"no {', '.join(absent)}; {cure}")
-    return ":".join([f"{LIBRARIES}/*", *map(str, JARS), str(CONNECTOR_J)])
+    return ":".join([f"{LIBRARIES}/*", *map(str, JARS), *map(str, OF_SOME)])
 
 
 @cache
