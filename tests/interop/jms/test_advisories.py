@@ -257,9 +257,9 @@ def test_what_is_dispatched(
     another = client.consumer(destination)
     client.send(destination, "m2")
     consumers = {str(one.getConsumerId()) for one in (consumer, another)}
-    expected = consumers if prefix else {str(consumer.getConsumerId())}
-    found = {properties_of(take(dispatched))["consumerId"] for _ in expected}
-    assert found == expected
+    found = [properties_of(take(dispatched))["consumerId"] for _ in range(2 if prefix else 1)]
+    assert len(found) == len({*found})
+    assert consumers.issuperset(found)
 
 
 def test_what_is_consumed_in_a_transaction(
