@@ -40,7 +40,7 @@ class DeadLetterSelection(CorruptMessages):
     selector: Selector | None
     limit: int | None
 
-    def places(self, store: Store, configuration: Configuration) -> list[Destination]:
+    def chosen_in(self, store: Store, configuration: Configuration) -> list[Destination]:
         """Return the queues to read."""
         return self.chosen(store.destinations(), configuration)
 
@@ -56,9 +56,9 @@ class DeadLetterSelection(CorruptMessages):
             one for one in existing if any(is_dead_letter_queue(strategy, one) for strategy in strategies)
         ]
 
-    def read(self, store: Store, place: Destination) -> Iterator[Message]:
+    def read(self, store: Store, queue: Destination) -> Iterator[Message]:
         """Yield the selected messages of a queue, without limit and without those that cannot be decoded."""
-        for page in pages(messages_of(store, place), _PAGE):
+        for page in pages(messages_of(store, queue), _PAGE):
             self.report(*page.corrupt)
             for message in page:
                 try:
@@ -112,12 +112,12 @@ def list_(settings: Settings, /, **given: Any) -> int:
     dead, configuration = DeadLetterSelection(**given), settings.configuration()
     broker = settings.broker_to_read()
     if broker is not None:
-        places = dead.chosen(_queues(broker), configuration)
-        _list(settings, dead, (one for place in places for one in _read_there(broker, dead, place)))
+        queues = dead.chosen(_queues(broker), configuration)
+        _list(settings, dead, (one for queue in queues for one in _read_there(broker, dead, queue)))
         return dead.exit_code
     with settings.open(read_only=True) as store:
-        places = dead.places(store, configuration)
-        _list(settings, dead, (_facts(place, one) for place in places for one in dead.read(store, place)))
+        queues = dead.chosen_in(store, configuration)
+        _list(settings, dead, (_facts(queue, one) for queue in queues for one in dead.read(store, queue)))
     return dead.exit_code
 
 
@@ -131,16 +131,16 @@ def _queues(broker: RemoteBroker) -> list[Destination]:
     return [Destination.parse(view["name"]) for view in broker.destinations() if not view["is_topic"]]
 
 
-def _read_there(broker: RemoteBroker, dead: DeadLetterSelection, place: Destination) -> Iterator[Facts]:
+def _read_there(broker: RemoteBroker, dead: DeadLetterSelection, queue: Destination) -> Iterator[Facts]:
     """Yield the selected messages of a queue, as the broker has them."""
     from jdbcstore.broker.queues.dead_letters import CAUSE
 
     selector = None if dead.selector is None else dead.selector.text
-    for page in broker.pages(place, _PAGE, selector, dead.origin):
+    for page in broker.pages(queue, _PAGE, selector, dead.origin):
         dead.report(*page["damaged"])
         for facts in page["messages"]:
             if not dead.message_ids or facts["message_id"] in dead.message_ids:
-                yield {**facts, "dead_letter_queue": str(place), "cause": facts["properties"].get(CAUSE)}
+                yield {**facts, "dead_letter_queue": str(queue), "cause": facts["properties"].get(CAUSE)}
 
 
 def _row(facts: Facts) -> tuple[str, ...]:
@@ -149,13 +149,13 @@ def _row(facts: Facts) -> tuple[str, ...]:
     return *(str(facts[name] or "") for name in names), local_time(facts["timestamp"]), cause
 
 
-def _facts(place: Destination, message: Message) -> Facts:
+def _facts(queue: Destination, message: Message) -> Facts:
     from jdbcstore.broker.queues.dead_letters import CAUSE
 
     origin = message.original_destination
     return {
         **facts_of(message),
-        "dead_letter_queue": str(place),
+        "dead_letter_queue": str(queue),
         "original_destination": None if origin is None else str(origin),
         "cause": message.properties.get(CAUSE),
     }
@@ -190,22 +190,22 @@ def _process(
     done: str,
     act: Callable[[Store, Destination, list[Message]], int],
 ) -> int:
-    with settings.store_or_broker(audited=False, must_exist=True) as place:
-        if isinstance(place, RemoteBroker):
-            return _process_there(settings, place, dead, done)
-        return _process_here(settings, place, dead, done, act)
+    with settings.store_or_broker(audited=False, must_exist=True) as target:
+        if isinstance(target, RemoteBroker):
+            return _process_there(settings, target, dead, done)
+        return _process_here(settings, target, dead, done, act)
 
 
 def _process_there(settings: Settings, broker: RemoteBroker, dead: DeadLetterSelection, done: str) -> int:
     """Have the broker process the messages, and return how many it has processed."""
     count = left = 0
     configuration = settings.configuration()
-    for place in dead.chosen(_queues(broker), configuration):
+    for queue in dead.chosen(_queues(broker), configuration):
         if count == dead.limit:
             break
         acted = broker.act(
             "retry" if done == "retried" else "remove",
-            place,
+            queue,
             ids=[*dead.message_ids] or None,
             selector=None if dead.selector is None else dead.selector.text,
             origin=dead.origin,
@@ -228,11 +228,11 @@ def _process_here(
 ) -> int:
     count = seen = 0
     with progress(done, dead.limit) as advance:
-        for place in dead.places(store, settings.configuration()):
+        for queue in dead.chosen_in(store, settings.configuration()):
             limit = None if dead.limit is None else dead.limit - seen
-            chosen = itertools.islice(dead.read(store, place), limit)
+            chosen = itertools.islice(dead.read(store, queue), limit)
             while batch := [*itertools.islice(chosen, _PAGE)]:
-                acted = act(store, place, batch)
+                acted = act(store, queue, batch)
                 count, seen = count + acted, seen + len(batch)
                 advance(acted)
     settings.print({done: count, "left": seen - count}, f"{done} {counted(count, 'dead letter')}")
@@ -241,7 +241,7 @@ def _process_here(
     return dead.exit_code if seen or dead.count else ExitCode.NOT_FOUND
 
 
-def _move(store: Store, place: Destination, batch: list[Message]) -> int:
+def _move(store: Store, queue: Destination, batch: list[Message]) -> int:
     from jdbcstore.broker.queues.dead_letters import restored
 
     known = [message for message in batch if message.original_destination is not None]
@@ -250,14 +250,14 @@ def _move(store: Store, place: Destination, batch: list[Message]) -> int:
             for destination in _origins(message):
                 _of(transaction, destination).add_message(restored(message, destination))
         if known:
-            _of(transaction, place).acknowledge(*known)
+            _of(transaction, queue).acknowledge(*known)
     return len(known)
 
 
-def _remove(store: Store, place: Destination, batch: list[Message]) -> int:
-    messages_of(store, place).acknowledge(*batch)
+def _remove(store: Store, queue: Destination, batch: list[Message]) -> int:
+    messages_of(store, queue).acknowledge(*batch)
     return len(batch)
 
 
-def _of(transaction: Transaction, place: Destination) -> TransactionalStore:
-    return transaction.topic(place) if place.is_topic else transaction.queue(place)
+def _of(transaction: Transaction, destination: Destination) -> TransactionalStore:
+    return transaction.topic(destination) if destination.is_topic else transaction.queue(destination)

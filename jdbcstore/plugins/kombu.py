@@ -597,7 +597,7 @@ def _checked(sent: Any) -> dict[str, Any]:
     if encoding == "base64":
         virtual.Base64().decode(sent.get("body") or "")
     elif encoding != "utf-8":
-        raise ValueError(f"the encoding {encoding!r} of its body is unknown")
+        raise ValueError(f"the encoding {encoding[:80]!r} of its body is unknown")
     properties["body_encoding"] = encoding  # kombu takes neither null nor upper case
     properties["delivery_info"] = properties.get("delivery_info") or {}
     return sent

@@ -41,11 +41,11 @@ def changes_of(
     for sequence, message in layer.adds.items():
         if sequence not in left_out:
             batches.add(sequence, message, layer.found.get(sequence))
-    for container, place in layer.places.items():
-        for sequence, message in place.updates.items():
+    for container, destination in layer.destinations.items():
+        for sequence, message in destination.updates.items():
             batches.updates.append((sequence, message))
             batches.grow(len(message.blob))
-        for sequence in place.removes:
+        for sequence in destination.removes:
             batches.removes.append((container, sequence))
             batches.grow(SMALL)
     for key, consumed in layer.acknowledged.items():

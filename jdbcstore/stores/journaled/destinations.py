@@ -447,18 +447,18 @@ def _overlaid(source: PageSource) -> _Overlaid:
         oldest, written = overlay.oldest, overlay.written
         hidden = set[int]().union(*source.hidden(oldest))
         for layer in oldest.chain():
-            place = layer.places.get(source.container)
-            if place is None:
+            destination = layer.destinations.get(source.container)
+            if destination is None:
                 continue
             if layer is overlay.active:
-                laid.count += place.count
-                laid.size += place.size
+                laid.count += destination.count
+                laid.size += destination.size
             else:
                 # What a checkpoint has written is counted by the backing store.
-                rest = [number for lane in place.lanes.values() for number in lane.behind(written)]
+                rest = [number for lane in destination.lanes.values() for number in lane.behind(written)]
                 laid.count += len(rest)
                 laid.size += sum(len(layer.adds[number].blob) for number in rest)
-            for sequence, message in place.updates.items():
+            for sequence, message in destination.updates.items():
                 if sequence in hidden:
                     continue
                 added = _added(oldest, source.container, sequence) if sequence > written else None

@@ -52,7 +52,7 @@ class Layer:
     """
 
     adds: dict[int, EncodedMessage] = field(default_factory=dict)
-    places: dict[str, LayerDestination] = field(default_factory=dict)
+    destinations: dict[str, LayerDestination] = field(default_factory=dict)
     """By container."""
     acknowledged: dict[SubscriptionKey, dict[int, int]] = field(default_factory=dict)
     """The messages that each durable subscription has consumed: sequence -> priority."""
@@ -62,10 +62,10 @@ class Layer:
     """Roughly the bytes in memory."""
     newer: Layer | None = None
 
-    def place(self, container: str) -> LayerDestination:
-        found = self.places.get(container)
+    def destination(self, container: str) -> LayerDestination:
+        found = self.destinations.get(container)
         if found is None:
-            found = self.places[container] = LayerDestination()
+            found = self.destinations[container] = LayerDestination()
         return found
 
     def chain(self) -> Iterator[Layer]:
@@ -79,20 +79,20 @@ class Layer:
         """Add a message with a higher sequence than any other."""
         _, producer, number, container, expiration_ms, priority, blob, _ = message
         self.adds[sequence] = message
-        place = self.places.get(container)
-        if place is None:
-            place = self.places[container] = LayerDestination()
-        lane = place.lanes.get(priority)
+        destination = self.destinations.get(container)
+        if destination is None:
+            destination = self.destinations[container] = LayerDestination()
+        lane = destination.lanes.get(priority)
         if lane is None:
-            lane = place.lanes[priority] = Sequences()
+            lane = destination.lanes[priority] = Sequences()
         lane.append(sequence)
         if expiration_ms > 0:
-            place.expiring.append(sequence)
-        if place.named is not None:
-            place.named.setdefault((producer, number), []).append(sequence)
+            destination.expiring.append(sequence)
+        if destination.named is not None:
+            destination.named.setdefault((producer, number), []).append(sequence)
         size = len(blob)
-        place.count += 1
-        place.size += size
+        destination.count += 1
+        destination.size += size
         self.size += size + OVERHEAD
 
     def add_all(self, first: int, messages: Sequence[EncodedMessage]) -> None:
@@ -101,10 +101,10 @@ class Layer:
             self.add(first, messages[0])
             return
         container, priority = messages[0].container, messages[0].priority
-        place = self.place(container)
+        destination = self.destination(container)
         size = 0
         for _, _, _, into, expiration_ms, lane, blob, _ in messages:
-            if into != container or lane != priority or expiration_ms > 0 or place.named is not None:
+            if into != container or lane != priority or expiration_ms > 0 or destination.named is not None:
                 for sequence, message in enumerate(messages, first):
                     self.add(sequence, message)
                 return
@@ -112,67 +112,67 @@ class Layer:
         count = len(messages)
         sequences = range(first, first + count)
         self.adds.update(zip(sequences, messages, strict=True))
-        place.lanes.setdefault(priority, Sequences()).extend(sequences)
-        place.count += count
-        place.size += size
+        destination.lanes.setdefault(priority, Sequences()).extend(sequences)
+        destination.count += count
+        destination.size += size
         self.size += size + OVERHEAD * count
 
     def find(self, container: str, name: tuple[str, int]) -> Sequence[int]:
         """Return the sequences of messages added with a producer and producer sequence."""
-        place = self.places.get(container)
-        if place is None:
+        destination = self.destinations.get(container)
+        if destination is None:
             return ()
-        if place.named is None:
-            place.named = {}
+        if destination.named is None:
+            destination.named = {}
             for sequence, message in self.adds.items():
                 if message.container == container:
                     key = (message.producer, message.producer_sequence)
-                    place.named.setdefault(key, []).append(sequence)
-        return place.named.get(name, ())
+                    destination.named.setdefault(key, []).append(sequence)
+        return destination.named.get(name, ())
 
     def drop(self, sequence: int) -> None:
         """Remove a message that was added in this layer."""
         message = self.adds.pop(sequence)
         self.found.pop(sequence, None)
-        place = self.places[message.container]
-        place.lanes[message.priority].discard(sequence)
+        destination = self.destinations[message.container]
+        destination.lanes[message.priority].discard(sequence)
         if message.expiration_ms > 0:
-            place.expiring.discard(sequence)
-        if place.named is not None:
+            destination.expiring.discard(sequence)
+        if destination.named is not None:
             name = (message.producer, message.producer_sequence)
-            same_name = place.named[name]
+            same_name = destination.named[name]
             same_name.remove(sequence)
             if not same_name:
-                del place.named[name]
+                del destination.named[name]
         size = len(message.blob)
-        place.count -= 1
-        place.size -= size
+        destination.count -= 1
+        destination.size -= size
         self.size -= size + OVERHEAD
 
     def remove(self, container: str, sequence: int) -> None:
         """Remove a message that was not added in this layer."""
-        place = self.place(container)
-        updated = place.updates.pop(sequence, None)
+        destination = self.destination(container)
+        updated = destination.updates.pop(sequence, None)
         if updated is not None:
             self.size -= len(updated.blob) + OVERHEAD
-        if sequence not in place.removes:
-            place.removes.add(sequence)
+        if sequence not in destination.removes:
+            destination.removes.add(sequence)
             self.size += SMALL
 
     def update(self, container: str, sequence: int, message: EncodedMessage) -> None:
         """Replace the contents of a message of this layer or an earlier one."""
         added = self.adds.get(sequence)
-        place = self.place(container)
+        destination = self.destination(container)
         if added is not None:
             # As in a row: the lane and the expiration do not change.
             self.adds[sequence] = added._replace(blob=message.blob, slot=message.slot)
             self.found.pop(sequence, None)
             more = len(message.blob) - len(added.blob)
-            place.size += more
+            destination.size += more
             self.size += more
             return
-        before = place.updates.get(sequence)
-        place.updates[sequence] = message
+        before = destination.updates.get(sequence)
+        destination.updates[sequence] = message
         self.size += len(message.blob) + (OVERHEAD if before is None else -len(before.blob))
 
     def acknowledge(self, key: SubscriptionKey, sequence: int, priority: int) -> None:
@@ -298,12 +298,12 @@ class Overlay:
                 if sequence not in held:
                     active.acknowledge(key, sequence, priority)
 
-    def locate(self, first: int, places: Iterable[tuple[int, int]]) -> None:
+    def locate(self, first: int, positions: Iterable[tuple[int, int]]) -> None:
         """Note the segment and offset of each message added from ``first`` on."""
         active = self.active
-        for sequence, place in enumerate(places, first):
+        for sequence, position in enumerate(positions, first):
             if sequence in active.adds:
-                active.found[sequence] = place
+                active.found[sequence] = position
 
     def remove(self, container: str, sequences: Iterable[int]) -> None:
         active, held = self.active, self.doubtful(container)
@@ -340,8 +340,8 @@ class Overlay:
 
     @staticmethod
     def _is_removed(layer: Layer, container: str, sequence: int) -> bool:
-        place = layer.places.get(container)
-        return place is not None and sequence in place.removes
+        destination = layer.destinations.get(container)
+        return destination is not None and sequence in destination.removes
 
     def find(self, container: str, name: tuple[str, int]) -> list[int]:
         """Return the sequences of messages with a producer and producer sequence that are not gone."""
@@ -365,9 +365,9 @@ class Overlay:
             added = layer.adds.get(sequence)
             if added is not None and added.container == container:
                 found = added
-            place = layer.places.get(container)
-            if place is not None and sequence in place.updates:
-                update = place.updates[sequence]
+            destination = layer.destinations.get(container)
+            if destination is not None and sequence in destination.updates:
+                update = destination.updates[sequence]
                 found = update if found is None else found._replace(blob=update.blob, slot=update.slot)
         return found
 
@@ -375,17 +375,23 @@ class Overlay:
         """Destinations with messages in doubt, or added and not gone; and all that a layer mentions."""
         used = {message.container for held in self.prepared.values() for message in held.writes.adds}
         used |= {name for name in self.held if isinstance(name, str)}
-        touched = {name for layer in self.oldest.chain() for name in layer.places}
-        used |= {name for name, place in self.active.places.items() if place.count}
+        touched = {name for layer in self.oldest.chain() for name in layer.destinations}
+        used |= {name for name, destination in self.active.destinations.items() if destination.count}
         return used, touched
 
     def has_priorities(self, container: str) -> bool:
-        places = [layer.places[container] for layer in self.oldest.chain() if container in layer.places]
-        return any(priority > 0 for place in places for priority in place.lanes)
+        destinations = [
+            layer.destinations[container] for layer in self.oldest.chain() if container in layer.destinations
+        ]
+        return any(priority > 0 for destination in destinations for priority in destination.lanes)
 
     def removes_anything(self) -> bool:
         """Return whether the backing store may have messages that are gone."""
-        return any(place.removes for layer in self.oldest.chain() for place in layer.places.values())
+        return any(
+            destination.removes
+            for layer in self.oldest.chain()
+            for destination in layer.destinations.values()
+        )
 
     def last_of_producer(self, producer: str) -> int | None:
         """Return the highest producer sequence among a producer's added and prepared messages."""

@@ -58,47 +58,47 @@ class PageSource:
         """Return sets of sequences that readers must not see."""
         held, sets = self.overlay.held, list[Collection[int]]()
         for layer in oldest.chain():
-            place = layer.places.get(self.container)
-            if place is not None and place.removes:
-                sets.append(place.removes)
+            destination = layer.destinations.get(self.container)
+            if destination is not None and destination.removes:
+                sets.append(destination.removes)
             if self.key is not None and self.key in layer.acknowledged:
                 sets.append(layer.acknowledged[self.key])
         sets += [held[name] for name in {self.container, self.name} if name in held]
         return sets
 
-    def places(self, oldest: Layer) -> list[LayerDestination]:
+    def destinations(self, oldest: Layer) -> list[LayerDestination]:
         """Return its destination in each layer that mentions it, oldest first."""
-        found = (layer.places.get(self.container) for layer in oldest.chain())
-        return [place for place in found if place is not None]
+        found = (layer.destinations.get(self.container) for layer in oldest.chain())
+        return [destination for destination in found if destination is not None]
 
     def added(self, oldest: Layer, start: Sequence[int]) -> Iterator[_Row]:
         """Yield what the layers add after these positions, in delivery order."""
         if self.expired_ms is not None:
             yield from self._expired(oldest, start[0], self.expired_ms)
             return
-        places = self.places(oldest)
+        destinations = self.destinations(oldest)
         if self.lanes == 1:
-            for place in places:
-                lanes = [lane.behind(start[0]) for lane in place.lanes.values()]
+            for destination in destinations:
+                lanes = [lane.behind(start[0]) for lane in destination.lanes.values()]
                 for sequence in lanes[0] if len(lanes) == 1 else merge(*lanes):
                     yield _Row(0, sequence, None)
             return
         for lane in reversed(range(PRIORITIES)):
-            for place in places:
-                if lane in place.lanes:
-                    for sequence in place.lanes[lane].behind(start[lane]):
+            for destination in destinations:
+                if lane in destination.lanes:
+                    for sequence in destination.lanes[lane].behind(start[lane]):
                         yield _Row(lane, sequence, None)
 
     def _expired(self, oldest: Layer, start: int, now_ms: int) -> Iterator[_Row]:
         for layer in oldest.chain():
-            place = layer.places.get(self.container)
-            for sequence in place.expiring.behind(start) if place else ():
+            destination = layer.destinations.get(self.container)
+            for sequence in destination.expiring.behind(start) if destination else ():
                 if layer.adds[sequence].expiration_ms < now_ms:
                     yield _Row(0, sequence, None)
 
     def is_plain(self, oldest: Layer) -> bool:
         """Return whether the layers do not affect it."""
-        return not (self.places(oldest) or self.hidden(oldest))
+        return not (self.destinations(oldest) or self.hidden(oldest))
 
 
 def read_page(source: PageSource, recover: Recover, limit: int, after: Cursor | None) -> Page:
@@ -138,13 +138,13 @@ class _Reading:
     def page(self) -> Page:
         if self._keeps_up:
             return self._from_layers()
-        place = Cursor(tuple(self._start))
+        start = Cursor(tuple(self._start))
         while True:
-            stored = self._recover(self._limit, place)
+            stored = self._recover(self._limit, start)
             with self._overlay.lock:
                 if not self._rows and self._source.is_plain(self._oldest):
                     return stored
-                rows = _in_lanes(stored, place.positions)
+                rows = _in_lanes(stored, start.positions)
                 self._bound = None if stored.at_end else rows[-1].order
                 hidden = self._source.hidden(self._oldest)
                 self._rows += [row for row in rows if not _is_hidden(row, hidden)]
@@ -154,7 +154,7 @@ class _Reading:
                     found = [(row, self._latest(row)) for row in taken]
                     self._raise_floor(taken)
                     break
-            place = stored.cursor
+            start = stored.cursor
         return self._decoded(found, cursor)
 
     def _from_layers(self) -> Page:

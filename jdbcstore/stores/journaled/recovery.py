@@ -310,8 +310,8 @@ class Recovery:
 
     def _open_prioritized(self) -> None:
         """Open destinations with priorities as such, if nothing was stored in them before."""
-        for container, place in self.overlay.active.places.items():
-            if any(priority > 0 for priority in place.lanes):
+        for container, layered in self.overlay.active.destinations.items():
+            if any(priority > 0 for priority in layered.lanes):
                 destination = Destination.parse(container)
                 make = self.store.topic if destination.is_topic else self.store.queue
                 make(destination, prioritized=True)

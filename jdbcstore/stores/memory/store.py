@@ -99,11 +99,11 @@ class MemoryStore(DestinationsStore[MemoryMessageStore, MemoryTopicMessageStore]
 
     def referring(self, after: int, up_to: int, limit: int) -> list[Referring]:
         with self._state.entered():
-            every = [one for place in self._places.values() for one in place.referring()]
+            every = [one for destination in self._places.values() for one in destination.referring()]
         return sorted(one for one in every if after < one.sequence <= up_to)[:limit]
 
     def _shelves(self) -> list[Shelf]:
-        return [place.shelf for place in self._places.values()]
+        return [destination.shelf for destination in self._places.values()]
 
     def apply(self, changes: Changes) -> None:
         state, mark, of = self._state, changes.mark, self._of
@@ -113,14 +113,14 @@ class MemoryStore(DestinationsStore[MemoryMessageStore, MemoryTopicMessageStore]
             stored = state.mark or JournalMark(0, 0, 0)
             if stored.journal and mark.journal not in (0, stored.journal):
                 raise JournalPending(stored.journal, self.place)
-            for place, sequence, message in adds:
+            for destination, sequence, message in adds:
                 if sequence > stored.written:
-                    place.put(sequence, message)
-            for place, sequence, message in updates:
-                place.replace(sequence, message)
+                    destination.put(sequence, message)
+            for destination, sequence, message in updates:
+                destination.replace(sequence, message)
             for sequence, blob in changes.bodies:
-                for place in self._places.values():
-                    place.put_body(sequence, blob)
+                for destination in self._places.values():
+                    destination.put_body(sequence, blob)
             for container, sequence in changes.removes:
                 found = self._places.get(Destination.parse(container))
                 if found is not None:
@@ -138,8 +138,10 @@ class MemoryStore(DestinationsStore[MemoryMessageStore, MemoryTopicMessageStore]
 
     def _acknowledge(self, changes: Changes) -> None:
         for key, messages in changes.acknowledgements.items():
-            place = self._places.get(key.topic)
-            found = place and place.shelf.subscriptions.get((key.client_id, key.subscription_name))
+            destination = self._places.get(key.topic)
+            found = destination and destination.shelf.subscriptions.get(
+                (key.client_id, key.subscription_name)
+            )
             if found is not None:
                 for sequence, _ in messages:
                     found.acknowledge(sequence)
@@ -159,8 +161,8 @@ class MemoryStore(DestinationsStore[MemoryMessageStore, MemoryTopicMessageStore]
         with self._state.entered():
             shelf.recorded = False
 
-    def _is_used(self, place: MemoryMessageStore) -> bool:
-        return place.shelf.is_used
+    def _is_used(self, destination: MemoryMessageStore) -> bool:
+        return destination.shelf.is_used
 
     def last_sequence(self) -> int:
         with self._state.entered():
@@ -174,8 +176,12 @@ class MemoryStore(DestinationsStore[MemoryMessageStore, MemoryTopicMessageStore]
 
     def cleanup(self, progress: Progress | None = None) -> int:
         with self._state.entered():
-            places = list(self._places.values())
-        return sum(place.cleanup(progress) for place in places if isinstance(place, MemoryTopicMessageStore))
+            destinations = list(self._places.values())
+        return sum(
+            destination.cleanup(progress)
+            for destination in destinations
+            if isinstance(destination, MemoryTopicMessageStore)
+        )
 
     def close(self, timeout: float | None = None) -> None:  # noqa: ARG002 - nothing waits
         self._cleanup.stop()

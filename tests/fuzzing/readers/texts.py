@@ -69,8 +69,10 @@ def read_schedule(data: bytes) -> None:
     sent = job.to_send(row, None, job.at_ms)
     assert sent.destination == message.destination
     for following in job.next_jobs(row, job.at_ms):
-        assert following.at_ms > job.at_ms or (
-            following.at_ms == job.at_ms and not str(row.properties.get(CRON, "")).strip()
+        assert (
+            following.at_ms > job.at_ms
+            or following.follows_cron
+            or (following.at_ms == job.at_ms and not str(row.properties.get(CRON, "")).strip())
         )
 
 
@@ -110,7 +112,7 @@ def read_url(data: bytes) -> None:
     secret = config.password or ""
     again = DataSourceConfig(url=config.url)
     try:
-        _, url = adapter_for(text)
+        _, url = adapter_for(config.url)
         shown.append(without_secrets(url))
     except StoreError as error:
         shown.append(str(error))
