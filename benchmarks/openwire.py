@@ -56,7 +56,7 @@ class Measured:
     def add(self, result: dict[str, Any], used: float) -> None:
         self.rates.append(result["messages"] / result["seconds"])
         self.latencies += result["latencies"]
-        self.cpu.append(used / result["messages"])
+        self.cpu.append(used / max(result["messages"], 1))
 
     def percentiles(self) -> str:
         if len(self.latencies) < 2:

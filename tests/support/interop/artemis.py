@@ -127,15 +127,28 @@ class Artemis:
 
         :raises ArtemisError: it ended instead
         """
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line.startswith("ready "):
-            raise ArtemisError(self.log_end())
+        line = self._line()
+        if line == "waiting\n":
+            line = self._line()
         facts = dict(fact.split("=") for fact in line.split()[1:])
         self.version = facts["version"]
         self.stomp_port, self.openwire_port = int(facts["stomp"]), int(facts["openwire"])
         self.amqp_port = int(facts["amqp"])
         return self
+
+    def await_waiting(self) -> None:
+        """Wait until a backup waits for the end of its primary.
+
+        :raises ArtemisError: it ended instead
+        """
+        assert self._line() == "waiting\n"
+
+    def _line(self) -> str:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line.startswith(("ready ", "waiting")):
+            raise ArtemisError(self.log_end())
+        return line
 
     def close(self) -> None:
         """Stop the broker, and remove what it wrote outside of its database."""
