@@ -11,9 +11,11 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 
 import click
 
+from tests.fuzzing.readers.folder import memory
 from tests.fuzzing.target import Target
 from tests.fuzzing.targets import TARGETS
 from tests.support import ROOT
@@ -72,16 +74,18 @@ def fuzz(target: Target, seconds: int) -> bool:
 
 
 def _run(module: str, target: Target, *options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", module, target.name, *options],
-        cwd=ROOT,
-        env={**os.environ, "JDBCSTORE_PURE": "1", "PYTHONHASHSEED": "0"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        check=False,
-    )
+    # libFuzzer ends the process without its exit handlers, so that it leaves its files.
+    with tempfile.TemporaryDirectory(dir=memory()) as files:
+        return subprocess.run(
+            [sys.executable, "-m", module, target.name, *options],
+            cwd=ROOT,
+            env={**os.environ, "JDBCSTORE_PURE": "1", "PYTHONHASHSEED": "0", "TMPDIR": files},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            check=False,
+        )
 
 
 if __name__ == "__main__":
