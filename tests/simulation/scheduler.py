@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
 from types import TracebackType
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -523,8 +523,3 @@ def current() -> Scheduler:
 def current_process() -> Process:
     """Return the process of the running task."""
     return _now().current.process
-
-
-def cast_thread(task: Task) -> threading.Thread:
-    """Return a task under the type that the product's annotations have."""
-    return cast("threading.Thread", task)
