@@ -191,7 +191,7 @@ class ClaimStatements(StatementBuilder):
             c,
             lambda these: (
                 update(c)
-                .where(these)
+                .where(these, c.c.session == me)
                 .values(
                     session=null(),
                     due=case((delay > ZERO, self._now + delay), else_=ZERO),

@@ -26,6 +26,7 @@ from jdbcstore.errors import (
     LockLost,
     NotMaster,
     OutcomeUnknown,
+    StoreError,
     StoreUnavailable,
 )
 from jdbcstore.message.destination import Destination, DestinationKind
@@ -326,8 +327,12 @@ class Claims:
     def _return_lost(self) -> None:
         """Return the claims that no caller holds, if there may be any; with the turn, while nobody claims."""
         if self._answer_lost:
-            self.run(self._return_unknown)
-            self._answer_lost = False
+            self._answer_lost = False  # first: another answer may be lost meanwhile
+            try:
+                self.run(self._return_unknown)
+            except BaseException:
+                self._answer_lost = True
+                raise
         self._lost.clear()  # the others have claimed nothing
 
     def tidy(self) -> None:
@@ -346,11 +351,19 @@ class Claims:
             self.session.end_lost(connection, lost, time.sleep)
             self._lost.remove(lost)
         with self._lock:
-            held = {id_ for queue in self._queues.values() for id_ in queue.held.copy()}
+            queues = [*self._queues.values()]
+        dropped = {queue: queue.dropped for queue in queues}
+        rejected = set[int]().union(*dropped.values())
+        held = set[int]().union(*(queue.held_in(session) for queue in queues))
         with connection.transaction():
             unknown = {row[0] for row in connection.fetch(self._sql.find_all, session=session)} - held
-            for sql, some in self._sql.return_claims.parts(sorted(unknown)):
-                connection.execute(sql, **some, delay_ms=0, failures=0)
+            for ids, failures in ((unknown - rejected, 0), (unknown & rejected, 1)):
+                values = {"session": session, "delay_ms": 0, "failures": failures}
+                for sql, some in self._sql.return_claims.parts(sorted(ids)):
+                    # Of this session only: if its lease has expired meanwhile, others may have claimed them.
+                    connection.execute(sql, **some, **values)
+        for queue, ids in dropped.items():
+            queue.forget_dropped(ids)
 
     def _clean(self, history: RemovalHistory) -> int:
         """Delete the records that are older than ``history_retention``."""
@@ -383,6 +396,8 @@ class Claims:
 
     def close(self) -> None:
         """Return the claims of this process to their places, and close its connections."""
+        with contextlib.suppress(StoreError):
+            self.tidy()
         if not self._connections.close():
             return
         if self._cleanup is not None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
@@ -118,8 +119,10 @@ class ClaimQueue:
         self._sql = owner.session.claim_statements
         self._container = destination.qualified_name
         self._marks = Marks(owner.clock)
-        self.held: set[int] = set()
-        """The IDs of claims that were not settled yet, and may be lost."""
+        self._held: dict[int, int] = {}
+        """The sessions of claims that were not settled yet, by ID."""
+        self._dropped: set[int] = set()
+        """The IDs of claims that were found lost, and may be this session's again."""
         self._returned = 0
         self._expire_at = float("-inf")
         self._lock = threading.Lock()
@@ -188,7 +191,7 @@ class ClaimQueue:
             with self._owner.taking():
                 rows = self._owner.run(partial(self._take, session=session, marks=marks, limit=limit))
                 with self._lock:
-                    self.held.update(row[1] for row in rows)
+                    self._held.update((row[1], session) for row in rows)
             rows.sort(key=lambda row: (-row[0], row[1]))
             with self._lock:
                 self._marks.found([(lane, id_) for lane, id_, _, _ in rows], from_start=from_start)
@@ -290,12 +293,14 @@ class ClaimQueue:
             return
         values = {"ids": ids, "session": session, "count": len(ids)}
         mine = owner.run(lambda connection: connection.fetch(self._sql.acknowledge, **values))
-        _check(ids, mine)
+        with self._losing(session):
+            _check(ids, mine)
         self._forget(ids)
 
     def _forget(self, ids: Iterable[int]) -> None:
         with self._lock:
-            self.held.difference_update(ids)
+            for id_ in ids:
+                self._held.pop(id_, None)
 
     def _remove(
         self, connection: Connection, ids: list[int], outcome: RemovalReason = RemovalReason.ACKNOWLEDGED
@@ -336,18 +341,19 @@ class ClaimQueue:
         every = [*claims, *dead]
         if not every:
             return
-        values = {"delay_ms": round(delay * 1000), "failures": failures}
+        ids, session = self._of(claims)
+        values = {"session": session, "delay_ms": round(delay * 1000), "failures": failures}
         letters = self._letters(dead, "rejected too often", self._owner.limits.dead_letters)
 
         def settle(connection: Connection) -> None:
             if claims:
-                execute(connection, self._sql.return_claims, _ids(claims), **values)
+                execute(connection, self._sql.return_claims, ids, **values)
             if dead:
                 self._move(connection, letters)
 
         self._settle(every, settle, adds=bool(letters.written))
+        self._forget(claim.sequence for claim in every)
         with self._lock:
-            self.held.difference_update(claim.sequence for claim in every)
             self._marks.look_again(delay)
         if delay <= 0:
             self._owner.wakeups.wake(self._container, returned=True)
@@ -387,7 +393,42 @@ class ClaimQueue:
                 work(connection)
 
         if ids:
-            self._owner.run(settle)
+            with self._losing(session):
+                self._owner.run(settle)
+
+    @contextlib.contextmanager
+    def _losing(self, session: int) -> Iterator[None]:
+        """Around a settlement: claims that it finds lost are not held any more.
+
+        Their caller drops them. If the database's clock is set back, or the lease was being renewed, they are
+        this session's again: then they are returned, as rejected, before the next query that claims messages.
+        """
+        try:
+            yield
+        except ClaimLost as error:
+            with self._lock:
+                lost = {id_ for id_ in error.sequences if self._held.get(id_) == session}
+                self._dropped |= lost
+            self._forget(lost)
+            if lost:
+                self._owner.return_unknown()
+            raise
+
+    def held_in(self, session: int) -> set[int]:
+        """Return the IDs of the claims of this session that its callers may still settle."""
+        with self._lock:
+            return {id_ for id_, holder in self._held.items() if holder == session}
+
+    @property
+    def dropped(self) -> set[int]:
+        """The IDs of claims that were found lost, since they were last returned."""
+        with self._lock:
+            return {*self._dropped}
+
+    def forget_dropped(self, ids: set[int]) -> None:
+        """Forget claims that were found lost: those that could be returned were."""
+        with self._lock:
+            self._dropped -= ids
 
     def dead_letter(self, *claims: Claim, reason: str) -> None:
         """Make dead letters of messages that cannot be processed, without regard to their redeliveries.

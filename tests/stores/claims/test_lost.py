@@ -1,0 +1,136 @@
+"""Claims that were lost, or of which nobody knows: they come back, marked, and nobody else's with them.
+
+Found by the model of claims, ``tests/model/claims.pml``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jdbcstore import Message
+from jdbcstore.database.adapters.sql import Row
+from jdbcstore.database.connection import Connection
+from jdbcstore.errors import ClaimLost
+from jdbcstore.stores.claims import Claim, Claims
+from tests.stores.claims.conftest import OpenClaims
+from tests.support.databases import Database
+
+pytestmark = pytest.mark.backends("sqlite", "postgresql", "mariadb")
+
+LEASE = 600.0
+"""So long that nothing is renewed while a test runs."""
+
+
+@pytest.fixture
+def one(open_claims: OpenClaims) -> Claims:
+    one = open_claims(lease=LEASE)
+    one.queue("Q").add(Message("0"))
+    return one
+
+
+@pytest.fixture
+def other(open_claims: OpenClaims) -> Claims:
+    return open_claims(lease=LEASE)
+
+
+def expire(database: Database, claims: Claims, ends: int = 1) -> None:
+    """Set the end of a lease in epoch milliseconds, as a step of the database's clock would seem to do."""
+    database.execute(
+        "UPDATE JDBCSTORE_CLAIM_SESSIONS SET EXPIRES = :ends WHERE ID = :id",
+        ends=ends,
+        id=claims.lease.number,
+    )
+
+
+def claim_without_answer(database: Database, claims: Claims, id_: int) -> None:
+    """Claim a message as by a query whose answer was lost."""
+    database.execute("DELETE FROM JDBCSTORE_CLAIMS WHERE ID = :id", id=id_)
+    database.execute(
+        "INSERT INTO JDBCSTORE_CLAIMS (ID, SESSION, DUE, TAKEN, FAILED) VALUES (:id, :session, 0, 1, 0)",
+        id=id_,
+        session=claims.lease.number,
+    )
+    claims.return_unknown()
+
+
+@pytest.mark.backends("postgresql", "mariadb")
+def test_a_claim_of_another_process_is_not_returned(
+    one: Claims, other: Claims, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """This one was paused for longer than its lease, between two statements."""
+    [(id_,)] = database.rows("SELECT ID FROM ACTIVEMQ_MSGS")
+    claim_without_answer(database, one, id_)
+    fetch, taken = Connection.fetch, list[Claim]()
+
+    def paused(connection: Connection, sql: Any, **values: Any) -> list[Row]:
+        rows = fetch(connection, sql, **values)
+        if sql is one.session.claim_statements.find_all:
+            expire(database, one)
+            taken.extend(other.queue("Q").claim())
+        return rows
+
+    monkeypatch.setattr(Connection, "fetch", paused)
+    one.tidy()
+
+    assert [claim.redeliveries for claim in taken] == [1]
+    other.queue("Q").acknowledge(*taken)
+
+
+def test_what_was_held_in_an_earlier_session_is_returned(
+    one: Claims, other: Claims, database: Database
+) -> None:
+    [claim] = one.queue("Q").claim()
+    expire(database, one)
+    one.lease.renew()
+    assert claim.session != one.lease.number
+    claim_without_answer(database, one, claim.sequence)
+
+    one.tidy()
+
+    assert len(other.queue("Q").claim()) == 1
+
+
+def test_what_was_lost_while_the_clock_was_ahead_is_returned_as_a_redelivery(
+    one: Claims, other: Claims, database: Database
+) -> None:
+    [claim] = one.queue("Q").claim()
+    expire(database, one)
+    with pytest.raises(ClaimLost):
+        one.queue("Q").acknowledge(claim)
+    expire(database, one, 2**52)
+    assert other.queue("Q").claim() == []
+
+    one.tidy()
+
+    assert [claim.redeliveries for claim in other.queue("Q").claim()] == [1]
+
+
+def test_what_was_lost_before_a_close_is_a_redelivery(one: Claims, other: Claims, database: Database) -> None:
+    [claim] = one.queue("Q").claim()
+    expire(database, one)
+    with pytest.raises(ClaimLost):
+        one.queue("Q").acknowledge(claim)
+
+    one.close()
+
+    assert [claim.redeliveries for claim in other.queue("Q").claim()] == [1]
+
+
+def test_an_answer_that_is_lost_while_claims_are_returned_is_not_overlooked(
+    one: Claims, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    returned, work = [], one._return_unknown
+
+    def return_unknown(connection: Connection) -> None:
+        returned.append(connection)
+        work(connection)
+        if len(returned) == 1:
+            one.return_unknown()
+
+    monkeypatch.setattr(one, "_return_unknown", return_unknown)
+    one.return_unknown()
+    for _ in range(3):
+        one.tidy()
+    assert len(returned) == 2
