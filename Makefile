@@ -4,6 +4,7 @@ PYTHON ?= python3
 SERVERS := sqlite3 postgresql mariadb-server-core|mariadb-server mariadb-client-core|mariadb-client
 DRIVERS := unixodbc odbc-mariadb
 FAULTS := libfaketime strace iproute2
+MODELS := spin gcc libc6-dev
 JDBC := libh2-java libhsqldb-java libderby-java libderbyclient-java
 ACTIVEMQ := activemq libpostgresql-jdbc-java libmariadb-java default-jdk-headless maven
 # Beside Debian's: those of Maven's central repository with which the tests of tests/interop run, too.
@@ -37,7 +38,7 @@ demo: .venv/demo .venv/compiled
 	$(BIN)/jdbcstore demo --ask --recording tests/fixtures/activemq-5.17.2/postgres.jsonl
 
 # What must be tested, not skipped; MySQL where .ci/mysql could unpack it, the rest where .ci/maven has its jars.
-test: export JDBCSTORE_REQUIRE ?= sqlite,postgresql,mariadb,mariadb-pyodbc,spark$(shell test ! -d .build/mysql/data || echo ,mysql)$(shell test ! -d .build/s3 || echo ,s3)$(shell test ! -d .build/artemis || echo ,artemis)$(shell test ! -d .build/drivers || echo ,drivers)$(shell test ! -d .build/maven || echo ,connector-j)
+test: export JDBCSTORE_REQUIRE ?= sqlite,postgresql,mariadb,mariadb-pyodbc,spark,spin$(shell test ! -d .build/mysql/data || echo ,mysql)$(shell test ! -d .build/s3 || echo ,s3)$(shell test ! -d .build/artemis || echo ,artemis)$(shell test ! -d .build/drivers || echo ,drivers)$(shell test ! -d .build/maven || echo ,connector-j)
 test: packages mysql maven lint
 	for version in $(OTHERS); do \
 	  JDBCSTORE_ACTIVEMQ=$$version JDBCSTORE_REQUIRE="$$JDBCSTORE_REQUIRE$$(test ! -d .build/activemq/$$version || echo ,activemq)" \
@@ -79,7 +80,7 @@ sql: .venv/core
 	$(BIN)/python -m jdbcstore.database.migrations sql
 
 packages:
-	.ci/packages $(foreach name,$(SERVERS) $(DRIVERS) $(JDBC) $(ACTIVEMQ) $(SPARK) $(FAULTS),'$(name)')
+	.ci/packages $(foreach name,$(SERVERS) $(DRIVERS) $(JDBC) $(ACTIVEMQ) $(SPARK) $(FAULTS) $(MODELS),'$(name)')
 
 mysql:
 	.ci/mysql

@@ -1,0 +1,70 @@
+"""The models of the group commit and of claims: their properties hold, and depend on what the product does.
+
+``docs/reliability.md`` says what is modelled, within which bounds, and how many states that are.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.model.conftest import Compiled
+
+pytestmark = pytest.mark.xdist_group("models")
+
+# By model, the bounds that are explored, with the least number of states that this takes. The comments at
+# the beginning of each model name the bounds.
+EXPLORED: dict[str, dict[tuple[int, ...], int]] = {
+    "commit": {(1, 2, 2, 1, 1): 100_000, (2, 2, 1, 1, 0): 300_000, (2, 3, 0, 1, 1): 300_000},
+    "claims": {(1, 1, 1, 1, 0): 100_000, (1, 1, 1, 0, 1): 200_000, (2, 0, 1, 1, 0): 150_000},
+}
+
+# By model and mutation: bounds that suffice, and the property that is violated.
+MUTATIONS = {
+    "commit": {
+        "ENDS_NO_SESSION": ((1, 2, 2, 1, 1), "pages"),
+        "FINDS_NOTHING": ((1, 2, 2, 1, 1), "once"),
+        "ANSWERS_EARLY": ((1, 1, 0, 0, 0), "durable"),
+        "KEEPS_IDS": ((1, 2, 2, 1, 1), "pages"),
+        "GUARDS_NO_BLOCK": ((2, 2, 0, 0, 0), "pages"),
+        "LOCKS_NO_BLOCK": ((2, 2, 0, 0, 0), "pages"),
+        "GIVES_BACK_ALWAYS": ((2, 3, 0, 1, 1), "pages"),
+        "FAILS_IN_DOUBT": ((1, 2, 2, 1, 1), "once"),
+        "FORGETS_UNITS": ((1, 2, 2, 1, 1), "end"),
+        "REMOVES_ELSEWHERE": ((2, 2, 1, 0, 1), "pages"),
+    },
+    "claims": {
+        "TAKES_TWICE": ((1, 0, 0, 0, 0), "alone"),
+        "SETTLES_ANY": ((1, 0, 1, 1, 0), "leased"),
+        "SETTLES_LATE": ((1, 0, 1, 0, 0), "leased"),
+        "LOCKS_NOTHING": ((1, 0, 1, 0, 0), "leased"),
+        "RETURNS_ANY": ((1, 1, 1, 0, 0), "leased"),
+        "HOLDS_BY_ID": ((1, 1, 1, 1, 0), "free"),
+        "ENDS_NO_SESSION": ((1, 1, 0, 0, 0), "free"),
+        "COUNTS_NO_DEATH": ((1, 0, 1, 0, 0), "marked"),
+        "FORGETS_ANSWER": ((1, 1, 0, 0, 0), "free"),
+        "LOSES_QUIETLY": ((1, 0, 1, 1, 0), "free"),
+        "DROPS_UNCOUNTED": ((1, 0, 1, 0, 1), "marked"),
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "bounds"), [(name, bounds) for name in EXPLORED for bounds in EXPLORED[name]]
+)
+def test_the_properties_hold(compiled: Compiled, name: str, bounds: tuple[int, ...]) -> None:
+    verdict = compiled(name).check(bounds)
+    assert verdict.violated is None
+    assert verdict.states >= EXPLORED[name][bounds]
+
+
+@pytest.mark.parametrize(
+    ("name", "mutation"), [(name, mutation) for name in MUTATIONS for mutation in MUTATIONS[name]]
+)
+def test_a_mutation_violates_a_property(compiled: Compiled, name: str, mutation: str) -> None:
+    bounds, violated = MUTATIONS[name][mutation]
+    assert compiled(name).check(bounds, mutation).violated == violated
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_every_mutation_is_tried(compiled: Compiled, name: str) -> None:
+    assert {*compiled(name).mutations} == {*MUTATIONS[name]}
