@@ -275,15 +275,16 @@ end:
     /* ClaimQueue.acknowledge, release, reject: of the first that it was given; in a trace, of any */
     :: atomic { has_given(p) ->
             do
-            :: !given(p, m) || (replayed && m + 1 < MESSAGES && !allowed(SETTLE, p, m, ACKNOWLEDGE)
-                    && !allowed(SETTLE, p, m, RELEASE) && !allowed(SETTLE, p, m, REJECT)) -> m++
+            :: m + 1 < MESSAGES && (!given(p, m) || (replayed && !allowed(SETTLE, p, m, ACKNOWLEDGE)
+                    && !allowed(SETTLE, p, m, RELEASE) && !allowed(SETTLE, p, m, REJECT))) -> m++
             :: else -> break
             od;
             if
-            :: process[p].asked[m] == 0 && allowed(SETTLE, p, m, ACKNOWLEDGE) -> how = ACKNOWLEDGE
-            :: process[p].asked[m] == 0 && allowed(SETTLE, p, m, RELEASE) -> how = RELEASE
-            :: process[p].asked[m] == 0 && allowed(SETTLE, p, m, REJECT) -> how = REJECT
-            :: process[p].asked[m] != 0 && allowed(SETTLE, p, m, process[p].asked[m]) ->
+            :: !given(p, m) -> m = 0; goto end
+            :: given(p, m) && process[p].asked[m] == 0 && allowed(SETTLE, p, m, ACKNOWLEDGE) -> how = ACKNOWLEDGE
+            :: given(p, m) && process[p].asked[m] == 0 && allowed(SETTLE, p, m, RELEASE) -> how = RELEASE
+            :: given(p, m) && process[p].asked[m] == 0 && allowed(SETTLE, p, m, REJECT) -> how = REJECT
+            :: given(p, m) && process[p].asked[m] != 0 && allowed(SETTLE, p, m, process[p].asked[m]) ->
                 how = process[p].asked[m]
             :: else -> m = 0; goto end
             fi;

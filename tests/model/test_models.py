@@ -1,4 +1,4 @@
-"""The models of the group commit and of claims: their properties hold, and depend on what the product does.
+"""The models of commits, claims and mastership: their properties hold, and depend on what the product does.
 
 ``docs/reliability.md`` says what is modelled, within which bounds, and how many states that are.
 """
@@ -16,6 +16,7 @@ pytestmark = pytest.mark.xdist_group("models")
 EXPLORED: dict[str, dict[tuple[int, ...], int]] = {
     "commit": {(1, 2, 2, 1, 1): 100_000, (2, 2, 1, 1, 0): 300_000, (2, 3, 0, 1, 1): 300_000},
     "claims": {(1, 1, 1, 1, 0): 100_000, (1, 1, 1, 0, 1): 200_000, (2, 0, 1, 1, 0): 150_000},
+    "mastership": {(2, 1, 0, 0, 1): 200_000, (2, 1, 1, 0, 0): 200_000, (1, 1, 0, 1, 0): 30_000},
 }
 
 # By model and mutation: bounds that suffice, and the property that is violated.
@@ -44,6 +45,15 @@ MUTATIONS = {
         "FORGETS_ANSWER": ((1, 1, 0, 0, 0), "free"),
         "LOSES_QUIETLY": ((1, 0, 1, 1, 0), "free"),
         "DROPS_UNCOUNTED": ((1, 0, 1, 0, 1), "marked"),
+    },
+    "mastership": {
+        "GUARDS_NO_EPOCH": ((1, 1, 0, 1, 0), "fenced"),
+        "GUARDS_NO_HOLDER": ((1, 1, 0, 1, 0), "epoch"),
+        "LOCKS_NO_EPOCH": ((2, 1, 0, 0, 1), "fenced"),
+        "REUSES_EPOCH": ((2, 1, 0, 0, 1), "epoch"),
+        "BELIEVES_TOO_LONG": ((2, 1, 1, 0, 0), "single"),
+        "LOOKS_FIRST": ((2, 1, 0, 0, 1), "apart"),
+        "LOOKS_NEVER": ((2, 1, 0, 0, 1), "apart"),
     },
 }
 

@@ -76,7 +76,9 @@ class Model:
     def _properties(self) -> dict[str, str]:
         """The labels of the assertions, by their condition."""
         found = re.findall(r"assert\(([^;]*?)\);?\s*/\* (\w+)", self.source.read_text())
-        return {_bare(condition): label for condition, label in found} | {"trace[at] != -1": "trace"}
+        return {_bare(condition): label for condition, label in found} | {
+            _bare("history[at] != -(1)"): "trace"
+        }
 
     def check(
         self, bounds: Sequence[int], mutation: str | None = None, trace: Sequence[Event] | None = None
@@ -104,11 +106,9 @@ class Model:
         return "end" if what == "invalid end state" else self._properties.get(_bare(what), what)
 
     def refused_at(self, bounds: Sequence[int], trace: Sequence[Event]) -> int | None:
-        """Return the index of the first event that the model does not allow; None if it allows the trace.
-
-        A trace that can only happen with a property violated is refused there as well.
-        """
+        """Return the index of the first event that the model does not allow; None if it allows the trace."""
         verdict = self.check(bounds, trace=trace)
+        assert verdict.violated in (None, "trace"), verdict
         return None if verdict.replayed == len(trace) else verdict.replayed
 
 

@@ -1,0 +1,191 @@
+"""What the product does, replayed against the models: a step that a model does not allow fails.
+
+Claims are driven at random from a seed, over connections that are lost. A trace is what their callers see.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from jdbcstore import Message
+from jdbcstore.errors import ClaimLost, StoreUnavailable
+from jdbcstore.stores.claims import Claim, Claims
+from jdbcstore.testing.clock import FakeClock
+from tests.model.conftest import Compiled
+from tests.support.databases import Database
+from tests.support.faults.calls import Calls, Fault
+from tests.support.spin import Event, Model
+
+pytestmark = [pytest.mark.xdist_group("models"), pytest.mark.backends("sqlite")]
+
+SEEDS = range(4)
+STEPS = 25
+OK, LOST, UNKNOWN = 1, 2, 3
+FAULTS = 5
+MESSAGES = 8
+HOW = {"acknowledge": 1, "release": 2, "reject": 3}
+
+
+class ClaimsAtWork:
+    """Two processes that claim messages, driven at random; the trace is what their callers see."""
+
+    def __init__(self, database: Database, model: Model, seed: int) -> None:
+        self._database, self._is = database, model.numbers
+        self._random = random.Random(seed)
+        self._clock = FakeClock()
+        self._numbers: dict[int, int] = {}
+        self._given: list[dict[int, tuple[Claim, str | None]]] = [{}, {}]
+        self._faults = 0
+        self.trace: list[Event] = []
+        self._processes = [self._opened(), self._opened()]
+
+    def _opened(self) -> tuple[Claims, Calls]:
+        claims = Claims(self._database.url, lease=600.0, max_redeliveries=-1, clock=self._clock)
+        return claims, Calls(claims.session)
+
+    def _note(self, kind: str, *numbers: int) -> None:
+        self.trace.append((self._is[kind], *numbers))
+
+    def step(self) -> None:
+        process = self._random.randrange(2)
+        steps = {self.add: 2, self.claim: 4, self.settle: 4, self.expire: 1, self.renew: 1, self.reopen: 0.4}
+        [step] = self._random.choices([*steps], [*steps.values()])
+        step(process)
+
+    @contextlib.contextmanager
+    def _faulty(self, process: int) -> Iterator[None]:
+        """Perhaps lose the connection at one of the next calls of the driver."""
+        _, calls = self._processes[process]
+        if self._faults < FAULTS and self._random.random() < 0.4:
+            number, done = self._random.randint(1, 12), self._random.random() < 0.5
+            calls.arm(Fault.LOST, number, lasting=False, done=done)
+        yield
+        calls.mend()
+        self._faults += calls.failed
+        calls.failed = False
+
+    def add(self, process: int) -> None:
+        if len(self._numbers) < MESSAGES:
+            claims, _ = self._processes[process]
+            number = len(self._numbers)
+            [id_] = claims.queue("Q").add(Message(str(number)))
+            self._numbers[id_] = number
+            self._note("ADD", number)
+
+    def claim(self, process: int) -> None:
+        claims, _ = self._processes[process]
+        self._clock.advance(10.0)  # the marks are hints, and are old now
+        with self._faulty(process):
+            try:
+                found = claims.queue("Q").claim()
+            except StoreUnavailable:
+                return
+        for claim in found:
+            number = self._numbers[claim.sequence]
+            self._given[process][number] = claim, None
+            self._note("CLAIMED", process, number, claim.redeliveries)
+        if not found:
+            self._note("NOTHING", process)
+
+    def settle(self, process: int) -> None:
+        if not self._given[process]:
+            return
+        number, (claim, asked) = self._random.choice([*self._given[process].items()])
+        how = asked or self._random.choice([*HOW])
+        queue = self._processes[process][0].queue("Q")
+        self._note("SETTLE", process, number, HOW[how])
+        with self._faulty(process):
+            try:
+                getattr(queue, how)(claim)
+                result = OK
+            except ClaimLost:
+                result = LOST
+            except StoreUnavailable:
+                result = UNKNOWN
+        self._note("SETTLED", process, number, result)
+        if result == UNKNOWN:
+            self._given[process][number] = claim, how
+        else:
+            del self._given[process][number]
+
+    def expire(self, process: int) -> None:
+        number = self._processes[process][0].lease.number
+        self._database.execute("UPDATE JDBCSTORE_CLAIM_SESSIONS SET EXPIRES = 1 WHERE ID = :id", id=number)
+        self._note("EXPIRE", process)
+
+    def renew(self, process: int) -> None:
+        claims, _ = self._processes[process]
+        claims.lease.renew()
+        claims.tidy()
+
+    def reopen(self, process: int) -> None:
+        self._processes[process][0].close()
+        self._processes[process] = self._opened()
+        self._given[process].clear()
+        self._note("CLOSE", process)
+
+    def close(self) -> None:
+        """Close both, and note which messages are left."""
+        for claims, _ in self._processes:
+            claims.close()
+        left = {id_ for (id_,) in self._database.rows("SELECT ID FROM ACTIVEMQ_MSGS")}
+        for id_, number in self._numbers.items():
+            self._note("STORED" if id_ in left else "GONE", number)
+
+
+CLAIM_BOUNDS = (1, FAULTS, 0, 0, 0)
+WITHOUT_FAULTS = (1, 0, 0, 0, 0)
+
+
+@pytest.fixture
+def of_claims(compiled: Compiled) -> Model:
+    return compiled("claims", MESSAGES=MESSAGES, SESSIONS=40)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_claims_do_what_their_model_allows(of_claims: Model, database: Database, seed: int) -> None:
+    work = ClaimsAtWork(database, of_claims, seed)
+    for _ in range(STEPS):
+        work.step()
+    work.close()
+    refused = of_claims.refused_at(CLAIM_BOUNDS, work.trace)
+    assert refused is None, (refused, work.trace)
+
+
+# What must not happen, by what the model of claims says about it: each is allowed up to the last event.
+WRONG: dict[str, list[tuple[Any, ...]]] = {
+    "lost": [("ADD", 0), ("CLAIMED", 0, 0, 0), ("GONE", 0)],
+    "resurrected": [
+        ("ADD", 0),
+        ("CLAIMED", 0, 0, 0),
+        ("SETTLE", 0, 0, HOW["acknowledge"]),
+        ("SETTLED", 0, 0, OK),
+        ("CLAIMED", 1, 0, 0),
+    ],
+    "given to two": [("ADD", 0), ("CLAIMED", 0, 0, 0), ("CLAIMED", 1, 0, 0)],
+    "not marked": [("ADD", 0), ("CLAIMED", 0, 0, 0), ("EXPIRE", 0), ("CLAIMED", 1, 0, 0)],
+    "settled without its lease": [
+        ("ADD", 0),
+        ("CLAIMED", 0, 0, 0),
+        ("EXPIRE", 0),
+        ("SETTLE", 0, 0, HOW["acknowledge"]),
+        ("SETTLED", 0, 0, OK),
+    ],
+    "lost under its lease": [
+        ("ADD", 0),
+        ("CLAIMED", 0, 0, 0),
+        ("SETTLE", 0, 0, HOW["release"]),
+        ("SETTLED", 0, 0, LOST),
+    ],
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
+def test_what_claims_must_not_do_is_refused(of_claims: Model, wrong: list[tuple[Any, ...]]) -> None:
+    trace = [(of_claims.numbers[kind], *numbers) for kind, *numbers in wrong]
+    assert of_claims.refused_at(WITHOUT_FAULTS, trace) == len(trace) - 1
