@@ -352,9 +352,9 @@ class Claims:
             self._lost.remove(lost)
         with self._lock:
             queues = [*self._queues.values()]
-        dropped = {queue: queue.dropped for queue in queues}
+        dropped = {queue: queue.held.dropped for queue in queues}
         rejected = set[int]().union(*dropped.values())
-        held = set[int]().union(*(queue.held_in(session) for queue in queues))
+        held = set[int]().union(*(queue.held.of(session) for queue in queues))
         with connection.transaction():
             unknown = {row[0] for row in connection.fetch(self._sql.find_all, session=session)} - held
             for ids, failures in ((unknown - rejected, 0), (unknown & rejected, 1)):
@@ -363,7 +363,7 @@ class Claims:
                     # Of this session only: if its lease has expired meanwhile, others may have claimed them.
                     connection.execute(sql, **some, **values)
         for queue, ids in dropped.items():
-            queue.forget_dropped(ids)
+            queue.held.forget_dropped(ids)
 
     def _clean(self, history: RemovalHistory) -> int:
         """Delete the records that are older than ``history_retention``."""

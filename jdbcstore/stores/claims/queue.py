@@ -109,6 +109,52 @@ class Owner(Protocol):
         """Return the row of a message."""
 
 
+class HeldClaims:
+    """The claims of one queue that their callers may still settle. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._sessions: dict[int, int] = {}
+        """By the ID of the message."""
+        self._dropped: set[int] = set()
+
+    def add(self, ids: Iterable[int], session: int) -> None:
+        """Note what this session has claimed."""
+        with self._lock:
+            self._sessions.update(dict.fromkeys(ids, session))
+
+    def forget(self, ids: Iterable[int]) -> None:
+        """Forget what was settled."""
+        with self._lock:
+            for id_ in ids:
+                self._sessions.pop(id_, None)
+
+    def drop(self, ids: Iterable[int], session: int) -> bool:
+        """Forget what this session has lost, but for :attr:`dropped`; return whether it held any."""
+        with self._lock:
+            lost = {id_ for id_ in ids if self._sessions.get(id_) == session}
+            self._dropped |= lost
+            for id_ in lost:
+                del self._sessions[id_]
+        return bool(lost)
+
+    def of(self, session: int) -> set[int]:
+        """Return the IDs that this session has claimed."""
+        with self._lock:
+            return {id_ for id_, holder in self._sessions.items() if holder == session}
+
+    @property
+    def dropped(self) -> set[int]:
+        """The IDs of claims that were found lost, and may be this session's again."""
+        with self._lock:
+            return {*self._dropped}
+
+    def forget_dropped(self, ids: set[int]) -> None:
+        """Forget claims that were found lost: those that could be returned were."""
+        with self._lock:
+            self._dropped -= ids
+
+
 class ClaimQueue:
     """A queue of :class:`~jdbcstore.stores.claims.Claims`. Thread-safe."""
 
@@ -119,10 +165,8 @@ class ClaimQueue:
         self._sql = owner.session.claim_statements
         self._container = destination.qualified_name
         self._marks = Marks(owner.clock)
-        self._held: dict[int, int] = {}
-        """The sessions of claims that were not settled yet, by ID."""
-        self._dropped: set[int] = set()
-        """The IDs of claims that were found lost, and may be this session's again."""
+        self.held = HeldClaims()
+        """Claims that were not settled yet."""
         self._returned = 0
         self._expire_at = float("-inf")
         self._lock = threading.Lock()
@@ -190,8 +234,7 @@ class ClaimQueue:
                 self._expire_at = ended + max(_EXPIRY, (ended - now) * _PATIENCE)
             with self._owner.taking():
                 rows = self._owner.run(partial(self._take, session=session, marks=marks, limit=limit))
-                with self._lock:
-                    self._held.update((row[1], session) for row in rows)
+                self.held.add([row[1] for row in rows], session)
             rows.sort(key=lambda row: (-row[0], row[1]))
             with self._lock:
                 self._marks.found([(lane, id_) for lane, id_, _, _ in rows], from_start=from_start)
@@ -201,7 +244,7 @@ class ClaimQueue:
                     self._bury(dead, "delivered too often", self._owner.limits.dead_letters)
             except StoreError:
                 # The good ones among them are delivered to nobody: they are returned before the next claim.
-                self._forget(row[1] for row in rows)
+                self.held.forget(row[1] for row in rows)
                 self._owner.return_unknown()
                 with self._lock:
                     self._marks.look_again()
@@ -289,18 +332,13 @@ class ClaimQueue:
         ids, session = self._of(claims)
         if not owner.session.adapter.chains_writes or owner.recorder is not None:
             self._settle(claims, lambda connection: self._remove(connection, ids))
-            self._forget(ids)
+            self.held.forget(ids)
             return
         values = {"ids": ids, "session": session, "count": len(ids)}
         mine = owner.run(lambda connection: connection.fetch(self._sql.acknowledge, **values))
         with self._losing(session):
             _check(ids, mine)
-        self._forget(ids)
-
-    def _forget(self, ids: Iterable[int]) -> None:
-        with self._lock:
-            for id_ in ids:
-                self._held.pop(id_, None)
+        self.held.forget(ids)
 
     def _remove(
         self, connection: Connection, ids: list[int], outcome: RemovalReason = RemovalReason.ACKNOWLEDGED
@@ -352,7 +390,7 @@ class ClaimQueue:
                 self._move(connection, letters)
 
         self._settle(every, settle, adds=bool(letters.written))
-        self._forget(claim.sequence for claim in every)
+        self.held.forget(claim.sequence for claim in every)
         with self._lock:
             self._marks.look_again(delay)
         if delay <= 0:
@@ -406,29 +444,9 @@ class ClaimQueue:
         try:
             yield
         except ClaimLost as error:
-            with self._lock:
-                lost = {id_ for id_ in error.sequences if self._held.get(id_) == session}
-                self._dropped |= lost
-            self._forget(lost)
-            if lost:
+            if self.held.drop(error.sequences, session):
                 self._owner.return_unknown()
             raise
-
-    def held_in(self, session: int) -> set[int]:
-        """Return the IDs of the claims of this session that its callers may still settle."""
-        with self._lock:
-            return {id_ for id_, holder in self._held.items() if holder == session}
-
-    @property
-    def dropped(self) -> set[int]:
-        """The IDs of claims that were found lost, since they were last returned."""
-        with self._lock:
-            return {*self._dropped}
-
-    def forget_dropped(self, ids: set[int]) -> None:
-        """Forget claims that were found lost: those that could be returned were."""
-        with self._lock:
-            self._dropped -= ids
 
     def dead_letter(self, *claims: Claim, reason: str) -> None:
         """Make dead letters of messages that cannot be processed, without regard to their redeliveries.
@@ -457,7 +475,7 @@ class ClaimQueue:
             self._settle(dead, lambda connection: self._move(connection, letters), adds=bool(letters.written))
         except ClaimLost as error:
             log.warning("dead letters are left to another process: %s", error)
-        self._forget(claim.sequence for claim in dead)
+        self.held.forget(claim.sequence for claim in dead)
 
     def _letters(self, dead: Sequence[Claim], reason: str, target: Destination | None) -> _Letters:
         written: list[EncodedMessage] = []
@@ -466,7 +484,7 @@ class ClaimQueue:
             return _Letters(dead, written, moved, target)
         for claim in dead:
             try:
-                written.append(self._owner.encode(target, self._letter(claim.message, reason)))
+                written.append(self._owner.encode(target, _letter(claim.message, reason)))
             except StoreError as error:
                 log.error(
                     "message %d of %s is moved to the dead letters as it is: %s",
@@ -476,17 +494,6 @@ class ClaimQueue:
                 )
                 moved.append(claim)
         return _Letters(dead, written, moved, target)
-
-    def _letter(self, message: Message, reason: str) -> Message:
-        properties: dict[str, Any] = {**message.properties, CAUSE: reason}
-        id_ = message.message_id
-        return message.replace(
-            properties=properties,
-            expiration_ms=0,
-            redelivery_counter=0,
-            # The same id in other columns, which no store's audit drops as a duplicate.
-            message_id=None if id_ is None else MessageId(None, 0, 0, str(id_)),
-        )
 
     def _move(self, connection: Connection, letters: _Letters) -> None:
         if letters.written:
@@ -542,6 +549,18 @@ class ClaimQueue:
 
     def __repr__(self) -> str:
         return f"<ClaimQueue {self.destination}>"
+
+
+def _letter(message: Message, reason: str) -> Message:
+    properties: dict[str, Any] = {**message.properties, CAUSE: reason}
+    id_ = message.message_id
+    return message.replace(
+        properties=properties,
+        expiration_ms=0,
+        redelivery_counter=0,
+        # The same id in other columns, which no store's audit drops as a duplicate.
+        message_id=None if id_ is None else MessageId(None, 0, 0, str(id_)),
+    )
 
 
 def fetch(connection: Connection, of_ids: OfIds, ids: Sequence[int], **values: Any) -> list[Row]:
