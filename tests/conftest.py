@@ -34,7 +34,7 @@ from tests.support import ROOT, tiers
 from tests.support.backends import BACKENDS, FILTERED, MEMORY, VARIED, Backend, Capabilities
 from tests.support.databases import Database, SqliteDatabase
 from tests.support.pool import ServerPool, memory
-from tests.support.require import required, unavailable
+from tests.support.require import PARTS, required, unavailable
 from tests.support.servers import Server, ServerMissing
 from tests.support.variants import CHOICE, FILTERED_TOPICS, JOURNALED, WHOLE
 
@@ -78,9 +78,9 @@ def pytest_configure() -> None:
         driver: Any = importlib.import_module("pyodbc")
         driver.pooling = False
     os.environ.pop("COLUMNS", None)  # set by pytest-xdist; tables in a pipe would have that width
-    unknown = required() - {backend.id for backend in BACKENDS} - {"activemq", "s3", "spark"}
-    if unknown:
-        raise pytest.UsageError(f"JDBCSTORE_REQUIRE names no backend: {', '.join(sorted(unknown))}")
+    if unknown := required() - {backend.id for backend in BACKENDS} - PARTS:
+        names = ", ".join(sorted(unknown))
+        raise pytest.UsageError(f"JDBCSTORE_REQUIRE names nothing that can be missing: {names}")
     if CHOICE not in {"", "whole"}:
         raise pytest.UsageError(f"JDBCSTORE_TEST_VARIANTS is {CHOICE!r}, and may only be 'whole'")
 

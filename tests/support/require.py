@@ -7,6 +7,24 @@ from typing import NoReturn
 
 import pytest
 
+PARTS = {
+    "activemq",
+    "artemis",
+    "chromium",
+    "connector-j",
+    "derby",
+    "drivers",
+    "kombu",
+    "msodbcsql",
+    "namespaces",
+    "prometheus",
+    "s3",
+    "spark",
+    "spin",
+    "stompjs",
+}
+"""What a run may require beside databases."""
+
 
 def required() -> set[str]:
     names = os.environ.get("JDBCSTORE_REQUIRE", "").split(",")
