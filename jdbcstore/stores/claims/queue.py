@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
@@ -336,8 +335,11 @@ class ClaimQueue:
             return
         values = {"ids": ids, "session": session, "count": len(ids)}
         mine = owner.run(lambda connection: connection.fetch(self._sql.acknowledge, **values))
-        with self._losing(session):
+        try:
             _check(ids, mine)
+        except ClaimLost as error:
+            self._lose(error, session)
+            raise
         self.held.forget(ids)
 
     def _remove(
@@ -431,22 +433,20 @@ class ClaimQueue:
                 work(connection)
 
         if ids:
-            with self._losing(session):
+            try:
                 self._owner.run(settle)
+            except ClaimLost as error:
+                self._lose(error, session)
+                raise
 
-    @contextlib.contextmanager
-    def _losing(self, session: int) -> Iterator[None]:
-        """Around a settlement: claims that it finds lost are not held any more.
+    def _lose(self, lost: ClaimLost, session: int) -> None:
+        """Hold claims no more that a settlement has found lost.
 
         Their caller drops them. If the database's clock is set back, or the lease was being renewed, they are
         this session's again: then they are returned, as rejected, before the next query that claims messages.
         """
-        try:
-            yield
-        except ClaimLost as error:
-            if self.held.drop(error.sequences, session):
-                self._owner.return_unknown()
-            raise
+        if self.held.drop(lost.sequences, session):
+            self._owner.return_unknown()
 
     def dead_letter(self, *claims: Claim, reason: str) -> None:
         """Make dead letters of messages that cannot be processed, without regard to their redeliveries.
