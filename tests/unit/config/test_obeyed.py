@@ -56,7 +56,7 @@ READERS: dict[type, tuple[str, ...]] = {
         (DatabaseLockerConfig, LeaseDatabaseLockerConfig, SharedFileLockerConfig, CustomLockerConfig),
         (*STORES,),
     ),
-    **dict.fromkeys((DefaultIOExceptionHandlerConfig, LeaseLockerIOExceptionHandlerConfig), ("lockers",)),
+    **dict.fromkeys((DefaultIOExceptionHandlerConfig, LeaseLockerIOExceptionHandlerConfig), ("stores",)),
     BrokerConfig: ("broker", "cli", "config/broker.py"),
     PolicyEntry: ("broker", "config/policy.py"),
     ConnectorConfig: ("broker", "config/broker.py"),
