@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import gc
 import importlib
+import logging
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -207,16 +208,33 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("contract-only"))
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
+    """Let the fixtures of a session end after any test; fail one that leaves the log silent for others."""
+    tiers.runs(None)
+    yield
+    loggers = {
+        name: logger
+        for name, logger in logging.root.manager.loggerDict.items()
+        if name.startswith("jdbcstore") and isinstance(logger, logging.Logger)
+    }
+    silent = [
+        name
+        for name, logger in loggers.items()
+        if logger.disabled or not logger.propagate or logger.level != logging.NOTSET
+    ]
+    if silent or logging.root.manager.disable:
+        logging.disable(logging.NOTSET)
+        for name in silent:
+            loggers[name].disabled, loggers[name].propagate = False, True
+            loggers[name].setLevel(logging.NOTSET)
+        pytest.fail(f"{item.nodeid} leaves the log silent: {silent or 'all of it'}", pytrace=False)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Let a test start only what its markers name."""
     tiers.runs(item)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_teardown() -> None:
-    """Let the fixtures of a session end after any test."""
-    tiers.runs(None)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -54,13 +54,17 @@ class _Managed:
         self._requests = 0
         self._engine: Engine | None = None
         self._application: web.Application | None = None
-        log = logging.getLogger("jdbcstore.broker.management")
-        log.addHandler(_Log(logging.ERROR))
-        log.propagate = False
 
     def ask(self, data: bytes) -> list[Any]:
         """Return the answers to the body of a POST."""
-        return self._loop.run_until_complete(self._ask(data))
+        log, handler = logging.getLogger("jdbcstore.broker.management"), _Log(logging.ERROR)
+        log.addHandler(handler)
+        log.propagate = False
+        try:
+            return self._loop.run_until_complete(self._ask(data))
+        finally:
+            log.propagate = True
+            log.removeHandler(handler)
 
     async def _ask(self, data: bytes) -> list[Any]:
         if self._application is None or self._requests >= _ROUND:
