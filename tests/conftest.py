@@ -33,6 +33,7 @@ from jdbcstore.testing.provider import OpenStore
 from jdbcstore.util.clock import Clock
 from tests.support import ROOT, tiers
 from tests.support.backends import BACKENDS, FILTERED, MEMORY, VARIED, Backend, Capabilities
+from tests.support.constants import Constants
 from tests.support.databases import Database, SqliteDatabase
 from tests.support.pool import ServerPool, memory
 from tests.support.require import PARTS, required, unavailable
@@ -247,6 +248,14 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     # of which opening a store triggers several.
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _constants(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail after a module whose tests have changed its constants: in another order, others would fail."""
+    constants = Constants(request.module)
+    yield
+    assert not (changed := constants.changed()), f"tests of {request.module.__name__} change {changed}"
 
 
 @pytest.fixture(scope="session")

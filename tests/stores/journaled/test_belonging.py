@@ -292,7 +292,7 @@ def test_what_earlier_versions_left_is_adopted(tmp_path: Path, by: str) -> None:
     else:
         store.close()
     as_before_identities(place)
-    expected = TEN + LATER if by == "a kill" else TEN
+    expected = [*TEN, *LATER] if by == "a kill" else [*TEN]
 
     for _ in range(2):
         with opened(place) as store:
