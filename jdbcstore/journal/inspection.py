@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from jdbcstore.errors import StoreUnavailable
 from jdbcstore.journal.directory import DirectoryLock, Kept, kept_segments, live_segments, segment_path
-from jdbcstore.journal.layout import BLOCK, OWN, RECORD, Head, Record, SegmentHeader, Stamp, gap
+from jdbcstore.journal.layout import BLOCK, GAP, OWN, RECORD, Head, Record, SegmentHeader, Stamp, gap
 from jdbcstore.journal.recovery import SegmentReader
 from jdbcstore.util.clock import Clock, SystemClock
 from jdbcstore.util.files import OS_FILES, Files, copy_file, replace_file, write_all
@@ -216,16 +216,16 @@ class _Walk:
 
     def _through(self, reader: SegmentReader) -> Iterator[Record | Damage]:
         while True:
+            first, at, following = reader.number, reader.offset, reader.number
             for record in reader.records(self._up_to):
                 if record.kind not in OWN:
                     yield record
+                first, at, following = following, record.offset, record.number + 1
             number, offset = reader.number, reader.offset
             if self._up_to is not None and number > self._up_to:
-                following, first = self._following, self._up_to + 1
-                if following and next(reader.records(number), None) is not None:
-                    reason = f"it begins with record {first}, which the file before also has"
-                    reason += ": one is an older copy"
-                    yield Damage(following.path, following.number, 0, None, first, None, reason)
+                if number > self._up_to + 1:
+                    yield self._damage(at, offset, first, self._up_to + 1, self._overlap())
+                yield from self._beyond(reader, self._up_to + 1)
                 return
             later = reader.later()
             found = next(later, None)
@@ -239,8 +239,29 @@ class _Walk:
             if found is None:
                 yield from self._at_the_end(reader)
                 return
-            yield self._damage(offset, found[0], number, found[1].number, f"record {number} is damaged")
-            reader.offset, reader.number = found[0], found[1].number
+            (end, head), reason = found, f"record {number} is damaged"
+            following, last = head.number, head.number if self._up_to is None else self._up_to
+            if head.kind == GAP if following > last else end < offset + RECORD:
+                # Lost ones that reach too far; or one in the place of another, so that a gap has no room.
+                end, following = end + head.space, min(following, last) + 1
+            yield self._damage(offset, end, number, following, reason)
+            reader.offset, reader.number = end, following
+
+    def _overlap(self) -> str:
+        return f"what replaces lost records reaches into the next file, which begins with {self.next_number}"
+
+    def _beyond(self, reader: SegmentReader, first: int) -> Iterator[Damage]:
+        """Yield what is wrong if this file has records that belong into the next one, from ``first`` on."""
+        if self._following is None:
+            return
+        begin = reader.offset
+        kinds = [record.kind for record in reader.records()] + [head.kind for _, head in reader.later()]
+        if kinds and {*kinds} == {GAP}:
+            yield self._damage(begin, None, first, first, self._overlap())
+        elif kinds:
+            reason = f"it begins with record {first}, and the file before has that or later ones"
+            reason += ": one is an older copy"
+            yield Damage(self._following.path, self._following.number, 0, None, first, None, reason)
 
     def _at_the_end(self, reader: SegmentReader) -> Iterator[Damage]:
         """Yield the damage at the end, where no complete record follows."""
@@ -340,7 +361,7 @@ class _Repair:
 
     def _repair(self, damage: Damage) -> bool:
         """Replace it by something valid; false if too little is known."""
-        if damage.torn:
+        if damage.torn or (damage.offset and damage.next_number == damage.number):
             self._truncate(damage.path, damage.offset)
         elif not damage.offset and damage.end == BLOCK:
             return self._repair_header(damage)
@@ -348,7 +369,7 @@ class _Repair:
             self._make_missing(damage)
         elif damage.next_number is None or not damage.number:
             return False
-        elif damage.offset:
+        elif damage.offset and (damage.end is None or damage.end >= damage.offset + RECORD):
             if damage.end is None and damage.segment == max(live_segments(self._directory)):
                 self._truncate(damage.path, damage.offset)
             self._write_gap(damage, damage.next_number - 1)

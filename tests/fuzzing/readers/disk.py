@@ -120,8 +120,8 @@ def _segments(data: bytes) -> Iterator[tuple[SegmentHeader, bytes]]:
         at += length
         if flags & _SEGMENT:
             yield header, bytes(content)
-            first = number + (abs(more) if flags & _FIRST else 0)
-            header = SegmentHeader(77, header.number + 1, first, 1, 1)
+            number = max(number + more, 1) if flags & _FIRST else number
+            header = SegmentHeader(77, header.number + 1, number, 1, 1)
             content = bytearray()
         if flags & _RAW:
             content += body
@@ -154,6 +154,8 @@ def journals() -> Iterator[bytes]:
     yield b"".join(usual)
     yield b"".join([*usual, end])
     yield b"".join([*usual, _ITEM.pack(_SEGMENT, 1, 1, 1, 0, 1) + b"x", *usual, end])
+    back = _ITEM.pack(_SEGMENT | _FIRST, 1, 1, 1, -2, 1) + b"x"
+    yield b"".join([*usual, _ITEM.pack(_GAP, 1, 1, 1, 3, 0), back, *usual, end])
     for flags in (_CRC, _MARKER, _SHIFTED, _ZEROS, _GAP, _RAW, _SEGMENT | _FIRST):
         yield b"".join([*usual, _ITEM.pack(flags, 1, 1, 1, 3, 4) + b"\0\1\2\3", *usual, end])
 
