@@ -17,6 +17,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from tests.support import ROOT
 
@@ -76,15 +77,22 @@ def run(platform: Platform, target: str, mirror: str | None = None) -> str:
     else:
         _checked("git", "-C", str(clone), "fetch", "--quiet", str(ROOT), "HEAD")
         _checked("git", "-C", str(clone), "reset", "--quiet", "--hard", "FETCH_HEAD")
-    done = _inside(tree, f"cd /srv/jdbcstore; exec make {target} </dev/null")
-    text = _COLOURS.sub("", done.stdout)
     log = BUILD / f"{platform.name}-{target}.log"
-    log.write_text(text)
-    counted = dict.fromkeys(re.findall(r"\d+ (?:passed|failed|errors?|skipped)", text))
-    result = ", ".join(counted) or ("done" if done.returncode == 0 else f"exit code {done.returncode}")
+    with log.open("wb") as output:
+        code = _inside(tree, f"cd /srv/jdbcstore; exec make {target} </dev/null", output).returncode
+    result = _result(log.read_text(errors="replace"), code)
     today = datetime.datetime.now(datetime.UTC).date()
     cells = (platform.what, f"`make {target}`", _versions(tree, platform), result, str(today))
     return f"| {' | '.join(cells)} | `python -m tests.platforms {platform.name} --target {target}` |"
+
+
+def _result(text: str, code: int) -> str:
+    """Return the counts of each run of pytest in a log, or how make ended."""
+    runs = re.findall(r"^=+ (.*) in [\d.]+s\b", _COLOURS.sub("", text), re.MULTILINE)
+    counted = [", ".join(re.findall(r"\d+ (?:passed|failed|errors?|skipped)", run)) for run in runs]
+    if code != 0 and not any(word in run for run in counted for word in ("failed", "error")):
+        counted.append(f"exit code {code}")
+    return "; ".join(counted) or "done"
 
 
 def _mirror(archive: str) -> str:
@@ -123,8 +131,10 @@ def _tree(platform: Platform, mirror: str | None) -> Path:
     return tree
 
 
-def _inside(tree: Path, script: str) -> subprocess.CompletedProcess[str]:
-    """Run a script in a tree, as its root."""
+def _inside(
+    tree: Path, script: str, output: BinaryIO | int = subprocess.PIPE
+) -> subprocess.CompletedProcess[str]:
+    """Run a script in a tree, as its root; all that it prints goes to ``output``."""
     for name in ("hosts", "resolv.conf"):  # without the first, Java does not find its own host
         shutil.copy(f"/etc/{name}", tree / "etc" / name)
     asked = ["apt-config", "dump", "Acquire::Check-Valid-Until"]  # a mirror may be older than its lists allow
@@ -154,7 +164,7 @@ def _inside(tree: Path, script: str) -> subprocess.CompletedProcess[str]:
             "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
             "PIP_CERT": "/etc/ssl/certs/ca-certificates.crt",
         },
-        stdout=subprocess.PIPE,
+        stdout=output,
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",

@@ -176,6 +176,7 @@ def test_acknowledging_after_the_consumer(connect: Connect, client: Jms, queue: 
     other.session.close()
     with refused("IllegalStateException"):
         message.acknowledge()
+    is_left(client, queue, *ALL)
     assert client.texts(client.consumer(queue), 4) == ALL
 
 

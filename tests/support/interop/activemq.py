@@ -33,7 +33,7 @@ JARS = tuple(
 )
 OF_SOME = (CONNECTOR_J, Path("/usr/share/java/h2.jar"), Path("/usr/share/java/activeio-core.jar"))
 """What only some tests need: drivers, and the files of ActiveMQ's own journal."""
-PACKAGES = "activemq libmariadb-java libpostgresql-jdbc-java openjdk-17-jdk-headless"
+PACKAGES = "activemq libmariadb-java libpostgresql-jdbc-java default-jdk-headless"
 NO_TRACES = "-XX:-UsePerfData"  # else both JVMs write under /tmp/hsperfdata_*
 QUICK_START = (*QUICK, "-Xshare:auto")
 ANSWER_TIMEOUT = 120.0
