@@ -38,6 +38,7 @@ _COMMANDS = (
     ("subscribe", "subscriptions", "Create a durable subscription to a topic, unless it exists"),
     ("unsubscribe", "subscriptions", "Delete a durable subscription"),
     ("dlq", "dlq", "List, retry or purge dead letters"),
+    ("flow", "flow", "Pause queues that processes share, or limit their claims and rates"),
     ("cleanup", "status", "Remove topic messages that every durable subscription has acknowledged"),
     ("manage", "manage", "Control the broker that serves the store"),
     ("xa", "xa", "List prepared XA transactions, and commit or roll them back manually"),

@@ -44,6 +44,8 @@ BEGUN_ROW = "claims_begun"
 """The number of times that processes have begun to claim messages here."""
 ROUTING_ROW = "routing"
 """The number of changes of queues, exchanges and bindings, so that they can be kept in memory."""
+FLOW_ROW = "flow"
+"""The number of changes of the limits of queues; present once one was set."""
 JOURNAL_LEFT = "journal_left_{:016x}"
 """The position at which the journal of this number was abandoned."""
 HEAD = "jdbcstore_3"
@@ -231,6 +233,15 @@ def create_routing_tables(engine: Engine, adapter: Adapter, tables: Tables, miss
     for table in missing:
         create_table(engine, adapter, table)
     _insert_row(engine, tables.state, tables.state.c.name == ROUTING_ROW, name=ROUTING_ROW, number=0)
+
+
+def create_flow_table(engine: Engine, adapter: Adapter, tables: Tables) -> None:
+    """Create the table of the limits of queues, and the row of their changes.
+
+    :raises SchemaError: the database refused
+    """
+    create_table(engine, adapter, tables.flow)
+    _insert_row(engine, tables.state, tables.state.c.name == FLOW_ROW, name=FLOW_ROW, number=0)
 
 
 def _create_indexes(engine: Engine, adapter: Adapter, table: Table, present: set[str] | None) -> None:

@@ -21,10 +21,12 @@ from jdbcstore.database.connection import Connection, Recorder
 from jdbcstore.database.engine import Database
 from jdbcstore.database.schema import (
     CLAIMS_ROW,
+    FLOW_ROW,
     Present,
     check_table,
     check_transactions,
     create_claim_tables,
+    create_flow_table,
     create_given_tables,
     create_routing_tables,
     create_table,
@@ -35,6 +37,7 @@ from jdbcstore.database.schema import (
 )
 from jdbcstore.database.statements.builder import Statement
 from jdbcstore.database.statements.claims import ClaimStatements
+from jdbcstore.database.statements.flow import FlowStatements
 from jdbcstore.database.statements.given import GivenStatements, check_replacements
 from jdbcstore.database.statements.history import HistoryStatements
 from jdbcstore.database.statements.lock import LockStatements
@@ -126,6 +129,12 @@ class DatabaseSession(Database):
     @cached_property
     def claim_statements(self) -> ClaimStatements:
         return ClaimStatements(
+            self.tables, self.adapter, self.engine.dialect, ours=self.has_own_tables, hinted=False
+        )
+
+    @cached_property
+    def flow_statements(self) -> FlowStatements:
+        return FlowStatements(
             self.tables, self.adapter, self.engine.dialect, ours=self.has_own_tables, hinted=False
         )
 
@@ -225,6 +234,23 @@ class DatabaseSession(Database):
                 expected=str(name),
             )
         self.on_engine(lambda engine: create_claim_tables(engine, self.adapter, self.tables))
+
+    def prepare_flow(self) -> None:
+        """Create the table of the limits of queues, or check that it is there.
+
+        :raises SchemaError: it cannot be created, or is missing and must not be created
+        """
+        if self.fetch(self.statements.find_number, name_=FLOW_ROW):
+            return
+        if not self.config.create_tables_on_startup:
+            name = self.tables.flow.name
+            raise SchemaError(
+                f"the table {name} is missing in {self.place}; create it with the vendor's flow.sql, or"
+                " open with create_tables_on_startup",
+                found="nothing",
+                expected=str(name),
+            )
+        self.on_engine(lambda engine: create_flow_table(engine, self.adapter, self.tables))
 
     def prepare_routing(self) -> None:
         """Create the tables of queues, exchanges and bindings, or check them.

@@ -50,6 +50,8 @@ class Tables:
     """The IDs of the messages that they add, where the vendor has sequences."""
     claim_index: Index
     """The index of ACTIVEMQ_MSGS in the order in which they are claimed, for these processes only."""
+    flow: Table
+    """Limits, rates and pauses of queues that processes share; created once one is set."""
     queues: Table
     """Declared queues, for processes that route messages by exchanges; created by the first."""
     exchanges: Table
@@ -111,6 +113,7 @@ def _define(adapter: Adapter, config: StoreConfig) -> Tables:
         ),
         claim_ids=Sequence(define.name(prefix + "JDBCSTORE_CLAIM_IDS"), metadata=MetaData()),
         claim_index=_claim_index(_Definer(adapter, MetaData(), config), prefix + config.message_table_name),
+        flow=_flow(_Definer(adapter, MetaData(), config), prefix + "JDBCSTORE_FLOW"),
         queues=_queues(_Definer(adapter, MetaData(), config), prefix + "JDBCSTORE_QUEUES"),
         exchanges=_exchanges(_Definer(adapter, MetaData(), config), prefix + "JDBCSTORE_EXCHANGES"),
         bindings=_bindings(_Definer(adapter, MetaData(), config), prefix + "JDBCSTORE_BINDINGS"),
@@ -293,6 +296,19 @@ def _claim_index(define: _Definer, messages: str) -> Index:
     )
     [index] = copied.indexes
     return index
+
+
+def _flow(define: _Definer, name: str) -> Table:
+    # RATE is in claims per million seconds, DRAWN in nanoseconds: integers, of which none is rounded.
+    return define.table(
+        name,
+        define.column("CONTAINER", define.own(define.container), primary_key=True),
+        define.column("PAUSED", define.number, nullable=False),
+        define.column("MOST", define.number),
+        define.column("RATE", define.number),
+        define.column("BURST", define.number),
+        define.column("DRAWN", define.number, nullable=False),
+    )
 
 
 def _queues(define: _Definer, name: str) -> Table:

@@ -11,6 +11,8 @@ DROP TABLE IF EXISTS "jdbcstore_exchanges";
 
 DROP TABLE IF EXISTS "jdbcstore_bindings";
 
+DROP TABLE IF EXISTS "jdbcstore_flow";
+
 DROP TABLE IF EXISTS "jdbcstore_claims";
 
 DROP TABLE IF EXISTS "jdbcstore_claim_sessions";

@@ -172,12 +172,13 @@ class Shared(World):
     }
     faults: ClassVar = {**World.faults, "pause": 4}
     members_count = 3
+    worker_class: type[Worker] = Worker
     claimed = True
     rules = Rules(unordered=frozenset(QUEUES), exclusive=frozenset(QUEUES), is_drained=True)
 
     def prepare(self) -> None:
         self.released: set[tuple[str, str]] = set()
-        self.members = [Worker(self, number) for number in range(self.members_count)]
+        self.members = [self.worker_class(self, number) for number in range(self.members_count)]
         for worker in self.members:
             worker.start()
         self.scheduler.wait_until(self.is_idle, 60)

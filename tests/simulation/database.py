@@ -54,6 +54,10 @@ class ServerSession:
         self.process = process
         self.changes = False
         """Whether its transaction has changed messages or acknowledgements."""
+        self.claims = False
+        """Whether its transaction has changed claims."""
+        self.asked_ms = 0
+        """The time by the server's clock at its last question about it."""
         self.raw = raw
         self.cursor = raw.cursor()
         self.late: tuple[str, Sequence[Any]] | None = None
@@ -84,11 +88,16 @@ class Server:
         """Whether all statements are quick."""
         self.on_change: Callable[[Process], None] | None = None
         """Called when messages or acknowledgements have changed, with the process that did it."""
+        self.on_claims: Callable[[ServerSession], None] | None = None
+        """Called when claims have changed, with the session that did it."""
         config = StoreConfig(cleanup_period=0)
         JdbcStore(self.url, config).close()
         self._raw = self._opened()
         unclaimed = self._rows()
-        Claims(self.url, config).close()
+        with Claims(self.url, config) as claims:
+            claims.queue("Q").flow.pause()
+            claims.queue("Q").flow.resume()
+        self._raw.execute("DELETE FROM JDBCSTORE_STATE WHERE NAME = 'flow'")
         self._baselines = {False: unclaimed, True: self._rows()}
         for table in self._baselines[True]:
             self._baselines[False].setdefault(table, [])
@@ -130,6 +139,18 @@ class Server:
         """Return what is committed."""
         return self._raw.execute(sql).fetchall()
 
+    def fill(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Change something behind the back of all processes."""
+        while True:
+            try:
+                self._raw.executemany(sql, rows)
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                    raise
+                current().sleep(_BUSY_PAUSE)
+            else:
+                return
+
     def open(self, process: Process | None) -> ServerSession:
         """Begin a session."""
         self._count += 1
@@ -143,6 +164,13 @@ class Server:
             session.changes |= not sql.startswith("SELECT")
         if sql.startswith(('INSERT INTO "JDBCSTORE_CLAIMS', 'UPDATE "JDBCSTORE_CLAIMS')):
             current().current.claimed_at = current().now
+            session.claims = True
+        if sql.startswith(f"SELECT {SimulatedAdapter.now_ms}"):
+            session.asked_ms = self.now_ms()
+        if session.claims and not session.raw.in_transaction:
+            session.claims = False
+            if self.on_claims is not None:
+                self.on_claims(session)
         if session.changes and not session.raw.in_transaction:
             session.changes = False
             if self.on_change is not None and session.process is not None:

@@ -15,6 +15,7 @@ from jdbcstore.journal.storage import Segments
 from jdbcstore.lockers import mastership
 from jdbcstore.lockers.inspection import last_epoch
 from jdbcstore.lockers.mastership import Fence, Mastership
+from jdbcstore.stores.claims import flow, taking
 from jdbcstore.stores.claims import queue as claim_queue
 from jdbcstore.stores.jdbc.queue import JdbcMessageStore
 from jdbcstore.stores.jdbc.writer.committer import Committer, _Attempts
@@ -63,6 +64,31 @@ def _skip_in_pages() -> list[tuple[Any, str, Any]]:
 
 def _claim_without_lease() -> list[tuple[Any, str, Any]]:
     return [(claim_queue, "_check", lambda _ids, _mine: [*_mine])]
+
+
+def _look_before_the_lock() -> list[tuple[Any, str, Any]]:
+    take = taking.Taking.take_limited
+    rooms: dict[int, Any] = {}
+
+    def looked(self: Any, connection: Connection, **values: Any) -> Any:
+        found = connection.fetch(self._flow._sql.find, container=self._container)
+        if found:
+            rooms[id(connection)] = self._flow._room(connection, flow._Stored(*found[0]), values["limit"])
+        return take(self, connection, **values)
+
+    def unlocked(self: Any, connection: Connection, limit: int) -> Any:  # noqa: ARG001
+        return rooms.pop(id(connection), flow.Room(limit))
+
+    return [(taking.Taking, "take_limited", looked), (flow.QueueFlow, "lock", unlocked)]
+
+
+def _forget_tokens() -> list[tuple[Any, str, Any]]:
+    draw = flow.QueueFlow.draw
+
+    def drawn(self: Any, connection: Connection, room: Any, taken: int) -> None:
+        draw(self, connection, room, min(taken, 1))
+
+    return [(flow.QueueFlow, "draw", drawn)]
 
 
 def _lose_count() -> list[tuple[Any, str, Any]]:
@@ -134,6 +160,8 @@ MUTATIONS: dict[str, Mutation] = {
     "a mark ahead of a commit": Mutation("journal", _mark_ahead),
     "a checkpoint that forgets a destination": Mutation("journal", _forget_destination),
     "a claim without its lease": Mutation("claims", _claim_without_lease),
+    "a limit looked at before the lock": Mutation("flow", _look_before_the_lock),
+    "a token for several claims": Mutation("flow", _forget_tokens),
     "a redelivery count lost": Mutation("claims", _lose_count),
 }
 

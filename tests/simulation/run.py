@@ -17,13 +17,19 @@ import jdbcstore.stores.jdbc.writer.writer
 import jdbcstore.stores.journaled
 from tests.simulation.claims import Shared
 from tests.simulation.database import Server, Sessions
+from tests.simulation.flow import Limited
 from tests.simulation.journal import Journaling
 from tests.simulation.masters import Masters
 from tests.simulation.scheduler import replacements
 from tests.simulation.world import Step, World
 from tests.support.histories.checker import Violation
 
-WORLDS: dict[str, type[World]] = {"masters": Masters, "claims": Shared, "journal": Journaling}
+WORLDS: dict[str, type[World]] = {
+    "masters": Masters,
+    "claims": Shared,
+    "flow": Limited,
+    "journal": Journaling,
+}
 LENGTH = 50
 
 

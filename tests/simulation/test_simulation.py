@@ -36,6 +36,8 @@ _DEFECTS_FOUND = {
     "a mark ahead of a commit": {"lost", "resurrected", "torn", "problem"},
     "a checkpoint that forgets a destination": {"lost", "torn", "problem"},
     "a claim without its lease": {"twice"},
+    "a limit looked at before the lock": {"limit"},
+    "a token for several claims": {"rate"},
     "a redelivery count lost": {"count"},
 }
 

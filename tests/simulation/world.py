@@ -220,7 +220,7 @@ class World:
             self.end()
             for task, error in scheduler.failures:
                 self.problem(f"a thread of {task.process.name} ended: {error!r}")
-        self.server.scheduler = self.server.on_change = None
+        self.server.scheduler = self.server.on_change = self.server.on_claims = None
         return self.judge()
 
     def judge(self) -> list[Violation]:

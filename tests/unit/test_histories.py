@@ -13,6 +13,7 @@ from tests.support.histories.events import (
     Delivery,
     Event,
     Fault,
+    Held,
     Leave,
     Left,
     Master,
@@ -50,8 +51,16 @@ def moved(at: float, outcome: Outcome) -> Write:
     return Write(at, at + 0.5, "a", outcome, sends=(("OUT", "m.1"),), acks=(("Q", "p.1"),))
 
 
+def claimed(at: float, held: int, most: int | None = None, rate: float | None = None, **more: Any) -> Held:
+    return Held(at, "a", "C", (f"p.{at}",), held, most, rate, 2 if rate is None else 1, **more)
+
+
 ALLOWED: dict[str, list[Event]] = {
     "sent, consumed and acknowledged": [send(1, "p.1"), came(2, "p.1"), ack(3, "p.1")],
+    "claims within their limits": [
+        *(claimed(1, 2, most=2), claimed(1, 9), claimed(2, 1, rate=1.0), claimed(3, 1, rate=1.0)),
+        claimed(3, 1, rate=5.0),
+    ],
     "sent and left": [send(1, "p.1"), Left("Q", "p.1")],
     "of unknown outcome and not there": [send(1, "p.1", UNKNOWN)],
     "of unknown outcome and there": [send(1, "p.1", UNKNOWN), Left("Q", "p.1")],
@@ -178,6 +187,12 @@ WRONG: dict[str, tuple[str, list[Event]]] = {
     ),
     "not back": ("stuck", [Fault(1, 2, "kill"), send(8, "p.1"), Left("Q", "p.1")]),
     "reported": ("problem", [Problem(1, "a client crashed")]),
+    "more than the limit": ("limit", [claimed(1, 2, most=2), claimed(2, 3, most=2)]),
+    "from a paused queue": ("limit", [claimed(1, 1, is_paused=True)]),
+    "more than the rate": (
+        "rate",
+        [claimed(1, 1, rate=1.0), claimed(1.9, 1, rate=1.0), claimed(2.9, 1, rate=1.0)],
+    ),
 }
 
 

@@ -26,7 +26,7 @@ from jdbcstore.database.migrations.migration import (
     revisions,
 )
 from jdbcstore.database.migrations.steps import PutRow
-from jdbcstore.database.schema import ACKS_KEY, CLAIMS_ROW, HEAD, ROUTING_ROW, acks_key_statements
+from jdbcstore.database.schema import ACKS_KEY, CLAIMS_ROW, FLOW_ROW, HEAD, ROUTING_ROW, acks_key_statements
 from jdbcstore.database.tables import Tables, define_tables
 
 VENDORS = tuple(name for name in BUILT_IN if name not in GENERIC)
@@ -48,6 +48,7 @@ def scripts(vendor: str) -> dict[str, str]:
     }
     if adapter.shares_queues:
         made["claims.sql"] = renderer.claims()
+        made["flow.sql"] = renderer.flow()
         made["routing.sql"] = renderer.routing()
     # Dropping the key of ACTIVEMQ_ACKS may need its name, which is then unknown.
     nameless = "{name}" in adapter.drop_acks_key and adapter.acks_key_has_priority
@@ -84,7 +85,7 @@ class _Renderer:
         tables, adapter = self._tables, self._adapter
         optional = [tables.history]
         if adapter.shares_queues:
-            optional += [*tables.routing, tables.claims, tables.claim_sessions]
+            optional += [*tables.routing, tables.flow, tables.claims, tables.claim_sessions]
         statements: list[Any] = []
         if adapter.drops_if_exists:
             statements += [DropTable(table, if_exists=True) for table in optional]
@@ -117,6 +118,15 @@ class _Renderer:
         statements.append(tables.state.insert().values(name=CLAIMS_ROW, number=0))
         purpose = "What processes that claim messages share, in addition to create.sql."
         return self._render(purpose, [*statements, *(grants if self._adapter.has_users else ())])
+
+    def flow(self) -> str:
+        table = self._tables.flow
+        statements: list[Any] = [CreateTable(table)]
+        statements.append(self._tables.state.insert().values(name=FLOW_ROW, number=0))
+        if self._adapter.has_users:
+            name = self._dialect.identifier_preparer.format_table(table)
+            statements.append(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {name} TO {USER}")
+        return self._render("Limits, rates and pauses of queues, in addition to claims.sql.", statements)
 
     def routing(self) -> str:
         tables, quote = self._tables.routing, self._dialect.identifier_preparer.format_table

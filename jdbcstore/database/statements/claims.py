@@ -75,12 +75,27 @@ class OfIds:
         return found
 
 
-class ClaimStatements(StatementBuilder):
-    """The statements of claims, their sessions and IDs; ``now`` in all of them is the database's clock."""
+class LeaseConditions(StatementBuilder):
+    """Conditions of statements about claims; ``now`` in all of them is the database's clock."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._now: ColumnElement[int] = literal_column(self._adapter.now_ms, BigInteger())
+
+    def _is_alive(self, session: ColumnElement[Any]) -> ColumnElement[bool]:
+        s = self._tables.claim_sessions
+        return exists(select(ONE).select_from(s).where(s.c.id == session, s.c.expires >= self._now))
+
+    def _is_relaxed(self) -> ColumnElement[bool]:
+        """Return true; the commit of this transaction does not wait, where the vendor chains writes."""
+        return select(func.set_config("synchronous_commit", "off", true())).scalar_subquery().is_not(None)
+
+
+class ClaimStatements(LeaseConditions):
+    """The statements of claims, their sessions and IDs."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
         self._define_sessions()
         self._define_claims()
         self._define_upkeep()
@@ -102,10 +117,6 @@ class ClaimStatements(StatementBuilder):
         self.remove_old_sessions = self._compile(
             lambda: delete(s).where(s.c.expires < self._now - literal_column(str(_DAY_MS)))
         )
-
-    def _is_alive(self, session: ColumnElement[Any]) -> ColumnElement[bool]:
-        s = self._tables.claim_sessions
-        return exists(select(ONE).select_from(s).where(s.c.id == session, s.c.expires >= self._now))
 
     def _of_claim(self, value: ColumnElement[Any]) -> ColumnElement[Any]:
         """Return a value of the message's row of claims, or 0. A scalar subquery is never a join."""
@@ -344,10 +355,6 @@ class ClaimStatements(StatementBuilder):
         state = self._tables.state
         version = select(state.c.number).where(state.c.name == literal(ROUTING_ROW)).scalar_subquery()
         return version == bindparam("version", type_=BigInteger())
-
-    def _is_relaxed(self) -> ColumnElement[bool]:
-        """Return true; the commit of this transaction does not wait."""
-        return select(func.set_config("synchronous_commit", "off", true())).scalar_subquery().is_not(None)
 
     def _add_numbered(self, *conditions: ColumnElement[bool]) -> ClauseElement:
         """Add one message while ``epoch`` is the last epoch, which does not end before the commit."""

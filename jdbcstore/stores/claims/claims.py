@@ -33,6 +33,7 @@ from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.message import Message
 from jdbcstore.stores.claims.adding import MessageAdder
 from jdbcstore.stores.claims.connections import ClaimConnections
+from jdbcstore.stores.claims.flow import FlowSettings, read_all
 from jdbcstore.stores.claims.joined import Execute, JoinedTransaction
 from jdbcstore.stores.claims.lease import Lease
 from jdbcstore.stores.claims.queue import ClaimQueue, RedeliveryLimits
@@ -161,6 +162,13 @@ class Claims:
             if destination not in self._queues:
                 self._queues[destination] = ClaimQueue(self, destination)
             return self._queues[destination]
+
+    def flow(self) -> dict[str, FlowSettings]:
+        """Return the pauses, limits and rates of all queues that have any, by the queue's name.
+
+        :raises StoreUnavailable: the database does not answer
+        """
+        return {Destination.parse(name).name: one for name, one in read_all(self).items()}
 
     def _destination(self, name: str | Destination) -> Destination:
         return destination_named(name, DestinationKind.QUEUE, self._lengths)

@@ -33,6 +33,13 @@ _RENEWALS = 3
 """Renewals in the time of one lease."""
 _LOCK_WAIT = 1.0
 _CLOSE_WAIT = 5.0
+_KNOWS_FLOW = 1 << 62
+"""Set in the number of a session that obeys limits and pauses: older versions' numbers are below."""
+
+
+def knows_flow(number: int) -> bool:
+    """Return whether the session of this number obeys the limits and pauses of queues."""
+    return number >= _KNOWS_FLOW
 
 
 class Lease:
@@ -149,7 +156,7 @@ class Lease:
         return {"lease_ms": round(self._seconds * 1000)}
 
     def _begin(self) -> None:
-        asked, number = time.monotonic(), secrets.randbits(62)
+        asked, number = time.monotonic(), _KNOWS_FLOW | secrets.randbits(62)
         with self._borrowed() as connection:
             # The lease first, then a look for a lock: a master does it the other way round, and so at least
             # one of the two sees the other.

@@ -15,15 +15,17 @@ from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.connection import Connection, Recorder, RemovalReason
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.builder import Statement
-from jdbcstore.database.statements.claims import LANES, OfIds
 from jdbcstore.errors import BodyInJournal, ClaimLost, CorruptMessage, StoreError
 from jdbcstore.message import openwire
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import MessageId
 from jdbcstore.message.message import Message
 from jdbcstore.stores.claims.adding import MessageAdder
+from jdbcstore.stores.claims.flow import QueueFlow
+from jdbcstore.stores.claims.held import HeldClaims
 from jdbcstore.stores.claims.lease import Lease
 from jdbcstore.stores.claims.marks import Marks
+from jdbcstore.stores.claims.taking import Taking, execute, fetch
 from jdbcstore.stores.claims.wakeups import Wakeups
 from jdbcstore.stores.shared.rows import EncodedMessage
 from jdbcstore.util.clock import Clock
@@ -108,52 +110,6 @@ class Owner(Protocol):
         """Return the row of a message."""
 
 
-class HeldClaims:
-    """The claims of one queue that their callers may still settle. Thread-safe."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._sessions: dict[int, int] = {}
-        """By the ID of the message."""
-        self._dropped: set[int] = set()
-
-    def add(self, ids: Iterable[int], session: int) -> None:
-        """Note what this session has claimed."""
-        with self._lock:
-            self._sessions.update(dict.fromkeys(ids, session))
-
-    def forget(self, ids: Iterable[int]) -> None:
-        """Forget what was settled."""
-        with self._lock:
-            for id_ in ids:
-                self._sessions.pop(id_, None)
-
-    def drop(self, ids: Iterable[int], session: int) -> bool:
-        """Forget what this session has lost, but for :attr:`dropped`; return whether it held any."""
-        with self._lock:
-            lost = {id_ for id_ in ids if self._sessions.get(id_) == session}
-            self._dropped |= lost
-            for id_ in lost:
-                del self._sessions[id_]
-        return bool(lost)
-
-    def of(self, session: int) -> set[int]:
-        """Return the IDs that this session has claimed."""
-        with self._lock:
-            return {id_ for id_, holder in self._sessions.items() if holder == session}
-
-    @property
-    def dropped(self) -> set[int]:
-        """The IDs of claims that were found lost, and may be this session's again."""
-        with self._lock:
-            return {*self._dropped}
-
-    def forget_dropped(self, ids: set[int]) -> None:
-        """Forget claims that were found lost: those that could be returned were."""
-        with self._lock:
-            self._dropped -= ids
-
-
 class ClaimQueue:
     """A queue of :class:`~jdbcstore.stores.claims.Claims`. Thread-safe."""
 
@@ -166,6 +122,9 @@ class ClaimQueue:
         self._marks = Marks(owner.clock)
         self.held = HeldClaims()
         """Claims that were not settled yet."""
+        self.flow = QueueFlow(owner, self._container)
+        """Pause, limit and rate of the queue, for all processes."""
+        self._taking = Taking(owner.session, self._container, self.flow)
         self._returned = 0
         self._expire_at = float("-inf")
         self._lock = threading.Lock()
@@ -215,7 +174,8 @@ class ClaimQueue:
                 return found
             with self._lock:
                 looks_in = self._marks.looks_in or pause
-            wakeups.wait(self._container, count, min(pause, left, looks_in))
+            seconds = self.flow.seconds(pause) if self.flow.applies else pause
+            wakeups.wait(self._container, count, min(seconds, left, looks_in))
             pause = min(2 * pause, _LONGEST_PAUSE) if wakeups.count(self._container)[0] == count else pause
 
     def _claim_now(self, limit: int, returns: int) -> list[Claim]:
@@ -226,17 +186,22 @@ class ClaimQueue:
                     self._returned = returns
                     self._marks.look_again()
                 marks, from_start = self._marks.begin()
+            if from_start or not self.flow.is_known:
+                self.flow.look()
+            take = self._taking.take_limited if self.flow.applies else self._taking.take
             if from_start and (now := self._owner.clock.monotonic()) >= self._expire_at:
                 self._remove_expired()
                 self._bring_in()
                 ended = self._owner.clock.monotonic()
                 self._expire_at = ended + max(_EXPIRY, (ended - now) * _PATIENCE)
             with self._owner.taking():
-                rows = self._owner.run(partial(self._take, session=session, marks=marks, limit=limit))
+                rows = self._owner.run(partial(take, session=session, marks=marks, limit=limit))
                 self.held.add([row[1] for row in rows], session)
             rows.sort(key=lambda row: (-row[0], row[1]))
             with self._lock:
                 self._marks.found([(lane, id_) for lane, id_, _, _ in rows], from_start=from_start)
+                if from_start and self.flow.applies and self.flow.is_blocked:
+                    self._marks.look_again()  # this was none
             try:
                 claims, dead = self._sorted_out(rows, session)
                 if dead:
@@ -276,49 +241,6 @@ class ClaimQueue:
         limits = self._owner.limits
         return -1 if limits.dead_letters == self.destination else limits.max_redeliveries
 
-    def _take(self, connection: Connection, session: int, marks: list[int], limit: int) -> list[Row]:
-        if self._owner.session.adapter.chains_writes:
-            values = {"lanes": [*LANES], "marks": marks, "session": session, "limit": limit}
-            while True:
-                found = connection.fetch(self._sql.claim, container=self._container, **values)
-                # Others may claim a message after this statement's snapshot, and before it is locked.
-                mine = [row[:4] for row in found if row[4]]
-                if mine or not found:
-                    return mine
-        # Looked at without a lock first: an idle process writes nothing.
-        begins = {f"mark_{lane}": mark for lane, mark in zip(LANES, marks, strict=True)}
-        [some] = connection.fetch(self._sql.find_lanes, container=self._container, **begins)
-        lanes = [(lane, mark) for lane, mark, there in zip(LANES, marks, some, strict=True) if there]
-        if not lanes:
-            return []
-        with connection.transaction():
-            return self._take_from(connection, session, lanes, limit)
-
-    def _take_from(
-        self, connection: Connection, session: int, lanes: list[tuple[int, int]], limit: int
-    ) -> list[Row]:
-        taken: list[Row] = []
-        for lane, mark in lanes:
-            values = {"lane": lane, "mark": mark, "limit": limit - len(taken), "container": self._container}
-            found = connection.fetch(self._sql.find_free, **values)
-            if found and self._owner.session.adapter.locks_rows:
-                # Their claims as they are now that the messages are locked, not as when the query began.
-                claimed: dict[int, int] = dict(
-                    fetch(connection, self._sql.find_claims, [row[0] for row in found])
-                )
-                found = [row for row in found if claimed.get(row[0], 0) == row[2] - 1]
-            new = [(id_, session, 0, number, failed) for id_, _, number, failed in found if number == 1]
-            connection.insert_rows(self._sql.add_claim, new)
-            for id_, _, number, failed in found:
-                if number > 1:  # it was claimed before, or delayed
-                    values = {"id_": id_, "taken": number, "failed": failed, "session": session}
-                    if connection.change(self._sql.take_claim, **values) != 1:
-                        raise AssertionError(f"the claim of message {id_} changed while it was locked")
-            taken += [(lane, id_, blob, failed) for id_, blob, _, failed in found]
-            if len(taken) >= limit:
-                break
-        return taken
-
     def acknowledge(self, *claims: Claim) -> None:
         """Remove messages that were processed; all or none.
 
@@ -332,6 +254,8 @@ class ClaimQueue:
         if not owner.session.adapter.chains_writes or owner.recorder is not None:
             self._settle(claims, lambda connection: self._remove(connection, ids))
             self.held.forget(ids)
+            if self.flow.applies:
+                self.wake()
             return
         values = {"ids": ids, "session": session, "count": len(ids)}
         mine = owner.run(lambda connection: connection.fetch(self._sql.acknowledge, **values))
@@ -341,6 +265,8 @@ class ClaimQueue:
             self._lose(error, session)
             raise
         self.held.forget(ids)
+        if self.flow.applies:
+            self.wake()  # there is room again
 
     def _remove(
         self, connection: Connection, ids: list[int], outcome: RemovalReason = RemovalReason.ACKNOWLEDGED
@@ -476,6 +402,8 @@ class ClaimQueue:
         except ClaimLost as error:
             log.warning("dead letters are left to another process: %s", error)
         self.held.forget(claim.sequence for claim in dead)
+        if self.flow.applies:
+            self.wake()
 
     def _letters(self, dead: Sequence[Claim], reason: str, target: Destination | None) -> _Letters:
         written: list[EncodedMessage] = []
@@ -561,17 +489,6 @@ def _letter(message: Message, reason: str) -> Message:
         # The same id in other columns, which no store's audit drops as a duplicate.
         message_id=None if id_ is None else MessageId(None, 0, 0, str(id_)),
     )
-
-
-def fetch(connection: Connection, of_ids: OfIds, ids: Sequence[int], **values: Any) -> list[Row]:
-    """Return the rows of a statement about these messages."""
-    return [row for sql, some in of_ids.parts(ids) for row in connection.fetch(sql, **some, **values)]
-
-
-def execute(connection: Connection, of_ids: OfIds, ids: Sequence[int], **values: Any) -> None:
-    """Run a statement about these messages."""
-    for sql, some in of_ids.parts(ids):
-        connection.execute(sql, **some, **values)
 
 
 def _ids(claims: Iterable[Claim]) -> list[int]:

@@ -42,6 +42,11 @@ VALUES: dict[str, Any] = {
     "name_": "sequence",
     "epoch": 0,
     "version": 0,
+    "until": 0,
+    "paused": 0,
+    "most": 1,
+    "rate": 1,
+    "burst": 1,
 }
 
 
@@ -50,6 +55,7 @@ def claims(large: Large) -> Iterator[tuple[ClaimStatements, PlanReader]]:
     """On a connection as claims have it; the index of claims is there for this module."""
     session = large.session
     session.prepare_claims()
+    session.prepare_flow()
     with closing(session.connect()) as connection:
         connection.control.read_in_order()
         plans = type(large.plans)(connection.cursor)  # type: ignore[call-arg]
@@ -62,7 +68,8 @@ def test_no_statement_reads_all_messages(claims: tuple[ClaimStatements, PlanRead
     statements, plans = claims
     seen, scans = 0, set()
     chains = large.session.adapter.chains_writes
-    for name, value in vars(statements).items():
+    of_flow = vars(large.session.flow_statements)
+    for name, value in [*vars(statements).items(), *of_flow.items()]:
         if name in IN_ONE and not chains:
             continue
         parts = value.parts(IDS) if isinstance(value, OfIds) else [(value, {})]

@@ -16,6 +16,8 @@ Rules have names, so that a test, a report and a shrinking search can tell viola
 ``torn``          of a transaction, some has taken effect and some has not
 ``early``         a scheduled message came before its time
 ``repeated``      the database stored a message twice
+``limit``         more was claimed at the same time than a limit allowed, or from a paused queue
+``rate``          more was claimed in some time than a rate and its burst allowed
 ``stuck``         service was not back in time after a fault
 ``problem``       a client reported something wrong by itself
 ================  =====================================================================================
@@ -34,6 +36,7 @@ from tests.support.histories.events import (
     Delivery,
     Event,
     Fault,
+    Held,
     Leave,
     Left,
     Master,
@@ -87,6 +90,7 @@ class _Checker:
         self.writes: list[Write] = []
         self.deliveries: list[Delivery] = []
         self.returns: list[Return] = []
+        self.held: list[Held] = []
         self.leaves: list[Leave] = []
         self.masters: list[Master] = []
         self.changes: list[Change] = []
@@ -98,6 +102,7 @@ class _Checker:
             Write: self.writes,
             Delivery: self.deliveries,
             Return: self.returns,
+            Held: self.held,
             Leave: self.leaves,
             Master: self.masters,
             Change: self.changes,
@@ -110,6 +115,7 @@ class _Checker:
             rooms[type(event)].append(event)
         self.writes.sort(key=lambda write: write.ended)
         self.deliveries.sort(key=lambda delivery: delivery.at)
+        self.held.sort(key=lambda held: held.at)
         self.masters.sort(key=lambda master: master.at)
         self.scopes_of: dict[str, list[Subscribe]] = defaultdict(list)
         for subscription in self.subscriptions:
@@ -319,6 +325,32 @@ class _Checker:
                     yield Violation("repeated", f"{_text(key)} was stored again at {change.at:.3f}")
                 stored.add(key)
 
+    def limits(self) -> Iterator[Violation]:
+        for held in self.held:
+            text = f"{held.client} claimed {', '.join(held.names)} of {held.scope} at {held.at:.3f}"
+            if held.is_paused:
+                yield Violation("limit", f"{text}, which was paused")
+            elif held.most is not None and held.held > held.most:
+                yield Violation("limit", f"{text}: {held.held} are claimed, {held.most} allowed")
+
+    def rates(self) -> Iterator[Violation]:
+        earlier: dict[str, list[Held]] = defaultdict(list)
+        for held in self.held:
+            since = earlier[held.scope]
+            # A rate that was changed begins with another burst.
+            if since and (since[-1].rate, since[-1].burst) != (held.rate, held.burst):
+                since.clear()
+            since.append(held)
+            if held.rate is None:
+                continue
+            total = 0
+            for one in reversed(since):
+                total += len(one.names)
+                if total > held.burst + held.rate * (held.at - one.at) + _ROUNDED:
+                    text = f"{total} claims of {held.scope} from {one.at:.3f} to {held.at:.3f}"
+                    yield Violation("rate", f"{text} at a rate of {held.rate:g} and a burst of {held.burst}")
+                    break
+
     def stuck(self) -> Iterator[Violation]:
         within = self.rules.back_within
         if within is None:
@@ -335,6 +367,7 @@ class _Checker:
             yield Violation("problem", problem.text)
 
 
+_ROUNDED = 1e-6
 _RANK = {Outcome.FAILED: 0, Outcome.UNKNOWN: 1, Outcome.OK: 2}
 _RULES = (
     _Checker.lost,
@@ -348,6 +381,8 @@ _RULES = (
     _Checker.torn,
     _Checker.early,
     _Checker.repeated,
+    _Checker.limits,
+    _Checker.rates,
     _Checker.stuck,
     _Checker.problem,
 )

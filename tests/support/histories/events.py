@@ -68,6 +68,25 @@ class Return(NamedTuple):
     outcome: Outcome
 
 
+class Held(NamedTuple):
+    """Claims that took effect, as the database recorded them at their commit."""
+
+    at: float
+    """By the database's clock, when it was decided how many there are."""
+    client: str
+    scope: str
+    names: tuple[str, ...]
+    """What was claimed."""
+    held: int
+    """The claims of the scope that are in force with these."""
+    most: int | None
+    """The limit of the scope that was set; None if there was none."""
+    rate: float | None
+    """The rate that was set, per second."""
+    burst: int
+    is_paused: bool = False
+
+
 class Leave(NamedTuple):
     """The end of a client, or of its lease: what it had and did not acknowledge may go to others."""
 
@@ -125,11 +144,11 @@ class Problem(NamedTuple):
     text: str
 
 
-Event = Write | Delivery | Return | Leave | Master | Change | Subscribe | Fault | Left | Problem
+Event = Write | Delivery | Return | Held | Leave | Master | Change | Subscribe | Fault | Left | Problem
 
 _KINDS: dict[str, Any] = {
     kind.__name__.lower(): kind
-    for kind in (Write, Delivery, Return, Leave, Master, Change, Subscribe, Fault, Left, Problem)
+    for kind in (Write, Delivery, Return, Held, Leave, Master, Change, Subscribe, Fault, Left, Problem)
 }
 
 
@@ -150,6 +169,8 @@ def from_json(line: str) -> Event:
     for name in ("sends", "acks"):
         if name in fields:
             fields[name] = tuple((scope, message) for scope, message in fields[name])
+    if "names" in fields:
+        fields["names"] = tuple(fields["names"])
     if "outcome" in fields:
         fields["outcome"] = Outcome(fields["outcome"])
     event: Event = _KINDS[kind](**fields)

@@ -1,0 +1,120 @@
+"""``flow list``, ``pause``, ``resume`` and ``limit``: the settings of queues that processes share."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from jdbcstore.cli.options import TARGET, Parsed
+from jdbcstore.cli.output import print_table
+from jdbcstore.cli.settings import CliCommand, Settings, advising_on_master
+
+if TYPE_CHECKING:
+    from jdbcstore.message.destination import Destination
+    from jdbcstore.stores.claims import Claims, FlowSettings, QueueFlow
+
+_UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
+
+
+def _per_second(text: str) -> float:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)/(s|min|h|d)", text)
+    if found is None:
+        raise ValueError(f"{text!r} is not a rate; write 10/s, 100/min, 5000/h or 1/d")
+    return float(found[1]) / _UNITS[found[2]]
+
+
+_queue = click.argument("queue", metavar="QUEUE", type=TARGET)
+
+
+@click.group()
+def flow() -> None:
+    """Pause queues that processes share, or limit their claims and rates.
+
+    The processes obey within two seconds, and at the next claim if the queue has had a setting before. None
+    of this concerns a broker.
+    """
+
+
+@flow.command("list", cls=CliCommand)
+@click.pass_obj
+def list_(settings: Settings) -> None:
+    """List the queues that are paused or limited."""
+    with _claims(settings) as claims:
+        found = [{"queue": name, **asdict(one)} for name, one in sorted(claims.flow().items())]
+    columns = ("queue", "paused", "claims", "rate/s", "burst")
+    rows = [tuple(map(_cell, one.values())) for one in found]
+    settings.print_each(found, lambda: print_table("Queues", columns, rows, right=columns[2:]))
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else ""
+    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+@flow.command(cls=CliCommand)
+@_queue
+@click.pass_obj
+def pause(settings: Settings, queue: Destination) -> None:
+    """Let nobody claim messages of QUEUE. Those that are claimed stay so."""
+    _change(settings, queue, lambda found: found.pause())
+
+
+@flow.command(cls=CliCommand)
+@_queue
+@click.pass_obj
+def resume(settings: Settings, queue: Destination) -> None:
+    """Let messages of QUEUE be claimed again, within its limits."""
+    _change(settings, queue, lambda found: found.resume())
+
+
+@flow.command(cls=CliCommand)
+@_queue
+@click.option("--claims", metavar="NUMBER", type=int,
+              help="The most claims of all processes at the same time.")  # fmt: skip
+@click.option("--rate", metavar="RATE", type=Parsed("rate", _per_second),
+              help="The most claims of all processes, as 10/s, 100/min, 5000/h.")  # fmt: skip
+@click.option("--burst", metavar="NUMBER", type=int,
+              help="The claims that can be made at once; by default those of one second.")  # fmt: skip
+@click.pass_obj
+def limit(
+    settings: Settings, queue: Destination, claims: int | None, rate: float | None, burst: int | None
+) -> None:
+    """Set all limits of QUEUE: what is left out is without limit."""
+    _change(settings, queue, lambda found: found.limit(claims=claims, rate=rate, burst=burst))
+
+
+def _change(settings: Settings, queue: Destination, change: Callable[[QueueFlow], None]) -> None:
+    with _claims(settings) as claims:
+        found = claims.queue(queue).flow
+        change(found)
+        now = found.settings()
+    settings.print({"queue": queue.name, **asdict(now)}, f"{queue.name}: {_in_words(now)}")
+
+
+def _in_words(now: FlowSettings) -> str:
+    parts = ["paused"] if now.paused else []
+    if now.claims is not None:
+        parts.append(f"at most {now.claims} claims at the same time")
+    if now.rate is not None:
+        parts.append(f"at most {now.rate:g} claims per second, {now.burst} at once")
+    return ", ".join(parts) or "without limits"
+
+
+@contextlib.contextmanager
+def _claims(settings: Settings) -> Iterator[Claims]:
+    from jdbcstore.stores.claims import Claims
+
+    settings.database(must_exist=True)
+    configuration = settings.configuration()
+    with advising_on_master(), configuration.locating_errors():
+        url, user, password = configuration.login()
+        options: dict[str, Any] = {"user": user, "password": password, "name": "jdbcstore flow"}
+        opened = Claims(url, configuration.store, **options)
+    with opened as claims:
+        yield claims

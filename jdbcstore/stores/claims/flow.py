@@ -1,0 +1,320 @@
+"""Flow control of a queue for all processes: a pause, a limit of concurrent claims, and a rate.
+
+The rate is a token bucket by the database's clock. Stored is the time up to which its tokens are drawn: each
+claim draws the time that one token takes to arrive, and a claim may draw ahead by a burst. So an idle bucket
+needs no writes to be filled, and a clock that is set back leaves an empty one, not one that waits for it.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from jdbcstore.database.adapters.sql import Row
+from jdbcstore.database.connection import Connection
+from jdbcstore.database.session import DatabaseSession
+from jdbcstore.database.statements.builder import Statement
+from jdbcstore.errors import ConfigurationError
+from jdbcstore.stores.claims.lease import knows_flow
+from jdbcstore.stores.claims.wakeups import Wakeups
+
+T = TypeVar("T")
+
+_MILLION = 1_000_000
+_LARGEST = 1_000_000
+"""The most that a limit, a burst, or a rate per second can be."""
+_NS_PER_MS = 1_000_000
+_MILLION_S = _MILLION * 1_000_000_000
+"""A million seconds in nanoseconds: the time for which a rate is stored."""
+_LONGEST_FILL = 10**18
+"""Nanoseconds in which a bucket must fill: times stay within 64 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlowSettings:
+    """The settings of a queue."""
+
+    paused: bool = False
+    """Whether nobody can claim."""
+    claims: int | None = None
+    """The most claims of all processes at the same time; None is without limit."""
+    rate: float | None = None
+    """The most claims per second of all processes; None is without limit."""
+    burst: int | None = None
+    """The claims that can be made at once after a pause; None without a rate."""
+
+
+_PLAIN = FlowSettings()
+
+
+class FlowOwner(Protocol):
+    """The part of the claims that flow control uses."""
+
+    session: DatabaseSession
+    wakeups: Wakeups
+
+    def run(self, work: Callable[[Connection], T]) -> T:
+        """Do the work on a connection; again after a conflict, from the start."""
+
+    def fetch(self, sql: Statement, **values: Any) -> list[Row]:
+        """Return the rows of a statement, read in a transaction of its own."""
+
+
+class Room(NamedTuple):
+    """The room that a queue has for claims at the moment."""
+
+    claims: int
+    """The number of messages that can be claimed."""
+    drawn: int = 0
+    """The nanoseconds of the database's clock up to which tokens are drawn."""
+    spacing: int = 0
+    """The nanoseconds that a token takes; 0 without a rate."""
+    opens_in: float = float("inf")
+    """Seconds until there is a token, if there is none."""
+    is_ahead: bool = False
+    """Whether more is drawn than can be: the clock was set back, or the burst lowered."""
+
+
+class _Stored(NamedTuple):
+    paused: int
+    most: int | None
+    rate: int | None
+    burst: int | None
+    drawn: int = 0
+
+    def settings(self) -> FlowSettings:
+        rate = None if self.rate is None else self.rate / _MILLION
+        return FlowSettings(bool(self.paused), self.most, rate, self.burst)
+
+    def room(self, limit: int, now_ms: int, held: int) -> Room:
+        if self.paused:
+            return Room(0)
+        if self.most is not None:
+            limit = max(0, min(limit, self.most - held))
+        if self.rate is None or self.burst is None:
+            return Room(limit)
+        now, spacing = now_ms * _NS_PER_MS, _spacing(self.rate)
+        full = now + self.burst * spacing
+        drawn = min(max(self.drawn, now), full)
+        tokens = (full - drawn) // spacing
+        opens_in = float("inf") if tokens else (drawn + spacing - full) / 1e9
+        return Room(min(limit, tokens), drawn, spacing, opens_in, self.drawn > full)
+
+
+class QueueFlow:
+    """The flow control of one queue, for all processes that share it. Thread-safe.
+
+    A process notices within two seconds that a queue has settings for the first time, or none any more. What
+    is set for a queue that has some is in force for every claim that begins after the call has returned.
+    """
+
+    def __init__(self, owner: FlowOwner, container: str) -> None:
+        self._owner = owner
+        self._container = container
+        self._version: int | None = None
+        self.applies = False
+        """Whether the queue has settings, as far as this process knows."""
+        self.is_known = False
+        """Whether the last look at that has succeeded."""
+        self.is_blocked = False
+        """Whether there was no room at the last look."""
+        self.was_empty = False
+        """Whether the last look found nothing to claim."""
+        self._opens_at = float("inf")
+
+    # Settings
+
+    def settings(self) -> FlowSettings:
+        """Return what is set.
+
+        :raises StoreUnavailable: the database does not answer
+        """
+        if self._find_version() is None:
+            return _PLAIN
+        return _settings(self._owner.fetch(self._sql.find, container=self._container))
+
+    def pause(self) -> None:
+        """Let nobody claim messages of the queue. Claims that are held stay so.
+
+        :raises ConfigurationError: a process of an older version claims here
+        :raises SchemaError: the table of settings is missing and must not be created
+        :raises StoreUnavailable: the database does not answer; pause again
+        """
+        self._change(lambda before: replace(before, paused=True))
+
+    def resume(self) -> None:
+        """Undo :meth:`pause`; the limits stay.
+
+        :raises StoreUnavailable: the database does not answer; resume again
+        """
+        self._change(lambda before: replace(before, paused=False))
+
+    def limit(
+        self, *, claims: int | None = None, rate: float | None = None, burst: int | None = None
+    ) -> None:
+        """Set the limits of the queue, all of them: what is None, as all are by default, is without limit.
+
+        What is claimed already stays so; above a lower limit nothing is claimed until there is room again.
+
+        :param claims: the most claims of all processes at the same time
+        :param rate: the most claims of all processes per second
+        :param burst: the claims that can be made at once after a pause; by default those of one second
+        :raises ConfigurationError: one is not valid, or a process of an older version claims here
+        :raises SchemaError: the table of settings is missing and must not be created
+        :raises StoreUnavailable: the database does not answer; set them again
+        """
+        limits = _checked(claims, rate, burst)
+        self._change(lambda before: replace(limits, paused=before.paused))
+
+    def _change(self, changed: Callable[[FlowSettings], FlowSettings]) -> None:
+        sql, here = self._sql, {"container": self._container}
+
+        def change(connection: Connection) -> None:
+            with connection.transaction():
+                connection.execute(sql.count_change)
+                found = connection.fetch(sql.find, **here)
+                after = changed(_settings(found))
+                if after == _PLAIN:
+                    connection.execute(sql.remove, **here)
+                    return
+                refuse_older(connection.fetch(self._owner.session.claim_statements.find_sessions))
+                values = _values(after)
+                if found:
+                    connection.execute(sql.change, **here, **values)
+                else:
+                    connection.insert_rows(sql.add, [(self._container, *values.values(), 0)])
+
+        if changed(_PLAIN) == _PLAIN and self._find_version() is None:
+            return  # nothing was ever set
+        self._owner.session.prepare_flow()
+        self._owner.run(change)
+        self.applies, self._version = True, None
+        self._owner.wakeups.wake(self._container, returned=True)
+
+    # Claiming
+
+    @property
+    def _sql(self) -> Any:
+        return self._owner.session.flow_statements
+
+    def _find_version(self) -> int | None:
+        found = self._owner.fetch(self._sql.find_version)
+        return int(found[0][0]) if found else None
+
+    def look(self) -> None:
+        """Look whether the queue has settings, if any have changed since the last look."""
+        self.is_known = False
+        version = self._find_version()
+        if version != self._version:
+            find = self._sql.find
+            self.applies = version is not None and bool(self._owner.fetch(find, container=self._container))
+            self._version = version
+        self.is_known = True
+
+    def has_room(self, connection: Connection) -> bool:
+        """Return whether there is room for a claim at the moment; nothing is locked."""
+        found = connection.fetch(self._sql.find, container=self._container)
+        if not found:
+            return True
+        room = self._room(connection, _Stored(*found[0]), 1)
+        return room.claims > 0 or room.is_ahead
+
+    def lock(self, connection: Connection, limit: int) -> Room:
+        """Return what the queue has room for, up to ``limit``, until the transaction ends."""
+        found = connection.fetch(self._sql.lock, container=self._container)
+        return self._room(connection, _Stored(*found[0]), limit) if found else Room(limit)
+
+    def _room(self, connection: Connection, stored: _Stored, limit: int) -> Room:
+        # After the lock: what others claimed while this one waited counts, and so does their time.
+        if stored.most is None:
+            [(now_ms,)], held = connection.fetch(self._sql.read_clock), 0
+        else:
+            [(now_ms, held)] = connection.fetch(self._sql.count, container=self._container)
+        room = stored.room(limit, now_ms, held)
+        self.is_blocked = room.claims == 0
+        self._opens_at = time.monotonic() + room.opens_in
+        return room
+
+    def draw(self, connection: Connection, room: Room, taken: int) -> None:
+        """Draw the tokens of what was claimed, in the transaction that has locked the queue."""
+        self.was_empty = taken == 0
+        if room.is_ahead or (room.spacing and taken):
+            until = room.drawn + taken * room.spacing
+            connection.execute(self._sql.draw, container=self._container, until=until)
+
+    def seconds(self, pause: float) -> float:
+        """Return the seconds after which another look is worth while, by default ``pause``."""
+        if not self.is_blocked or self._opens_at == float("inf"):
+            return pause
+        return max(0.001, self._opens_at - time.monotonic())
+
+
+def refuse_older(sessions: list[Row]) -> None:
+    """Make sure that all of these sessions obey settings.
+
+    :raises ConfigurationError: one is of an older version
+    """
+    for number, name, _ in sessions:
+        if not knows_flow(number):
+            raise ConfigurationError(
+                f"{name} claims messages with an older version of jdbcstore, which does not know limits:"
+                " nothing was set; update it first"
+            )
+
+
+def read_all(owner: FlowOwner) -> dict[str, FlowSettings]:
+    """Return what is set, by the qualified name of the queue."""
+    sql = owner.session.flow_statements
+    if not owner.fetch(sql.find_version):
+        return {}
+    return {row[0]: _Stored(*row[1:]).settings() for row in owner.fetch(sql.find_all)}
+
+
+def _settings(found: list[Row]) -> FlowSettings:
+    return _Stored(*found[0]).settings() if found else _PLAIN
+
+
+def _values(settings: FlowSettings) -> dict[str, int | None]:
+    rate = None if settings.rate is None else round(settings.rate * _MILLION)
+    return {"paused": int(settings.paused), "most": settings.claims, "rate": rate, "burst": settings.burst}
+
+
+def _spacing(rate: int) -> int:
+    """Return the nanoseconds between two claims, rounded up: a rate is never exceeded."""
+    return -(-_MILLION_S // rate)
+
+
+def _checked(claims: int | None, rate: float | None, burst: int | None) -> FlowSettings:
+    _check_whole("claims", claims, "to claim nothing, pause the queue")
+    _check_whole("burst", burst, "leave it out for the claims of one second")
+    if rate is None:
+        if burst is not None:
+            raise ConfigurationError(f"burst={burst} needs a rate", option="burst")
+        return FlowSettings(claims=claims)
+    is_number = isinstance(rate, (int, float)) and not isinstance(rate, bool)
+    if not is_number or not 1 / _MILLION <= rate <= _LARGEST:
+        raise ConfigurationError(
+            f"rate={rate!r} must be a number of claims per second, from one in {_MILLION} seconds to"
+            f" {_LARGEST}; to claim nothing, pause the queue",
+            option="rate",
+        )
+    if burst is None:
+        burst = max(1, math.floor(rate))
+    if burst * _spacing(round(rate * _MILLION)) > _LONGEST_FILL:
+        raise ConfigurationError(
+            f"a burst of {burst} takes more than thirty years to come back at a rate of {rate:g} per second:"
+            " lower the burst",
+            option="burst",
+        )
+    return FlowSettings(claims=claims, rate=round(rate * _MILLION) / _MILLION, burst=burst)
+
+
+def _check_whole(option: str, value: object, advice: str) -> None:
+    is_whole = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= _LARGEST
+    if value is not None and not is_whole:
+        raise ConfigurationError(
+            f"{option}={value!r} must be a whole number from 1 to {_LARGEST}; {advice}", option=option
+        )

@@ -1,0 +1,97 @@
+"""Taking free messages of a queue: the statements of one claim, within the limits that the queue has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jdbcstore.database.adapters.sql import Row
+from jdbcstore.database.connection import Connection
+from jdbcstore.database.session import DatabaseSession
+from jdbcstore.database.statements.claims import LANES, OfIds
+from jdbcstore.stores.claims.flow import QueueFlow
+
+
+class Taking:
+    """Finds free messages of one queue, and claims them for a session."""
+
+    def __init__(self, session: DatabaseSession, container: str, flow: QueueFlow) -> None:
+        self._adapter = session.adapter
+        self._sql = session.claim_statements
+        self._container = container
+        self._flow = flow
+
+    def take(
+        self, connection: Connection, session: int, marks: list[int], limit: int, *, framed: bool = False
+    ) -> list[Row]:
+        """Claim messages in a transaction of its own; or in the caller's, if that is ``framed``."""
+        if self._adapter.chains_writes:
+            values = {"lanes": [*LANES], "marks": marks, "session": session, "limit": limit}
+            while True:
+                found = connection.fetch(self._sql.claim, container=self._container, **values)
+                # Others may claim a message after this statement's snapshot, and before it is locked.
+                mine = [row[:4] for row in found if row[4]]
+                if mine or not found:
+                    return mine
+        # Looked at without a lock first: an idle process writes nothing.
+        lanes = self._find_lanes(connection, marks)
+        if not lanes:
+            return []
+        if framed:
+            return self._take_from(connection, session, lanes, limit)
+        with connection.transaction():
+            return self._take_from(connection, session, lanes, limit)
+
+    def take_limited(self, connection: Connection, session: int, marks: list[int], limit: int) -> list[Row]:
+        """As :meth:`take`, as far as the settings of the queue leave room."""
+        flow = self._flow
+        # Processes that wait for room or for messages lock and write nothing.
+        if flow.was_empty and not (flow.has_room(connection) and self._find_lanes(connection, marks)):
+            return []
+        with connection.transaction():
+            room = flow.lock(connection, limit)
+            rows = self.take(connection, session, marks, room.claims, framed=True) if room.claims else []
+            flow.draw(connection, room, len(rows))
+        return rows
+
+    def _find_lanes(self, connection: Connection, marks: list[int]) -> list[tuple[int, int]]:
+        """Return the priorities that have messages, each with its mark."""
+        begins = {f"mark_{lane}": mark for lane, mark in zip(LANES, marks, strict=True)}
+        [some] = connection.fetch(self._sql.find_lanes, container=self._container, **begins)
+        return [(lane, mark) for lane, mark, there in zip(LANES, marks, some, strict=True) if there]
+
+    def _take_from(
+        self, connection: Connection, session: int, lanes: list[tuple[int, int]], limit: int
+    ) -> list[Row]:
+        taken: list[Row] = []
+        for lane, mark in lanes:
+            values = {"lane": lane, "mark": mark, "limit": limit - len(taken), "container": self._container}
+            found = connection.fetch(self._sql.find_free, **values)
+            if found and self._adapter.locks_rows:
+                # Their claims as they are now that the messages are locked, not as when the query began.
+                claimed: dict[int, int] = dict(
+                    fetch(connection, self._sql.find_claims, [row[0] for row in found])
+                )
+                found = [row for row in found if claimed.get(row[0], 0) == row[2] - 1]
+            new = [(id_, session, 0, number, failed) for id_, _, number, failed in found if number == 1]
+            connection.insert_rows(self._sql.add_claim, new)
+            for id_, _, number, failed in found:
+                if number > 1:  # it was claimed before, or delayed
+                    values = {"id_": id_, "taken": number, "failed": failed, "session": session}
+                    if connection.change(self._sql.take_claim, **values) != 1:
+                        raise AssertionError(f"the claim of message {id_} changed while it was locked")
+            taken += [(lane, id_, blob, failed) for id_, blob, _, failed in found]
+            if len(taken) >= limit:
+                break
+        return taken
+
+
+def fetch(connection: Connection, of_ids: OfIds, ids: Sequence[int], **values: Any) -> list[Row]:
+    """Return the rows of a statement about these messages."""
+    return [row for sql, some in of_ids.parts(ids) for row in connection.fetch(sql, **some, **values)]
+
+
+def execute(connection: Connection, of_ids: OfIds, ids: Sequence[int], **values: Any) -> None:
+    """Run a statement about these messages."""
+    for sql, some in of_ids.parts(ids):
+        connection.execute(sql, **some, **values)

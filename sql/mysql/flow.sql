@@ -1,0 +1,16 @@
+-- Limits, rates and pauses of queues, in addition to claims.sql.
+-- Written by: make sql
+
+CREATE TABLE `JDBCSTORE_FLOW` (
+    `CONTAINER` VARCHAR(250) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
+    `PAUSED` BIGINT NOT NULL,
+    `MOST` BIGINT,
+    `RATE` BIGINT,
+    `BURST` BIGINT,
+    `DRAWN` BIGINT NOT NULL,
+    PRIMARY KEY (`CONTAINER`)
+)ENGINE=InnoDB;
+
+INSERT INTO `JDBCSTORE_STATE` (`NAME`, `NUMBER`) VALUES ('flow', 0);
+
+GRANT SELECT, INSERT, UPDATE, DELETE ON `JDBCSTORE_FLOW` TO jdbcstore;

@@ -1,0 +1,78 @@
+"""Pauses, limits and rates of queues that processes share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from jdbcstore import Claims, JdbcStore, Message
+from jdbcstore.config.locker import SharedFileLockerConfig
+from jdbcstore.lockers import make_locker
+from jdbcstore.stores.claims import FlowSettings
+from tests.cli.conftest import Invoke
+
+
+@pytest.fixture
+def queue_there(local_store: Callable[[], JdbcStore]) -> None:
+    with local_store() as store:
+        store.queue("ORDERS").add_message(Message("0"))
+
+
+@pytest.mark.usefixtures("queue_there")
+def test_a_queue_is_limited_paused_and_resumed(invoke: Invoke, local_url: str) -> None:
+    assert invoke("flow", "list", "--json").out == ""
+
+    limited = invoke("flow", "limit", "ORDERS", "--claims", "5", "--rate", "90/min", "--burst", "3")
+    assert limited.out.endswith("at most 1.5 claims per second, 3 at once\n")
+    assert invoke("flow", "pause", "queue://ORDERS").out.startswith("ORDERS: paused, at most 5")
+
+    with Claims(local_url) as claims:
+        assert claims.flow() == {"ORDERS": FlowSettings(paused=True, claims=5, rate=1.5, burst=3)}
+        assert claims.queue("ORDERS").claim() == []
+    listed = json.loads(invoke("flow", "list", "--json").out)
+    assert listed == {"queue": "ORDERS", "paused": True, "claims": 5, "rate": 1.5, "burst": 3}
+    table = invoke("flow", "list").out
+    assert all(cell in table for cell in ("ORDERS", "yes", "1.5"))
+
+    assert json.loads(invoke("flow", "limit", "ORDERS", "--json").out)["claims"] is None
+    assert invoke("flow", "resume", "ORDERS").out == "ORDERS: without limits\n"
+    assert invoke("flow", "list", "--json").out == ""
+
+
+@pytest.mark.usefixtures("queue_there")
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (("limit", "ORDERS", "--claims", "0"), 3, "claims=0 must be a whole number"),
+        (("limit", "ORDERS", "--rate", "fast"), 2, "'fast' is not a rate; write 10/s"),
+        (("limit", "ORDERS", "--rate", "0/s"), 3, "rate=0.0 must be"),
+        (("limit", "ORDERS", "--burst", "2"), 3, "burst=2 needs a rate"),
+        (("limit", "ORDERS", "--weight", "2"), 2, "No such option"),
+        (("pause", "topic://NEWS"), 2, "topic://NEWS is a topic"),
+    ],
+)
+def test_what_cannot_be_set(invoke: Invoke, arguments: tuple[str, ...], code: int, says: str) -> None:
+    result = invoke("flow", *arguments)
+    assert says in result.err
+    assert result.code == code
+    assert invoke("flow", "list", "--json").out == ""
+
+
+def test_without_a_database_nothing_is_created(invoke: Invoke, tmp_path: Path) -> None:
+    result = invoke("flow", "pause", "ORDERS")
+    assert result.code != 0
+    assert "jdbcstore init" in result.err
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.usefixtures("queue_there")
+def test_while_a_broker_serves_nothing_is_set(invoke: Invoke, local_url: str, tmp_path: Path) -> None:
+    folder = tmp_path / "activemq-data"
+    locker = make_locker(SharedFileLockerConfig(directory=f"{folder / 'jdbcstore.db'}-lock"), "broker")
+    with JdbcStore(local_url, locker=locker):
+        result = invoke("flow", "pause", "ORDERS")
+    assert result.code != 0
+    assert "nothing was changed" in result.err
