@@ -144,7 +144,7 @@ class DatabaseSession(Database):
             self.tables, self.adapter, self.engine.dialect, ours=self.has_own_tables, hinted=False
         )
 
-    @property
+    @cached_property
     def lock_statements(self) -> LockStatements:
         return LockStatements(self.tables, self.adapter, self.engine.dialect, self.given)
 

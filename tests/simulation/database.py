@@ -13,7 +13,6 @@ import sqlite3
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -24,7 +23,6 @@ from jdbcstore.database.adapters.base import Failure
 from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.adapters.sqlite import SqliteAdapter, SqliteControl
 from jdbcstore.database.session import DatabaseSession
-from jdbcstore.database.statements.lock import LockStatements
 from jdbcstore.stores.claims import Claims
 from jdbcstore.stores.jdbc.store import JdbcStore
 from tests.simulation.scheduler import EPOCH_MS, Process, RLock, Scheduler, Task, current, current_process
@@ -498,10 +496,6 @@ class SimulatedAdapter(SqliteAdapter):
 
 class SimulatedSession(DatabaseSession):
     """A session that is opened once, and used by one store after the other: opening takes longest."""
-
-    @cached_property
-    def lock_statements(self) -> LockStatements:
-        return super().lock_statements
 
     def renew(self) -> None:
         """Forget what an earlier store has left."""

@@ -92,39 +92,36 @@ class LockStatements(StatementBuilder):
         self.begin_epoch = self._compile(
             lambda: update(state).where(self._epoch, state.c.number == old).values(number=new)
         )
+        in_epoch = and_(self._epoch, state.c.number == bindparam("epoch", type_=BigInteger()))
+        held = and_(self._row, lock.c.broker_name == bindparam("holder"))
+        self._unchanged = self._compile(lambda: select(state.c.number).where(in_epoch))
+        if adapter.touches_to_lock:
+            self._of_epoch = self._compile(lambda: update(state).values(number=state.c.number).where(in_epoch))
+            self._of_holder = self._compile(lambda: update(lock).values(id=lock.c.id).where(held))
+        else:
+            self._of_epoch = self._compile(lambda: adapter.shared(select(state.c.number).where(in_epoch)))
+            self._of_holder = self._compile(lambda: adapter.shared(select(lock.c.id).where(held)))
+        both = select(state.c.number).select_from(lock, state).where(in_epoch, held)
+        self._of_both = self._compile(lambda: adapter.shared(both))
 
     def guard(self, epoch: int, holder: str | None) -> EpochGuard:
         """Return the guard that this epoch has not ended and, with a holder, that it holds the lock's row."""
-        state, lock, touches = self._tables.state, self._tables.lock, self._adapter.touches_to_lock
-        in_epoch = and_(self._epoch, state.c.number == bindparam("epoch", type_=BigInteger()))
-        held = and_(self._row, lock.c.broker_name == bindparam("holder"))
         values: dict[str, Any] = {"epoch_row": EPOCH_ROW, "epoch": epoch, "holder": holder}
-        own: ClauseElement
-        if touches:
-            own = update(state).values(number=state.c.number).where(in_epoch)
-        else:
-            own = self._adapter.shared(select(state.c.number).where(in_epoch))
-        of_epoch = self._guard(own, values)
+        of_epoch = self._guard(self._of_epoch, values)
         if holder is None:
             return EpochGuard(Guards((of_epoch,)), Guards((of_epoch,)))
-        if touches:
-            own = update(lock).values(id=lock.c.id).where(held)
-            of_holder = self._guard(own, values)
+        of_holder = self._guard(self._of_holder, values)
+        if self._adapter.touches_to_lock:
             return EpochGuard(Guards((of_epoch,), (of_holder,)), Guards((of_epoch,), (of_holder,)))
-        of_holder = self._guard(self._adapter.shared(select(lock.c.id).where(held)), values)
-        both = select(state.c.number).select_from(lock, state).where(in_epoch, held)
-        of_both = self._guard(self._adapter.shared(both), values)
+        of_both = self._guard(self._of_both, values)
         return EpochGuard(Guards((of_both,)), Guards((of_epoch,), (of_holder,)))
 
     def unchanged(self, row: str, number: int, refusal: Callable[[], StoreError]) -> RowGuard:
         """Return the guard that a row of JDBCSTORE_STATE has this number, read without a lock."""
-        state = self._tables.state
-        in_epoch = and_(self._epoch, state.c.number == bindparam("epoch", type_=BigInteger()))
-        sql = self._compile(lambda: select(state.c.number).where(in_epoch))
+        sql = self._unchanged
         return RowGuard(sql, sql.row(epoch_row=row, epoch=number), False, refusal, locks=False)
 
-    def _guard(self, statement: ClauseElement, values: dict[str, Any]) -> RowGuard:
-        sql = self._compile(lambda: statement)
+    def _guard(self, sql: Sql, values: dict[str, Any]) -> RowGuard:
         return RowGuard(sql, sql.row(**values), self._adapter.touches_to_lock)
 
 
