@@ -13,7 +13,9 @@
 #include "replay.pml"
 
 #define BROKERS 2
+#ifndef EPOCHS
 #define EPOCHS 6
+#endif
 #define NOBODY 255
 
 /* The bounds of a run: terms and writes of each broker, steps of the clock, failovers, terms of claims. */
@@ -27,7 +29,9 @@
 #define LOOKS_FIRST 6           /* Lease._begin: the session first, then a look for a lock */
 #define LOOKS_NEVER 7           /* Mastership._begin_epoch: OtherLocks.holder */
 
-/* The events of a trace: there are none yet. */
+/* The events of a trace, in the order in which they took effect in the database. */
+#define BEGIN 1         /* broker, epoch: it has begun */
+#define WRITE 2         /* broker, epoch: messages were changed */
 
 typedef Tables {
     byte epoch;         /* JDBCSTORE_STATE */
@@ -70,9 +74,11 @@ proctype Master(byte b) {
 end:
     do
     :: atomic { terms > 0 && !now_.running ->           /* LeaseDatabaseLocker._obtain */
-            terms--;
-            names++;
-            broker[b].name = names; now_.owner = names; now_.running = true;
+            terms = terms - !replayed;
+            names = names + !replayed;
+            /* in a trace, whose terms have no bound: another name than that of its last lease */
+            broker[b].name = (replayed -> 1 + b + BROKERS * (now_.owner == 1 + b) : names);
+            now_.owner = broker[b].name; now_.running = true;
             broker[b].believes = true
         };
         if
@@ -86,26 +92,30 @@ end:
         if
         :: atomic { now_.epoch != last && mutation != REUSES_EPOCH -> resign(b); goto again }
         :: atomic { (now_.epoch == last || mutation == REUSES_EPOCH)                    /* begin_epoch */
-                && ((!broker[0].writes && !broker[1].writes) || mutation == LOCKS_NO_EPOCH) ->
+                && ((!broker[0].writes && !broker[1].writes) || mutation == LOCKS_NO_EPOCH)
+                && allowed(BEGIN, b, last + 1, 0) ->
                 now_.epoch = last + 1;
                 broker[b].epoch = last + 1;
                 broker[b].serves = true;
                 left = bound[1];
                 assert(was_set || !broker[b].believes || now_.owner != broker[b].name
                     || !(broker[1 - b].serves && broker[1 - b].believes));      /* single */
-                assert(was_set || !broker[b].believes || !claims)               /* apart */
+                assert(was_set || !broker[b].believes || !claims);              /* apart */
+                advance()
             }
+        :: atomic { replayed -> resign(b); goto again }         /* the process ends, or cannot go on */
         fi;
         do
         :: atomic { left > 0 && broker[b].believes && is_guarded(b) ->  /* Connection._guards */
-                left--; broker[b].writes = true
+                left = left - !replayed; broker[b].writes = true
             };
             if
-            :: atomic { broker[b].writes ->             /* the commit */
+            :: atomic { broker[b].writes && allowed(WRITE, b, broker[b].epoch, 0) ->        /* the commit */
                     assert(now_.epoch == broker[b].epoch);                      /* fenced */
                     assert(now_.writer[now_.epoch] == 0 || now_.writer[now_.epoch] == b + 1);   /* epoch */
                     now_.writer[now_.epoch] = b + 1;
-                    broker[b].writes = false
+                    broker[b].writes = false;
+                    advance()
                 }
             :: atomic { broker[b].writes -> broker[b].writes = false }  /* rolled back: limit_silence */
             :: !broker[b].writes        /* the server has failed over */

@@ -1,14 +1,16 @@
 """What the product does, replayed against the models: a step that a model does not allow fails.
 
-Claims are driven at random from a seed, over connections that are lost. A trace is what their callers see.
+Claims are driven at random from a seed, over connections that are lost; their trace is what callers see. The
+trace of mastership is what takes effect in the database, under all faults of the simulation.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import random
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -17,6 +19,8 @@ from jdbcstore.errors import ClaimLost, StoreUnavailable
 from jdbcstore.stores.claims import Claim, Claims
 from jdbcstore.testing.clock import FakeClock
 from tests.model.conftest import Compiled
+from tests.simulation.mutations import mutated
+from tests.simulation.run import Simulation
 from tests.support.databases import Database
 from tests.support.faults.calls import Calls, Fault
 from tests.support.spin import Event, Model
@@ -189,3 +193,110 @@ WRONG: dict[str, list[tuple[Any, ...]]] = {
 def test_what_claims_must_not_do_is_refused(of_claims: Model, wrong: list[tuple[Any, ...]]) -> None:
     trace = [(of_claims.numbers[kind], *numbers) for kind, *numbers in wrong]
     assert of_claims.refused_at(WITHOUT_FAULTS, trace) == len(trace) - 1
+
+
+# Mastership, as the world of masters has it.
+
+EPOCHS = 32
+MASTERS = range(40)
+NO_STEPS = (1, 1, 0, 0, 0)
+"""One term and one write, which have no bound in a trace; no step of the clock, failover or claims."""
+IN_A_TRACE = {"epoch": "BEGIN", "changed": "WRITE"}
+
+
+@pytest.fixture(scope="module")
+def simulation() -> Iterator[Simulation]:
+    simulation = Simulation()
+    yield simulation
+    simulation.close()
+
+
+@pytest.fixture
+def of_mastership(compiled: Compiled) -> Model:
+    return compiled("mastership", EPOCHS=EPOCHS)
+
+
+def took_effect(trace: Sequence[dict[str, Any]], model: Model) -> list[Event]:
+    """The epochs and changes of a trace; members are called a1, a2, ... in their lives, and b1, b2, ..."""
+    return [
+        (model.numbers[IN_A_TRACE[step["step"]]], "ab".index(step["actor"][0]), step["epoch"])
+        for step in trace
+        if step["step"] in IN_A_TRACE
+    ]
+
+
+class Trace(NamedTuple):
+    """What took effect in a seed, and the bounds in which the model has to allow it."""
+
+    events: list[Event]
+    bounds: tuple[int, ...]
+
+
+def traced(simulation: Simulation, model: Model, seed: int) -> Trace:
+    world = simulation.world("masters", seed)
+    world.traced = []
+    simulation.run_world(world)
+    steps = sum(step.get("kind") == "step" for step in world.traced)
+    return Trace(took_effect(world.traced, model), (1, 1, steps, 0, 0))
+
+
+def masters_of(trace: Trace, model: Model) -> list[int]:
+    return [broker for kind, broker, _ in trace.events if kind == model.numbers["BEGIN"]]
+
+
+def test_masters_do_what_the_model_allows(of_mastership: Model, simulation: Simulation) -> None:
+    written = changes_of_hands = 0
+    for seed in MASTERS:
+        trace = traced(simulation, of_mastership, seed)
+        refused = of_mastership.refused_at(trace.bounds, trace.events)
+        assert refused is None, (seed, refused, trace)
+        masters = masters_of(trace, of_mastership)
+        written += len(trace.events) - len(masters)
+        changes_of_hands += sum(one != other for one, other in itertools.pairwise(masters))
+    assert changes_of_hands > len(MASTERS) / 6
+    assert written > 10 * len(MASTERS)
+
+
+@pytest.mark.parametrize("mutation", ["skip the fence", "reuse an epoch"])
+def test_a_defect_of_mastership_is_refused(
+    of_mastership: Model, simulation: Simulation, mutation: str
+) -> None:
+    with mutated(mutation):
+        assert any(
+            of_mastership.refused_at(trace.bounds, trace.events) is not None
+            for seed in range(40)
+            for trace in [traced(simulation, of_mastership, seed)]
+        )
+
+
+FORGED: dict[str, list[tuple[str, int, int]]] = {
+    "an epoch that begins twice": [("BEGIN", 0, 1), ("WRITE", 0, 1), ("BEGIN", 1, 1)],
+    "an epoch that is left out": [("BEGIN", 0, 1), ("BEGIN", 1, 3)],
+    "a write after the next epoch has begun": [("BEGIN", 0, 1), ("BEGIN", 1, 2), ("WRITE", 0, 1)],
+    "a write in the epoch of another": [("BEGIN", 0, 1), ("WRITE", 1, 1)],
+    "a write before its epoch": [("BEGIN", 0, 1), ("WRITE", 0, 1), ("WRITE", 0, 2)],
+    "an epoch that was the broker's before": [
+        *(("BEGIN", 0, 1), ("WRITE", 0, 1), ("BEGIN", 1, 2), ("BEGIN", 0, 3)),
+        *(("WRITE", 0, 3), ("WRITE", 0, 1)),
+    ],
+}
+
+
+@pytest.mark.parametrize("forged", FORGED.values(), ids=FORGED)
+def test_what_masters_must_not_do_is_refused(
+    of_mastership: Model, forged: list[tuple[str, int, int]]
+) -> None:
+    trace = [(of_mastership.numbers[kind], *numbers) for kind, *numbers in forged]
+    assert of_mastership.refused_at(NO_STEPS, trace) == len(trace) - 1
+
+
+def test_a_trace_of_the_simulation_is_refused_where_it_was_changed(
+    of_mastership: Model, simulation: Simulation
+) -> None:
+    traces = (traced(simulation, of_mastership, seed) for seed in itertools.count())
+    events, bounds = next(trace for trace in traces if len({*masters_of(trace, of_mastership)}) == 2)
+    begin = of_mastership.numbers["BEGIN"]
+    first = events[0]
+    at = next(at for at, event in enumerate(events) if event[0] == begin and event[1] != first[1]) + 1
+    late = (of_mastership.numbers["WRITE"], *first[1:])  # in an epoch that has ended
+    assert of_mastership.refused_at(bounds, [*events[:at], late, *events[at:]]) == at

@@ -7,6 +7,7 @@ Exits with 1 if one has failed. The same seed is the same history, in each proce
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import sys
@@ -71,6 +72,7 @@ _simulation: list[Simulation] = []
 def _open() -> None:
     if not _simulation or _simulation[0].owner != os.getpid():
         _simulation[:] = [Simulation()]
+        gc.freeze()  # so that no garbage collection looks at the modules
 
 
 def _run_one(job: tuple[str, int], trace: Path | None = None) -> tuple[str, int, list[str]]:

@@ -13,8 +13,9 @@ import sqlite3
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 from sqlalchemy import URL
 
@@ -32,6 +33,33 @@ _BUSY_PAUSE = 0.003
 _LATEST = 3.0
 """Seconds after which a commit that was under way has taken effect."""
 _WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE")
+
+
+class Kind(NamedTuple):
+    """What a statement does, as far as the network and the history want to know."""
+
+    is_commit: bool
+    is_rollback: bool
+    writes: bool
+    changes: bool
+    """Whether it changes messages or acknowledgements."""
+    claims: bool
+    """Whether it changes claims."""
+    asks_time: bool
+
+
+@lru_cache(maxsize=4096)
+def kind_of(sql: str) -> Kind:
+    """Return what a statement does."""
+    begin = sql[:8].upper()
+    return Kind(
+        is_commit=begin.startswith("COMMIT"),
+        is_rollback=begin.startswith("ROLLBACK"),
+        writes=begin.startswith(_WRITES),
+        changes=("ACTIVEMQ_MSGS" in sql or "ACKS" in sql) and not sql.startswith("SELECT"),
+        claims=sql.startswith(('INSERT INTO "JDBCSTORE_CLAIMS', 'UPDATE "JDBCSTORE_CLAIMS')),
+        asks_time=sql.startswith(f"SELECT {SimulatedAdapter.now_ms}"),
+    )
 
 
 class Disconnected(sqlite3.OperationalError):
@@ -88,6 +116,8 @@ class Server:
         """Called when messages or acknowledgements have changed, with the process that did it."""
         self.on_claims: Callable[[ServerSession], None] | None = None
         """Called when claims have changed, with the session that did it."""
+        self.on_commit: Callable[[Process], None] | None = None
+        """Called after each commit, with the process that made it."""
         config = StoreConfig(cleanup_period=0)
         JdbcStore(self.url, config).close()
         self._raw = self._opened()
@@ -158,18 +188,23 @@ class Server:
 
     def see(self, session: ServerSession, sql: str) -> None:
         """Take note of a statement that took effect."""
-        if "ACTIVEMQ_MSGS" in sql or "ACKS" in sql:
-            session.changes |= not sql.startswith("SELECT")
-        if sql.startswith(('INSERT INTO "JDBCSTORE_CLAIMS', 'UPDATE "JDBCSTORE_CLAIMS')):
+        kind = kind_of(sql)
+        if kind.changes:
+            session.changes = True
+        if kind.claims:
             current().current.claimed_at = current().now
             session.claims = True
-        if sql.startswith(f"SELECT {SimulatedAdapter.now_ms}"):
+        if kind.asks_time:
             session.asked_ms = self.now_ms()
-        if session.claims and not session.raw.in_transaction:
+        if session.raw.in_transaction:
+            return
+        if session.claims:
             session.claims = False
             if self.on_claims is not None:
                 self.on_claims(session)
-        if session.changes and not session.raw.in_transaction:
+        if self.on_commit is not None and session.process is not None and (kind.is_commit or kind.writes):
+            self.on_commit(session.process)
+        if session.changes:
             session.changes = False
             if self.on_change is not None and session.process is not None:
                 self.on_change(session.process)
@@ -281,6 +316,16 @@ class SimulatedConnection:
         self.is_lost = True
         return Disconnected("the connection was lost")
 
+    def check(self) -> None:
+        """Check that the server can be reached over this connection.
+
+        :raises Disconnected: it is lost, or the server does not answer
+        """
+        process = self.process
+        if self.is_lost or self.is_closed or not self.session.is_open or process.is_dead:
+            raise self.lose()
+        _check_reachable(_servers[-1], process)
+
     def commit(self) -> None:
         if self.raw.in_transaction and not self.is_lost:
             self.cursor().execute("COMMIT")
@@ -328,52 +373,54 @@ class SimulatedCursor:
         self.lastrowid: Any = None
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> SimulatedCursor:
-        self._run(sql, values, lambda cursor: cursor.execute(sql, values))
+        self._run(sql, values, many=False)
         return self
 
     def executemany(self, sql: str, rows: Sequence[Sequence[Any]]) -> SimulatedCursor:
-        self._run(sql, rows, lambda cursor: cursor.executemany(sql, rows))
+        self._run(sql, rows, many=True)
         return self
 
-    def _run(self, sql: str, values: Sequence[Any], run: Callable[[sqlite3.Cursor], object]) -> None:
-        connection, here = self.connection, server()
+    def _run(self, sql: str, values: Sequence[Any], *, many: bool) -> None:
+        connection, here = self.connection, _servers[-1]
         scheduler = here.scheduler
         if scheduler is None:
-            self._take(run, connection.session.cursor)
+            self._take(sql, values, many=many)
             return
-        kind = sql[:8].upper()
-        commits = kind.startswith("COMMIT") or (
-            kind.startswith(_WRITES) and not connection.raw.in_transaction
-        )
-        if kind.startswith("ROLLBACK"):
+        kind = kind_of(sql)
+        if kind.is_rollback:
             connection.rollback()
             return
-        if commits:
-            connection.sent = sql, values
-        try:
-            chance = scheduler.chance.random()
-            if chance < 0.6 or commits:
+        chance = scheduler.chance.random()
+        if not (kind.is_commit or (kind.writes and not connection.raw.in_transaction)):
+            if chance < 0.6:
                 scheduler.sleep(_latency(chance, is_calm=here.is_calm))
-            self._check(connection)
+            connection.check()
+            self._take_in_turn(sql, values, many=many)
+            return
+        connection.sent = sql, values
+        try:
+            scheduler.sleep(_latency(chance, is_calm=here.is_calm))
+            connection.check()
             fault = connection.process.faults
-            if commits and fault:
+            if fault:
                 here.faults += 1
-                self._fail(fault.popleft(), sql, run)
-            self._take_in_turn(sql, run, connection)
+                self._fail(fault.popleft(), sql, values, many=many)
+            self._take_in_turn(sql, values, many=many)
             connection.sent = None
-            if commits and chance < 0.5:
+            if chance < 0.5:
                 scheduler.sleep(_latency(scheduler.chance.random(), is_calm=here.is_calm))  # the answer
-                self._check(connection)
+                connection.check()
         finally:
-            connection.sent = None if not connection.process.is_dead else connection.sent
+            if not connection.process.is_dead:
+                connection.sent = None
 
-    def _fail(self, fault: str, sql: str, run: Callable[[sqlite3.Cursor], object]) -> None:
+    def _fail(self, fault: str, sql: str, values: Sequence[Any], *, many: bool) -> None:
         connection, here = self.connection, server()
         assert connection.sent is not None
         if fault == "busy":
             raise Busy("database is locked")
         if fault == "unknown":
-            self._take_in_turn(sql, run, connection)
+            self._take_in_turn(sql, values, many=many)
             here.end(connection.session)
         elif fault == "late":
             here.leave(connection.session, *connection.sent)
@@ -381,39 +428,31 @@ class SimulatedCursor:
             here.end(connection.session)
         raise connection.lose()
 
-    def _check(self, connection: SimulatedConnection) -> None:
-        if connection.is_lost or connection.is_closed or not connection.session.is_open:
-            raise connection.lose()
-        here, process = server(), connection.process
-        if process.is_dead:
-            raise connection.lose()
-        _check_reachable(here, process)
-
-    def _take_in_turn(
-        self, sql: str, run: Callable[[sqlite3.Cursor], object], connection: SimulatedConnection
-    ) -> None:
-        scheduler = current()
-        end = scheduler.now + connection.lock_wait
+    def _take_in_turn(self, sql: str, values: Sequence[Any], *, many: bool) -> None:
+        connection, end = self.connection, 0.0
         while True:
             try:
-                self._take(run, connection.session.cursor)
-                server().see(connection.session, sql)
+                self._take(sql, values, many=many)
+                _servers[-1].see(connection.session, sql)
             except sqlite3.OperationalError as error:
+                scheduler = current()
+                end = end or scheduler.now + connection.lock_wait
                 if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or scheduler.now >= end:
                     raise
             else:
                 return
             scheduler.sleep(_BUSY_PAUSE * (1 + scheduler.chance.random()))
-            self._check(connection)
+            connection.check()
 
-    def _take(self, run: Callable[[sqlite3.Cursor], object], cursor: sqlite3.Cursor) -> None:
-        run(cursor)
-        self.description, self.rowcount, self.lastrowid = (
-            cursor.description,
-            cursor.rowcount,
-            cursor.lastrowid,
-        )
-        self._rows = cursor.fetchall() if cursor.description is not None else []
+    def _take(self, sql: str, values: Sequence[Any], *, many: bool) -> None:
+        cursor = self.connection.session.cursor
+        if many:
+            cursor.executemany(sql, values)
+        else:
+            cursor.execute(sql, values)
+        self.description = cursor.description
+        self.rowcount, self.lastrowid = cursor.rowcount, cursor.lastrowid
+        self._rows = cursor.fetchall() if self.description is not None else []
         self._position = 0
 
     def fetchall(self) -> list[Any]:
@@ -445,9 +484,7 @@ def _latency(chance: float, *, is_calm: bool) -> float:
 
 def _check_reachable(here: Server, process: Process) -> None:
     scheduler = here.scheduler
-    if scheduler is None:
-        return
-    if scheduler.now < max(here.down_until, process.cut_until):
+    if scheduler is not None and (scheduler.now < here.down_until or scheduler.now < process.cut_until):
         raise Disconnected("the server does not answer")
 
 

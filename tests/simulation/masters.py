@@ -311,6 +311,9 @@ class Masters(World):
         for broker in self.members:
             broker.start()
         self.server.on_change = self._note_change
+        if self.traced is not None:
+            self.last_epoch = 0
+            self.server.on_commit = self._trace_epoch
         self.scheduler.wait_until(lambda: self.master is not None, 60)
         for name in SUBSCRIPTIONS:
             while not self._subscribe(name):
@@ -324,6 +327,13 @@ class Masters(World):
     def _note_change(self, process: Process) -> None:
         if process.epoch:
             self.note(Change(self.scheduler.now, "messages", process.name, process.epoch, is_removed=True))
+            self.trace("changed", process.name, epoch=process.epoch)
+
+    def _trace_epoch(self, process: Process) -> None:
+        for (epoch,) in self.server.rows("SELECT NUMBER FROM JDBCSTORE_STATE WHERE NAME = 'epoch'"):
+            if epoch != self.last_epoch:
+                self.last_epoch = epoch
+                self.trace("epoch", process.name, epoch=epoch)
 
     def _subscribe(self, name: str) -> bool:
         broker = self.master

@@ -1,13 +1,13 @@
 """A scheduler that runs the product's threads one at a time, on a clock that it moves, in a seed's order.
 
-Each thread is a real one, but only the holder of the baton runs. It hands it over where it would wait: for a
-lock, an event, a pause, or the latency of the database and the disk. The next is whoever wakes first;
-latencies are random, and so is the order. Nothing else decides: a seed is one history.
+Each thread is a greenlet, and one runs at a time. It changes to another where it would wait: for a lock, an
+event, a pause, or the latency of the database and the disk. The next is whoever wakes first; latencies are
+random, and so is the order. Nothing else decides: a seed is one history.
 """
 
 from __future__ import annotations
 
-import _thread
+import importlib
 import queue
 import random
 import threading
@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
 from types import TracebackType
 from typing import Any, TypeVar
+
+_greenlets: Any = importlib.import_module("greenlet")
 
 T = TypeVar("T")
 
@@ -54,21 +56,19 @@ class Process:
 
 
 class _Runner:
-    """A real thread, used for one task after the other."""
+    """A greenlet, used for one task after the other."""
 
     def __init__(self) -> None:
-        self.baton = _thread.allocate_lock()
-        self.baton.acquire()
         self.task: Task | None = None
-        _thread.start_new_thread(self._loop, ())
+        self.switch = _greenlets.greenlet(self._loop).switch
 
     def _loop(self) -> None:
         while True:
-            self.baton.acquire()
             task, self.task = self.task, None
             assert task is not None
             task.run()
             task = None
+            _now().hand_over()
 
 
 class Task:
@@ -88,7 +88,8 @@ class Task:
         self.process: Process = process or _now().current.process
         self.token = 0
         """Only the last entry of the schedule counts."""
-        self.baton: Any = None
+        self.switch: Callable[[], object] | None = None
+        """Goes on with it; None before it is started."""
         self.claimed_at = 0.0
         """When its last claim was committed, whenever it got the answer."""
         self.has_ended = False
@@ -104,11 +105,11 @@ class Task:
         self.process.tasks.append(self)
         runner = _idle.pop() if _idle else _Runner()
         runner.task = self
-        self.baton, self._runner = runner.baton, runner
+        self.switch, self._runner = runner.switch, runner
         scheduler.wake(self)
 
     def run(self) -> None:
-        """Run to the end, on the thread of a runner."""
+        """Run to the end, in the greenlet of a runner."""
         scheduler = _now()
         try:
             if not self.process.is_dead:
@@ -122,10 +123,9 @@ class Task:
         for task in self._joining:
             scheduler.wake(task)
         _idle.append(self._runner)
-        scheduler.hand_over()
 
     def is_alive(self) -> bool:
-        return bool(self.baton) and not self.has_ended
+        return self.switch is not None and not self.has_ended
 
     def join(self, timeout: float | None = None) -> None:
         scheduler = _now()
@@ -149,6 +149,7 @@ class Scheduler:
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
+        self._random = self.chance.random
         self.now = 1000.0
         """Monotonic seconds."""
         self.count = 0
@@ -157,8 +158,7 @@ class Scheduler:
         self.switches = self.blocks = 0
         self.machine = Process("controller")
         self.current = Task(lambda: None, process=self.machine)
-        self.current.baton = _thread.allocate_lock()
-        self.current.baton.acquire()
+        self.current.switch = _greenlets.getcurrent().switch
         self.controller = self.current
 
     def __enter__(self) -> Scheduler:
@@ -172,8 +172,8 @@ class Scheduler:
 
     def wake(self, task: Task, at: float | None = None) -> None:
         """Schedule a task, in place of the time that was its last."""
-        task.token += 1
-        heappush(self._heap, (self.now if at is None else at, self.chance.random(), task.token, task))
+        task.token = token = task.token + 1
+        heappush(self._heap, (self.now if at is None else at, self._random(), token, task))
 
     def block(self, until: float = FOREVER) -> None:
         """Let others run until this time, or until somebody wakes this task, whatever comes first.
@@ -181,19 +181,19 @@ class Scheduler:
         :raises Killed: its process was killed
         """
         task = self.current
-        if task.process.is_dead:
+        process = task.process
+        if process.is_dead:
             raise Killed
-        task.token += 1
+        task.token = token = task.token + 1
         if until < FOREVER:
-            heappush(self._heap, (until, self.chance.random(), task.token, task))
+            heappush(self._heap, (until, self._random(), token, task))
         self.blocks += 1
         following = self._next() if self.blocks < _MOST_BLOCKS else self.controller
         if following is not task:
             self.switches += 1
             self.current = following
-            following.baton.release()
-            task.baton.acquire()
-        if task.process.is_dead:
+            following.switch()  # type: ignore[misc]  # what is scheduled was started
+        if process.is_dead:
             raise Killed
         if task is self.controller and self.blocks >= _MOST_BLOCKS:
             self.blocks = 0  # it can end the processes
@@ -201,7 +201,7 @@ class Scheduler:
 
     def sleep(self, seconds: float) -> None:
         """Wait, while others run."""
-        end = self.now + max(seconds, 0.0)
+        end = self.now + seconds if seconds > 0.0 else self.now
         self.block(end)
         while self.now < end:  # woken by something that it had waited for before
             self.block(end)
@@ -211,20 +211,21 @@ class Scheduler:
         self.switches += 1
         following = self._next()
         self.current = following
-        following.baton.release()
+        following.switch()  # type: ignore[misc]
 
     def _next(self) -> Task:
-        heap = self._heap
+        heap, now = self._heap, self.now
         while heap:
             at, _, token, task = heappop(heap)
             if token != task.token or task.has_ended:
                 continue
+            if at < now:
+                at = now
             process = task.process
-            if process.paused_until > max(at, self.now) and not process.is_dead:
-                heappush(heap, (process.paused_until, self.chance.random(), token, task))
+            if process.paused_until > at and not process.is_dead:
+                heappush(heap, (process.paused_until, self._random(), token, task))
                 continue
-            if at > self.now:
-                self.now = at
+            self.now = at
             return task
         # Everybody waits for somebody else: the controller finds out what has not ended.
         return self.controller
@@ -281,8 +282,7 @@ class Lock:
     def locked(self) -> bool:
         return self._is_locked
 
-    def __enter__(self) -> bool:
-        return self.acquire()
+    __enter__ = acquire
 
     def __exit__(self, *_: object) -> None:
         self.release()
@@ -297,10 +297,12 @@ class RLock:
         self._count = 0
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        me = _now().current
+        me = _active[-1].current
         if self._owner is not me:
-            if not self._lock.acquire(blocking, timeout):
+            lock = self._lock
+            if lock._is_locked and not lock.acquire(blocking, timeout):
                 return False
+            lock._is_locked = True
             self._owner = me
         self._count += 1
         return True
@@ -314,8 +316,7 @@ class RLock:
     def _is_owned(self) -> bool:
         return self._owner is _now().current
 
-    def __enter__(self) -> bool:
-        return self.acquire()
+    __enter__ = acquire
 
     def __exit__(self, *_: object) -> None:
         self.release()
@@ -476,6 +477,18 @@ class SimulatedRandom:
     @staticmethod
     def randbits(bits: int) -> int:
         return _now().chance.getrandbits(bits)
+
+
+class SimulatedSystem:
+    """What the product asks of the modules ``os`` and ``socket`` to name a producer."""
+
+    @staticmethod
+    def getpid() -> int:
+        return 4711
+
+    @staticmethod
+    def gethostname() -> str:
+        return "simulated"
 
 
 class ProcessClock:

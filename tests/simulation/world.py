@@ -220,7 +220,8 @@ class World:
             self.end()
             for task, error in scheduler.failures:
                 self.problem(f"a thread of {task.process.name} ended: {error!r}")
-        self.server.scheduler = self.server.on_change = self.server.on_claims = None
+        self.server.scheduler = None
+        self.server.on_change = self.server.on_claims = self.server.on_commit = None
         return self.judge()
 
     def judge(self) -> list[Violation]:

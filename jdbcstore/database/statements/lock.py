@@ -21,7 +21,7 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.sql import ClauseElement, ColumnElement
+from sqlalchemy.sql import ColumnElement
 
 from jdbcstore.database.adapters.base import Adapter
 from jdbcstore.database.adapters.sql import EpochGuard, Guards, RowGuard, Sql
@@ -96,7 +96,8 @@ class LockStatements(StatementBuilder):
         held = and_(self._row, lock.c.broker_name == bindparam("holder"))
         self._unchanged = self._compile(lambda: select(state.c.number).where(in_epoch))
         if adapter.touches_to_lock:
-            self._of_epoch = self._compile(lambda: update(state).values(number=state.c.number).where(in_epoch))
+            same = update(state).values(number=state.c.number)
+            self._of_epoch = self._compile(lambda: same.where(in_epoch))
             self._of_holder = self._compile(lambda: update(lock).values(id=lock.c.id).where(held))
         else:
             self._of_epoch = self._compile(lambda: adapter.shared(select(state.c.number).where(in_epoch)))
