@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import zipfile
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -76,7 +77,7 @@ def test_the_statements_do_what_migrating_does(local: SqliteDatabase, tmp_path: 
             generation.fill(database)
         sql = invoke("migrate", "--sql")
         invoke("migrate")
-        with sqlite3.connect(by_hand.path) as script:
+        with closing(sqlite3.connect(by_hand.path)) as script:
             script.executescript(sql)
 
         assert schema_of(by_hand) == schema_of(local)
