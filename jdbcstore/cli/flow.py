@@ -46,7 +46,7 @@ def list_(settings: Settings) -> None:
     """List the queues that are paused or limited."""
     with _claims(settings) as claims:
         found = [{"queue": name, **asdict(one)} for name, one in sorted(claims.flow().items())]
-    columns = ("queue", "paused", "claims", "rate/s", "burst")
+    columns = ("queue", "paused", "claims", "rate/s", "burst", "keys", "claims/key")
     rows = [tuple(map(_cell, one.values())) for one in found]
     settings.print_each(found, lambda: print_table("Queues", columns, rows, right=columns[2:]))
 
@@ -89,6 +89,43 @@ def limit(
     _change(settings, queue, lambda found: found.limit(claims=claims, rate=rate, burst=burst))
 
 
+@flow.command(cls=CliCommand)
+@_queue
+@click.option("--in-order", is_flag=True,
+              help="Claim the next message of a key once the one before is settled.")  # fmt: skip
+@click.option("--claims", metavar="NUMBER", type=int, help="The most claims of a key at the same time.")
+@click.pass_obj
+def share(settings: Settings, queue: Destination, in_order: bool, claims: int | None) -> None:
+    """Have messages of QUEUE claimed by their keys, a fair share for each."""
+    _change(settings, queue, lambda found: found.share(in_order=in_order, claims=claims))
+
+
+@flow.command(cls=CliCommand)
+@_queue
+@click.pass_obj
+def unshare(settings: Settings, queue: Destination) -> None:
+    """Ignore the keys of the messages of QUEUE."""
+    _change(settings, queue, lambda found: found.unshare())
+
+
+@flow.command(cls=CliCommand)
+@_queue
+@click.argument("key", metavar="KEY")
+@click.option("--weight", metavar="NUMBER", type=int, default=1, show_default=True,
+              help="The number of claims in each round of keys.")  # fmt: skip
+@click.option("--claims", metavar="NUMBER", type=int, help="The most claims at the same time.")
+@click.option("--paused", is_flag=True, help="Nobody claims its messages.")
+@click.pass_obj
+def key(
+    settings: Settings, queue: Destination, key: str, weight: int, claims: int | None, paused: bool
+) -> None:
+    """Set everything of a KEY of QUEUE: what is left out is as by default."""
+    with _claims(settings) as found:
+        found.queue(queue).flow.set_key(key, weight=weight, claims=claims, paused=paused)
+    facts = {"queue": queue.name, "key": key, "weight": weight, "claims": claims, "paused": paused}
+    settings.print(facts, f"{queue.name}: set {key}")
+
+
 def _change(settings: Settings, queue: Destination, change: Callable[[QueueFlow], None]) -> None:
     with _claims(settings) as claims:
         found = claims.queue(queue).flow
@@ -103,6 +140,10 @@ def _in_words(now: FlowSettings) -> str:
         parts.append(f"at most {now.claims} claims at the same time")
     if now.rate is not None:
         parts.append(f"at most {now.rate:g} claims per second, {now.burst} at once")
+    if now.keys is not None:
+        parts.append("shared by keys" if now.keys == "shared" else "shared by keys, each in order")
+    if now.claims_per_key is not None:
+        parts.append(f"at most {now.claims_per_key} claims of a key")
     return ", ".join(parts) or "without limits"
 
 

@@ -235,12 +235,13 @@ def create_routing_tables(engine: Engine, adapter: Adapter, tables: Tables, miss
     _insert_row(engine, tables.state, tables.state.c.name == ROUTING_ROW, name=ROUTING_ROW, number=0)
 
 
-def create_flow_table(engine: Engine, adapter: Adapter, tables: Tables) -> None:
-    """Create the table of the limits of queues, and the row of their changes.
+def create_flow_tables(engine: Engine, adapter: Adapter, tables: Tables) -> None:
+    """Create the tables of the limits of queues and keys, and the row of their changes.
 
     :raises SchemaError: the database refused
     """
-    create_table(engine, adapter, tables.flow)
+    for table in tables.of_flow:
+        create_table(engine, adapter, table)
     _insert_row(engine, tables.state, tables.state.c.name == FLOW_ROW, name=FLOW_ROW, number=0)
 
 

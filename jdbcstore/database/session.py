@@ -26,7 +26,7 @@ from jdbcstore.database.schema import (
     check_table,
     check_transactions,
     create_claim_tables,
-    create_flow_table,
+    create_flow_tables,
     create_given_tables,
     create_routing_tables,
     create_table,
@@ -236,7 +236,7 @@ class DatabaseSession(Database):
         self.on_engine(lambda engine: create_claim_tables(engine, self.adapter, self.tables))
 
     def prepare_flow(self) -> None:
-        """Create the table of the limits of queues, or check that it is there.
+        """Create the tables of the limits of queues, or check that it is there.
 
         :raises SchemaError: it cannot be created, or is missing and must not be created
         """
@@ -250,7 +250,7 @@ class DatabaseSession(Database):
                 found="nothing",
                 expected=str(name),
             )
-        self.on_engine(lambda engine: create_flow_table(engine, self.adapter, self.tables))
+        self.on_engine(lambda engine: create_flow_tables(engine, self.adapter, self.tables))
 
     def prepare_routing(self) -> None:
         """Create the tables of queues, exchanges and bindings, or check them.

@@ -52,6 +52,10 @@ class Tables:
     """The index of ACTIVEMQ_MSGS in the order in which they are claimed, for these processes only."""
     flow: Table
     """Limits, rates and pauses of queues that processes share; created once one is set."""
+    flow_keys: Table
+    """Settings of keys in these queues."""
+    keyed: Table
+    """The keys of messages in queues that are claimed from by key."""
     queues: Table
     """Declared queues, for processes that route messages by exchanges; created by the first."""
     exchanges: Table
@@ -66,6 +70,11 @@ class Tables:
     def known(self) -> tuple[Table, ...]:
         """The tables that migrations create."""
         return (*self.all, self.version)
+
+    @property
+    def of_flow(self) -> tuple[Table, ...]:
+        """The settings of queues and keys, and the keys of messages."""
+        return (self.flow, self.flow_keys, self.keyed)
 
     @property
     def routing(self) -> tuple[Table, ...]:
@@ -114,6 +123,8 @@ def _define(adapter: Adapter, config: StoreConfig) -> Tables:
         claim_ids=Sequence(define.name(prefix + "JDBCSTORE_CLAIM_IDS"), metadata=MetaData()),
         claim_index=_claim_index(_Definer(adapter, MetaData(), config), prefix + config.message_table_name),
         flow=_flow(_Definer(adapter, MetaData(), config), prefix + "JDBCSTORE_FLOW"),
+        flow_keys=_flow_keys(_Definer(adapter, MetaData(), config), prefix + "JDBCSTORE_FLOW_KEYS"),
+        keyed=_keyed(_Definer(adapter, MetaData(), config), prefix + "JDBCSTORE_KEYED"),
         queues=_queues(_Definer(adapter, MetaData(), config), prefix + "JDBCSTORE_QUEUES"),
         exchanges=_exchanges(_Definer(adapter, MetaData(), config), prefix + "JDBCSTORE_EXCHANGES"),
         bindings=_bindings(_Definer(adapter, MetaData(), config), prefix + "JDBCSTORE_BINDINGS"),
@@ -308,6 +319,35 @@ def _flow(define: _Definer, name: str) -> Table:
         define.column("RATE", define.number),
         define.column("BURST", define.number),
         define.column("DRAWN", define.number, nullable=False),
+        define.column("KEYING", define.number, nullable=False),
+        define.column("KEY_MOST", define.number),
+        define.column("LAST_KEY", define.own(define.container)),
+        define.column("CREDIT", define.number, nullable=False),
+    )
+
+
+def _flow_keys(define: _Definer, name: str) -> Table:
+    return define.table(
+        name,
+        define.column("CONTAINER", define.own(define.container), nullable=False),
+        define.column("NAME", define.own(define.container), nullable=False),
+        define.column("PAUSED", define.number, nullable=False),
+        define.column("MOST", define.number),
+        define.column("WEIGHT", define.number, nullable=False),
+        define.primary_key("container", "name"),
+    )
+
+
+def _keyed(define: _Definer, name: str) -> Table:
+    # LANE is 9 less the priority, so that an index in one direction has the order of claims.
+    return define.table(
+        name,
+        define.column("ID", define.number, nullable=False),
+        define.column("CONTAINER", define.own(define.container), nullable=False),
+        define.column("NAME", define.own(define.container), nullable=False),
+        define.column("LANE", define.number, nullable=False),
+        define.primary_key("id", "container"),
+        define.index(name, "NIDX", "container", "name", "lane", "id"),
     )
 
 

@@ -401,6 +401,11 @@ class Channel(virtual.Channel):  # type: ignore[misc]
     def _put_fanout(self, exchange: str, message: dict[str, Any], routing_key: str, **_: Any) -> None:
         self._send(lambda: self._routed(exchange, routing_key), message)
 
+    def _key_of(self, message: dict[str, Any]) -> str | None:
+        header = self.connection.client.transport_options.get("key_header")
+        key = (message.get("headers") or {}).get(header) if header else None
+        return None if key is None else str(key)
+
     def _send(self, route: Callable[[], dict[str, int | None]], message: dict[str, Any]) -> None:
         properties = message["properties"]
         own = properties.get("expiration")
@@ -411,6 +416,7 @@ class Channel(virtual.Channel):  # type: ignore[misc]
             priority=self._get_message_priority(message),
             correlation_id=properties.get("correlation_id"),
             jms_type=_TYPE,
+            group_id=self._key_of(message),
         )
 
         def limited(ttl_ms: int | None) -> Message:

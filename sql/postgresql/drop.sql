@@ -13,6 +13,10 @@ DROP TABLE IF EXISTS "jdbcstore_bindings";
 
 DROP TABLE IF EXISTS "jdbcstore_flow";
 
+DROP TABLE IF EXISTS "jdbcstore_flow_keys";
+
+DROP TABLE IF EXISTS "jdbcstore_keyed";
+
 DROP TABLE IF EXISTS "jdbcstore_claims";
 
 DROP TABLE IF EXISTS "jdbcstore_claim_sessions";

@@ -1,4 +1,4 @@
--- Limits, rates and pauses of queues, in addition to claims.sql.
+-- Limits, rates and pauses of queues and keys, in addition to claims.sql.
 -- Written by: make sql
 
 BEGIN;
@@ -10,11 +10,38 @@ CREATE TABLE "jdbcstore_flow" (
     "rate" BIGINT,
     "burst" BIGINT,
     "drawn" BIGINT NOT NULL,
+    "keying" BIGINT NOT NULL,
+    "key_most" BIGINT,
+    "last_key" VARCHAR(250),
+    "credit" BIGINT NOT NULL,
     PRIMARY KEY ("container")
 );
+
+CREATE TABLE "jdbcstore_flow_keys" (
+    "container" VARCHAR(250) NOT NULL,
+    "name" VARCHAR(250) NOT NULL,
+    "paused" BIGINT NOT NULL,
+    "most" BIGINT,
+    "weight" BIGINT NOT NULL,
+    PRIMARY KEY ("container", "name")
+);
+
+CREATE TABLE "jdbcstore_keyed" (
+    "id" BIGINT NOT NULL,
+    "container" VARCHAR(250) NOT NULL,
+    "name" VARCHAR(250) NOT NULL,
+    "lane" BIGINT NOT NULL,
+    PRIMARY KEY ("id", "container")
+);
+
+CREATE INDEX "jdbcstore_keyed_nidx" ON "jdbcstore_keyed" ("container", "name", "lane", "id");
 
 INSERT INTO "jdbcstore_state" ("name", "number") VALUES ('flow', 0);
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON "jdbcstore_flow" TO jdbcstore;
+
+GRANT SELECT, INSERT, UPDATE, DELETE ON "jdbcstore_flow_keys" TO jdbcstore;
+
+GRANT SELECT, INSERT, UPDATE, DELETE ON "jdbcstore_keyed" TO jdbcstore;
 
 COMMIT;

@@ -11,7 +11,7 @@ import pytest
 from jdbcstore import Claims, JdbcStore, Message
 from jdbcstore.config.locker import SharedFileLockerConfig
 from jdbcstore.lockers import make_locker
-from jdbcstore.stores.claims import FlowSettings
+from jdbcstore.stores.claims import FlowSettings, KeySettings
 from tests.cli.conftest import Invoke
 
 
@@ -33,7 +33,8 @@ def test_a_queue_is_limited_paused_and_resumed(invoke: Invoke, local_url: str) -
         assert claims.flow() == {"ORDERS": FlowSettings(paused=True, claims=5, rate=1.5, burst=3)}
         assert claims.queue("ORDERS").claim() == []
     listed = json.loads(invoke("flow", "list", "--json").out)
-    assert listed == {"queue": "ORDERS", "paused": True, "claims": 5, "rate": 1.5, "burst": 3}
+    keys = {"keys": None, "claims_per_key": None}
+    assert listed == {"queue": "ORDERS", "paused": True, "claims": 5, "rate": 1.5, "burst": 3, **keys}
     table = invoke("flow", "list").out
     assert all(cell in table for cell in ("ORDERS", "yes", "1.5"))
 
@@ -76,3 +77,15 @@ def test_while_a_broker_serves_nothing_is_set(invoke: Invoke, local_url: str, tm
         result = invoke("flow", "pause", "ORDERS")
     assert result.code != 0
     assert "nothing was changed" in result.err
+
+
+@pytest.mark.usefixtures("queue_there")
+def test_a_queue_is_shared_by_keys(invoke: Invoke, local_url: str) -> None:
+    shared = invoke("flow", "share", "ORDERS", "--in-order", "--claims", "2")
+    assert shared.out == "ORDERS: shared by keys, each in order, at most 2 claims of a key\n"
+    assert invoke("flow", "key", "ORDERS", "acme", "--weight", "3").out == "ORDERS: set acme\n"
+    assert "weight=0 must be" in invoke("flow", "key", "ORDERS", "acme", "--weight", "0").err
+    with Claims(local_url) as claims:
+        assert claims.flow() == {"ORDERS": FlowSettings(keys="in order", claims_per_key=2)}
+        assert claims.queue("ORDERS").flow.key_settings() == {"acme": KeySettings(weight=3)}
+    assert invoke("flow", "unshare", "ORDERS").out == "ORDERS: without limits\n"

@@ -654,3 +654,23 @@ def _in_child(work: Callable[[], None]) -> int:
         os._exit(0)
     finally:
         os._exit(1)
+
+
+@ours
+def test_a_header_is_the_key_of_a_message(connect: Connect) -> None:
+    connection = connect(key_header="tenant")
+    channel = connection.channel()
+    declare(channel, "q")
+    for body, tenant in (("a0", "a"), ("a1", "a"), ("b0", 7), ("c0", None)):
+        headers = {} if tenant is None else {"tenant": tenant}
+        publish(channel, body, routing_key="q", headers=headers)
+    connection.transport.shared.claims.queue("q").flow.share(claims=1)
+
+    found = drained(channel, "q")
+
+    assert sorted(one.payload for one in found) == ["a0", "b0", "c0"]
+    for one in found:
+        one.ack()
+    [again] = drained(channel, "q")
+    assert again.payload == "a1"
+    again.ack()

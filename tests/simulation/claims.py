@@ -59,10 +59,14 @@ class Worker(Member):
         add = self.store.queue(queue).add
         self.write(
             client,
-            lambda: add(*map(Message, names), delay=delay),
+            lambda: add(*(self.message(name) for name in names), delay=delay),
             sends=[(queue, name) for name in names],
             due=begun + delay,
         )
+
+    def message(self, name: str) -> Message:
+        """Return a message of this name."""
+        return Message(name)
 
     def do_claim(self, client: str, chance: random.Random) -> None:
         self.claim(client, chance.choice(QUEUES), chance.choice((1, 2, 4)), chance.choice((0.0, 0.0, 0.3)))

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import random
-from typing import ClassVar
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, ClassVar
 
+from jdbcstore import Message
 from jdbcstore.message import openwire
 from jdbcstore.stores.claims import QueueFlow
 from tests.simulation.claims import QUEUES, Shared, Worker
@@ -17,12 +20,24 @@ SELECT c.ID, c.SESSION, c.TAKEN, m.CONTAINER, m.MSG, s.EXPIRES
 FROM JDBCSTORE_CLAIMS c JOIN ACTIVEMQ_MSGS m ON m.ID = c.ID
 LEFT JOIN JDBCSTORE_CLAIM_SESSIONS s ON s.ID = c.SESSION WHERE c.SESSION IS NOT NULL ORDER BY c.ID
 """
-_SETTINGS = "SELECT MOST, RATE, BURST, PAUSED FROM JDBCSTORE_FLOW WHERE CONTAINER = 'queue://{}'"
+_THERE = "SELECT ID, CONTAINER, MSG FROM ACTIVEMQ_MSGS WHERE CONTAINER = 'queue://{}' ORDER BY ID"
+_KEYS = ("k", "l", "m", None)
+_SETTINGS = (
+    "SELECT MOST, RATE, BURST, PAUSED, KEYING, KEY_MOST FROM JDBCSTORE_FLOW WHERE CONTAINER = 'queue://{}'"
+)
 _MILLION = 1_000_000
 
 
 class LimitedWorker(Worker):
     """A process that also changes what is set."""
+
+    def message(self, name: str) -> Message:
+        number = int(name.rpartition(".")[2])
+        return Message(name, group_id=_KEYS[number % len(_KEYS)])
+
+    def do_weigh(self, client: str, chance: random.Random) -> None:
+        key, weight = chance.choice(_KEYS) or "", chance.choice((1, 2, 5))
+        self._set(client, chance, lambda flow: flow.set_key(key, weight=weight))
 
     def do_limit(self, client: str, chance: random.Random) -> None:
         claims, rate = chance.choice(((1, None), (2, 20.0), (3, None), (2, 3.0), (None, 5.0)))
@@ -42,15 +57,20 @@ class LimitedWorker(Worker):
 class Limited(Shared):
     """Three processes whose queues have limits from the beginning."""
 
-    operations: ClassVar = {**Shared.operations, "claim": 16, "limit": 2, "pause": 1}
+    operations: ClassVar = {**Shared.operations, "claim": 16, "limit": 2, "pause": 1, "weigh": 1}
     worker_class = LimitedWorker
 
     def prepare(self) -> None:
         chance = random.Random(self.seed)
         self._known: dict[int, tuple[int, int]] = {}
         begin = ((2, None, None), (None, 4 * _MILLION, 3), (1, _MILLION, 1))
-        rows = [(f"queue://{queue}", 0, *chance.choice(begin), 0) for queue in QUEUES]
-        self.server.fill("INSERT INTO JDBCSTORE_FLOW VALUES (?, ?, ?, ?, ?, ?)", rows)
+        keyed = ((0, None), (1, 1), (2, None), (1, 2))
+        rows = [
+            (f"queue://{queue}", 0, *chance.choice(begin), 0, *chance.choice(keyed), None, 0)
+            for queue in QUEUES
+        ]
+        self._messages: dict[int, tuple[str, str]] = {}
+        self.server.fill("INSERT INTO JDBCSTORE_FLOW VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
         self.server.fill("INSERT INTO JDBCSTORE_STATE (NAME, NUMBER) VALUES (?, ?)", [("flow", 1)])
         self.server.on_claims = self._note_claims
         super().prepare()
@@ -63,20 +83,37 @@ class Limited(Shared):
         server = self.server
         known, self._known = self._known, {}
         new: dict[str, list[str]] = {}
-        held = dict.fromkeys(QUEUES, 0)
+        held: dict[str, list[int]] = {queue: [] for queue in QUEUES}
         for id_, holder, taken, container, blob, expires in server.rows(_CLAIMED):
             queue = container.removeprefix("queue://")
             if queue not in held:
                 continue
             self._known[id_] = holder, taken
-            held[queue] += (expires or 0) >= server.now_ms()
+            if (expires or 0) >= server.now_ms():
+                held[queue].append(id_)
             if known.get(id_) != (holder, taken):
-                message = openwire.decode(bytes(blob), sequence=id_, container=container)
-                new.setdefault(queue, []).append(str(message.body))
+                new.setdefault(queue, []).append(self._decoded(id_, container, blob)[1])
         client = "?" if session.process is None else session.process.name
         at = (session.asked_ms - EPOCH_MS) / 1000
         for queue, names in new.items():
-            [(most, rate, burst, paused)] = server.rows(_SETTINGS.format(queue))
-            settings = most, None if rate is None else rate / _MILLION, burst or 0, bool(paused)
-            self.note(Held(at, client, queue, tuple(names), held[queue], *settings))
-            self.trace("held", client, queue=queue, names=names, held=held[queue], most=most, rate=rate)
+            [(most, rate, burst, paused, keying, of_key)] = server.rows(_SETTINGS.format(queue))
+            settings = most, None if rate is None else rate / _MILLION, burst or 0, bool(paused), keying == 2
+            keys = tuple(self._places(queue, held[queue])) if keying else ()
+            self.note(Held(at, client, queue, tuple(names), len(held[queue]), *settings, of_key, keys))
+            self.trace("held", client, queue=queue, names=names, held=len(held[queue]), most=most, rate=rate)
+
+    def _decoded(self, id_: int, container: str, blob: Any) -> tuple[str, str]:
+        """Return the key and the name of a message."""
+        if id_ not in self._messages:
+            message = openwire.decode(bytes(blob), sequence=id_, container=container)
+            self._messages[id_] = message.group_id or "", str(message.body)
+        return self._messages[id_]
+
+    def _places(self, queue: str, held: list[int]) -> Iterator[tuple[str, str, int]]:
+        """Yield the key, the name and the place in its key of each message that is claimed."""
+        counts = Counter[str]()
+        for id_, container, blob in self.server.rows(_THERE.format(queue)):
+            key, name = self._decoded(id_, container, blob)
+            if id_ in held:
+                yield key, name, counts[key]
+            counts[key] += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -15,7 +16,7 @@ from jdbcstore.journal.storage import Segments
 from jdbcstore.lockers import mastership
 from jdbcstore.lockers.inspection import last_epoch
 from jdbcstore.lockers.mastership import Fence, Mastership
-from jdbcstore.stores.claims import flow, taking
+from jdbcstore.stores.claims import flow, keys, taking
 from jdbcstore.stores.claims import queue as claim_queue
 from jdbcstore.stores.jdbc.queue import JdbcMessageStore
 from jdbcstore.stores.jdbc.writer.committer import Committer, _Attempts
@@ -82,11 +83,15 @@ def _look_before_the_lock() -> list[tuple[Any, str, Any]]:
     return [(taking.Taking, "take_limited", looked), (flow.QueueFlow, "lock", unlocked)]
 
 
+def _forget_held_keys() -> list[tuple[Any, str, Any]]:
+    return [(keys.KeyedTaking, "held", lambda *_: Counter[str]())]
+
+
 def _forget_tokens() -> list[tuple[Any, str, Any]]:
     draw = flow.QueueFlow.draw
 
-    def drawn(self: Any, connection: Connection, room: Any, taken: int) -> None:
-        draw(self, connection, room, min(taken, 1))
+    def drawn(self: Any, connection: Connection, room: Any, taken: int, turn: Any) -> None:
+        draw(self, connection, room, min(taken, 1), turn)
 
     return [(flow.QueueFlow, "draw", drawn)]
 
@@ -161,6 +166,7 @@ MUTATIONS: dict[str, Mutation] = {
     "a checkpoint that forgets a destination": Mutation("journal", _forget_destination),
     "a claim without its lease": Mutation("claims", _claim_without_lease),
     "a limit looked at before the lock": Mutation("flow", _look_before_the_lock),
+    "a key whose claims are not counted": Mutation("flow", _forget_held_keys),
     "a token for several claims": Mutation("flow", _forget_tokens),
     "a redelivery count lost": Mutation("claims", _lose_count),
 }

@@ -38,6 +38,7 @@ _DEFECTS_FOUND = {
     "a checkpoint that forgets a destination": {"lost", "torn", "problem"},
     "a claim without its lease": {"twice"},
     "a limit looked at before the lock": {"limit"},
+    "a key whose claims are not counted": {"key"},
     "a token for several claims": {"rate"},
     "a redelivery count lost": {"count"},
 }

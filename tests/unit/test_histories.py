@@ -60,6 +60,7 @@ ALLOWED: dict[str, list[Event]] = {
     "claims within their limits": [
         *(claimed(1, 2, most=2), claimed(1, 9), claimed(2, 1, rate=1.0), claimed(3, 1, rate=1.0)),
         claimed(3, 1, rate=5.0),
+        claimed(4, 2, keys=(("k", "p.4", 0), ("l", "p.9", 1)), in_order=True),
     ],
     "sent and left": [send(1, "p.1"), Left("Q", "p.1")],
     "of unknown outcome and not there": [send(1, "p.1", UNKNOWN)],
@@ -189,6 +190,11 @@ WRONG: dict[str, tuple[str, list[Event]]] = {
     "reported": ("problem", [Problem(1, "a client crashed")]),
     "more than the limit": ("limit", [claimed(1, 2, most=2), claimed(2, 3, most=2)]),
     "from a paused queue": ("limit", [claimed(1, 1, is_paused=True)]),
+    "more of a key than its limit": (
+        "key",
+        [claimed(1, 2, keys=(("k", "p.1", 0), ("k", "p.2", 1)), most_of_key=1)],
+    ),
+    "not the first of a key": ("key", [claimed(1, 1, keys=(("k", "p.1", 1),), in_order=True)]),
     "more than the rate": (
         "rate",
         [claimed(1, 1, rate=1.0), claimed(1.9, 1, rate=1.0), claimed(2.9, 1, rate=1.0)],

@@ -85,7 +85,7 @@ class _Renderer:
         tables, adapter = self._tables, self._adapter
         optional = [tables.history]
         if adapter.shares_queues:
-            optional += [*tables.routing, tables.flow, tables.claims, tables.claim_sessions]
+            optional += [*tables.routing, *tables.of_flow, tables.claims, tables.claim_sessions]
         statements: list[Any] = []
         if adapter.drops_if_exists:
             statements += [DropTable(table, if_exists=True) for table in optional]
@@ -120,13 +120,15 @@ class _Renderer:
         return self._render(purpose, [*statements, *(grants if self._adapter.has_users else ())])
 
     def flow(self) -> str:
-        table = self._tables.flow
-        statements: list[Any] = [CreateTable(table)]
+        tables, quote = self._tables.of_flow, self._dialect.identifier_preparer.format_table
+        statements: list[Any] = [*map(CreateTable, tables)]
+        statements += [CreateIndex(index) for table in tables for index in table.indexes]
         statements.append(self._tables.state.insert().values(name=FLOW_ROW, number=0))
         if self._adapter.has_users:
-            name = self._dialect.identifier_preparer.format_table(table)
-            statements.append(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {name} TO {USER}")
-        return self._render("Limits, rates and pauses of queues, in addition to claims.sql.", statements)
+            rights = "GRANT SELECT, INSERT, UPDATE, DELETE ON"
+            statements += [f"{rights} {quote(table)} TO {USER}" for table in tables]
+        purpose = "Limits, rates and pauses of queues and keys, in addition to claims.sql."
+        return self._render(purpose, statements)
 
     def routing(self) -> str:
         tables, quote = self._tables.routing, self._dialect.identifier_preparer.format_table

@@ -90,6 +90,24 @@ class LeaseConditions(StatementBuilder):
         """Return true; the commit of this transaction does not wait, where the vendor chains writes."""
         return select(func.set_config("synchronous_commit", "off", true())).scalar_subquery().is_not(None)
 
+    def _is_current(self) -> ColumnElement[bool]:
+        t = self._tables.messages
+        return or_(t.c.expiration.is_(None), t.c.expiration <= ZERO, t.c.expiration >= self._now)
+
+    @property
+    def settles_singly(self) -> bool:
+        """Whether messages are locked one by one: for a list InnoDB may scan, and wait for any row."""
+        return self._adapter.locks_rows and not self._adapter.takes_arrays
+
+    def _of_ids(
+        self, table: Any, made: Callable[[ColumnElement[bool]], ClauseElement], *, locks: bool = False
+    ) -> OfIds:
+        def compiled(count: int) -> Sql:
+            return self._compile(partial(_about, table, made, count))
+
+        singly = locks and self.settles_singly
+        return OfIds(compiled, takes_arrays=self._adapter.takes_arrays, singly=singly)
+
 
 class ClaimStatements(LeaseConditions):
     """The statements of claims, their sessions and IDs."""
@@ -127,10 +145,6 @@ class ClaimStatements(LeaseConditions):
         c = self._tables.claims
         held = or_(c.c.due > self._now, self._is_alive(c.c.session))
         return self._of_claim(case((held, ONE), else_=ZERO)) == ZERO
-
-    def _is_current(self) -> ColumnElement[bool]:
-        t = self._tables.messages
-        return or_(t.c.expiration.is_(None), t.c.expiration <= ZERO, t.c.expiration >= self._now)
 
     def _free(self, lane: ColumnElement[int], mark: ColumnElement[int]) -> Select[Any]:
         """Free messages of one priority in order, locked; with the number of their next claim."""
@@ -222,20 +236,6 @@ class ClaimStatements(LeaseConditions):
         )
         self.acknowledge = self._compile(self._acknowledge)
         """All in one statement, where the vendor chains writes."""
-
-    @property
-    def settles_singly(self) -> bool:
-        """Whether messages are locked one by one: for a list InnoDB may scan, and wait for any row."""
-        return self._adapter.locks_rows and not self._adapter.takes_arrays
-
-    def _of_ids(
-        self, table: Any, made: Callable[[ColumnElement[bool]], ClauseElement], *, locks: bool = False
-    ) -> OfIds:
-        def compiled(count: int) -> Sql:
-            return self._compile(partial(_about, table, made, count))
-
-        singly = locks and self.settles_singly
-        return OfIds(compiled, takes_arrays=self._adapter.takes_arrays, singly=singly)
 
     def _claim(self) -> Select[Any]:
         c, limit = self._tables.claims, bindparam("limit", type_=Integer())

@@ -18,6 +18,7 @@ from jdbcstore.database.connection import Connection
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.builder import Statement
 from jdbcstore.errors import ConfigurationError
+from jdbcstore.stores.claims.keys import Keying, Turn, key_of
 from jdbcstore.stores.claims.lease import knows_flow
 from jdbcstore.stores.claims.wakeups import Wakeups
 
@@ -45,9 +46,27 @@ class FlowSettings:
     """The most claims per second of all processes; None is without limit."""
     burst: int | None = None
     """The claims that can be made at once after a pause; None without a rate."""
+    keys: str | None = None
+    """``"shared"`` if messages are claimed by key, ``"in order"`` if in order within a key; or None."""
+    claims_per_key: int | None = None
+    """The most claims of a key at the same time, where the key has no limit of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeySettings:
+    """The settings of one key of a queue."""
+
+    paused: bool = False
+    """Whether nobody can claim its messages."""
+    claims: int | None = None
+    """The most claims of all processes at the same time; None is that of the queue."""
+    weight: int = 1
+    """The number of claims in each round of keys."""
 
 
 _PLAIN = FlowSettings()
+_PLAIN_KEY = KeySettings()
+_KEYS = {Keying.IGNORED: None, Keying.SHARED: "shared", Keying.IN_ORDER: "in order"}
 
 
 class FlowOwner(Protocol):
@@ -74,6 +93,8 @@ class Room(NamedTuple):
     """The nanoseconds that a token takes; 0 without a rate."""
     opens_in: float = float("inf")
     """Seconds until there is a token, if there is none."""
+    turn: Turn = Turn()
+    """The key whose turn it is."""
     is_ahead: bool = False
     """Whether more is drawn than can be: the clock was set back, or the burst lowered."""
 
@@ -83,25 +104,34 @@ class _Stored(NamedTuple):
     most: int | None
     rate: int | None
     burst: int | None
+    keying: int = 0
+    key_most: int | None = None
     drawn: int = 0
+    last_key: str | None = None
+    credit: int = 0
 
     def settings(self) -> FlowSettings:
         rate = None if self.rate is None else self.rate / _MILLION
-        return FlowSettings(bool(self.paused), self.most, rate, self.burst)
+        keys = _KEYS[Keying(self.keying)]
+        return FlowSettings(bool(self.paused), self.most, rate, self.burst, keys, self.key_most)
+
+    @property
+    def turn(self) -> Turn:
+        return Turn(Keying(self.keying), self.key_most, self.last_key or "", self.credit)
 
     def room(self, limit: int, now_ms: int, held: int) -> Room:
         if self.paused:
-            return Room(0)
+            return Room(0, turn=self.turn)
         if self.most is not None:
             limit = max(0, min(limit, self.most - held))
         if self.rate is None or self.burst is None:
-            return Room(limit)
+            return Room(limit, turn=self.turn)
         now, spacing = now_ms * _NS_PER_MS, _spacing(self.rate)
         full = now + self.burst * spacing
         drawn = min(max(self.drawn, now), full)
         tokens = (full - drawn) // spacing
         opens_in = float("inf") if tokens else (drawn + spacing - full) / 1e9
-        return Room(min(limit, tokens), drawn, spacing, opens_in, self.drawn > full)
+        return Room(min(limit, tokens), drawn, spacing, opens_in, self.turn, self.drawn > full)
 
 
 class QueueFlow:
@@ -117,6 +147,8 @@ class QueueFlow:
         self._version: int | None = None
         self.applies = False
         """Whether the queue has settings, as far as this process knows."""
+        self.is_keyed = False
+        """Whether its messages are claimed by key, as far as this process knows."""
         self.is_known = False
         """Whether the last look at that has succeeded."""
         self.is_blocked = False
@@ -167,7 +199,73 @@ class QueueFlow:
         :raises StoreUnavailable: the database does not answer; set them again
         """
         limits = _checked(claims, rate, burst)
-        self._change(lambda before: replace(limits, paused=before.paused))
+        self._change(
+            lambda before: replace(before, claims=limits.claims, rate=limits.rate, burst=limits.burst)
+        )
+
+    def share(self, *, in_order: bool = False, claims: int | None = None) -> None:
+        """Have messages claimed by their keys, with a fair share for each key that has messages.
+
+        The key of a message is its ``group_id``; those without one share an empty key. Within a key, higher
+        priorities are first, then messages in the order in which they were added.
+
+        :param in_order: the next message of a key is claimed once the one before is settled
+        :param claims: the most claims of a key at the same time; None is without limit
+        :raises ConfigurationError: a limit is not valid, or a process of an older version claims here
+        :raises SchemaError: the tables are missing and must not be created
+        :raises StoreUnavailable: the database does not answer; set it again
+        """
+        _check_whole("claims", claims, "to claim nothing, pause the key")
+        keys = "in order" if in_order else "shared"
+        self._change(lambda before: replace(before, keys=keys, claims_per_key=claims))
+        self.is_keyed = True
+
+    def unshare(self) -> None:
+        """Undo :meth:`share`: keys are ignored.
+
+        :raises StoreUnavailable: the database does not answer; try again
+        """
+        self._change(lambda before: replace(before, keys=None, claims_per_key=None))
+
+    def set_key(self, key: str, *, paused: bool = False, claims: int | None = None, weight: int = 1) -> None:
+        """Set everything of a key, which :meth:`share` obeys: what is left out is as by default.
+
+        :param paused: nobody claims its messages
+        :param claims: the most claims at the same time; None is what :meth:`share` says
+        :param weight: the number of claims in each round of keys
+        :raises ConfigurationError: one is not valid
+        :raises SchemaError: the tables are missing and must not be created
+        :raises StoreUnavailable: the database does not answer; set it again
+        """
+        _check_whole("claims", claims, "to claim nothing, pause the key")
+        _check_whole("weight", 0 if weight is None else weight, "to claim nothing, pause the key")
+        sql, here = self._sql, {"container": self._container, "name_": key_of(key)}
+        after = KeySettings(bool(paused), claims, weight)
+
+        def change(connection: Connection) -> None:
+            with connection.transaction():
+                connection.execute(sql.count_change)
+                values = {"paused": int(after.paused), "most": claims, "weight": weight}
+                if after == _PLAIN_KEY:
+                    connection.execute(sql.remove_key, **here)
+                elif connection.fetch(sql.find_key, **here):
+                    connection.execute(sql.change_key, **here, **values)
+                else:
+                    connection.insert_rows(sql.add_key, [(*here.values(), *values.values())])
+
+        self._owner.session.prepare_flow()
+        self._owner.run(change)
+        self._owner.wakeups.wake(self._container, returned=True)
+
+    def key_settings(self) -> dict[str, KeySettings]:
+        """Return what is set for keys, by key.
+
+        :raises StoreUnavailable: the database does not answer
+        """
+        if self._find_version() is None:
+            return {}
+        found = self._owner.fetch(self._sql.find_keys, container=self._container)
+        return {name: KeySettings(bool(paused), most, weight) for name, paused, most, weight in found}
 
     def _change(self, changed: Callable[[FlowSettings], FlowSettings]) -> None:
         sql, here = self._sql, {"container": self._container}
@@ -185,7 +283,7 @@ class QueueFlow:
                 if found:
                     connection.execute(sql.change, **here, **values)
                 else:
-                    connection.insert_rows(sql.add, [(self._container, *values.values(), 0)])
+                    connection.insert_rows(sql.add, [_row(self._container, values)])
 
         if changed(_PLAIN) == _PLAIN and self._find_version() is None:
             return  # nothing was ever set
@@ -210,7 +308,8 @@ class QueueFlow:
         version = self._find_version()
         if version != self._version:
             find = self._sql.find
-            self.applies = version is not None and bool(self._owner.fetch(find, container=self._container))
+            found = [] if version is None else self._owner.fetch(find, container=self._container)
+            self.applies, self.is_keyed = bool(found), bool(found and _Stored(*found[0]).keying)
             self._version = version
         self.is_known = True
 
@@ -238,8 +337,11 @@ class QueueFlow:
         self._opens_at = time.monotonic() + room.opens_in
         return room
 
-    def draw(self, connection: Connection, room: Room, taken: int) -> None:
-        """Draw the tokens of what was claimed, in the transaction that has locked the queue."""
+    def draw(self, connection: Connection, room: Room, taken: int, turn: Turn) -> None:
+        """Draw the tokens of what was claimed, and note whose turn it is, in the same transaction."""
+        if turn != room.turn:
+            values = {"last": turn.last, "credit": turn.credit}
+            connection.execute(self._sql.turn, container=self._container, **values)
         self.was_empty = taken == 0
         if room.is_ahead or (room.spacing and taken):
             until = room.drawn + taken * room.spacing
@@ -279,7 +381,20 @@ def _settings(found: list[Row]) -> FlowSettings:
 
 def _values(settings: FlowSettings) -> dict[str, int | None]:
     rate = None if settings.rate is None else round(settings.rate * _MILLION)
-    return {"paused": int(settings.paused), "most": settings.claims, "rate": rate, "burst": settings.burst}
+    return {
+        "paused": int(settings.paused),
+        "most": settings.claims,
+        "rate": rate,
+        "burst": settings.burst,
+        "keying": next(number for number, keys in _KEYS.items() if keys == settings.keys),
+        "key_most": settings.claims_per_key,
+    }
+
+
+def _row(container: str, values: dict[str, int | None]) -> Row:
+    """Return a new row of the table."""
+    paused, most, rate, burst, keying, key_most = values.values()
+    return (container, paused, most, rate, burst, 0, keying, key_most, None, 0)
 
 
 def _spacing(rate: int) -> int:

@@ -25,7 +25,8 @@ from jdbcstore.stores.claims.flow import QueueFlow
 from jdbcstore.stores.claims.held import HeldClaims
 from jdbcstore.stores.claims.lease import Lease
 from jdbcstore.stores.claims.marks import Marks
-from jdbcstore.stores.claims.taking import Taking, execute, fetch
+from jdbcstore.stores.claims.of_ids import execute, fetch
+from jdbcstore.stores.claims.taking import Taking
 from jdbcstore.stores.claims.wakeups import Wakeups
 from jdbcstore.stores.shared.rows import EncodedMessage
 from jdbcstore.util.clock import Clock
@@ -188,10 +189,13 @@ class ClaimQueue:
                 marks, from_start = self._marks.begin()
             if from_start or not self.flow.is_known:
                 self.flow.look()
+            if from_start and self.flow.is_keyed:
+                self._taking.keyed.file_late()
             take = self._taking.take_limited if self.flow.applies else self._taking.take
             if from_start and (now := self._owner.clock.monotonic()) >= self._expire_at:
                 self._remove_expired()
                 self._bring_in()
+                self._taking.keyed.file_all()
                 ended = self._owner.clock.monotonic()
                 self._expire_at = ended + max(_EXPIRY, (ended - now) * _PATIENCE)
             with self._owner.taking():
@@ -251,7 +255,7 @@ class ClaimQueue:
             return
         owner = self._owner
         ids, session = self._of(claims)
-        if not owner.session.adapter.chains_writes or owner.recorder is not None:
+        if not owner.session.adapter.chains_writes or owner.recorder is not None or self.flow.is_keyed:
             self._settle(claims, lambda connection: self._remove(connection, ids))
             self.held.forget(ids)
             if self.flow.applies:
@@ -272,6 +276,8 @@ class ClaimQueue:
         self, connection: Connection, ids: list[int], outcome: RemovalReason = RemovalReason.ACKNOWLEDGED
     ) -> None:
         execute(connection, self._sql.remove_claims, ids)
+        if self.flow.is_keyed:
+            self._taking.keyed.remove(connection, ids)
         at_once = 1 if self._sql.settles_singly else len(ids)
         for start in range(0, len(ids), at_once):
             some = ids[start : start + at_once]

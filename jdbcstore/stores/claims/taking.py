@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.session import DatabaseSession
-from jdbcstore.database.statements.claims import LANES, OfIds
+from jdbcstore.database.statements.claims import LANES
 from jdbcstore.stores.claims.flow import QueueFlow
+from jdbcstore.stores.claims.keys import KeyedTaking
+from jdbcstore.stores.claims.of_ids import fetch
 
 
 class Taking:
@@ -20,6 +19,8 @@ class Taking:
         self._sql = session.claim_statements
         self._container = container
         self._flow = flow
+        self.keyed = KeyedTaking(session, container)
+        """For a queue whose messages are claimed by their keys."""
 
     def take(
         self, connection: Connection, session: int, marks: list[int], limit: int, *, framed: bool = False
@@ -46,13 +47,25 @@ class Taking:
         """As :meth:`take`, as far as the settings of the queue leave room."""
         flow = self._flow
         # Processes that wait for room or for messages lock and write nothing.
-        if flow.was_empty and not (flow.has_room(connection) and self._find_lanes(connection, marks)):
+        begin = [0] * len(LANES) if flow.is_keyed else marks
+        if flow.was_empty and not (flow.has_room(connection) and self._find_lanes(connection, begin)):
             return []
-        with connection.transaction():
-            room = flow.lock(connection, limit)
-            rows = self.take(connection, session, marks, room.claims, framed=True) if room.claims else []
-            flow.draw(connection, room, len(rows))
-        return rows
+        while True:
+            rows: list[Row] = []
+            with connection.transaction():
+                room = flow.lock(connection, limit)
+                turn, filed = room.turn, None
+                if turn.keying:
+                    filed = self.keyed.file(connection)
+                    if filed.is_all and room.claims:
+                        rows, turn = self.keyed.take(connection, session, room.claims, turn)
+                elif room.claims:
+                    rows = self.take(connection, session, marks, room.claims, framed=True)
+                flow.draw(connection, room, len(rows), turn)
+            if filed is not None:
+                self.keyed.committed(filed)
+            if filed is None or filed.is_all:
+                return rows
 
     def _find_lanes(self, connection: Connection, marks: list[int]) -> list[tuple[int, int]]:
         """Return the priorities that have messages, each with its mark."""
@@ -84,14 +97,3 @@ class Taking:
             if len(taken) >= limit:
                 break
         return taken
-
-
-def fetch(connection: Connection, of_ids: OfIds, ids: Sequence[int], **values: Any) -> list[Row]:
-    """Return the rows of a statement about these messages."""
-    return [row for sql, some in of_ids.parts(ids) for row in connection.fetch(sql, **some, **values)]
-
-
-def execute(connection: Connection, of_ids: OfIds, ids: Sequence[int], **values: Any) -> None:
-    """Run a statement about these messages."""
-    for sql, some in of_ids.parts(ids):
-        connection.execute(sql, **some, **values)

@@ -47,6 +47,11 @@ VALUES: dict[str, Any] = {
     "most": 1,
     "rate": 1,
     "burst": 1,
+    "keying": 1,
+    "key_most": 1,
+    "last": "",
+    "credit": 0,
+    "weight": 1,
 }
 
 

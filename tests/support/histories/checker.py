@@ -17,6 +17,7 @@ Rules have names, so that a test, a report and a shrinking search can tell viola
 ``early``         a scheduled message came before its time
 ``repeated``      the database stored a message twice
 ``limit``         more was claimed at the same time than a limit allowed, or from a paused queue
+``key``           more of a key was claimed at the same time than its limit, or not the first of it
 ``rate``          more was claimed in some time than a rate and its burst allowed
 ``stuck``         service was not back in time after a fault
 ``problem``       a client reported something wrong by itself
@@ -333,6 +334,19 @@ class _Checker:
             elif held.most is not None and held.held > held.most:
                 yield Violation("limit", f"{text}: {held.held} are claimed, {held.most} allowed")
 
+    def keys(self) -> Iterator[Violation]:
+        for held in self.held:
+            text = f"{held.client} claimed {', '.join(held.names)} of {held.scope} at {held.at:.3f}"
+            most = 1 if held.in_order else held.most_of_key
+            counts = Counter(key for key, _, _ in held.keys)
+            for key, name, place in held.keys:
+                if name not in held.names:
+                    continue
+                if most is not None and counts[key] > most:
+                    yield Violation("key", f"{text}: {counts[key]} of {key} are claimed, {most} allowed")
+                elif held.in_order and place:
+                    yield Violation("key", f"{text}: {name} is not the first of {key}")
+
     def rates(self) -> Iterator[Violation]:
         earlier: dict[str, list[Held]] = defaultdict(list)
         for held in self.held:
@@ -382,6 +396,7 @@ _RULES = (
     _Checker.early,
     _Checker.repeated,
     _Checker.limits,
+    _Checker.keys,
     _Checker.rates,
     _Checker.stuck,
     _Checker.problem,

@@ -85,6 +85,13 @@ class Held(NamedTuple):
     """The rate that was set, per second."""
     burst: int
     is_paused: bool = False
+    in_order: bool = False
+    """Whether the next message of a key is claimed once the one before is settled."""
+    most_of_key: int | None = None
+    """The limit of each key."""
+    keys: tuple[tuple[str, str, int], ...] = ()
+    """Of what is in force with these: the key, the message, and its place among those of the key that were
+    there, from 0."""
 
 
 class Leave(NamedTuple):
@@ -171,6 +178,8 @@ def from_json(line: str) -> Event:
             fields[name] = tuple((scope, message) for scope, message in fields[name])
     if "names" in fields:
         fields["names"] = tuple(fields["names"])
+    if "keys" in fields:
+        fields["keys"] = tuple((key, name, place) for key, name, place in fields["keys"])
     if "outcome" in fields:
         fields["outcome"] = Outcome(fields["outcome"])
     event: Event = _KINDS[kind](**fields)
