@@ -37,7 +37,7 @@
 #define GIVES_BACK_ALWAYS 7     /* SequenceAllocator.give_back: only if the block is still the last */
 #define FAILS_IN_DOUBT 8        /* _Attempts._reconnect_later: OutcomeUnknown if it is in doubt */
 #define REMOVES_ELSEWHERE 10    /* a limit: a store must not remove what another one has in doubt */
-#define FORGETS_UNITS 9         /* Writer._complete, of a batch that was abandoned */
+#define FORGETS_UNITS 9         /* Commits._complete, of a batch that was abandoned */
 
 /* The events of a trace. */
 #define SUBMIT 1        /* unit, message, writer */
@@ -105,7 +105,7 @@ byte stored[MESSAGES];  /* commits of a message */
 byte sure[MESSAGES];    /* units answered "ok" */
 byte possible[MESSAGES];        /* units without an answer, or answered "ok" or "unknown" */
 
-/* Writer._complete */
+/* Commits._complete */
 inline answer(u, outcome) {
     allowed(ANSWER, u, outcome, 0);
     d_step {

@@ -1,4 +1,4 @@
-"""The models of commits, claims and mastership: their properties hold, and depend on what the product does.
+"""The models of the writer, claims and mastership: their properties hold, and need what the product does.
 
 ``docs/reliability.md`` says what is modelled, within which bounds, and how many states that are.
 """
@@ -17,6 +17,7 @@ EXPLORED: dict[str, dict[tuple[int, ...], int]] = {
     "commit": {(1, 2, 2, 1, 1): 100_000, (2, 2, 1, 1, 0): 300_000, (2, 3, 0, 1, 1): 300_000},
     "claims": {(1, 1, 1, 1, 0): 100_000, (1, 1, 1, 0, 1): 200_000, (2, 0, 1, 1, 0): 150_000},
     "mastership": {(2, 1, 0, 0, 1): 200_000, (2, 1, 1, 0, 0): 200_000, (1, 1, 0, 1, 0): 30_000},
+    "turns": {(3, 1, 0, 0, 0): 300_000, (1, 1, 1, 1, 1): 100_000, (2, 1, 0, 1, 0): 100_000},
 }
 
 # By model and mutation: bounds that suffice, and the property that is violated.
@@ -54,6 +55,17 @@ MUTATIONS = {
         "BELIEVES_TOO_LONG": ((2, 1, 1, 0, 0), "single"),
         "LOOKS_FIRST": ((2, 1, 0, 0, 1), "apart"),
         "LOOKS_NEVER": ((2, 1, 0, 0, 1), "apart"),
+    },
+    "turns": {
+        "HANDS_NOTHING_OVER": ((2, 1, 0, 0, 0), "end"),
+        "ENDS_AS_LEADER": ((3, 1, 0, 0, 0), "end"),
+        "LOOKS_FIRST": ((2, 1, 0, 0, 0), "end"),
+        "LEADS_IN_MAIN": ((1, 1, 1, 0, 1), "end"),
+        "RELIES_ON_MAIN": ((1, 1, 1, 0, 1), "end"),
+        "LEADS_AT_ONCE": ((2, 1, 0, 0, 0), "flushed"),
+        "TAKES_FUTURES": ((2, 1, 0, 1, 0), "callbacks"),
+        "STEPS_IN": ((2, 1, 0, 1, 0), "kept"),
+        "CLOSES_AT_ONCE": ((1, 1, 0, 0, 0), "flushed"),
     },
 }
 

@@ -3,13 +3,55 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
+from typing import Any
 
 from jdbcstore.stores.jdbc.writer.units import Call, WriteUnit
+from jdbcstore.util.futures import Waiter
 
 _BATCH_UNITS = 256
 """Few enough that a caller with a thousand pending futures fills one batch while another commits."""
 _BATCH_BYTES = 8 * 1024 * 1024
+_YIELDS = 4
+"""Times that other threads may run before a commit."""
+
+
+class Follower(Waiter[Any]):
+    """A caller that waits until its unit is written, by whoever writes, or until it is to write itself."""
+
+    __slots__ = ("leads", "thread")
+
+    def __init__(self, thread: int) -> None:
+        super().__init__()
+        self.thread = thread
+        self.leads = False
+        """It is to write what is queued; its unit is the first, or is written before its turn comes."""
+
+    def lead(self) -> None:
+        """Have it write; its unit is in the queue, and the writer's lock is held."""
+        self.leads = True
+        self._lock.release()
+
+    def set_result(self, result: Any, /) -> None:
+        self._result = result
+        if not self.leads:
+            self._lock.release()
+
+    def set_exception(self, exception: BaseException, /) -> None:
+        self._exception = exception
+        if not self.leads:
+            self._lock.release()
+
+    def wait(self) -> None:
+        """Wait for either."""
+        self._lock.acquire()
+
+    def outcome(self) -> Any:
+        """Return the result, or raise the error, once there is one."""
+        if self._exception is not None:
+            raise self._exception
+        return self._result
 
 
 class WriteQueue:
@@ -43,19 +85,36 @@ class WriteQueue:
         self._waiting.append(room)
         return room
 
+    def gather(self, count: int) -> int:
+        """Let the callers go on that have just got their answers, so that they share this commit.
+
+        Else the one that has committed for them commits alone next, and they take turns for ever. To be used
+        without the lock. Returns how many units are queued.
+
+        :param count: stop when there are so many
+        """
+        for _ in range(_YIELDS):
+            if len(self.units) >= count:
+                break
+            time.sleep(0)
+        return len(self.units)
+
     def make_room(self) -> None:
         """Let the callers that wait for room try again."""
         waiting, self._waiting = self._waiting, []
         for room in waiting:
             room.release()
 
-    def take_batch(self) -> list[WriteUnit | Call]:
-        """Remove and return the next batch, or one call; empty if everything was cancelled."""
+    def take_batch(self, completed: type[Waiter[Any]] | None = None) -> list[WriteUnit | Call]:
+        """Remove and return the next batch, or one call; empty if everything was cancelled.
+
+        :param completed: only units with such a completion
+        """
         units, size = self.units, 0
         batch: list[WriteUnit | Call] = []
         while units and len(batch) < _BATCH_UNITS and size < _BATCH_BYTES:
             alone = isinstance(units[0], Call)
-            if alone and batch:
+            if (alone and batch) or (completed and not isinstance(units[0].completion, completed)):
                 break
             unit = units.popleft()
             size += unit.size

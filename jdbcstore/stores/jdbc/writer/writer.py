@@ -1,8 +1,9 @@
-"""The group-commit writer: one thread and one connection commit all units of work that are queued.
+"""The group-commit writer: one connection commits all units of work that are queued.
 
 Sequences are assigned in the order of the queue, and one transaction follows another, so messages commit in
 the order of their sequences and a reader's page never skips one. N waiting producers share one commit; a
-single producer waits for no other.
+single producer waits for no other. Callers that wait commit for each other, one after the other; the writer's
+thread does what nobody waits for, and calls.
 """
 
 from __future__ import annotations
@@ -14,44 +15,40 @@ import threading
 import time
 import weakref
 from asyncio import AbstractEventLoop
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from queue import Empty, SimpleQueue
+from threading import get_ident
 from typing import Any, NoReturn, cast
 
-from jdbcstore.abc import MessageReference, Outcome
-from jdbcstore.database.adapters.sql import Sent
 from jdbcstore.database.connection import Connection, Recorder, StatisticsRefresher
 from jdbcstore.database.session import DatabaseSession, is_owned
 from jdbcstore.errors import (
     ConfigurationError,
-    LockLost,
     OutcomeUnknown,
     StoreClosed,
     StoreError,
-    StoreUnavailable,
 )
 from jdbcstore.lockers import Fence
+from jdbcstore.stores.jdbc.writer.commits import Commits, fail
 from jdbcstore.stores.jdbc.writer.committer import AuditedCommitter, Committer
 from jdbcstore.stores.jdbc.writer.driver import Begun, LoopDriver, is_awaited
-from jdbcstore.stores.jdbc.writer.queue import WriteQueue
+from jdbcstore.stores.jdbc.writer.queue import Follower, WriteQueue
 from jdbcstore.stores.jdbc.writer.units import Call, WriteUnit
 from jdbcstore.stores.shared.audit import DuplicateAudit
 from jdbcstore.stores.shared.encoding import Name
-from jdbcstore.stores.shared.rows import EncodedMessage
-from jdbcstore.util.futures import Burst, QueuedFuture, StoreFuture, Waiter
-from jdbcstore.util.timings import Timings
+from jdbcstore.util.futures import QueuedFuture, StoreFuture, Waiter
 
 log = logging.getLogger(__name__)
 
-_LOST = (LockLost, StoreClosed, StoreUnavailable)
-"""Errors of a write that do not depend on what is written."""
 _AT_EXIT = 10.0
 """Seconds that a process waits for the database at its end."""
+_FEW = 6
+"""Callers that commit for each other; for more, the thread does it."""
 _LOOK = 1.0
 """Seconds between looks whether a loop was closed that the writer is to leave its work to."""
 
 
-class Writer:
+class Writer(Commits):
     """Commits units from any number of threads, in the order in which they are queued.
 
     A unit is durable when :meth:`execute` returns or the future of :meth:`submit` completes. After an error
@@ -74,26 +71,28 @@ class Writer:
     ) -> None:
         """``audit`` has the message ids that were stored; see :class:`Committer` for the others."""
         parts: dict[str, Any] = {"fence": fence, "recorder": recorder, "journaled": journaled}
-        self._committer = (
-            Committer(session, **parts) if audit is None else AuditedCommitter(session, audit, **parts)
+        self._lock = threading.RLock()
+        """Protects the queue; never held during I/O."""
+        super().__init__(
+            Committer(session, **parts) if audit is None else AuditedCommitter(session, audit, **parts),
+            StatisticsRefresher(session.refresh_statistics),
+            self._lock,
         )
-        self._statistics = StatisticsRefresher(session.refresh_statistics)
         self._pending = WriteQueue(
             max_count=session.config.max_pending_count, max_bytes=session.config.max_pending_bytes
         )
         self._queue = self._pending.units
-        self._lock = threading.RLock()
-        """Protects the queue; never held during I/O."""
         self.turn = threading.RLock()
         """Held while writing, by the writer's thread or by a caller that writes its own unit."""
-        self._busy = False
-        """A hint that the turn is taken."""
+        self._idle = (0, threading.main_thread().ident)
+        """The leaders that others cannot rely on: none, and the main thread, where signals arrive."""
+        self._leader = 0
+        """The thread that writes, or is to write next; 0: none. Unless it is the main thread, nobody else
+        takes from the queue, and it sees to it that somebody does afterwards."""
         self.begun: Begun | None = None
         """The batch that the driver has sent; the next holder of the turn finishes it first."""
-        self._in_flight: list[WriteUnit | Call] = []
-        """Units taken from the queue and not yet completed."""
-        self.timings = Timings()
-        """The commits of this writer, and their rows."""
+        self._crowd = 1
+        """The callers of the last batch, if one of them committed it, else 1."""
         self._closed = False
         self._closing: threading.Thread | None = None
         """The thread that has begun to close it."""
@@ -103,16 +102,10 @@ class Writer:
         self._asleep = False
         """The thread is waiting, or about to wait, for an item in :attr:`_wakes`."""
         self._wakes: SimpleQueue[None] = SimpleQueue()
-        self._cancelled = False
         self._process = os.getpid()
         _open.add(self)
         self._thread = threading.Thread(target=self._run, name="jdbcstore-writer", daemon=True)
         self._thread.start()
-
-    @property
-    def last_sequence(self) -> int:
-        """The last sequence that this writer assigned; 0 if none yet."""
-        return self._committer.sequence.last
 
     def submit(self, unit: WriteUnit) -> StoreFuture[Any]:
         """Queue a unit, waiting while the queue is full; the future completes after the commit.
@@ -138,7 +131,8 @@ class Writer:
         if before is not None:
             before.stop()
 
-    def _enqueue(self, unit: WriteUnit | Call) -> None:
+    def _enqueue(self, unit: WriteUnit | Call, *, follows: bool = False) -> None:
+        """Queue a unit; ``follows``: a caller waits for it, and whoever leads writes it."""
         size = unit.measure()
         driver = self._driver
         if driver is not None and not (driver.is_here and is_awaited(unit)):
@@ -147,11 +141,13 @@ class Writer:
             with self._lock:
                 if self._closed:
                     raise StoreClosed()
-                if driver is None:  # first: a signal behind it must not leave the thread asleep
+                if driver is None and not follows:  # first: a signal behind it must not leave it asleep
                     self._called = True
                     if self._asleep:
                         self._wake()
                 if self._pending.put(unit, size):
+                    if follows and self._leader in self._idle and not self._lead_next():
+                        self._wake()
                     break
                 if self._driver is not None:
                     self._wake()
@@ -171,50 +167,101 @@ class Writer:
         with self._lock:
             self._wake()
 
-    def _wait_written(self, unit: WriteUnit | Call, waiter: Waiter[Any]) -> Any:
+    def _refuse_within(self) -> None:
         if is_owned(self.turn) or is_owned(self._lock):
             raise StoreError(
                 "this thread is in the middle of a write already: in a signal handler, or a callback of a"
                 " future, use the _async calls, and do not wait for what they return"
             )
-        self._enqueue(unit)
+
+    def _wait_written(self, call: Call, waiter: Waiter[Any]) -> Any:
+        self._refuse_within()
+        self._enqueue(call)
         return waiter.result()
 
     def execute(self, unit: WriteUnit) -> Any:
         """Write a unit, wait until it is committed, and return its result.
 
         A caller that finds the writer idle commits the unit in its own thread: a single producer then saves
-        the change of threads, which costs as much as the commit.
+        the change of threads, which costs as much as the commit. A few callers commit for each other.
 
         :raises StoreError: it was not written; also when the calling thread is in the middle of a write
         """
-        if not (self._busy or self._queue):
+        if self._crowd <= 1 and not (self._leader or self._queue):
             with self.turn:
                 if self._is_next(unit):
                     return self._write_alone(unit)
-        unit.completion = waiter = Waiter[Any]()
-        return self._wait_written(unit, waiter)
+        self._refuse_within()
+        me = get_ident()
+        unit.completion = follower = Follower(me)
+        self._enqueue(unit, follows=me not in self._idle)
+        follower.wait()
+        if follower.leads:
+            self._lead(me)
+        return follower.outcome()
 
     def _is_next(self, unit: WriteUnit) -> bool:
         """Return whether nothing is queued before it; the turn is held."""
         with self._lock:
-            if self._busy or self._queue or self._closed or self.begun is not None:
+            if self._leader or self._queue or self._closed or self.begun is not None:
                 return False
             self._in_flight = [unit]
+            self._leader = get_ident()
             return True
 
     def _write_alone(self, unit: WriteUnit) -> Any:
         began = time.perf_counter()
         try:
-            self._busy = True
             [references] = self._committer.write([unit])
         finally:
-            self._busy = False
             self._in_flight = []
+            self._end_lead(get_ident())
         rows = unit.rows
         self.timings.add(time.perf_counter() - began, rows)
         self._statistics.count(rows)
         return unit.result(references)
+
+    def _lead(self, me: int) -> None:
+        """Commit what callers wait for, the unit of this thread first."""
+        with self.turn:
+            try:
+                self._crowd = self._pending.gather(self._crowd)
+                self._work(followers=True)
+            except BaseException as error:
+                failure = OutcomeUnknown()
+                failure.__cause__ = error
+                fail(self._take_in_flight(), failure)
+                raise
+            finally:
+                self._end_lead(me)
+
+    def _end_lead(self, me: int) -> None:
+        """Let the caller that waits longest lead, or call the thread.
+
+        The main thread does neither: it may be interrupted, and what came meanwhile has called the thread.
+        """
+        with self._lock:
+            if self._leader != me:
+                return
+            self._leader = 0
+            if (self._queue or self._closed) and me not in self._idle and not self._lead_next():
+                self._wake()
+
+    def _lead_next(self) -> bool:
+        """Have the caller of the first unit lead; false if the thread is to do it. The lock is held.
+
+        It does if there are many: nobody has to be woken then between one batch and the next.
+        """
+        if self._leader or self._called or self._closed or not 0 < len(self._queue) <= _FEW:
+            return False
+        follower = self._queue[0].completion
+        if not isinstance(follower, Follower) or follower.thread in self._idle:
+            return False
+        if self._driver is not None or self.begun is not None:
+            return False
+        self._leader = follower.thread
+        follower.lead()
+        return True
 
     def call(self, function: Callable[[Connection], Any], *, behind: int = 0, rows: int = 0) -> Any:
         """Run ``function(connection)`` between two batches and return its result; see :class:`Call`."""
@@ -257,7 +304,7 @@ class Writer:
         self._cancelled = True
         self._committer.cancel()
         doubtful = self._take_in_flight()
-        _fail(doubtful, OutcomeUnknown("the store was closed while this was being written: look for it"))
+        fail(doubtful, OutcomeUnknown("the store was closed while this was being written: look for it"))
         abandoned = self._abandon(StoreClosed("the store was closed before this was written"))
         if doubtful or abandoned:
             raise StoreClosed(
@@ -281,25 +328,17 @@ class Writer:
         except StoreClosed as error:
             log.error("the program has ended before all was written: %s", error)
 
-    def _take_in_flight(self) -> list[WriteUnit | Call]:
-        """Return the units in flight, for whichever completes them: the writer, or a close that timed out."""
-        with self._lock:
-            taken, self._in_flight = self._in_flight, []
-        return taken
-
     def _abandon(self, error: StoreError) -> int:
         with self._lock:
             units = self._pending.clear()
-        _fail(units, error)
+        fail(units, error)
         return len(units)
 
     def _run(self) -> None:
         try:
             while self._wait_for_work():
                 with self.turn:
-                    self._busy = True
                     self._work()
-                    self._busy = False
                 self._pass_on()
             self._statistics.stop()
             with self.turn:
@@ -312,18 +351,22 @@ class Writer:
                 self._closed = True
             failure = StoreClosed("the writer stopped on an unexpected error; open the store again")
             failure.__cause__ = error
-            _fail(self._take_in_flight(), failure)
+            fail(self._take_in_flight(), failure)
             self._abandon(failure)
 
     def _wait_for_work(self) -> bool:
-        """Wait for a unit; False once the writer is closed and the queue is empty."""
+        """Wait for a unit, and lead; False once the writer is closed and the queue is empty."""
         while True:
             with self._lock:
-                if (self._queue or self.begun is not None) and (self._called or self._driver is None):
-                    return True
-                self._called = False
-                if self._closed:
+                is_led = self._leader not in self._idle
+                if self._queue or self.begun is not None:
+                    if not is_led and (self._called or self._driver is None):
+                        self._leader = get_ident()
+                        return True
+                elif self._closed:
                     return False
+                if not is_led:
+                    self._called = False
                 self._asleep = True
                 driver = self._driver
             try:
@@ -340,9 +383,11 @@ class Writer:
                 driver.stop()
 
     def _pass_on(self) -> None:
-        """Let the driver go on, if nobody waits for the thread."""
+        """Let the driver go on, or the callers that wait, if nobody waits for the thread."""
         with self._lock:
-            driver = self._driver
+            driver, self._leader = self._driver, 0
+            if driver is None:
+                self._lead_next()
             # What the driver has begun since the last turn it may have left to the thread.
             if driver is None or self._closed or self.begun is not None:
                 return
@@ -356,7 +401,9 @@ class Writer:
     def take(self) -> list[WriteUnit]:
         """Return the next batch, for the driver; empty if that is a call, or nothing. The turn is held."""
         with self._lock:
-            if self._closed or not self._queue or isinstance(self._queue[0], Call):
+            if self._closed or self._leader not in self._idle or not self._queue:
+                return []
+            if isinstance(self._queue[0], Call):
                 return []
             taken = cast("list[WriteUnit]", self._pending.take_batch())
             self._in_flight = [*taken]
@@ -367,22 +414,22 @@ class Writer:
         with self._lock:
             return self._pending.rows(most)
 
-    def send(self, units: list[WriteUnit]) -> Sent | None:
-        """See :meth:`Committer.send`."""
-        return self._committer.send(units)
-
     def finish(self, begun: Begun) -> None:
         """Complete what the driver has begun; the turn is held."""
         self.begun = None
         self._write(begun.units, begun.sent)
         self._take_in_flight()
 
-    def _work(self) -> None:
+    def _work(self, *, followers: bool = False) -> None:
         if self.begun is not None:
             self.finish(self.begun)
             return
         with self._lock:
-            taken = self._pending.take_batch()
+            taken = self._pending.take_batch(Follower if followers else None)
+            if not followers:
+                self._crowd = 1
+                if self._driver is None:
+                    self._called = bool(self._queue) or len(taken) > _FEW
             self._in_flight = list(taken)
         if not taken:
             return
@@ -391,57 +438,6 @@ class Writer:
         else:
             self._write(taken)  # type: ignore[arg-type]
         self._take_in_flight()
-
-    def _write(self, units: list[WriteUnit], sent: Sent | None = None) -> None:
-        """Commit the units, and complete each. Where one cannot be written, the others still are."""
-        began = time.perf_counter()
-        try:
-            results = self._committer.write(units, sent)
-        except StoreError as error:
-            if isinstance(error, _LOST) or (len(units) == 1 and not units[0].apart):
-                self._complete(units, [error] * len(units))
-                return
-            if len(units) == 1:
-                self._write_apart(units[0], error)
-                return
-            # One of these units cannot be written: halve until it is found.
-            middle = len(units) // 2
-            self._write(units[:middle])
-            self._write(units[middle:])
-            return
-        rows = sum([unit.rows for unit in units])
-        self.timings.add(time.perf_counter() - began, rows)
-        self._statistics.count(rows)
-        self._complete(units, [unit.result(result) for unit, result in zip(units, results, strict=True)])
-
-    def _write_apart(self, unit: WriteUnit, refusal: StoreError) -> None:
-        outcomes = _outcomes_apart(unit.adds, refusal, self._committer.write)
-        self._statistics.count(sum(not isinstance(outcome, StoreError) for outcome in outcomes))
-        self._complete([unit], [unit.result(outcomes)])
-
-    def _run_call(self, call: Call) -> None:
-        try:
-            result = self._committer.call(call)
-            self._statistics.count(call.rows)
-        except StoreError as error:
-            result = error
-        self._complete([call], [result])
-
-    def _complete(self, units: Sequence[WriteUnit | Call], results: Sequence[Any]) -> None:
-        """Complete the units, outside the lock, unless a close that timed out has failed them already."""
-        with self._lock:
-            if self._cancelled:
-                return
-            # A batch that was halved is completed from the front.
-            del self._in_flight[: len(units)]
-        with Burst():
-            for unit, result in zip(units, results, strict=True):
-                if unit.completion is None:
-                    continue
-                if isinstance(result, StoreError):
-                    unit.completion.set_exception(result)
-                else:
-                    unit.completion.set_result(result)
 
 
 class RefusingWriter:
@@ -480,29 +476,3 @@ def _end_with_process() -> None:
 
 def _no_sequences(_connection: Connection) -> int:
     return 0
-
-
-def _fail(units: Sequence[WriteUnit | Call], error: Exception) -> None:
-    with Burst():
-        for unit in units:
-            if unit.completion is not None:  # else its caller is writing it, and gets the outcome itself
-                unit.completion.set_exception(error)
-
-
-def _outcomes_apart(
-    messages: Sequence[EncodedMessage],
-    refusal: StoreError,
-    write: Callable[[list[WriteUnit]], list[list[MessageReference]]],
-) -> list[Outcome]:
-    """Write messages that were refused together by halves, and return their outcomes."""
-    if len(messages) == 1 or isinstance(refusal, _LOST):
-        return [refusal] * len(messages)
-    middle = len(messages) // 2
-    outcomes: list[Outcome] = []
-    for half in (messages[:middle], messages[middle:]):
-        try:
-            [references] = write([WriteUnit(adds=[*half])])
-            outcomes += references
-        except StoreError as error:
-            outcomes += _outcomes_apart(half, error, write)
-    return outcomes

@@ -1,0 +1,133 @@
+"""The commits of a writer: a batch is committed, and each of its units gets its result or error.
+
+Where one unit cannot be written, the others still are.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jdbcstore.abc import MessageReference, Outcome
+from jdbcstore.database.adapters.sql import Sent
+from jdbcstore.database.connection import StatisticsRefresher
+from jdbcstore.errors import LockLost, StoreClosed, StoreError, StoreUnavailable
+from jdbcstore.stores.jdbc.writer.committer import Committer
+from jdbcstore.stores.jdbc.writer.units import Call, WriteUnit
+from jdbcstore.stores.shared.rows import EncodedMessage
+from jdbcstore.util.futures import Burst
+from jdbcstore.util.timings import Timings
+
+_LOST = (LockLost, StoreClosed, StoreUnavailable)
+"""Errors of a write that do not depend on what is written."""
+
+
+class Commits:
+    """Batches that are committed, and the units in flight. Whoever holds the turn uses it."""
+
+    def __init__(self, committer: Committer, statistics: StatisticsRefresher, lock: threading.RLock) -> None:
+        """``lock`` protects the units in flight."""
+        self._committer = committer
+        self._statistics = statistics
+        self._lock = lock
+        self._in_flight: list[WriteUnit | Call] = []
+        """Units taken from the queue and not yet completed."""
+        self._cancelled = False
+        """The units in flight were failed by a close that timed out."""
+        self.timings = Timings()
+        """The commits of this writer, and their rows."""
+
+    @property
+    def last_sequence(self) -> int:
+        """The last sequence that this writer assigned; 0 if none yet."""
+        return self._committer.sequence.last
+
+    def send(self, units: list[WriteUnit]) -> Sent | None:
+        """See :meth:`Committer.send`."""
+        return self._committer.send(units)
+
+    def _take_in_flight(self) -> list[WriteUnit | Call]:
+        """Return the units in flight, for whichever completes them: the writer, or a close that timed out."""
+        with self._lock:
+            taken, self._in_flight = self._in_flight, []
+        return taken
+
+    def _write(self, units: list[WriteUnit], sent: Sent | None = None) -> None:
+        """Commit the units, and complete each. Where one cannot be written, the others still are."""
+        began = time.perf_counter()
+        try:
+            results = self._committer.write(units, sent)
+        except StoreError as error:
+            if isinstance(error, _LOST) or (len(units) == 1 and not units[0].apart):
+                self._complete(units, [error] * len(units))
+                return
+            if len(units) == 1:
+                self._write_apart(units[0], error)
+                return
+            # One of these units cannot be written: halve until it is found.
+            middle = len(units) // 2
+            self._write(units[:middle])
+            self._write(units[middle:])
+            return
+        rows = sum([unit.rows for unit in units])
+        self.timings.add(time.perf_counter() - began, rows)
+        self._statistics.count(rows)
+        self._complete(units, [unit.result(result) for unit, result in zip(units, results, strict=True)])
+
+    def _write_apart(self, unit: WriteUnit, refusal: StoreError) -> None:
+        outcomes = _outcomes_apart(unit.adds, refusal, self._committer.write)
+        self._statistics.count(sum(not isinstance(outcome, StoreError) for outcome in outcomes))
+        self._complete([unit], [unit.result(outcomes)])
+
+    def _run_call(self, call: Call) -> None:
+        try:
+            result = self._committer.call(call)
+            self._statistics.count(call.rows)
+        except StoreError as error:
+            result = error
+        self._complete([call], [result])
+
+    def _complete(self, units: Sequence[WriteUnit | Call], results: Sequence[Any]) -> None:
+        """Complete the units, outside the lock, unless a close that timed out has failed them already."""
+        with self._lock:
+            if self._cancelled:
+                return
+            # A batch that was halved is completed from the front.
+            del self._in_flight[: len(units)]
+        with Burst():
+            for unit, result in zip(units, results, strict=True):
+                if unit.completion is None:
+                    continue
+                if isinstance(result, StoreError):
+                    unit.completion.set_exception(result)
+                else:
+                    unit.completion.set_result(result)
+
+
+def fail(units: Sequence[WriteUnit | Call], error: Exception) -> None:
+    """Complete units with an error."""
+    with Burst():
+        for unit in units:
+            if unit.completion is not None:  # else its caller is writing it, and gets the outcome itself
+                unit.completion.set_exception(error)
+
+
+def _outcomes_apart(
+    messages: Sequence[EncodedMessage],
+    refusal: StoreError,
+    write: Callable[[list[WriteUnit]], list[list[MessageReference]]],
+) -> list[Outcome]:
+    """Write messages that were refused together by halves, and return their outcomes."""
+    if len(messages) == 1 or isinstance(refusal, _LOST):
+        return [refusal] * len(messages)
+    middle = len(messages) // 2
+    outcomes: list[Outcome] = []
+    for half in (messages[:middle], messages[middle:]):
+        try:
+            [references] = write([WriteUnit(adds=[*half])])
+            outcomes += references
+        except StoreError as error:
+            outcomes += _outcomes_apart(half, error, write)
+    return outcomes
