@@ -110,11 +110,13 @@ class FlowStatements(LeaseConditions):
     def _define_keyed(self) -> None:
         t, c, k = self._tables.messages, self._tables.claims, self._tables.keyed
         limit = bindparam("limit", type_=Integer())
-        filed = exists(select(ONE).where(k.c.id == t.c.id, k.c.container == t.c.container))
+        # A scalar subquery: for an anti-join a planner reads the keys of all messages.
+        filed = select(ONE).where(k.c.id == t.c.id, self._here(k)).scalar_subquery()
+        is_unfiled = func.coalesce(filed, ZERO) == ZERO
         self.find_unfiled = self._compile(
             lambda: (
                 select(t.c.id, t.c.priority, t.c.msg)
-                .where(self._committed_here(), t.c.id > bindparam("after", type_=BigInteger()), not_(filed))
+                .where(self._committed_here(), t.c.id > bindparam("after", type_=BigInteger()), is_unfiled)
                 .order_by(t.c.id)
                 .limit(limit)
             )
