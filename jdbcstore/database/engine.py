@@ -87,9 +87,19 @@ class Database:
             if limited:
                 options["connect_args"] = {**options.get("connect_args", {}), **self._network_arguments()}
             engine = _engine(self._target, **pool, **options)
-        event.listen(engine, "connect", lambda connection, _record: self.adapter.on_connect(connection))
-        if limited:
-            event.listen(engine, "connect", lambda connection, _record: self._limit(connection))
+
+        def prepare(connection: Any, _record: object) -> None:
+            try:
+                self.adapter.on_connect(connection)
+                if limited:
+                    self._limit(connection)
+            except BaseException:
+                # The pool forgets it, and leaves its end to garbage collection.
+                with contextlib.suppress(Exception):
+                    connection.close()
+                raise
+
+        event.listen(engine, "connect", prepare)
         self.driver_errors = (engine.dialect.loaded_dbapi.Error,)
         return engine
 

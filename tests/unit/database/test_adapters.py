@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 import subprocess
 import sys
 import tomllib
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 from pymysql.err import OperationalError
 from sqlalchemy import URL
+from sqlalchemy.exc import DBAPIError
 
 from jdbcstore.config import StoreConfig
 from jdbcstore.database.adapters.base import Failure
@@ -288,3 +290,20 @@ def test_what_pyodbc_closes_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     Database("mariadb+pyodbc://me@db/mq", StoreConfig()).connect_with().dispose()
 
     assert pyodbc.pooling is False
+
+
+def test_a_connection_that_cannot_be_prepared_is_closed(tmp_path: Path) -> None:
+    given: list[sqlite3.Connection] = []
+
+    def refuse(connection: sqlite3.Connection) -> None:
+        given.append(connection)
+        raise sqlite3.OperationalError("not so")
+
+    database = Database(f"sqlite:///{tmp_path / 'mq.db'}", StoreConfig())
+    database.adapter.on_connect = refuse  # type: ignore[method-assign]
+    with pytest.raises(DBAPIError, match="not so"):
+        database.connect_with().connect()
+
+    [connection] = given
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        connection.execute("SELECT 1")
