@@ -17,7 +17,6 @@ import weakref
 from asyncio import AbstractEventLoop
 from collections.abc import Callable, Iterable
 from queue import Empty, SimpleQueue
-from threading import get_ident
 from typing import Any, NoReturn, cast
 
 from jdbcstore.database.connection import Connection, Recorder, StatisticsRefresher
@@ -192,7 +191,7 @@ class Writer(Commits):
                 if self._is_next(unit):
                     return self._write_alone(unit)
         self._refuse_within()
-        me = get_ident()
+        me = threading.get_ident()
         unit.completion = follower = Follower(me)
         self._enqueue(unit, follows=me not in self._idle)
         follower.wait()
@@ -206,7 +205,7 @@ class Writer(Commits):
             if self._leader or self._queue or self._closed or self.begun is not None:
                 return False
             self._in_flight = [unit]
-            self._leader = get_ident()
+            self._leader = threading.get_ident()
             return True
 
     def _write_alone(self, unit: WriteUnit) -> Any:
@@ -215,7 +214,7 @@ class Writer(Commits):
             [references] = self._committer.write([unit])
         finally:
             self._in_flight = []
-            self._end_lead(get_ident())
+            self._end_lead(threading.get_ident())
         rows = unit.rows
         self.timings.add(time.perf_counter() - began, rows)
         self._statistics.count(rows)
@@ -361,7 +360,7 @@ class Writer(Commits):
                 is_led = self._leader not in self._idle
                 if self._queue or self.begun is not None:
                     if not is_led and (self._called or self._driver is None):
-                        self._leader = get_ident()
+                        self._leader = threading.get_ident()
                         return True
                 elif self._closed:
                     return False
