@@ -12,8 +12,9 @@ from jdbcstore import Message
 from jdbcstore.errors import StoreUnavailable
 from jdbcstore.testing.polling import wait_until
 from tests.support.databases import Database
-from tests.support.faults.blocking import writes_held
+from tests.support.faults.blocking import WAITING, writes_held
 from tests.support.faults.effects import WAIT
+from tests.support.faults.proxy import ProxyLine
 
 # How a URL says that a lock is waited for a second at most, and not for half a minute.
 _IMPATIENT = {
@@ -21,14 +22,6 @@ _IMPATIENT = {
     "postgresql": {"options": "-c lock_timeout=50"},
     "mariadb": {"init_command": "SET SESSION lock_wait_timeout = 1"},
     "mysql": {"init_command": "SET SESSION lock_wait_timeout = 1"},
-}
-_ROW_LOCKS = (
-    "SELECT CAST(VARIABLE_VALUE AS SIGNED) FROM {} WHERE VARIABLE_NAME = 'INNODB_ROW_LOCK_CURRENT_WAITS'"
-)
-_WAITING = {
-    "postgresql": "SELECT COUNT(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'",
-    "mariadb": _ROW_LOCKS.format("information_schema.GLOBAL_STATUS"),
-    "mysql": _ROW_LOCKS.format("performance_schema.global_status"),
 }
 
 
@@ -78,7 +71,7 @@ def test_the_victim_of_a_deadlock_tries_again(url: str, database: Database) -> N
         transaction.queue("Q").update_message(queue.get_message(first.sequence))
         transaction.queue("Q").acknowledge(second)
         result = transaction.commit_async()
-        waiting = _WAITING[database.engine.dialect.name]
+        waiting = WAITING[database.engine.dialect.name]
         wait_until(lambda: database.rows(waiting) == [(1,)], WAIT, "that the store waits for the second")
         _lock(other, first.sequence)  # which the store holds: one of the two must give up
         other.exec_driver_sql("ROLLBACK")
@@ -93,3 +86,20 @@ def _much_else() -> str:
 
 def _lock(connection: Connection, sequence: int) -> None:
     connection.execute(text("SELECT ID FROM ACTIVEMQ_MSGS WHERE ID = :id FOR UPDATE"), {"id": sequence})
+
+
+@pytest.mark.backends("postgresql")
+def test_ids_that_another_took_while_it_connected_again_are_replaced(database: Database) -> None:
+    """However long the connection took: what is free now is asked for at once."""
+    line = ProxyLine(database.url, delay=0.05)  # one that connects is past the timeout
+    with jdbcstore.open(line.url, cleanup_period=0, reconnect_timeout=0.1) as store:
+        queue = store.queue("Q")
+        queue.add_message(Message("mine"))
+        with jdbcstore.open(database.url, cleanup_period=0) as other:
+            other.queue("Q").add_message(Message("other"))
+        line.cut_all()
+
+        queue.add_message(Message("mine again"))
+
+        assert [message.body for message in queue.recover()] == ["mine", "other", "mine again"]
+    line.close()

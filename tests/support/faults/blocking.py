@@ -13,6 +13,16 @@ _HOLD = {
     **dict.fromkeys(("mariadb", "mysql"), ("LOCK TABLES ACTIVEMQ_MSGS READ", "UNLOCK TABLES")),
 }
 
+_ROW_LOCKS = (
+    "SELECT CAST(VARIABLE_VALUE AS SIGNED) FROM {} WHERE VARIABLE_NAME = 'INNODB_ROW_LOCK_CURRENT_WAITS'"
+)
+WAITING = {
+    "postgresql": "SELECT COUNT(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'",
+    "mariadb": _ROW_LOCKS.format("information_schema.GLOBAL_STATUS"),
+    "mysql": _ROW_LOCKS.format("performance_schema.global_status"),
+}
+"""How many statements wait for a locked row, by dialect; InnoDB's list of transactions is a cached one."""
+
 
 @contextmanager
 def writes_held(database: Database) -> Iterator[None]:

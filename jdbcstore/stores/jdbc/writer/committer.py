@@ -278,6 +278,11 @@ class _Attempts:
     def _backoff(self) -> Backoff:
         return Backoff(_LONGEST_PAUSE, timeout=self._session.config.reconnect_timeout)
 
+    @cached_property
+    def _contention(self) -> Backoff:
+        """The time for what other writers are in the way of; connecting again does not use it up."""
+        return Backoff(_LONGEST_PAUSE, timeout=self._session.config.reconnect_timeout)
+
     def run(self, attempt: Callable[[W], T], find: Callable[[W], T | None] | None, work: W) -> T:
         """Attempt the work until it is committed, or known not to be.
 
@@ -354,7 +359,7 @@ class _Attempts:
         else:
             # Another writer has reserved sequences. Without a pause, for it will do so again.
             self._sent, self._taken = False, True
-        if self._backoff.is_over():
+        if self._contention.is_over():
             raise error
 
     def call_once(self, call: Call) -> Any:
