@@ -59,6 +59,8 @@ LONG_ANALYTICS = {
     "test_stream",
 }
 """Modules that take longer than the others of ``analytics``: two processes share these tests."""
+QUIET = {"jdbcstore.broker.stomp.websocket.frames"}
+"""Loggers of the product with a level of their own."""
 NEEDS_DATABASE = {"connection", "database", "server", "url"}
 
 pytest_plugins = ["jdbcstore.testing.plugin"]
@@ -222,7 +224,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
     silent = [
         name
         for name, logger in loggers.items()
-        if logger.disabled or not logger.propagate or logger.level != logging.NOTSET
+        if logger.disabled or not logger.propagate or (logger.level != logging.NOTSET and name not in QUIET)
     ]
     if silent or logging.root.manager.disable:
         logging.disable(logging.NOTSET)

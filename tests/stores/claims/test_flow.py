@@ -15,6 +15,7 @@ from jdbcstore.testing.clock import FakeClock
 from jdbcstore.testing.polling import wait_until
 from tests.stores.claims.conftest import OpenClaims
 from tests.support.databases import Database
+from tests.support.faults.blocking import WAITING
 
 pytestmark = pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
 
@@ -239,18 +240,12 @@ def test_what_is_claimed_while_a_process_waits_for_the_lock_counts(
     one.flow.limit(claims=1)
     session = one._owner.lease.number
     [(first,)] = database.rows("SELECT MIN(ID) FROM ACTIVEMQ_MSGS")
-    waiting = {
-        "postgresql": "SELECT 1 FROM pg_stat_activity WHERE datname = current_database()"
-        " AND wait_event_type = 'Lock'",
-    }.get(
-        database.engine.dialect.name,
-        "SELECT 1 FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'",
-    )
+    waiting = WAITING[database.engine.dialect.name]
     with database.engine.connect() as rival, ThreadPoolExecutor(1) as pool:
         rival.exec_driver_sql("BEGIN")
         rival.exec_driver_sql("SELECT MOST FROM JDBCSTORE_FLOW FOR UPDATE")
         claimed = pool.submit(one.claim, 9)
-        wait_until(lambda: bool(database.rows(waiting)))
+        wait_until(lambda: database.rows(waiting) != [(0,)])
         columns, values = "ID, SESSION, DUE, TAKEN, FAILED", f"({first}, {session}, 0, 1, 0)"
         rival.exec_driver_sql(f"INSERT INTO JDBCSTORE_CLAIMS ({columns}) VALUES {values}")
         rival.exec_driver_sql("COMMIT")

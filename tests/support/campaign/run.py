@@ -76,7 +76,8 @@ def run_world(
     name = f"{report.seed}-{database}-{number}"
     chance = random.Random(name)
     begin = time.monotonic()
-    logging.getLogger("jdbcstore").setLevel(logging.CRITICAL)  # of what is broken on purpose
+    log = logging.getLogger("jdbcstore")
+    log.setLevel(logging.CRITICAL)  # of what is broken on purpose
     journaled = chance.random() < 0.5
     world = World(backend, name, journaled=journaled, previous=previous, mutation=mutation)
     opened = time.monotonic() - begin
@@ -113,6 +114,7 @@ def run_world(
     finally:
         broken.close()
         world.close()
+        log.setLevel(logging.NOTSET)
 
 
 def _do(report: Report, world: World, broken: Faults, kind: str) -> None:
