@@ -41,7 +41,7 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
     ),
     "Reference": (
         *("cli", "generated/commands/index", "reference", "generated/api/index", "vendors"),
-        *("compatibility", "compared", "benchmarks"),
+        *("compatibility", "compared", "benchmarks", "benchmarks-appendix"),
     ),
     "The project": (
         *(
