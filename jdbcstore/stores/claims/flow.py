@@ -17,6 +17,7 @@ from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.builder import Statement
+from jdbcstore.database.statements.flow import FlowStatements
 from jdbcstore.errors import ConfigurationError
 from jdbcstore.stores.claims.keys import Keying, Turn, key_of
 from jdbcstore.stores.claims.lease import knows_flow
@@ -295,7 +296,7 @@ class QueueFlow:
     # Claiming
 
     @property
-    def _sql(self) -> Any:
+    def _sql(self) -> FlowStatements:
         return self._owner.session.flow_statements
 
     def _find_version(self) -> int | None:

@@ -23,6 +23,7 @@ from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.flow import NAMES
 from jdbcstore.errors import CorruptMessage
 from jdbcstore.message import openwire
+from jdbcstore.stores.claims.claiming import still_free, write_claims
 from jdbcstore.stores.claims.of_ids import execute, fetch
 
 LONGEST = 200
@@ -170,18 +171,9 @@ class KeyedTaking:
         numbers = {one.id: one for one in chosen}
         found = fetch(connection, self._sql.lock_messages, sorted(numbers))
         if found and self._adapter.locks_rows:
-            # As they are now that the messages are locked.
-            ids = [row[0] for row in found]
-            claimed: dict[int, int] = dict(fetch(connection, self._claims.find_claims, ids))
-            found = [row for row in found if claimed.get(row[0], 0) == numbers[row[0]].taken - 1]
-        new = [row[0] for row in found if numbers[row[0]].taken == 1]
-        connection.insert_rows(
-            self._claims.add_claim, [(id_, session, 0, 1, numbers[id_].failed) for id_ in new]
-        )
-        for id_ in (row[0] for row in found if numbers[row[0]].taken > 1):
-            values = {"id_": id_, "taken": numbers[id_].taken, "failed": numbers[id_].failed}
-            if connection.change(self._claims.take_claim, session=session, **values) != 1:
-                raise AssertionError(f"the claim of message {id_} changed while it was locked")
+            free = still_free(connection, self._claims, {row[0]: numbers[row[0]].taken for row in found})
+            found = [row for row in found if row[0] in free]
+        write_claims(connection, self._claims, session, [numbers[row[0]] for row in found])
         return [(priority, id_, blob, numbers[id_].failed) for id_, priority, blob in found]
 
     def remove(self, connection: Connection, ids: list[int]) -> None:

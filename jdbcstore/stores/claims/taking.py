@@ -6,9 +6,9 @@ from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.claims import LANES
+from jdbcstore.stores.claims.claiming import still_free, write_claims
 from jdbcstore.stores.claims.flow import QueueFlow
 from jdbcstore.stores.claims.keys import KeyedTaking
-from jdbcstore.stores.claims.of_ids import fetch
 
 
 class Taking:
@@ -81,18 +81,10 @@ class Taking:
             values = {"lane": lane, "mark": mark, "limit": limit - len(taken), "container": self._container}
             found = connection.fetch(self._sql.find_free, **values)
             if found and self._adapter.locks_rows:
-                # Their claims as they are now that the messages are locked, not as when the query began.
-                claimed: dict[int, int] = dict(
-                    fetch(connection, self._sql.find_claims, [row[0] for row in found])
-                )
-                found = [row for row in found if claimed.get(row[0], 0) == row[2] - 1]
-            new = [(id_, session, 0, number, failed) for id_, _, number, failed in found if number == 1]
-            connection.insert_rows(self._sql.add_claim, new)
-            for id_, _, number, failed in found:
-                if number > 1:  # it was claimed before, or delayed
-                    values = {"id_": id_, "taken": number, "failed": failed, "session": session}
-                    if connection.change(self._sql.take_claim, **values) != 1:
-                        raise AssertionError(f"the claim of message {id_} changed while it was locked")
+                free = still_free(connection, self._sql, {row[0]: row[2] for row in found})
+                found = [row for row in found if row[0] in free]
+            claims = [(id_, number, failed) for id_, _, number, failed in found]
+            write_claims(connection, self._sql, session, claims)
             taken += [(lane, id_, blob, failed) for id_, blob, _, failed in found]
             if len(taken) >= limit:
                 break
