@@ -1,4 +1,4 @@
-"""``flow list``, ``pause``, ``resume`` and ``limit``: the settings of queues that processes share."""
+"""``flow``: pauses, limits and fair shares of queues that processes share."""
 
 from __future__ import annotations
 

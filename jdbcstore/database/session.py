@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, TypeVar, cast
 
-from sqlalchemy import Engine, NullPool, PoolProxiedConnection, inspect
+from sqlalchemy import Engine, NullPool, PoolProxiedConnection, Table, inspect
 
 from jdbcstore.config import StoreConfig
 from jdbcstore.config.statements import OF_LOCKERS, Property, unused_statements
@@ -225,32 +225,27 @@ class DatabaseSession(Database):
         """
         if self.has_claims:
             return
-        if not self.config.create_tables_on_startup:
-            name = self.tables.claims.name
-            raise SchemaError(
-                f"the table {name} is missing in {self.place}; create it with the vendor's claims.sql, or"
-                " open with create_tables_on_startup",
-                found="nothing",
-                expected=str(name),
-            )
+        self._check_creates(self.tables.claims, "claims.sql")
         self.on_engine(lambda engine: create_claim_tables(engine, self.adapter, self.tables))
 
     def prepare_flow(self) -> None:
-        """Create the tables of the limits of queues, or check that it is there.
+        """Create the tables of the limits of queues and keys, unless they are there.
 
         :raises SchemaError: it cannot be created, or is missing and must not be created
         """
         if self.fetch(self.statements.find_number, name_=FLOW_ROW):
             return
+        self._check_creates(self.tables.flow, "flow.sql")
+        self.on_engine(lambda engine: create_flow_tables(engine, self.adapter, self.tables))
+
+    def _check_creates(self, table: Table, script: str) -> None:
         if not self.config.create_tables_on_startup:
-            name = self.tables.flow.name
             raise SchemaError(
-                f"the table {name} is missing in {self.place}; create it with the vendor's flow.sql, or"
+                f"the table {table.name} is missing in {self.place}; create it with the vendor's {script}, or"
                 " open with create_tables_on_startup",
                 found="nothing",
-                expected=str(name),
+                expected=str(table.name),
             )
-        self.on_engine(lambda engine: create_flow_tables(engine, self.adapter, self.tables))
 
     def prepare_routing(self) -> None:
         """Create the tables of queues, exchanges and bindings, or check them.

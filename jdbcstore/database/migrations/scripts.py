@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from alembic.migration import MigrationContext
-from sqlalchemy import BLOB, Dialect
+from sqlalchemy import BLOB, Dialect, Table
 from sqlalchemy.schema import CreateIndex, CreateSequence, CreateTable, DropSequence, DropTable
 
 from jdbcstore.config import StoreConfig
@@ -120,25 +120,22 @@ class _Renderer:
         return self._render(purpose, [*statements, *(grants if self._adapter.has_users else ())])
 
     def flow(self) -> str:
-        tables, quote = self._tables.of_flow, self._dialect.identifier_preparer.format_table
-        statements: list[Any] = [*map(CreateTable, tables)]
-        statements += [CreateIndex(index) for table in tables for index in table.indexes]
-        statements.append(self._tables.state.insert().values(name=FLOW_ROW, number=0))
-        if self._adapter.has_users:
-            rights = "GRANT SELECT, INSERT, UPDATE, DELETE ON"
-            statements += [f"{rights} {quote(table)} TO {USER}" for table in tables]
         purpose = "Limits, rates and pauses of queues and keys, in addition to claims.sql."
-        return self._render(purpose, statements)
+        return self._of_processes(purpose, self._tables.of_flow, FLOW_ROW)
 
     def routing(self) -> str:
-        tables, quote = self._tables.routing, self._dialect.identifier_preparer.format_table
+        purpose = "Queues, exchanges and bindings of Celery and kombu, in addition to claims.sql."
+        return self._of_processes(purpose, self._tables.routing, ROUTING_ROW)
+
+    def _of_processes(self, purpose: str, tables: tuple[Table, ...], row: str) -> str:
+        """Return a script for tables that processes change, and the row that counts their changes."""
+        quote = self._dialect.identifier_preparer.format_table
         statements: list[Any] = [*map(CreateTable, tables)]
         statements += [CreateIndex(index) for table in tables for index in table.indexes]
-        statements.append(self._tables.state.insert().values(name=ROUTING_ROW, number=0))
+        statements.append(self._tables.state.insert().values(name=row, number=0))
         if self._adapter.has_users:
             rights = "GRANT SELECT, INSERT, UPDATE, DELETE ON"
             statements += [f"{rights} {quote(table)} TO {USER}" for table in tables]
-        purpose = "Queues, exchanges and bindings of Celery and kombu, in addition to claims.sql."
         return self._render(purpose, statements)
 
     def widen(self) -> str:
