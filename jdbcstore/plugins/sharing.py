@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import atexit
 import logging
-import os
 import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from jdbcstore import Claims, Destination, StoreConfig
 from jdbcstore.errors import ClaimLost, StoreError
+from jdbcstore.plugins.opened import OpenOnce
 from jdbcstore.stores.claims import Claim, ClaimQueue
 from jdbcstore.stores.claims.routing import Routing
 from jdbcstore.util.backoff import Backoff
@@ -195,6 +194,14 @@ class SharedClaims:
             self.release(queue, claims)
         self.routing.remove_unused_queues()
 
+    def suspend(self) -> None:
+        """Close the database's files before a fork."""
+        self.claims.suspend()
+
+    def resume(self) -> None:
+        """Undo :meth:`suspend`."""
+        self.claims.resume()
+
     def close(self) -> None:
         """Return claimed messages to their queues, and close the claims."""
         self._stop.set()
@@ -218,21 +225,15 @@ def settle(how: Callable[..., None], claims: list[Claim]) -> None:
             claims.clear()
 
 
-class OpenClaims:
-    """The shared claims of this process, by the arguments with which they were opened."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._shared: dict[tuple[Any, ...], SharedClaims] = {}
-        self._inherited: list[Any] = []
+class OpenClaims(OpenOnce[SharedClaims]):
+    """The shared claims of this process, closed before its end once they have no users."""
 
     def acquire(self, *key: Any) -> SharedClaims:
         """Open claims with these arguments of :class:`SharedClaims`, or share open ones."""
         with self._lock:
-            shared = self._shared.get(key)
-            if shared is None:
-                shared = self._shared[key] = SharedClaims(*key)
-            else:
+            is_open = key in self._shared
+            shared = self._get(key)
+            if is_open:
                 shared.claims.check()  # else a lost database would be noticed late
             shared.users += 1
             return shared
@@ -265,35 +266,6 @@ class OpenClaims:
             self._shared = {key: one for key, one in self._shared.items() if one is not shared}
         shared.close()
 
-    def suspend(self) -> None:
-        """Suspend work on files that a child must not find open, before a fork."""
-        self._lock.acquire()
-        for one in self._shared.values():
-            one.claims.suspend()
 
-    def resume(self) -> None:
-        """Resume after a fork, in the parent."""
-        for one in self._shared.values():
-            one.claims.resume()
-        self._lock.release()
-
-    def forget(self) -> None:
-        """Drop the parent's connections in a child process: they must be neither used nor closed."""
-        self._lock = threading.Lock()
-        self._inherited.append(self._shared)
-        self._shared = {}
-
-    def close(self) -> None:
-        """Close the claims of all connections, whose messages return to their places."""
-        with self._lock:
-            shared, self._shared = self._shared, {}
-        for one in shared.values():
-            one.close()
-
-
-open_claims = OpenClaims()
+open_claims = OpenClaims(SharedClaims)
 """The open claims of this process."""
-os.register_at_fork(
-    before=open_claims.suspend, after_in_parent=open_claims.resume, after_in_child=open_claims.forget
-)
-atexit.register(open_claims.close)

@@ -1,0 +1,75 @@
+"""Claims that a process opens once and shares; a child that it forks opens its own."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from collections.abc import Callable
+from typing import Any, Generic, Protocol, TypeVar
+
+
+class Shareable(Protocol):
+    """Something on a database that survives a fork of its process."""
+
+    def suspend(self) -> None:
+        """Close the database's files before this process forks, where it is in files."""
+
+    def resume(self) -> None:
+        """Undo :meth:`suspend`."""
+
+    def close(self) -> None:
+        """Return what is claimed, and close the connections."""
+
+
+T = TypeVar("T", bound=Shareable)
+
+
+class OpenOnce(Generic[T]):
+    """The shared objects of this process, by the arguments with which ``open_`` opened them. Thread-safe.
+
+    They are closed when the process ends. A child that is forked opens its own.
+    """
+
+    def __init__(self, open_: Callable[..., T]) -> None:
+        self._open = open_
+        self._lock = threading.Lock()
+        self._shared: dict[tuple[Any, ...], T] = {}
+        self._inherited: list[Any] = []
+        os.register_at_fork(before=self._suspend, after_in_parent=self._resume, after_in_child=self._forget)
+        atexit.register(self.close)
+
+    def get(self, *key: Any) -> T:
+        """Return what is open with these arguments, or open it."""
+        with self._lock:
+            return self._get(key)
+
+    def _get(self, key: tuple[Any, ...]) -> T:
+        shared = self._shared.get(key)
+        if shared is None:
+            shared = self._shared[key] = self._open(*key)
+        return shared
+
+    def _suspend(self) -> None:
+        """Suspend work on files that a child must not find open, before a fork."""
+        self._lock.acquire()
+        for one in self._shared.values():
+            one.suspend()
+
+    def _resume(self) -> None:
+        for one in self._shared.values():
+            one.resume()
+        self._lock.release()
+
+    def _forget(self) -> None:
+        """Drop the parent's connections in a child process: they must be neither used nor closed."""
+        self._lock = threading.Lock()
+        self._inherited.append(self._shared)
+        self._shared = {}
+
+    def close(self) -> None:
+        """Close everything; what was claimed returns to its place."""
+        with self._lock:
+            shared, self._shared = self._shared, {}
+        for one in shared.values():
+            one.close()
