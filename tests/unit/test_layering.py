@@ -85,6 +85,8 @@ OUTSIDE = {
     "opentelemetry": {"stores.tracing", "broker.tracing"},
     "coilmq": {"plugins"},
     "kombu": {"plugins"},
+    "django": {"plugins.django"},
+    "django_tasks": {"plugins.django"},
     "amqp": {"plugins"},
     "stomp": {"cli.demo"},
     "click": {"cli"},

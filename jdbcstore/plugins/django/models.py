@@ -1,0 +1,99 @@
+"""The table of tasks: what was enqueued, and what became of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.exceptions import SuspiciousOperation
+from django.db import models
+from django.utils.module_loading import import_string
+
+from jdbcstore.plugins.django.interface import Task, TaskError, TaskResult, TaskResultStatus
+
+
+class TaskRecord(models.Model):  # type: ignore[misc]
+    """A task that was enqueued, and its result. The message of the task in its queue has only the ``id``."""
+
+    id = models.CharField(primary_key=True, max_length=32, editable=False)
+    """The task result's."""
+    task_path = models.TextField()
+    """The place of the task: its module and its name."""
+    backend = models.CharField(max_length=100)
+    """The alias in ``TASKS``."""
+    queue_name = models.CharField(max_length=200)
+    """The queue."""
+    priority = models.SmallIntegerField()
+    """Django's, from -100 to 100."""
+    run_after = models.DateTimeField(null=True)
+    """The time before which it is not run."""
+    args = models.JSONField()
+    """The arguments."""
+    kwargs = models.JSONField()
+    """The arguments with names."""
+    status = models.CharField(max_length=10)
+    """One of ``TaskResultStatus``."""
+    enqueued_at = models.DateTimeField()
+    """The time at which it was enqueued."""
+    started_at = models.DateTimeField(null=True)
+    """The time of the first attempt."""
+    last_attempted_at = models.DateTimeField(null=True)
+    """The time of the last attempt."""
+    finished_at = models.DateTimeField(null=True)
+    """The time at which it had succeeded or failed."""
+    attempts = models.IntegerField(default=0)
+    """The number of attempts that were begun."""
+    worker_ids = models.JSONField(default=list)
+    """The worker of each attempt."""
+    return_value = models.JSONField(null=True)
+    """The value that it returned."""
+    errors = models.JSONField(default=list)
+    """The path and the traceback of each exception."""
+
+    class Meta:
+        """The table's name and indexes."""
+
+        app_label = "jdbcstore"
+        db_table = "jdbcstore_django_task"
+        indexes = (models.Index(fields=["finished_at"], name="jdbcstore_django_finished"),)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it has succeeded or failed."""
+        return self.status in (TaskResultStatus.SUCCESSFUL, TaskResultStatus.FAILED)
+
+    def task(self) -> Any:
+        """Return the task as it was enqueued. Something else in its place is suspicious to Django.
+
+        :raises ImportError: it is not there any more
+        """
+        found = import_string(self.task_path)
+        if not isinstance(found, Task):
+            raise SuspiciousOperation(f"{self.task_path} is not a task")
+        return found.using(
+            priority=self.priority,
+            queue_name=self.queue_name,
+            run_after=self.run_after,
+            backend=self.backend,
+        )
+
+    def result(self, task: Any) -> Any:
+        """Return the state of the task as a ``TaskResult``."""
+        result = TaskResult(
+            task=task,
+            id=self.id,
+            status=TaskResultStatus(self.status),
+            enqueued_at=self.enqueued_at,
+            started_at=self.started_at,
+            finished_at=self.finished_at,
+            last_attempted_at=self.last_attempted_at,
+            args=self.args,
+            kwargs=self.kwargs,
+            backend=self.backend,
+            errors=[TaskError(**error) for error in self.errors],
+            worker_ids=list(self.worker_ids),
+        )
+        object.__setattr__(result, "_return_value", self.return_value)
+        return result
+
+    def __str__(self) -> str:
+        return f"{self.task_path} {self.id} {self.status}"
