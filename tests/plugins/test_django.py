@@ -58,9 +58,15 @@ django.setup()
 from django.core.management import call_command
 
 from jdbcstore.plugins.django.models import TaskRecord
+from jdbcstore.testing.polling import wait_until
 from shop.models import Order
 
-call_command("jdbcstore_worker", batch=True)
+def all_finished():
+    call_command("jdbcstore_worker", batch=True)
+    return all(one.is_finished for one in TaskRecord.objects.all())
+
+# The lease of the worker that was killed may have to end first.
+wait_until(all_finished, 180.0, "the end of all tasks")
 states = {one.id: [one.status, one.return_value, one.attempts] for one in TaskRecord.objects.all()}
 print(json.dumps([states, [*Order.objects.order_by("id").values_list("what", "brewed")]]))
 """
