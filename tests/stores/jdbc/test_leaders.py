@@ -73,7 +73,7 @@ def queued(store: JdbcStore) -> int:
 
 def in_flight(store: JdbcStore) -> int:
     assert store._writer is not None
-    return len(store._writer._in_flight)
+    return len(store._writer._commits)
 
 
 def adding(store: JdbcStore, number: int) -> Caller:

@@ -25,9 +25,11 @@ _LOST = (LockLost, StoreClosed, StoreUnavailable)
 
 
 class Commits:
-    """Batches that are committed, and the units in flight. Whoever holds the turn uses it."""
+    """Batches that are committed, and the units in flight. The holder of the writer's turn uses it."""
 
-    def __init__(self, committer: Committer, statistics: StatisticsRefresher, lock: threading.RLock) -> None:
+    def __init__(
+        self, committer: Committer, *, statistics: StatisticsRefresher, lock: threading.RLock
+    ) -> None:
         """``lock`` protects the units in flight."""
         self._committer = committer
         self._statistics = statistics
@@ -39,23 +41,44 @@ class Commits:
         self.timings = Timings()
         """The commits of this writer, and their rows."""
 
-    @property
-    def last_sequence(self) -> int:
-        """The last sequence that this writer assigned; 0 if none yet."""
-        return self._committer.sequence.last
+    def __len__(self) -> int:
+        """Return the number of units in flight."""
+        return len(self._in_flight)
 
-    def send(self, units: list[WriteUnit]) -> Sent | None:
-        """See :meth:`Committer.send`."""
-        return self._committer.send(units)
+    def begin(self, units: Sequence[WriteUnit | Call]) -> None:
+        """Note that these units are in flight; the lock is held."""
+        self._in_flight = [*units]
 
-    def _take_in_flight(self) -> list[WriteUnit | Call]:
+    def take(self) -> list[WriteUnit | Call]:
         """Return the units in flight, for whichever completes them: the writer, or a close that timed out."""
         with self._lock:
             taken, self._in_flight = self._in_flight, []
         return taken
 
-    def _write(self, units: list[WriteUnit], sent: Sent | None = None) -> None:
-        """Commit the units, and complete each. Where one cannot be written, the others still are."""
+    def cancel(self) -> list[WriteUnit | Call]:
+        """Cancel the statement that is running, and return the units in flight: their outcome is unknown."""
+        self._cancelled = True
+        self._committer.cancel()
+        return self.take()
+
+    def write_alone(self, unit: WriteUnit) -> Any:
+        """Commit one unit for its caller, and return its result."""
+        self._in_flight = [unit]
+        began = time.perf_counter()
+        try:
+            [references] = self._committer.write([unit])
+        finally:
+            self._in_flight = []
+        rows = unit.rows
+        self.timings.add(time.perf_counter() - began, rows)
+        self._statistics.count(rows)
+        return unit.result(references)
+
+    def write(self, units: list[WriteUnit], sent: Sent | None = None) -> None:
+        """Commit the units, and complete each. Where one cannot be written, the others still are.
+
+        ``sent``: they were sent to the database already.
+        """
         began = time.perf_counter()
         try:
             results = self._committer.write(units, sent)
@@ -68,8 +91,8 @@ class Commits:
                 return
             # One of these units cannot be written: halve until it is found.
             middle = len(units) // 2
-            self._write(units[:middle])
-            self._write(units[middle:])
+            self.write(units[:middle])
+            self.write(units[middle:])
             return
         rows = sum([unit.rows for unit in units])
         self.timings.add(time.perf_counter() - began, rows)
@@ -81,7 +104,8 @@ class Commits:
         self._statistics.count(sum(not isinstance(outcome, StoreError) for outcome in outcomes))
         self._complete([unit], [unit.result(outcomes)])
 
-    def _run_call(self, call: Call) -> None:
+    def call(self, call: Call) -> None:
+        """Run a call that is in flight, and complete it."""
         try:
             result = self._committer.call(call)
             self._statistics.count(call.rows)

@@ -12,13 +12,13 @@ import atexit
 import logging
 import os
 import threading
-import time
 import weakref
 from asyncio import AbstractEventLoop
 from collections.abc import Callable, Iterable
 from queue import Empty, SimpleQueue
 from typing import Any, NoReturn, cast
 
+from jdbcstore.database.adapters.sql import Sent
 from jdbcstore.database.connection import Connection, Recorder, StatisticsRefresher
 from jdbcstore.database.session import DatabaseSession, is_owned
 from jdbcstore.errors import (
@@ -36,6 +36,7 @@ from jdbcstore.stores.jdbc.writer.units import Call, WriteUnit
 from jdbcstore.stores.shared.audit import DuplicateAudit
 from jdbcstore.stores.shared.encoding import Name
 from jdbcstore.util.futures import QueuedFuture, StoreFuture, Waiter
+from jdbcstore.util.timings import Timings
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +48,7 @@ _LOOK = 1.0
 """Seconds between looks whether a loop was closed that the writer is to leave its work to."""
 
 
-class Writer(Commits):
+class Writer:
     """Commits units from any number of threads, in the order in which they are queued.
 
     A unit is durable when :meth:`execute` returns or the future of :meth:`submit` completes. After an error
@@ -72,11 +73,11 @@ class Writer(Commits):
         parts: dict[str, Any] = {"fence": fence, "recorder": recorder, "journaled": journaled}
         self._lock = threading.RLock()
         """Protects the queue; never held during I/O."""
-        super().__init__(
-            Committer(session, **parts) if audit is None else AuditedCommitter(session, audit, **parts),
-            StatisticsRefresher(session.refresh_statistics),
-            self._lock,
+        self._committer = (
+            Committer(session, **parts) if audit is None else AuditedCommitter(session, audit, **parts)
         )
+        self._statistics = StatisticsRefresher(session.refresh_statistics)
+        self._commits = Commits(self._committer, statistics=self._statistics, lock=self._lock)
         self._pending = WriteQueue(
             max_count=session.config.max_pending_count, max_bytes=session.config.max_pending_bytes
         )
@@ -105,6 +106,16 @@ class Writer(Commits):
         _open.add(self)
         self._thread = threading.Thread(target=self._run, name="jdbcstore-writer", daemon=True)
         self._thread.start()
+
+    @property
+    def last_sequence(self) -> int:
+        """The last sequence that this writer assigned; 0 if none yet."""
+        return self._committer.sequence.last
+
+    @property
+    def timings(self) -> Timings:
+        """The commits of this writer, and their rows."""
+        return self._commits.timings
 
     def submit(self, unit: WriteUnit) -> StoreFuture[Any]:
         """Queue a unit, waiting while the queue is full; the future completes after the commit.
@@ -186,12 +197,15 @@ class Writer(Commits):
 
         :raises StoreError: it was not written; also when the calling thread is in the middle of a write
         """
+        me = threading.get_ident()
         if self._crowd <= 1 and not (self._leader or self._queue):
             with self.turn:
-                if self._is_next(unit):
-                    return self._write_alone(unit)
+                if self._is_next(me):
+                    try:
+                        return self._commits.write_alone(unit)
+                    finally:
+                        self._end_lead(me)
         self._refuse_within()
-        me = threading.get_ident()
         unit.completion = follower = Follower(me)
         self._enqueue(unit, follows=me not in self._idle)
         follower.wait()
@@ -199,26 +213,13 @@ class Writer(Commits):
             self._lead(me)
         return follower.outcome()
 
-    def _is_next(self, unit: WriteUnit) -> bool:
-        """Return whether nothing is queued before it; the turn is held."""
+    def _is_next(self, me: int) -> bool:
+        """Let this thread lead if nothing is queued; return whether it does. The turn is held."""
         with self._lock:
             if self._leader or self._queue or self._closed or self.begun is not None:
                 return False
-            self._in_flight = [unit]
-            self._leader = threading.get_ident()
+            self._leader = me
             return True
-
-    def _write_alone(self, unit: WriteUnit) -> Any:
-        began = time.perf_counter()
-        try:
-            [references] = self._committer.write([unit])
-        finally:
-            self._in_flight = []
-            self._end_lead(threading.get_ident())
-        rows = unit.rows
-        self.timings.add(time.perf_counter() - began, rows)
-        self._statistics.count(rows)
-        return unit.result(references)
 
     def _lead(self, me: int) -> None:
         """Commit what callers wait for, the unit of this thread first."""
@@ -229,7 +230,7 @@ class Writer(Commits):
             except BaseException as error:
                 failure = OutcomeUnknown()
                 failure.__cause__ = error
-                fail(self._take_in_flight(), failure)
+                fail(self._commits.take(), failure)
                 raise
             finally:
                 self._end_lead(me)
@@ -300,9 +301,7 @@ class Writer(Commits):
         self._thread.join(timeout)
         if not self._thread.is_alive():
             return
-        self._cancelled = True
-        self._committer.cancel()
-        doubtful = self._take_in_flight()
+        doubtful = self._commits.cancel()
         fail(doubtful, OutcomeUnknown("the store was closed while this was being written: look for it"))
         abandoned = self._abandon(StoreClosed("the store was closed before this was written"))
         if doubtful or abandoned:
@@ -314,7 +313,7 @@ class Writer(Commits):
     def end_with_process(self) -> None:
         """Write what is still queued when the process ends, for at most ``_AT_EXIT`` seconds."""
         with self._lock:
-            waiting = len(self._queue) + len(self._in_flight)
+            waiting = len(self._queue) + len(self._commits)
         if self._closed or not waiting or self._process != os.getpid():
             return
         log.warning(
@@ -350,7 +349,7 @@ class Writer(Commits):
                 self._closed = True
             failure = StoreClosed("the writer stopped on an unexpected error; open the store again")
             failure.__cause__ = error
-            fail(self._take_in_flight(), failure)
+            fail(self._commits.take(), failure)
             self._abandon(failure)
 
     def _wait_for_work(self) -> bool:
@@ -397,6 +396,10 @@ class Writer(Commits):
         if not goes_on:
             self._leave(driver)
 
+    def send(self, units: list[WriteUnit]) -> Sent | None:
+        """See :meth:`Committer.send`."""
+        return self._committer.send(units)
+
     def take(self) -> list[WriteUnit]:
         """Return the next batch, for the driver; empty if that is a call, or nothing. The turn is held."""
         with self._lock:
@@ -405,7 +408,7 @@ class Writer(Commits):
             if isinstance(self._queue[0], Call):
                 return []
             taken = cast("list[WriteUnit]", self._pending.take_batch())
-            self._in_flight = [*taken]
+            self._commits.begin(taken)
         return taken
 
     def queued_rows(self, most: int) -> int:
@@ -416,8 +419,8 @@ class Writer(Commits):
     def finish(self, begun: Begun) -> None:
         """Complete what the driver has begun; the turn is held."""
         self.begun = None
-        self._write(begun.units, begun.sent)
-        self._take_in_flight()
+        self._commits.write(begun.units, begun.sent)
+        self._commits.take()
 
     def _work(self, *, followers: bool = False) -> None:
         if self.begun is not None:
@@ -429,14 +432,14 @@ class Writer(Commits):
                 self._crowd = 1
                 if self._driver is None:
                     self._called = bool(self._queue) or len(taken) > _FEW
-            self._in_flight = list(taken)
+            self._commits.begin(taken)
         if not taken:
             return
         if isinstance(taken[0], Call):
-            self._run_call(taken[0])
+            self._commits.call(taken[0])
         else:
-            self._write(taken)  # type: ignore[arg-type]
-        self._take_in_flight()
+            self._commits.write(cast("list[WriteUnit]", taken))
+        self._commits.take()
 
 
 class RefusingWriter:
