@@ -31,6 +31,7 @@ class SteppedDatabase:
         self.session = DatabaseSession(database.url, StoreConfig(cleanup_period=0.0))
         replace(type(self.session.adapter), "now_ms", NOW_MS)
         self.clocks: list[FakeClock] = []
+        self._lockers: list[LeaseDatabaseLocker] = []
         self.now_ms = START_MS
         self._connection = self.session.connect()
         self._run(f"INSERT INTO JDBCSTORE_STATE (NAME, NUMBER) VALUES ('clock', {START_MS})")
@@ -40,6 +41,7 @@ class SteppedDatabase:
         self.clocks.append(clock)
         locker = LeaseDatabaseLocker(name=name, clock=clock, lock_acquire_sleep_interval=LEASE, **options)
         locker.configure(self.session)
+        self._lockers.append(locker)
         return locker
 
     def advance(self, seconds: float) -> None:
@@ -61,6 +63,8 @@ class SteppedDatabase:
         self._run(f"UPDATE ACTIVEMQ_LOCK SET BROKER_NAME = {holder}, TIME = {time}")
 
     def close(self) -> None:
+        for locker in self._lockers:
+            locker.do_stop()
         self._connection.close()
         self.session.close()
 
