@@ -384,7 +384,7 @@ class SubscriptionInUse(StoreError):
 
 
 class TransactionError(StoreError):
-    """The transaction has ended, or does not support the operation."""
+    """The transaction has ended or failed, or does not support the operation."""
 
 
 class TransactionNotFound(TransactionError, LookupError):

@@ -42,11 +42,27 @@ class RemovalReason(enum.StrEnum):
     PURGED = "purged"
 
 
+class Runs(Protocol):
+    """The part of a connection that settles messages: one of a store, or the application's."""
+
+    def fetch(self, sql: Sql, **values: Any) -> list[Row]:
+        """Return the rows of a statement."""
+
+    def execute(self, sql: Sql, **values: Any) -> None:
+        """Run a statement that writes."""
+
+    def insert_rows(self, sql: Sql, rows: Sequence[Row]) -> None:
+        """Insert rows of any table."""
+
+    def remove_messages(self, keys: Sequence[Key], outcome: RemovalReason | None) -> object:
+        """Delete rows of ACTIVEMQ_MSGS; ``outcome`` is for the recorder."""
+
+
 class Recorder(Protocol):
     """Records messages before they are deleted, in the same transaction."""
 
     def record(
-        self, connection: Connection, keys: Sequence[Key], outcome: RemovalReason, adds: Sequence[Row] = ()
+        self, connection: Runs, keys: Sequence[Key], outcome: RemovalReason, adds: Sequence[Row] = ()
     ) -> None:
         """Record the messages that are still stored; ``adds`` are rows that the transaction adds."""
 

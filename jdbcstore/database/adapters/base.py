@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar
 
-from sqlalchemy import URL, BigInteger, Connection, Dialect, LargeBinary, Select, String, func
+from sqlalchemy import URL, BigInteger, Connection, Dialect, Insert, LargeBinary, Select, String, Table, func
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql import ColumnElement
 from sqlalchemy.types import TypeDecorator, TypeEngine
@@ -33,6 +33,15 @@ class Failure(enum.Enum):
     FULL = "the database has no space left"
     NO_TABLE = "a table or column does not exist"
     OTHER = "anything else"
+
+
+class TransactionState(enum.Enum):
+    """The fate of the next statement on a connection of the application's."""
+
+    OPEN = "it is part of a transaction, which it begins if there is none"
+    AUTOCOMMIT = "it is committed by itself"
+    FAILED = "it is refused: the transaction can only be rolled back"
+    CLOSED = "there is no connection any more"
 
 
 _STATES = {
@@ -286,6 +295,15 @@ class Adapter:
         """Return a cursor that returns binary columns as bytes without conversions."""
         return connection.cursor()
 
+    def plain_cursor(self, connection: Any) -> Any:
+        """Return a cursor whose rows are tuples, whatever the application prefers on its connection."""
+        return connection.cursor()
+
+    def transaction_state(self, connection: Any) -> TransactionState:
+        """Return the fate of the next statement on a connection of the driver; nothing is sent."""
+        commits = getattr(connection, "autocommit", False) is True
+        return TransactionState.AUTOCOMMIT if commits else TransactionState.OPEN
+
     def streaming_cursor(self, connection: Any) -> Any:
         """Return a cursor of the driver whose rows are fetched as they are needed, and not all at once."""
         return connection.cursor()
@@ -382,6 +400,10 @@ class Adapter:
         return None
 
     # SQL expressions
+
+    def insert_once(self, table: Table) -> Insert:
+        """Return an INSERT that finds no row to insert if the key exists; where :attr:`shares_queues`."""
+        raise NotImplementedError
 
     def exact(self, column: ColumnElement[str]) -> ColumnElement[str]:
         """Return the column such that two strings are equal only if every character is."""

@@ -8,13 +8,26 @@ from itertools import chain
 from operator import itemgetter
 from typing import Any, ClassVar
 
-from sqlalchemy import URL, Connection, Dialect, Select, bindparam, collate, func, literal_column, text
+from sqlalchemy import (
+    URL,
+    Connection,
+    Dialect,
+    Insert,
+    Select,
+    Table,
+    bindparam,
+    collate,
+    func,
+    insert,
+    literal_column,
+    text,
+)
 from sqlalchemy.dialects.mysql import LONGBLOB, VARCHAR
 from sqlalchemy.sql import ColumnElement
 from sqlalchemy.types import TypeEngine
 
 from jdbcstore.config.statements import Template
-from jdbcstore.database.adapters.base import Adapter, Failure, odbc_error
+from jdbcstore.database.adapters.base import Adapter, Failure, TransactionState, odbc_error
 from jdbcstore.database.adapters.control import Notifier, ServerControl
 from jdbcstore.database.adapters.sql import MSG, Batch, Key, Row, Sql, count_columns, in_pairs, multi_row
 from jdbcstore.database.adapters.writing import Writing
@@ -26,6 +39,8 @@ _OVERHEAD = 8192
 """An upper bound for the statement and the columns other than MSG, in bytes."""
 _NEVER_PREPARED = 1295
 """The server's error for statements that it cannot prepare, such as LOCK TABLES."""
+_IN_TRANSACTION = 1
+"""The flag of the server's status."""
 _NO_THREAD, _NOT_OWNER = 1094, 1095
 _INTERRUPTED = 1317
 _SLEEPING = "SELECT /* {} */ SLEEP("
@@ -245,6 +260,21 @@ class MysqlAdapter(Adapter):
         cursor.execute(f"SET SESSION {self.settings}")
         cursor.close()
 
+    def plain_cursor(self, connection: Any) -> Any:
+        if "pymysql" not in type(connection).__module__:
+            return connection.cursor()
+        from pymysql.cursors import Cursor
+
+        return connection.cursor(Cursor)
+
+    def transaction_state(self, connection: Any) -> TransactionState:
+        if "pymysql" not in type(connection).__module__:
+            return super().transaction_state(connection)
+        if not connection.open:
+            return TransactionState.CLOSED
+        commits = connection.get_autocommit() and not connection.server_status & _IN_TRANSACTION
+        return TransactionState.AUTOCOMMIT if commits else TransactionState.OPEN
+
     def streaming_cursor(self, connection: Any) -> Any:
         if "pymysql" not in type(connection).__module__:
             return connection.cursor()
@@ -260,6 +290,9 @@ class MysqlAdapter(Adapter):
     def exact(self, column: ColumnElement[str]) -> ColumnElement[str]:
         # The usual collations compare Orders equal to orders. Any column converts to utf8mb4.
         return collate(func.convert(column.op("USING")(literal_column("utf8mb4"))), "utf8mb4_bin")
+
+    def insert_once(self, table: Table) -> Insert:
+        return insert(table).prefix_with("IGNORE")
 
     def shared(self, query: Select[Any]) -> Select[Any]:
         return query.with_for_update(read=True)

@@ -13,14 +13,14 @@ from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
-from sqlalchemy import URL, Select
-from sqlalchemy.dialects.postgresql import BYTEA
+from sqlalchemy import URL, Insert, Select, Table
+from sqlalchemy.dialects.postgresql import BYTEA, insert
 from sqlalchemy.types import TypeEngine
 
 from jdbcstore.config.statements import Template
 from jdbcstore.database.adapters import libpq
 from jdbcstore.database.adapters.adbc import record_batches
-from jdbcstore.database.adapters.base import Adapter, Failure, failure_of
+from jdbcstore.database.adapters.base import Adapter, Failure, TransactionState, failure_of
 from jdbcstore.database.adapters.control import Notifier, ServerControl
 from jdbcstore.database.adapters.postgresql_writing import PostgresqlWriting
 from jdbcstore.database.adapters.sql import (
@@ -175,6 +175,23 @@ class PostgresqlAdapter(Adapter):
     def cursor(self, connection: Any) -> Any:
         return connection.cursor(binary=True)
 
+    def plain_cursor(self, connection: Any) -> Any:
+        from psycopg.rows import tuple_row
+
+        return connection.cursor(row_factory=tuple_row)
+
+    def transaction_state(self, connection: Any) -> TransactionState:
+        from psycopg.pq import TransactionStatus
+
+        if connection.closed:
+            return TransactionState.CLOSED
+        status = connection.info.transaction_status
+        if status == TransactionStatus.INERROR:
+            return TransactionState.FAILED
+        if status == TransactionStatus.IDLE and connection.autocommit:
+            return TransactionState.AUTOCOMMIT
+        return TransactionState.OPEN
+
     def arrow_batches(
         self, connection: Any, first: Sequence[str], query: str, values: Any, size: int
     ) -> AbstractContextManager[Iterable[Any] | None]:
@@ -185,6 +202,9 @@ class PostgresqlAdapter(Adapter):
             f"COPY ({query}) TO STDOUT (FORMAT BINARY)", values
         )
         return copy
+
+    def insert_once(self, table: Table) -> Insert:
+        return insert(table).on_conflict_do_nothing()
 
     def shared(self, query: Select[Any]) -> Select[Any]:
         return query.with_for_update(read=True)

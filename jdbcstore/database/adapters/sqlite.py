@@ -8,11 +8,12 @@ import time
 from pathlib import Path
 from typing import Any, ClassVar
 
-from sqlalchemy import URL, Integer
+from sqlalchemy import URL, Insert, Integer, Table
+from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.types import TypeEngine
 
 from jdbcstore.config.statements import Template
-from jdbcstore.database.adapters.base import Adapter, Failure
+from jdbcstore.database.adapters.base import Adapter, Failure, TransactionState
 from jdbcstore.database.adapters.control import ServerControl
 from jdbcstore.database.adapters.sql import count_columns
 from jdbcstore.database.adapters.writing import Writing
@@ -102,6 +103,20 @@ class SqliteAdapter(Adapter):
         _enter_wal(cursor)
         cursor.execute("PRAGMA synchronous=FULL")
         cursor.close()
+
+    def plain_cursor(self, connection: Any) -> Any:
+        cursor = connection.cursor()
+        cursor.row_factory = None
+        return cursor
+
+    def transaction_state(self, connection: Any) -> TransactionState:
+        # Without a level, or with the attribute of Python 3.12, the driver begins none by itself.
+        begins = connection.isolation_level is not None and getattr(connection, "autocommit", -1) is not True
+        open_ = connection.in_transaction or begins
+        return TransactionState.OPEN if open_ else TransactionState.AUTOCOMMIT
+
+    def insert_once(self, table: Table) -> Insert:
+        return insert(table).on_conflict_do_nothing()
 
     def abort(self, connection: Any) -> None:
         connection.interrupt()

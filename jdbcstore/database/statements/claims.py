@@ -174,7 +174,7 @@ class ClaimStatements(LeaseConditions):
         return priority.between(lane, lane) if self._adapter.chains_writes else priority == lane
 
     def _define_claims(self) -> None:
-        t, c = self._tables.messages, self._tables.claims
+        t, c, s = self._tables.messages, self._tables.claims, self._tables.claim_sessions
         lane, mark = bindparam("lane", type_=BigInteger()), bindparam("mark", type_=BigInteger())
         me = bindparam("session", type_=BigInteger())
 
@@ -210,6 +210,18 @@ class ClaimStatements(LeaseConditions):
             return query.with_for_update() if self._adapter.locks_rows else query
 
         self.find_mine = self._of_ids(c, mine, locks=True)
+
+        def locked(these: ColumnElement[bool]) -> ClauseElement:
+            mine = and_(these, c.c.session == me)
+            if not self._adapter.locks_rows:
+                return update(c).where(mine).values(taken=c.c.taken)
+            return select(c.c.id).where(mine).order_by(c.c.id).with_for_update()
+
+        self.lock_claims = self._of_ids(c, locked, locks=True)
+        """Lock claims of a session, whatever its lease; without locks of rows, the whole database."""
+        self.find_those = self._of_ids(c, lambda these: select(c.c.id).where(these, c.c.session == me))
+        """The claims of a session, of those given."""
+        self.has_session = self._compile(lambda: select(s.c.id).where(s.c.id == me))
         self.remove_claims = self._of_ids(c, lambda these: delete(c).where(these), locks=True)
         delay = bindparam("delay_ms", type_=BigInteger())
         self.return_claims = self._of_ids(

@@ -123,7 +123,12 @@ class FlowStatements(LeaseConditions):
         )
         self.find_last = self._compile(lambda: select(func.max(t.c.id)))
         self.add_keyed = self._insert(k)
-        self.remove_keyed = self._of_ids(k, lambda these: delete(k).where(these), locks=True)
+        self.remove_keyed = self._of_ids(
+            k,
+            # By the whole key: of a part InnoDB would lock the gap behind it, where others file theirs.
+            lambda these: delete(k).where(these, self._here(k)),
+            locks=True,
+        )
         of_message = exists(select(ONE).where(t.c.id == k.c.id, self._found_here(t)))
         self.remove_unkeyed = self._compile(lambda: delete(k).where(self._here(k), not_(of_message)))
         """Remove the keys of messages that are not in the queue any more."""

@@ -15,7 +15,8 @@ from typing import Any, Self, TypeVar
 
 from jdbcstore.config import StoreConfig
 from jdbcstore.database.adapters.base import Adapter, Failure
-from jdbcstore.database.adapters.sql import Row, Sql
+from jdbcstore.database.adapters.sql import Row
+from jdbcstore.database.callers import JoinedConnection
 from jdbcstore.database.connection import Connection, Recorder
 from jdbcstore.database.engine import Database
 from jdbcstore.database.session import DatabaseSession
@@ -34,7 +35,7 @@ from jdbcstore.message.message import Message
 from jdbcstore.stores.claims.adding import MessageAdder
 from jdbcstore.stores.claims.connections import ClaimConnections
 from jdbcstore.stores.claims.flow import FlowSettings, read_all
-from jdbcstore.stores.claims.joined import Execute, JoinedTransaction
+from jdbcstore.stores.claims.joined import JoinedTransaction
 from jdbcstore.stores.claims.lease import Lease
 from jdbcstore.stores.claims.queue import ClaimQueue, RedeliveryLimits
 from jdbcstore.stores.claims.wakeups import Wakeups
@@ -174,14 +175,17 @@ class Claims:
         return destination_named(name, DestinationKind.QUEUE, self._lengths)
 
     def join(self, connection: Any) -> JoinedTransaction:
-        """Add messages in the transaction that is open on a connection of the application's.
+        """Acknowledge and add messages in the transaction that is open on a connection of the application's.
 
-        That is a connection or ORM session of SQLAlchemy, or a connection of the driver, to the same
-        database.
+        That is a connection or ORM session of SQLAlchemy, Django's connection, or one of the driver, to the
+        same database and with the same driver.
 
         :raises ConfigurationError: it cannot be joined
         """
-        return JoinedTransaction(self, connection, self.session.engine.dialect.driver)
+        session = self.session
+        dialect, statements = session.engine.dialect, session.statements
+        joined = JoinedConnection(session, dialect, connection, statements, self.recorder)
+        return JoinedTransaction(self, joined)
 
     def encode(self, destination: Destination, message: Message) -> EncodedMessage:
         """Return the row of a message, all but its ID.
@@ -268,44 +272,65 @@ class Claims:
                 connections.give_back(connection)
                 return done
 
-    def add_by(self, execute: Execute, encoded: Sequence[EncodedMessage], delay: float) -> list[int]:
-        """Add messages by statements that ``execute`` runs, and return their IDs.
+    def add_by(
+        self, connection: JoinedConnection, encoded: Sequence[EncodedMessage], delay: float
+    ) -> list[int]:
+        """Add messages by an application's connection, and return their IDs.
 
         :raises NotMaster: a broker or store serves the tables now
         """
 
-        def fetch(sql: Sql, **values: Any) -> list[Row]:
-            return [*execute(sql, sql.row(**values))]
-
-        def take(connection: Connection) -> list[int]:
-            with connection.transaction():
-                return self.adder.numbers(connection.fetch, len(encoded))
+        def take(own: Connection) -> list[int]:
+            with own.transaction():
+                return self.adder.numbers(own.fetch, len(encoded))
 
         def numbers() -> list[int]:
             if not self.session.adapter.takes_numbers_apart:
-                return self.adder.numbers(fetch, len(encoded))
+                return self.adder.numbers(connection.fetch, len(encoded))
             return self._run_again(take)
 
-        locks_all = self.session.adapter.in_files
-        self.lease.check(renews=not locks_all)
+        self.lease.check(renews=not self.session.adapter.in_files)
         # SQLite's driver begins a transaction at its first write: a guard before that would be one alone.
         ids = numbers()
-        if not self._is_guarded(execute):
-            # No lease can be renewed behind the lock that this transaction has, and no master begin.
-            self.lease.rejoin(renews=not locks_all)
+        epoch = self.lease.epoch
+        if not self.is_guarded(connection):
+            raise NotMaster("another process has become the master in this transaction: roll it back")
+        if epoch != self.lease.epoch:
             ids = numbers()
-            if not self._is_guarded(execute):
-                raise NotMaster("another process has become the master in this transaction: roll it back")
-        add = self.session.statements.add_message
-        for one, id_ in zip(encoded, ids, strict=True):
-            execute(add, one.row(id_))
-            if delay > 0:
-                fetch(self._sql.delay_message, id_=id_, delay_ms=round(delay * 1000))
+        connection.insert_rows(
+            self.session.statements.add_message,
+            [one.row(id_) for one, id_ in zip(encoded, ids, strict=True)],
+        )
+        if delay > 0:
+            for id_ in ids:
+                connection.execute(self._sql.delay_message, id_=id_, delay_ms=round(delay * 1000))
         return ids
 
-    def _is_guarded(self, execute: Execute) -> bool:
-        """Return whether no master can begin before the transaction of ``execute`` ends."""
-        return all(execute(guard.sql, guard.values) for guard in self.lease.guard.short.first)
+    def is_guarded(self, connection: JoinedConnection) -> bool:
+        """Return whether no master can begin before the transaction on this connection ends.
+
+        :raises NotMaster: the lease has expired, and a broker or store serves the tables now
+        """
+        if self._holds_epoch(connection):
+            return True
+        # No lease can be renewed behind the lock of a whole database that this transaction has.
+        self.lease.rejoin(renews=not self.session.adapter.in_files)
+        return self._holds_epoch(connection)
+
+    def _holds_epoch(self, connection: JoinedConnection) -> bool:
+        return all(connection.lock(guard) for guard in self.lease.guard.short.first)
+
+    def check_sees(self, connection: JoinedConnection) -> None:
+        """Make sure that a connection is to the same database.
+
+        :raises ConfigurationError: it is to another
+        """
+        if not connection.fetch(self._sql.has_session, session=self.lease.number):
+            raise ConfigurationError(
+                f"the transaction is of another database than {self.session.place}, or it began before these"
+                " claims were opened: give a connection to the same database and schema, and begin the"
+                " transaction afterwards; roll this one back"
+            )
 
     @contextlib.contextmanager
     def taking(self) -> Iterator[None]:
@@ -351,6 +376,18 @@ class Claims:
         with self._turn:
             if not self._taking:
                 self._return_lost()
+        self._forget_joined()
+
+    def _forget_joined(self) -> None:
+        """Forget claims that were settled in transactions of the application's, once these are committed."""
+        with self._lock:
+            queues = [*self._queues.values()]
+        before = {queue: joined for queue in queues if (joined := queue.held.joined)}
+        if before:
+            session = self.lease.number
+            claimed = {row[0] for row in self.fetch(self._sql.find_all, session=session)}
+            for queue, joined in before.items():
+                queue.held.forget_joined(joined, claimed)
 
     def _return_unknown(self, connection: Connection) -> None:
         session = self.lease.number

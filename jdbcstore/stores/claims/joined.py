@@ -1,85 +1,121 @@
-"""Messages that are added in a transaction of the application's own: an outbox without a second table."""
+"""The application's own transaction: messages are consumed and sent in the commit of what was done for them.
+
+Nothing here is known in advance: whether the transaction commits is for the database to say. So a claim that
+was settled in one is held by this process until its row is seen to be gone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Protocol
 
-from jdbcstore.database.adapters.sql import Row, Sql
-from jdbcstore.errors import ConfigurationError
+from jdbcstore.database.callers import JoinedConnection
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
+from jdbcstore.stores.claims.queue import Claim, ClaimQueue
 from jdbcstore.stores.shared.rows import EncodedMessage
 
-Execute = Callable[[Sql, Row], Sequence[Any]]
-"""Runs a statement in the application's transaction, and returns its rows if it has any."""
 
-
-class Adds(Protocol):
+class JoinedClaims(Protocol):
     """The part of the claims that a joined transaction uses."""
+
+    def queue(self, name: str | Destination) -> ClaimQueue:
+        """Return the queue of a name."""
 
     def row(self, name: str | Destination, message: Message) -> EncodedMessage:
         """Return the row of a message in this queue, all but its ID."""
 
-    def add_by(self, execute: Execute, encoded: Sequence[EncodedMessage], delay: float) -> list[int]:
-        """Add messages with statements that ``execute`` runs; their IDs."""
+    def add_by(
+        self, connection: JoinedConnection, encoded: Sequence[EncodedMessage], delay: float
+    ) -> list[int]:
+        """Add messages by an application's connection; their IDs."""
+
+    def is_guarded(self, connection: JoinedConnection) -> bool:
+        """Return whether no master can begin before the transaction on this connection ends."""
+
+    def check_sees(self, connection: JoinedConnection) -> None:
+        """Make sure that a connection is to the same database."""
 
 
 class JoinedTransaction:
-    """Adds messages in the transaction that is open on a connection of the application's.
+    """Acknowledges, returns and adds messages in the transaction that is open on a connection.
 
-    They exist if and only if that transaction commits. Other processes see them within a second after the
-    commit, or two if it commits late; :meth:`ClaimQueue.wake` after the commit wakes them at once.
+    All of it takes effect if and only if that transaction commits. No more thread-safe than the connection.
+    Errors of the driver are not translated: they belong to the application's transaction.
     """
 
-    def __init__(self, adds: Adds, connection: Any, driver: str) -> None:
-        self._adds = adds
-        self._execute = executing(connection, driver)
+    def __init__(self, claims: JoinedClaims, connection: JoinedConnection) -> None:
+        self._claims = claims
+        self._connection = connection
+        self._is_checked = False
+        self._added: dict[ClaimQueue, None] = {}
+        self._returned: dict[ClaimQueue, float] = {}
+        """The shortest delay for each queue."""
 
     def add(self, queue: str | Destination, *messages: Message, delay: float = 0.0) -> list[int]:
         """Add messages to a queue; their IDs. Nobody can claim them before ``delay`` seconds have passed.
 
+        Others see them within a second after the commit, or two if it is late; :meth:`wake` is quicker.
+
         :raises InvalidMessage: one does not fit the columns
+        :raises ConfigurationError: the connection is in autocommit mode, or to another database
+        :raises TransactionError: the transaction has failed before
         :raises NotMaster: the lease has expired, and a broker or store serves the tables now
-
-        Errors of the driver are not translated: they belong to the application's transaction.
         """
-        encoded = [self._adds.row(queue, message) for message in messages]
-        return self._adds.add_by(self._execute, encoded, delay) if encoded else []
+        encoded = [self._claims.row(queue, message) for message in messages]
+        if not encoded:
+            return []
+        self._connection.check()
+        ids = self._claims.add_by(self._connection, encoded, delay)
+        if not self._is_checked:
+            self._claims.check_sees(self._connection)
+            self._is_checked = True
+        self._added[self._claims.queue(queue)] = None
+        return ids
 
+    def acknowledge(self, queue: str | Destination, *claims: Claim) -> None:
+        """Remove messages of this queue that are processed; all or none.
 
-def executing(connection: Any, driver: str) -> Execute:
-    """Return a function that runs statements on a connection of SQLAlchemy, of its ORM, or of the driver.
+        From then on nobody else can claim them, even if the lease expires before the commit. After a rollback
+        they are claimed as before: acknowledge, release or reject them then.
 
-    :raises ConfigurationError: it is none of these, or of another driver than the claims
-    """
-    if hasattr(connection, "get_bind") and hasattr(connection, "connection"):  # an ORM session
-        connection = connection.connection()
-    if hasattr(connection, "exec_driver_sql"):
-        if connection.dialect.driver != driver:
-            raise ConfigurationError(
-                f"the transaction is one of the driver {connection.dialect.driver}, and the claims use"
-                f" {driver}: open them with a URL of the same driver"
-            )
+        :raises ClaimLost: some are no longer this process's; nothing was removed: roll back what was done
+        :raises ConfigurationError: the connection is in autocommit mode, or does not see the claims
+        :raises TransactionError: the transaction has failed before
+        :raises NotMaster: the lease has expired, and a broker or store serves the tables now
+        """
+        self._settle(queue, claims, None)
 
-        def by_sqlalchemy(sql: Sql, row: Row) -> Sequence[Any]:
-            result = connection.exec_driver_sql(sql.text, row)
-            return result.fetchall() if result.returns_rows else ()
+    def release(self, queue: str | Destination, *claims: Claim, delay: float = 0.0) -> None:
+        """Return messages of this queue to their places, as if they had not been claimed; all or none.
 
-        return by_sqlalchemy
-    if hasattr(connection, "cursor"):
+        Nobody can claim them before ``delay`` seconds have passed.
 
-        def by_driver(sql: Sql, row: Row) -> Sequence[Any]:
-            cursor = connection.cursor()
-            try:
-                cursor.execute(sql.text, row)
-                found: Sequence[Any] = cursor.fetchall() if cursor.description else ()
-                return found
-            finally:
-                cursor.close()
+        :raises ClaimLost: some are no longer this process's; nothing was changed
+        :raises ConfigurationError: the connection is in autocommit mode, or does not see the claims
+        :raises TransactionError: the transaction has failed before
+        :raises NotMaster: the lease has expired, and a broker or store serves the tables now
+        """
+        self._settle(queue, claims, delay)
 
-        return by_driver
-    raise ConfigurationError(
-        f"cannot join a {type(connection).__name__}: give a connection or session of SQLAlchemy, or a"
-        " connection of the driver"
-    )
+    def _settle(self, queue: str | Destination, claims: Sequence[Claim], delay: float | None) -> None:
+        if not claims:
+            return
+        self._connection.check()
+        place = self._claims.queue(queue)
+        place.settle_in(self._connection, self._claims.is_guarded, claims, delay)
+        self._is_checked = True
+        if delay is not None:
+            self._returned[place] = min(delay, self._returned.get(place, delay))
+        elif place.flow.applies:
+            self._added[place] = None  # there is room again
+
+    def wake(self) -> None:
+        """Wake processes that wait for what this transaction has changed; to be called after its commit.
+
+        Without, they notice within two seconds.
+        """
+        for queue in self._added:
+            queue.wake()
+        for queue, delay in self._returned.items():
+            queue.returned(delay)

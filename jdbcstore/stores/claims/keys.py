@@ -18,7 +18,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from jdbcstore.database.adapters.sql import Row
-from jdbcstore.database.connection import Connection
+from jdbcstore.database.connection import Connection, Runs
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.flow import NAMES
 from jdbcstore.errors import CorruptMessage
@@ -176,9 +176,9 @@ class KeyedTaking:
         write_claims(connection, self._claims, session, [numbers[row[0]] for row in found])
         return [(priority, id_, blob, numbers[id_].failed) for id_, priority, blob in found]
 
-    def remove(self, connection: Connection, ids: list[int]) -> None:
+    def remove(self, connection: Runs, ids: list[int]) -> None:
         """Forget the keys of messages that are removed."""
-        execute(connection, self._sql.remove_keyed, ids)
+        execute(connection, self._sql.remove_keyed, ids, container=self._container)
 
 
 @dataclass

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from jdbcstore.database.adapters.sql import Row
-from jdbcstore.database.connection import Connection
+from jdbcstore.database.connection import Runs
 from jdbcstore.database.statements.claims import OfIds
 
 
-def fetch(connection: Connection, of_ids: OfIds, ids: Sequence[int], **values: Any) -> list[Row]:
+def fetch(connection: Runs, of_ids: OfIds, ids: Sequence[int], **values: Any) -> list[Row]:
     """Return the rows of a statement about these messages."""
     return [row for sql, some in of_ids.parts(ids) for row in connection.fetch(sql, **some, **values)]
 
 
-def execute(connection: Connection, of_ids: OfIds, ids: Sequence[int], **values: Any) -> None:
+def execute(connection: Runs, of_ids: OfIds, ids: Sequence[int], **values: Any) -> None:
     """Run a statement about these messages."""
     for sql, some in of_ids.parts(ids):
         connection.execute(sql, **some, **values)

@@ -12,10 +12,11 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from jdbcstore.database.adapters.sql import Row
-from jdbcstore.database.connection import Connection, Recorder, RemovalReason
+from jdbcstore.database.callers import JoinedConnection
+from jdbcstore.database.connection import Connection, Recorder, RemovalReason, Runs
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.builder import Statement
-from jdbcstore.errors import BodyInJournal, ClaimLost, CorruptMessage, StoreError
+from jdbcstore.errors import BodyInJournal, ClaimLost, ConfigurationError, CorruptMessage, StoreError
 from jdbcstore.message import openwire
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import MessageId
@@ -273,7 +274,7 @@ class ClaimQueue:
             self.wake()  # there is room again
 
     def _remove(
-        self, connection: Connection, ids: list[int], outcome: RemovalReason = RemovalReason.ACKNOWLEDGED
+        self, connection: Runs, ids: list[int], outcome: RemovalReason = RemovalReason.ACKNOWLEDGED
     ) -> None:
         execute(connection, self._sql.remove_claims, ids)
         if self.flow.is_keyed:
@@ -282,6 +283,64 @@ class ClaimQueue:
         for start in range(0, len(ids), at_once):
             some = ids[start : start + at_once]
             connection.remove_messages([(self._container, id_) for id_ in some], outcome)
+
+    def settle_in(
+        self,
+        connection: JoinedConnection,
+        is_guarded: Callable[[JoinedConnection], bool],
+        claims: Sequence[Claim],
+        delay: float | None,
+    ) -> None:
+        """Acknowledge claims in the application's transaction, or return them after ``delay`` seconds.
+
+        Whether the lease runs is not asked there: in an old snapshot it looks as if it had expired. If its
+        number is that of the claims, it has run without a break, until ``is_guarded`` says that no master
+        can begin.
+
+        :raises ClaimLost: some are no longer this process's; nothing was changed
+        :raises ConfigurationError: the transaction does not see the claims
+        """
+        owner, (ids, session) = self._owner, self._of(claims)
+        try:
+            if owner.lease.check(renews=not owner.session.adapter.in_files) != session:
+                raise ClaimLost(tuple(ids))
+            self._lock_claims(connection, ids, session)
+            if not is_guarded(connection) or owner.lease.number != session:
+                raise ClaimLost(tuple(ids))
+        except ClaimLost as error:
+            self._lose(error, session)
+            raise
+        if delay is None:
+            self._remove(connection, ids)
+        else:
+            values = {"session": session, "delay_ms": round(delay * 1000), "failures": 0}
+            execute(connection, self._sql.return_claims, ids, **values)
+        self.held.join(ids)
+
+    def _lock_claims(self, connection: JoinedConnection, ids: list[int], session: int) -> None:
+        """Make sure that nobody else claims these before the application's transaction ends."""
+        if self._owner.session.adapter.locks_rows:
+            mine = fetch(connection, self._sql.lock_claims, ids, session=session)
+        else:
+            execute(connection, self._sql.lock_claims, ids, session=session)
+            mine = fetch(connection, self._sql.find_those, ids, session=session)
+        try:
+            _check(ids, mine)
+        except ClaimLost as error:
+            find = partial(fetch, of_ids=self._sql.find_those, ids=[*error.sequences], session=session)
+            if not self._owner.run(find):
+                raise
+            raise ConfigurationError(
+                "the transaction does not see claims that this process has: it is of another database, or it"
+                " began before the claim, with REPEATABLE READ: roll it back, and begin one after the claim"
+            ) from error
+
+    def returned(self, delay: float = 0.0) -> None:
+        """Note that messages were returned, and wake processes that wait for them."""
+        with self._lock:
+            self._marks.look_again(delay)
+        if delay <= 0:
+            self._owner.wakeups.wake(self._container, returned=True)
 
     def release(self, *claims: Claim, delay: float = 0.0) -> None:
         """Return messages to their places, as if they had not been claimed; all or none.
@@ -325,10 +384,7 @@ class ClaimQueue:
 
         self._settle(every, settle, adds=bool(letters.written))
         self.held.forget(claim.sequence for claim in every)
-        with self._lock:
-            self._marks.look_again(delay)
-        if delay <= 0:
-            self._owner.wakeups.wake(self._container, returned=True)
+        self.returned(delay)
 
     def extend(self, *claims: Claim) -> None:
         """Make sure that the claims are still this process's, for another lease.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 from jdbcstore.database.adapters.sql import MSG, Key, Row
-from jdbcstore.database.connection import Connection, RemovalReason
+from jdbcstore.database.connection import Connection, RemovalReason, Runs
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.history import PAGES
 from jdbcstore.errors import BodyInJournal, CorruptMessage
@@ -41,7 +41,7 @@ class RemovalHistory:
         self._reason_length = session.config.name_lengths.string_id
 
     def record(
-        self, connection: Connection, keys: Sequence[Key], outcome: RemovalReason, adds: Sequence[Row] = ()
+        self, connection: Runs, keys: Sequence[Key], outcome: RemovalReason, adds: Sequence[Row] = ()
     ) -> None:
         """Record the messages that are still stored, in the transaction that removes them.
 
@@ -59,7 +59,7 @@ class RemovalHistory:
             connection.insert_rows(self._sql.add, rows)
 
     def _row(
-        self, connection: Connection, row: Row, outcome: RemovalReason, dead: dict[_Name, str], now_ms: int
+        self, connection: Runs, row: Row, outcome: RemovalReason, dead: dict[_Name, str], now_ms: int
     ) -> Row:
         id_, container, producer, sequence, expiration_ms, size, blob = row
         if blob is None:

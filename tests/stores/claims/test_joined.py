@@ -63,33 +63,52 @@ DJANGO = """
 import json
 import sys
 
+import pymysql
+
+pymysql.install_as_MySQLdb()
+
 import django
 from django.conf import settings
 from django.db import connection, transaction
 
 from jdbcstore import Claims, Message
+from jdbcstore.errors import ConfigurationError, TransactionError
 
 url, database = json.load(sys.stdin)
 settings.configure(DATABASES={"default": database})
 django.setup()
 with Claims(url) as claims, connection.cursor() as cursor:
+    orders = claims.queue("ORDERS")
     cursor.execute("CREATE TABLE app_orders (id INTEGER)")
+    orders.add(Message("0"))
+    [claim] = orders.claim()
+    try:
+        claims.join(connection).acknowledge("ORDERS", claim)
+    except ConfigurationError as error:
+        assert "begin a transaction" in str(error), error
     for number in (1, 2):
         try:
             with transaction.atomic():
                 cursor.execute("INSERT INTO app_orders VALUES (%s)", [number])
+                joined = claims.join(connection)
+                joined.acknowledge("ORDERS", claim)
                 claims.join(connection.connection).add("ORDERS", Message(str(number)))
-                transaction.on_commit(claims.queue("ORDERS").wake)
+                transaction.on_commit(joined.wake)
                 if number == 1:
                     raise InterruptedError
         except InterruptedError:
             pass
+    with transaction.atomic():
+        connection.needs_rollback = True
+        try:
+            claims.join(connection).add("ORDERS", Message("3"))
+        except TransactionError as error:
+            assert "roll it back" in str(error), error
 connection.close()
 """
-ENGINES = {"sqlite": "sqlite3", "postgresql": "postgresql"}
+ENGINES = {"sqlite": "sqlite3", "postgresql": "postgresql", "mariadb": "mysql", "mysql": "mysql"}
 
 
-@pytest.mark.backends("sqlite", "postgresql")
 def test_a_transaction_of_django(claims: Claims, database: Database) -> None:
     url = make_url(database.url)
     names = {"NAME": url.database, "USER": url.username, "PASSWORD": url.password, "HOST": url.host}
