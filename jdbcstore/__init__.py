@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from jdbcstore.message.ids import MessageId, ProducerId, XATransactionId
     from jdbcstore.message.message import BodyType, Message
     from jdbcstore.stores.claims import Claims
+    from jdbcstore.stores.inbox import Inbox
     from jdbcstore.stores.jdbc.store import JdbcStore
     from jdbcstore.stores.journaled import JournaledStore
     from jdbcstore.stores.memory import MemoryStore
@@ -55,6 +56,7 @@ __all__ = [
     "Destination",
     "DestinationKind",
     "DurableSubscription",
+    "Inbox",
     "JdbcStore",
     "JournaledStore",
     "MemoryStore",
@@ -96,6 +98,7 @@ _MODULES = {
     "message.ids": ("MessageId", "ProducerId", "XATransactionId"),
     "message.message": ("BodyType", "Message"),
     "stores.claims": ("Claims",),
+    "stores.inbox": ("Inbox",),
     "stores.jdbc.store": ("JdbcStore",),
     "stores.journaled": ("JournaledStore",),
     "stores.memory": ("MemoryStore",),

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any, Self
 
-from sqlalchemy import URL, Engine, create_engine, event
+from sqlalchemy import URL, Engine, Table, create_engine, event
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchTableError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
@@ -113,6 +113,19 @@ class Database:
             self.adapter.limit_answers(connection, self.config.network_timeout)
         if self.config.query_timeout:
             self.adapter.limit_query(connection, self.config.query_timeout)
+
+    def check_creates(self, table: Table, script: str) -> None:
+        """Make sure that a missing table may be created.
+
+        :raises SchemaError: it may not; ``script`` does it
+        """
+        if not self.config.create_tables_on_startup:
+            raise SchemaError(
+                f"the table {table.name} is missing in {self.place}; create it with the vendor's {script}, or"
+                " open with create_tables_on_startup",
+                found="nothing",
+                expected=str(table.name),
+            )
 
     @property
     def failures(self) -> tuple[type[Exception], ...]:

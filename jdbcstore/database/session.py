@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, TypeVar, cast
 
-from sqlalchemy import Engine, NullPool, PoolProxiedConnection, Table, inspect
+from sqlalchemy import Engine, NullPool, PoolProxiedConnection, inspect
 
 from jdbcstore.config import StoreConfig
 from jdbcstore.config.statements import OF_LOCKERS, Property, unused_statements
@@ -225,7 +225,7 @@ class DatabaseSession(Database):
         """
         if self.has_claims:
             return
-        self._check_creates(self.tables.claims, "claims.sql")
+        self.check_creates(self.tables.claims, "claims.sql")
         self.on_engine(lambda engine: create_claim_tables(engine, self.adapter, self.tables))
 
     def prepare_flow(self) -> None:
@@ -235,17 +235,8 @@ class DatabaseSession(Database):
         """
         if self.fetch(self.statements.find_number, name_=FLOW_ROW):
             return
-        self._check_creates(self.tables.flow, "flow.sql")
+        self.check_creates(self.tables.flow, "flow.sql")
         self.on_engine(lambda engine: create_flow_tables(engine, self.adapter, self.tables))
-
-    def _check_creates(self, table: Table, script: str) -> None:
-        if not self.config.create_tables_on_startup:
-            raise SchemaError(
-                f"the table {table.name} is missing in {self.place}; create it with the vendor's {script}, or"
-                " open with create_tables_on_startup",
-                found="nothing",
-                expected=str(table.name),
-            )
 
     def prepare_routing(self) -> None:
         """Create the tables of queues, exchanges and bindings, or check them.

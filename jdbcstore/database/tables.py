@@ -56,6 +56,8 @@ class Tables:
     """Settings of keys in these queues."""
     keyed: Table
     """The keys of messages in queues that are claimed from by key."""
+    inbox: Table
+    """The messages that consumers of a broker have processed; created by the first inbox."""
     queues: Table
     """Declared queues, for processes that route messages by exchanges; created by the first."""
     exchanges: Table
@@ -125,6 +127,7 @@ def _define(adapter: Adapter, config: StoreConfig) -> Tables:
         flow=_flow(_Definer(adapter, MetaData(), config), prefix + "JDBCSTORE_FLOW"),
         flow_keys=_flow_keys(_Definer(adapter, MetaData(), config), prefix + "JDBCSTORE_FLOW_KEYS"),
         keyed=_keyed(_Definer(adapter, MetaData(), config), prefix + "JDBCSTORE_KEYED"),
+        inbox=_inbox(_Definer(adapter, MetaData(), config), prefix + "JDBCSTORE_INBOX"),
         queues=_queues(_Definer(adapter, MetaData(), config), prefix + "JDBCSTORE_QUEUES"),
         exchanges=_exchanges(_Definer(adapter, MetaData(), config), prefix + "JDBCSTORE_EXCHANGES"),
         bindings=_bindings(_Definer(adapter, MetaData(), config), prefix + "JDBCSTORE_BINDINGS"),
@@ -348,6 +351,17 @@ def _keyed(define: _Definer, name: str) -> Table:
         define.column("LANE", define.number, nullable=False),
         define.primary_key("id", "container"),
         define.index(name, "NIDX", "container", "name", "lane", "id"),
+    )
+
+
+def _inbox(define: _Definer, name: str) -> Table:
+    return define.table(
+        name,
+        define.column("CONSUMER", define.own(define.container), nullable=False),
+        define.column("MSGID", define.own(define.container), nullable=False),
+        define.column("PROCESSED", define.time, nullable=False),
+        define.primary_key("consumer", "msgid"),
+        define.index(name, "PIDX", "consumer", "processed"),
     )
 
 

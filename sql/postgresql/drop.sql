@@ -5,6 +5,8 @@ BEGIN;
 
 DROP TABLE IF EXISTS "jdbcstore_history";
 
+DROP TABLE IF EXISTS "jdbcstore_inbox";
+
 DROP TABLE IF EXISTS "jdbcstore_queues";
 
 DROP TABLE IF EXISTS "jdbcstore_exchanges";

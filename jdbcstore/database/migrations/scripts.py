@@ -49,6 +49,7 @@ def scripts(vendor: str) -> dict[str, str]:
     if adapter.shares_queues:
         made["claims.sql"] = renderer.claims()
         made["flow.sql"] = renderer.flow()
+        made["inbox.sql"] = renderer.inbox()
         made["routing.sql"] = renderer.routing()
     # Dropping the key of ACTIVEMQ_ACKS may need its name, which is then unknown.
     nameless = "{name}" in adapter.drop_acks_key and adapter.acks_key_has_priority
@@ -85,7 +86,7 @@ class _Renderer:
         tables, adapter = self._tables, self._adapter
         optional = [tables.history]
         if adapter.shares_queues:
-            optional += [*tables.routing, *tables.of_flow, tables.claims, tables.claim_sessions]
+            optional += [tables.inbox, *tables.routing, *tables.of_flow, tables.claims, tables.claim_sessions]
         statements: list[Any] = []
         if adapter.drops_if_exists:
             statements += [DropTable(table, if_exists=True) for table in optional]
@@ -123,16 +124,21 @@ class _Renderer:
         purpose = "Limits, rates and pauses of queues and keys, in addition to claims.sql."
         return self._of_processes(purpose, self._tables.of_flow, FLOW_ROW)
 
+    def inbox(self) -> str:
+        purpose = "Messages that consumers have processed, in the database of the application."
+        return self._of_processes(purpose, (self._tables.inbox,), None)
+
     def routing(self) -> str:
         purpose = "Queues, exchanges and bindings of Celery and kombu, in addition to claims.sql."
         return self._of_processes(purpose, self._tables.routing, ROUTING_ROW)
 
-    def _of_processes(self, purpose: str, tables: tuple[Table, ...], row: str) -> str:
-        """Return a script for tables that processes change, and the row that counts their changes."""
+    def _of_processes(self, purpose: str, tables: tuple[Table, ...], row: str | None) -> str:
+        """Return a script for tables that processes change, and the row that counts their changes if any."""
         quote = self._dialect.identifier_preparer.format_table
         statements: list[Any] = [*map(CreateTable, tables)]
         statements += [CreateIndex(index) for table in tables for index in table.indexes]
-        statements.append(self._tables.state.insert().values(name=row, number=0))
+        if row is not None:
+            statements.append(self._tables.state.insert().values(name=row, number=0))
         if self._adapter.has_users:
             rights = "GRANT SELECT, INSERT, UPDATE, DELETE ON"
             statements += [f"{rights} {quote(table)} TO {USER}" for table in tables]

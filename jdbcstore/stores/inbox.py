@@ -1,0 +1,99 @@
+"""An inbox: the messages that a consumer has processed, noted in the transactions in which it did.
+
+A broker delivers a message again if its acknowledgement was lost. A consumer that notes the message's id in
+the transaction of what it does for the message finds it the second time, and then only acknowledges it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from types import TracebackType
+from typing import Any, Self
+
+from jdbcstore.config import StoreConfig
+from jdbcstore.database.callers import CallersConnection
+from jdbcstore.database.inbox import InboxTable
+from jdbcstore.errors import ConfigurationError
+from jdbcstore.message.ids import MessageId
+from jdbcstore.stores.claims.keys import key_of
+from jdbcstore.stores.shared.cleanup_timer import CleanupTimer
+
+_WEEK = 7 * 86_400.0
+
+
+class Inbox:
+    """The messages that a consumer has processed, in the database of the application. Thread-safe.
+
+    ``consumer`` is a name: each consumer processes each message once, and the processes that share its work
+    have the same name. After ``retention`` seconds a message is forgotten: let that be longer than a broker
+    may deliver it again, also one that is restored from a backup. Needs no other table.
+
+    :raises ConfigurationError: the URL or an option cannot work
+    :raises StoreUnavailable: the database does not answer
+    :raises SchemaError: the table is missing and must not be created, or is another
+    """
+
+    def __init__(
+        self,
+        url: str,
+        consumer: str,
+        config: StoreConfig | None = None,
+        *,
+        user: str | None = None,
+        password: str | None = None,
+        retention: float = _WEEK,
+    ) -> None:
+        if not consumer:
+            raise ConfigurationError("an inbox needs the name of its consumer", option="consumer")
+        if retention <= 0:
+            raise ConfigurationError(
+                f"retention={retention} must be more than 0 seconds, or nothing is processed once",
+                option="retention",
+            )
+        config = config or StoreConfig()
+        self._consumer = key_of(consumer)
+        self._age_ms = round(retention * 1000)
+        self._table = InboxTable(url, config, user=user, password=password)
+        with contextlib.ExitStack() as opened:
+            opened.callback(self._table.close)
+            self._table.prepare()
+            opened.pop_all()
+        self._cleanup = CleanupTimer(self.clean, config.cleanup_period)
+        self._cleanup.start()
+
+    def accept(self, connection: Any, message_id: str | MessageId) -> bool:
+        """Note a message in the transaction that is open on a connection; return whether it is there first.
+
+        If so, process it in this transaction: the note exists if and only if that is committed. If not, the
+        message was processed before. Of two transactions with the same message, one waits for the other.
+
+        :param connection: of SQLAlchemy, its ORM, Django, or the driver, to the same database
+        :raises ConfigurationError: it cannot be joined, or is in autocommit mode
+        :raises TransactionError: the transaction has failed before
+
+        Errors of the driver are not translated: they belong to the application's transaction.
+        """
+        joined = CallersConnection(self._table, self._table.dialect, connection)
+        joined.check()
+        note = {"consumer": self._consumer, "msgid": key_of(str(message_id))}
+        return joined.change(self._table.statements.add, **note) == 1
+
+    def clean(self) -> int:
+        """Forget what is older than ``retention``; how many. Also runs in the background.
+
+        :raises StoreUnavailable: the database does not answer
+        """
+        return self._table.clean(self._consumer, self._age_ms)
+
+    def close(self) -> None:
+        """Stop the cleanup, and close its connections."""
+        self._cleanup.stop()
+        self._table.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self.close()

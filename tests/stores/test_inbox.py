@@ -1,0 +1,99 @@
+"""Messages that are processed once, because their ids are noted in the transaction that does it."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from jdbcstore import Inbox, StoreConfig
+from jdbcstore.errors import ConfigurationError, SchemaError, TransactionError
+from tests.support.claims.callers import WAYS, Caller, create_effects, effects, opened
+from tests.support.databases import Database
+
+pytestmark = pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
+
+ID = "ID:host-1:1:1:1:{}"
+
+
+def test_a_message_is_first_until_its_transaction_commits(database: Database) -> None:
+    create_effects(database)
+    with Inbox(database.url, "billing") as inbox, Inbox(database.url, "Billing") as other:
+        for way in WAYS:
+            with opened(database.url, way) as caller:
+                for commits in (False, True, False):
+                    if is_first := inbox.accept(caller.connection, ID.format(way)):
+                        caller.write(way)
+                    caller.commit() if commits else caller.rollback()
+                assert not is_first
+                assert other.accept(caller.connection, ID.format(way)), "each consumer has its own"
+                assert inbox.accept(caller.connection, "ID:" + "x" * 300)
+                assert not inbox.accept(caller.connection, "ID:" + "x" * 300)
+                assert inbox.accept(caller.connection, "ID:" + "x" * 299)
+                caller.rollback()
+    assert effects(database) == sorted(WAYS)
+    database.expect_closed()
+
+
+@pytest.mark.backends("postgresql", "mariadb", "mysql")
+def test_of_two_transactions_with_one_message_the_second_waits(database: Database) -> None:
+    with Inbox(database.url, "billing") as inbox:
+        for commits in (True, False):
+            found: list[bool] = []
+            message = ID.format(commits)
+            with opened(database.url, "core") as one, opened(database.url, "core") as other:
+
+                def accept(other: Caller, message: str, found: list[bool]) -> None:
+                    found.append(inbox.accept(other.connection, message))
+                    other.commit()
+
+                assert inbox.accept(one.connection, message)
+                thread = threading.Thread(target=accept, args=(other, message, found))
+                thread.start()
+                one.commit() if commits else one.rollback()
+                thread.join()
+            assert found == [not commits]
+
+
+def test_what_is_old_is_forgotten(database: Database) -> None:
+    with Inbox(database.url, "billing", retention=60.0) as inbox, opened(database.url, "core") as caller:
+        inbox.accept(caller.connection, "old")
+        inbox.accept(caller.connection, "new")
+        caller.commit()
+        database.execute("UPDATE JDBCSTORE_INBOX SET PROCESSED = PROCESSED - 61000 WHERE MSGID = 'old'")
+        assert inbox.clean() == 1
+        assert inbox.accept(caller.connection, "old")
+        assert not inbox.accept(caller.connection, "new")
+
+
+def refused(reason: str) -> AbstractContextManager[object]:
+    return pytest.raises(ConfigurationError, match=reason)
+
+
+def test_inboxes_that_cannot_be(database: Database, tmp_path: Path) -> None:
+    with pytest.raises(SchemaError, match=r"inbox\.sql"):
+        Inbox(database.url, "billing", StoreConfig(create_tables_on_startup=False))
+    with pytest.raises(ConfigurationError, match="name of its consumer"):
+        Inbox(database.url, "")
+    with pytest.raises(ConfigurationError, match="retention"):
+        Inbox(database.url, "billing", retention=0.0)
+    with pytest.raises(ConfigurationError, match="not supported on"):
+        Inbox("oracle://host/db", "billing", StoreConfig(adapter="oracle"))
+    with Inbox(database.url, "billing") as inbox:
+        with opened(database.url, "core", "AUTOCOMMIT") as caller, refused("begin a transaction"):
+            inbox.accept(caller.connection, "1")
+        with opened(f"sqlite:///{tmp_path}/other.db", "core") as caller, refused("same (database|driver)"):
+            inbox.accept(caller.connection, "1")
+        with opened(database.url, "core") as caller:
+            caller.connection.close()
+            with pytest.raises(TransactionError, match="closed"):
+                inbox.accept(caller.connection, "1")
+    Inbox(database.url, "billing", StoreConfig(create_tables_on_startup=False)).close()
+
+
+def test_the_table_is_checked(database: Database) -> None:
+    database.execute("CREATE TABLE JDBCSTORE_INBOX (other INTEGER)")
+    with pytest.raises(SchemaError, match="no column"):
+        Inbox(database.url, "billing")
