@@ -12,7 +12,8 @@ import shutil
 import sqlite3
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, cast
@@ -24,6 +25,7 @@ from jdbcstore.database.adapters.base import Failure
 from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.adapters.sqlite import SqliteAdapter, SqliteControl
 from jdbcstore.database.session import DatabaseSession
+from jdbcstore.errors import OutcomeUnknown, StoreUnavailable
 from jdbcstore.stores.claims import Claims
 from jdbcstore.stores.jdbc.store import JdbcStore
 from tests.simulation.scheduler import EPOCH_MS, Process, RLock, Scheduler, Task, current, current_process
@@ -357,6 +359,38 @@ class SimulatedConnection:
     @property
     def in_transaction(self) -> bool:
         return self.raw.in_transaction
+
+
+class ApplicationConnection(SimulatedConnection):
+    """A connection of the application's, in a transaction that it has begun."""
+
+    __module__ = "sqlite3.simulated"
+    """Of the driver that the product expects."""
+    isolation_level: ClassVar[None] = None
+
+
+@contextmanager
+def application_transaction() -> Iterator[ApplicationConnection]:
+    """Run a block in a transaction of the application's, committed at its end.
+
+    :raises OutcomeUnknown: the connection was lost during the commit
+    :raises StoreUnavailable: it failed otherwise, and nothing was written
+    """
+    connection, is_committing = None, False
+    try:
+        connection = ApplicationConnection()
+        connection.execute("BEGIN")
+        yield connection
+        is_committing = True
+        connection.commit()
+    except Disconnected as error:
+        raise OutcomeUnknown if is_committing else StoreUnavailable("the connection is lost") from error
+    except sqlite3.OperationalError as error:
+        raise StoreUnavailable("others are in the way") from error
+    finally:
+        if connection is not None and not connection.process.is_dead:
+            connection.rollback()
+            connection.close()
 
 
 class SimulatedCursor:

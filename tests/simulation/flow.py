@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from jdbcstore import Message
+from jdbcstore.errors import StoreError
 from jdbcstore.message import openwire
 from jdbcstore.stores.claims import QueueFlow
 from tests.simulation.claims import QUEUES, Shared, Worker
-from tests.simulation.database import ServerSession
+from tests.simulation.database import ServerSession, application_transaction
 from tests.simulation.scheduler import EPOCH_MS, current
 from tests.support.histories.events import Held
 
@@ -48,6 +49,36 @@ class LimitedWorker(Worker):
         current().sleep(chance.choice((0.05, 0.5)))
         self._set(client, chance, QueueFlow.resume)
 
+    def do_join(self, client: str, chance: random.Random) -> None:
+        """Acknowledge and send in a transaction of the application's, which may be rolled back."""
+        queue, target = chance.choice(QUEUES), chance.choice(QUEUES)
+        names, claims = self._some(queue, chance.choice((1, 1, 2)))
+        if not claims:
+            return
+        name, returns, acknowledges_first = (
+            self.world.new_name(client),
+            chance.random(),
+            chance.random() < 0.5,
+        )
+        begun = current().now
+
+        def run() -> None:
+            with application_transaction() as connection:
+                joined = self.store.join(connection)
+                if not acknowledges_first:
+                    joined.add(target, self.message(name))
+                    current().sleep(returns * 0.2)
+                joined.acknowledge(queue, *claims)
+                if acknowledges_first:
+                    current().sleep(returns * 0.2)
+                    joined.add(target, self.message(name))
+                if returns < 0.2:
+                    raise StoreError("the application has changed its mind")
+
+        with self._kept(queue, names, claims):
+            acks = tuple((queue, one) for one in names)
+            self.write(client, run, sends=[(target, name)], acks=acks, due=begun)
+
     def _set(self, client: str, chance: random.Random, change: object) -> None:
         assert callable(change)
         queue = chance.choice(QUEUES)
@@ -57,7 +88,7 @@ class LimitedWorker(Worker):
 class Limited(Shared):
     """Three processes whose queues have limits from the beginning."""
 
-    operations: ClassVar = {**Shared.operations, "claim": 16, "limit": 2, "pause": 1, "weigh": 1}
+    operations: ClassVar = {**Shared.operations, "claim": 16, "join": 8, "limit": 2, "pause": 1, "weigh": 1}
     worker_class = LimitedWorker
 
     def prepare(self) -> None:

@@ -67,6 +67,20 @@ def _claim_without_lease() -> list[tuple[Any, str, Any]]:
     return [(claim_queue, "_check", lambda _ids, _mine: [*_mine])]
 
 
+def _acknowledge_apart() -> list[tuple[Any, str, Any]]:
+    def apart(self: Any, _connection: Any, _guarded: Any, claims: Any, delay: Any) -> None:  # noqa: ARG001
+        self.acknowledge(*claims)
+
+    return [(claim_queue.ClaimQueue, "settle_in", apart)]
+
+
+def _join_what_is_lost() -> list[tuple[Any, str, Any]]:
+    def unlocked(self: Any, connection: Any, _guarded: Any, claims: Any, delay: Any) -> None:  # noqa: ARG001
+        self._remove(connection, [claim.sequence for claim in claims])
+
+    return [(claim_queue.ClaimQueue, "settle_in", unlocked)]
+
+
 def _look_before_the_lock() -> list[tuple[Any, str, Any]]:
     take = taking.Taking.take_limited
     rooms: dict[int, Any] = {}
@@ -165,6 +179,8 @@ MUTATIONS: dict[str, Mutation] = {
     "a mark ahead of a commit": Mutation("journal", _mark_ahead),
     "a checkpoint that forgets a destination": Mutation("journal", _forget_destination),
     "a claim without its lease": Mutation("claims", _claim_without_lease),
+    "a joined acknowledgement apart": Mutation("flow", _acknowledge_apart),
+    "a joined claim that is lost": Mutation("flow", _join_what_is_lost),
     "a limit looked at before the lock": Mutation("flow", _look_before_the_lock),
     "a key whose claims are not counted": Mutation("flow", _forget_held_keys),
     "a token for several claims": Mutation("flow", _forget_tokens),

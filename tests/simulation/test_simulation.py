@@ -37,6 +37,8 @@ _DEFECTS_FOUND = {
     "a mark ahead of a commit": {"lost", "resurrected", "torn", "problem"},
     "a checkpoint that forgets a destination": {"lost", "torn", "problem"},
     "a claim without its lease": {"twice"},
+    "a joined acknowledgement apart": {"lost", "torn"},
+    "a joined claim that is lost": {"lost", "twice"},
     "a limit looked at before the lock": {"limit"},
     "a key whose claims are not counted": {"key"},
     "a token for several claims": {"rate"},
