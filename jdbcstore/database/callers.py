@@ -219,14 +219,13 @@ def _check_kind(connection: Any, dialect: Dialect, *, is_sqlalchemy: bool) -> No
         connection.close()
     if inspect.iscoroutine(connection) or inspect.iscoroutinefunction(getattr(connection, "commit", None)):
         raise ConfigurationError(
-            "cannot join an asynchronous connection: give the synchronous one of run_sync, where SQLAlchemy"
-            " has it, of the same driver"
+            "cannot join an asynchronous connection: run this transaction on a synchronous one, in a thread"
         )
     if is_sqlalchemy:
         if connection.dialect.driver != dialect.driver:
             raise ConfigurationError(
-                f"the transaction is one of the driver {connection.dialect.driver}, and the claims use"
-                f" {dialect.driver}: open them with a URL of the same driver"
+                f"the transaction is one of the driver {connection.dialect.driver}, and what it is to join"
+                f" uses {dialect.driver}: open both with URLs of the same driver"
             )
     elif not hasattr(connection, "cursor"):
         raise ConfigurationError(
@@ -244,6 +243,6 @@ def _check_driver(connection: Any, dialect: Dialect) -> None:
     known = {kind.__module__.partition(".")[0] for kind in connection.__class__.__mro__}
     if driver not in known:
         raise ConfigurationError(
-            f"the connection is a {connection.__class__.__module__}.{connection.__class__.__name__}, and the"
-            f" claims use the driver {driver}: open them with a URL of the same driver"
+            f"the connection is a {connection.__class__.__module__}.{connection.__class__.__name__}, and what"
+            f" it is to join uses the driver {driver}: open both with the same driver"
         )

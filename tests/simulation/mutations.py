@@ -16,7 +16,7 @@ from jdbcstore.journal.storage import Segments
 from jdbcstore.lockers import mastership
 from jdbcstore.lockers.inspection import last_epoch
 from jdbcstore.lockers.mastership import Fence, Mastership
-from jdbcstore.stores.claims import flow, keys, taking
+from jdbcstore.stores.claims import flow, joined, keys, taking
 from jdbcstore.stores.claims import queue as claim_queue
 from jdbcstore.stores.jdbc.queue import JdbcMessageStore
 from jdbcstore.stores.jdbc.writer.committer import Committer, _Attempts
@@ -68,17 +68,14 @@ def _claim_without_lease() -> list[tuple[Any, str, Any]]:
 
 
 def _acknowledge_apart() -> list[tuple[Any, str, Any]]:
-    def apart(self: Any, _connection: Any, _guarded: Any, claims: Any, delay: Any) -> None:  # noqa: ARG001
-        self.acknowledge(*claims)
+    def apart(self: Any, queue: str, *claims: Any) -> None:
+        self._claims.queue(queue).acknowledge(*claims)
 
-    return [(claim_queue.ClaimQueue, "settle_in", apart)]
+    return [(joined.JoinedTransaction, "acknowledge", apart)]
 
 
 def _join_what_is_lost() -> list[tuple[Any, str, Any]]:
-    def unlocked(self: Any, connection: Any, _guarded: Any, claims: Any, delay: Any) -> None:  # noqa: ARG001
-        self._remove(connection, [claim.sequence for claim in claims])
-
-    return [(claim_queue.ClaimQueue, "settle_in", unlocked)]
+    return [(joined.JoinedTransaction, "_hold", lambda *_: None)]
 
 
 def _look_before_the_lock() -> list[tuple[Any, str, Any]]:

@@ -49,6 +49,7 @@ OUTSIDE: dict[str, dict[str, set[str]]] = {
             "self._cursor.connection.prepare_threshold",
         },
         "database/adapters/writing.py": {"cursor.connection.autocommit"},
+        "database/adapters/sqlite.py": {"cursor.row_factory"},
         "database/engine.py": {"driver.pooling"},
         "database/migrations/migration.py": {
             "context.impl.command_terminator",

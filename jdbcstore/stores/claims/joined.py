@@ -6,18 +6,32 @@ was settled in one is held by this process until its row is seen to be gone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol, TypeVar
 
 from jdbcstore.database.callers import JoinedConnection
+from jdbcstore.database.connection import Connection
+from jdbcstore.database.session import DatabaseSession
+from jdbcstore.errors import ClaimLost, ConfigurationError
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
+from jdbcstore.stores.claims.lease import Lease
+from jdbcstore.stores.claims.of_ids import execute, fetch
 from jdbcstore.stores.claims.queue import Claim, ClaimQueue
 from jdbcstore.stores.shared.rows import EncodedMessage
+
+T = TypeVar("T")
 
 
 class JoinedClaims(Protocol):
     """The part of the claims that a joined transaction uses."""
+
+    session: DatabaseSession
+    lease: Lease
+
+    def run(self, work: Callable[[Connection], T]) -> T:
+        """Do the work on a connection of the claims' own."""
 
     def queue(self, name: str | Destination) -> ClaimQueue:
         """Return the queue of a name."""
@@ -47,6 +61,7 @@ class JoinedTransaction:
     def __init__(self, claims: JoinedClaims, connection: JoinedConnection) -> None:
         self._claims = claims
         self._connection = connection
+        self._sql = claims.session.claim_statements
         self._is_checked = False
         self._added: dict[ClaimQueue, None] = {}
         self._returned: dict[ClaimQueue, float] = {}
@@ -103,12 +118,54 @@ class JoinedTransaction:
             return
         self._connection.check()
         place = self._claims.queue(queue)
-        place.settle_in(self._connection, self._claims.is_guarded, claims, delay)
+        ids, number = place.ids_of(claims)
+        try:
+            self._hold(ids, number)
+        except ClaimLost as error:
+            place.lose(error, number)
+            raise
         self._is_checked = True
+        if delay is None:
+            place.remove(self._connection, ids)
+        else:
+            values = {"session": number, "delay_ms": round(delay * 1000), "failures": 0}
+            execute(self._connection, self._sql.return_claims, ids, **values)
+        place.held.join(ids)
         if delay is not None:
             self._returned[place] = min(delay, self._returned.get(place, delay))
         elif place.flow.applies:
             self._added[place] = None  # there is room again
+
+    def _hold(self, ids: list[int], number: int) -> None:
+        """Make sure that nobody else has these claims, or gets them before the transaction ends.
+
+        Whether the lease runs is not asked there: in an old snapshot it looks as if it had expired. If its
+        number is that of the claims, it has run without a break, until it is guarded that no master begins.
+
+        :raises ClaimLost: somebody has
+        """
+        lease, adapter = self._claims.lease, self._claims.session.adapter
+        if lease.check(renews=not adapter.in_files) != number:
+            raise ClaimLost(tuple(ids))
+        if adapter.locks_rows:
+            mine = fetch(self._connection, self._sql.lock_claims, ids, session=number)
+        else:
+            execute(self._connection, self._sql.lock_claims, ids, session=number)
+            mine = fetch(self._connection, self._sql.find_those, ids, session=number)
+        if lost := sorted({*ids} - {row[0] for row in mine}):
+            self._check_sees_none(lost, number)
+            raise ClaimLost(tuple(lost))
+        if not self._claims.is_guarded(self._connection) or lease.number != number:
+            raise ClaimLost(tuple(ids))
+
+    def _check_sees_none(self, lost: list[int], number: int) -> None:
+        """Make sure that claims that this transaction does not find are nowhere else."""
+        find = partial(fetch, of_ids=self._sql.find_those, ids=lost, session=number)
+        if self._claims.run(find):
+            raise ConfigurationError(
+                "the transaction does not see claims that this process has: it is of another database, or it"
+                " began before the claim, with REPEATABLE READ: roll it back, and begin one after the claim"
+            )
 
     def wake(self) -> None:
         """Wake processes that wait for what this transaction has changed; to be called after its commit.

@@ -12,11 +12,10 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from jdbcstore.database.adapters.sql import Row
-from jdbcstore.database.callers import JoinedConnection
 from jdbcstore.database.connection import Connection, Recorder, RemovalReason, Runs
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.builder import Statement
-from jdbcstore.errors import BodyInJournal, ClaimLost, ConfigurationError, CorruptMessage, StoreError
+from jdbcstore.errors import BodyInJournal, ClaimLost, CorruptMessage, StoreError
 from jdbcstore.message import openwire
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import MessageId
@@ -255,9 +254,9 @@ class ClaimQueue:
         if not claims:
             return
         owner = self._owner
-        ids, session = self._of(claims)
+        ids, session = self.ids_of(claims)
         if not owner.session.adapter.chains_writes or owner.recorder is not None or self.flow.is_keyed:
-            self._settle(claims, lambda connection: self._remove(connection, ids))
+            self._settle(claims, lambda connection: self.remove(connection, ids))
             self.held.forget(ids)
             if self.flow.applies:
                 self.wake()
@@ -267,15 +266,16 @@ class ClaimQueue:
         try:
             _check(ids, mine)
         except ClaimLost as error:
-            self._lose(error, session)
+            self.lose(error, session)
             raise
         self.held.forget(ids)
         if self.flow.applies:
             self.wake()  # there is room again
 
-    def _remove(
+    def remove(
         self, connection: Runs, ids: list[int], outcome: RemovalReason = RemovalReason.ACKNOWLEDGED
     ) -> None:
+        """Remove messages and their claims, in a transaction in which they are locked."""
         execute(connection, self._sql.remove_claims, ids)
         if self.flow.is_keyed:
             self._taking.keyed.remove(connection, ids)
@@ -283,57 +283,6 @@ class ClaimQueue:
         for start in range(0, len(ids), at_once):
             some = ids[start : start + at_once]
             connection.remove_messages([(self._container, id_) for id_ in some], outcome)
-
-    def settle_in(
-        self,
-        connection: JoinedConnection,
-        is_guarded: Callable[[JoinedConnection], bool],
-        claims: Sequence[Claim],
-        delay: float | None,
-    ) -> None:
-        """Acknowledge claims in the application's transaction, or return them after ``delay`` seconds.
-
-        Whether the lease runs is not asked there: in an old snapshot it looks as if it had expired. If its
-        number is that of the claims, it has run without a break, until ``is_guarded`` says that no master
-        can begin.
-
-        :raises ClaimLost: some are no longer this process's; nothing was changed
-        :raises ConfigurationError: the transaction does not see the claims
-        """
-        owner, (ids, session) = self._owner, self._of(claims)
-        try:
-            if owner.lease.check(renews=not owner.session.adapter.in_files) != session:
-                raise ClaimLost(tuple(ids))
-            self._lock_claims(connection, ids, session)
-            if not is_guarded(connection) or owner.lease.number != session:
-                raise ClaimLost(tuple(ids))
-        except ClaimLost as error:
-            self._lose(error, session)
-            raise
-        if delay is None:
-            self._remove(connection, ids)
-        else:
-            values = {"session": session, "delay_ms": round(delay * 1000), "failures": 0}
-            execute(connection, self._sql.return_claims, ids, **values)
-        self.held.join(ids)
-
-    def _lock_claims(self, connection: JoinedConnection, ids: list[int], session: int) -> None:
-        """Make sure that nobody else claims these before the application's transaction ends."""
-        if self._owner.session.adapter.locks_rows:
-            mine = fetch(connection, self._sql.lock_claims, ids, session=session)
-        else:
-            execute(connection, self._sql.lock_claims, ids, session=session)
-            mine = fetch(connection, self._sql.find_those, ids, session=session)
-        try:
-            _check(ids, mine)
-        except ClaimLost as error:
-            find = partial(fetch, of_ids=self._sql.find_those, ids=[*error.sequences], session=session)
-            if not self._owner.run(find):
-                raise
-            raise ConfigurationError(
-                "the transaction does not see claims that this process has: it is of another database, or it"
-                " began before the claim, with REPEATABLE READ: roll it back, and begin one after the claim"
-            ) from error
 
     def returned(self, delay: float = 0.0) -> None:
         """Note that messages were returned, and wake processes that wait for them."""
@@ -372,7 +321,7 @@ class ClaimQueue:
         every = [*claims, *dead]
         if not every:
             return
-        ids, session = self._of(claims)
+        ids, session = self.ids_of(claims)
         values = {"session": session, "delay_ms": round(delay * 1000), "failures": failures}
         letters = self._letters(dead, "rejected too often", self._owner.limits.dead_letters)
 
@@ -398,7 +347,7 @@ class ClaimQueue:
         self._owner.lease.renew()
         self._settle(claims, lambda _: None)
 
-    def _of(self, claims: Sequence[Claim]) -> tuple[list[int], int]:
+    def ids_of(self, claims: Sequence[Claim]) -> tuple[list[int], int]:
         """Return the IDs in order, each once; and the session that all of them have.
 
         :raises ClaimLost: they are of several sessions, of which all but the one that is running have expired
@@ -413,7 +362,7 @@ class ClaimQueue:
     def _settle(
         self, claims: Iterable[Claim], work: Callable[[Connection], None], *, adds: bool = False
     ) -> None:
-        ids, session = self._of([*claims])
+        ids, session = self.ids_of([*claims])
 
         def settle(connection: Connection) -> None:
             with connection.transaction(epoch=self._owner.lease.guard if adds else None):
@@ -424,10 +373,10 @@ class ClaimQueue:
             try:
                 self._owner.run(settle)
             except ClaimLost as error:
-                self._lose(error, session)
+                self.lose(error, session)
                 raise
 
-    def _lose(self, lost: ClaimLost, session: int) -> None:
+    def lose(self, lost: ClaimLost, session: int) -> None:
         """Hold claims no more that a settlement has found lost.
 
         Their caller drops them. If the database's clock is set back, or the lease was being renewed, they are
@@ -496,7 +445,7 @@ class ClaimQueue:
             execute(connection, self._sql.remove_claims, moved)
         rest = [id_ for id_ in _ids(letters.dead) if id_ not in moved]
         if rest:
-            self._remove(connection, rest, RemovalReason.DEAD)
+            self.remove(connection, rest, RemovalReason.DEAD)
 
     def count(self) -> tuple[int, int]:
         """Return the numbers of messages, and of those that can be claimed now. Reads the whole queue."""
@@ -534,7 +483,7 @@ class ClaimQueue:
                 # Looked at again now that they are locked.
                 free = [row[0] for row in fetch(connection, self._sql.lock_unclaimed, free)]
             if free:
-                self._remove(connection, free, outcome)
+                self.remove(connection, free, outcome)
         return len(free)
 
     def __repr__(self) -> str:
