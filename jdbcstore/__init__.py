@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from jdbcstore.message.destination import Destination, DestinationKind
     from jdbcstore.message.ids import MessageId, ProducerId, XATransactionId
     from jdbcstore.message.message import BodyType, Message
-    from jdbcstore.stores.claims import Claims
+    from jdbcstore.stores.claims import AsyncClaims, Claims
     from jdbcstore.stores.inbox import Inbox
     from jdbcstore.stores.jdbc.store import JdbcStore
     from jdbcstore.stores.journaled import JournaledStore
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from jdbcstore.util.futures import StoreFuture
 
 __all__ = [
+    "AsyncClaims",
     "BodyType",
     "Claims",
     "Clock",
@@ -97,7 +98,7 @@ _MODULES = {
     "message.destination": ("Destination", "DestinationKind"),
     "message.ids": ("MessageId", "ProducerId", "XATransactionId"),
     "message.message": ("BodyType", "Message"),
-    "stores.claims": ("Claims",),
+    "stores.claims": ("AsyncClaims", "Claims"),
     "stores.inbox": ("Inbox",),
     "stores.jdbc.store": ("JdbcStore",),
     "stores.journaled": ("JournaledStore",),

@@ -37,7 +37,8 @@ T = TypeVar("T")
 
 CAUSE = "dlqDeliveryFailureCause"
 """The property of dead letters that says why, as a broker sets it."""
-_SHORTEST_PAUSE = 0.05
+SHORTEST_PAUSE = 0.05
+"""Seconds between the first two looks at an empty queue."""
 _LONGEST_PAUSE = 1.0
 _EXPIRY = 10.0
 """Seconds between two removals of what has expired, which nobody claims anyway, and looks for strays."""
@@ -165,19 +166,30 @@ class ClaimQueue:
         :raises NotMaster: the lease has expired, and a broker or store serves the tables now
         :raises StoreUnavailable: the database does not answer
         """
-        deadline, pause = time.monotonic() + wait, _SHORTEST_PAUSE
-        wakeups = self._owner.wakeups
+        deadline, pause = time.monotonic() + wait, SHORTEST_PAUSE
         while True:
-            count, returns = wakeups.count(self._container)
-            found = self._claim_now(limit, returns)
+            found, count = self.look(limit)
             left = deadline - time.monotonic()
             if found or left <= 0:
                 return found
-            with self._lock:
-                looks_in = self._marks.looks_in or pause
-            seconds = self.flow.seconds(pause) if self.flow.applies else pause
-            wakeups.wait(self._container, count, min(seconds, left, looks_in))
-            pause = min(2 * pause, _LONGEST_PAUSE) if wakeups.count(self._container)[0] == count else pause
+            self._owner.wakeups.wait(self._container, count, min(left, self.seconds(pause)))
+            pause = self.next_pause(pause, count)
+
+    def look(self, limit: int) -> tuple[list[Claim], int]:
+        """Claim messages without waiting; also the number of wake-ups before, beyond which one is new."""
+        count, returns = self._owner.wakeups.count(self._container)
+        return self._claim_now(limit, returns), count
+
+    def seconds(self, pause: float) -> float:
+        """Return how long to wait for a wake-up before the next look, by default ``pause`` seconds."""
+        with self._lock:
+            looks_in = self._marks.looks_in or pause
+        return min(self.flow.seconds(pause) if self.flow.applies else pause, looks_in)
+
+    def next_pause(self, pause: float, count: int) -> float:
+        """Return the pause after this one: longer, unless there was a wake-up beyond ``count``."""
+        woken = self._owner.wakeups.count(self._container)[0] != count
+        return pause if woken else min(2 * pause, _LONGEST_PAUSE)
 
     def _claim_now(self, limit: int, returns: int) -> list[Claim]:
         while True:
@@ -300,6 +312,17 @@ class ClaimQueue:
         :raises StoreUnavailable: the database does not answer
         """
         self._return(claims, delay, failures=0)
+
+    def abandon(self, claims: Sequence[Claim]) -> None:
+        """Release claims that no caller has; if the database does not answer, as soon as it does."""
+        try:
+            self.release(*claims)
+        except StoreError as error:
+            log.info("%d claims are returned later: %s", len(claims), error)
+            self.held.forget(claim.sequence for claim in claims)
+            self._owner.return_unknown()
+            with self._lock:
+                self._marks.look_again()
 
     def reject(self, *claims: Claim, delay: float = 0.0) -> None:
         """Return messages that could not be processed; all or none. Each counts as a redelivery.
