@@ -12,6 +12,7 @@ from jdbcstore.abc import Cursor, Page
 from jdbcstore.database.adapters.sql import UNGUARDED
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.statements.lock import EPOCH_ROW
+from jdbcstore.errors import ClaimLost
 from jdbcstore.journal.storage import Segments
 from jdbcstore.lockers import mastership
 from jdbcstore.lockers.inspection import last_epoch
@@ -76,6 +77,18 @@ def _acknowledge_apart() -> list[tuple[Any, str, Any]]:
 
 def _join_what_is_lost() -> list[tuple[Any, str, Any]]:
     return [(joined.JoinedTransaction, "_hold", lambda *_: None)]
+
+
+def _newest_of_two_leases() -> list[tuple[Any, str, Any]]:
+    ids_of = claim_queue.ClaimQueue.ids_of
+
+    def of(self: Any, claims: Any) -> Any:
+        newest = claims[-1].session if claims else 0
+        if older := sorted({claim.sequence for claim in claims if claim.session != newest}):
+            raise ClaimLost(tuple(older))
+        return ids_of(self, claims)
+
+    return [(claim_queue.ClaimQueue, "ids_of", of)]
 
 
 def _look_before_the_lock() -> list[tuple[Any, str, Any]]:
@@ -178,6 +191,7 @@ MUTATIONS: dict[str, Mutation] = {
     "a claim without its lease": Mutation("claims", _claim_without_lease),
     "a joined acknowledgement apart": Mutation("flow", _acknowledge_apart),
     "a joined claim that is lost": Mutation("flow", _join_what_is_lost),
+    "the newest of two leases taken for the one that runs": Mutation("flow", _newest_of_two_leases),
     "a limit looked at before the lock": Mutation("flow", _look_before_the_lock),
     "a key whose claims are not counted": Mutation("flow", _forget_held_keys),
     "a token for several claims": Mutation("flow", _forget_tokens),

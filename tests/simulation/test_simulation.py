@@ -39,6 +39,7 @@ _DEFECTS_FOUND = {
     "a claim without its lease": {"twice"},
     "a joined acknowledgement apart": {"lost", "torn"},
     "a joined claim that is lost": {"lost", "twice"},
+    "the newest of two leases taken for the one that runs": {"lost"},
     "a limit looked at before the lock": {"limit"},
     "a key whose claims are not counted": {"key"},
     "a token for several claims": {"rate"},
@@ -62,12 +63,6 @@ def repeat(kind: str, seed: int) -> str:
 def test_seeds(simulation: Simulation, kind: str, chunk: int) -> None:
     for seed in range(chunk * _CHUNK, (chunk + 1) * _CHUNK):
         assert simulation.run(kind, seed) == [], repeat(kind, seed)
-
-
-def test_a_claim_whose_answer_comes_after_the_next_lease_began(simulation: Simulation) -> None:
-    # Claims of two leases were settled together, the older one last: the other's was taken for lost.
-    for seed in (313, 354, 420, 1396, 1479):
-        assert simulation.run("claims", seed) == [], repeat("claims", seed)
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
