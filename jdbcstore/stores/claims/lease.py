@@ -136,6 +136,8 @@ class Lease:
             try:
                 self._keep()
                 self._renewed()
+            except StoreClosed:
+                return  # they are being closed, and end the lease
             except StoreError as error:
                 log.warning("the lease of %s is not renewed: %s", self._name, error)
 
