@@ -29,6 +29,17 @@ def _per_second(text: str) -> float:
 
 
 _queue = click.argument("queue", metavar="QUEUE", type=TARGET)
+_burst = click.option(
+    "--burst",
+    metavar="NUMBER",
+    type=int,
+    help="The claims that can be made at once; by default those of one second.",
+)
+
+
+def _rate(what: str) -> Callable[[Any], Any]:
+    said = f"The most claims of {what}, as 10/s, 100/min, 5000/h."
+    return click.option("--rate", metavar="RATE", type=Parsed("rate", _per_second), help=said)
 
 
 @click.group()
@@ -46,7 +57,7 @@ def list_(settings: Settings) -> None:
     """List the queues that are paused or limited."""
     with _claims(settings) as claims:
         found = [{"queue": name, **asdict(one)} for name, one in sorted(claims.flow().items())]
-    columns = ("queue", "paused", "claims", "rate/s", "burst", "keys", "claims/key")
+    columns = ("queue", "paused", "claims", "rate/s", "burst", "keys", "claims/key", "rate/key", "burst/key")
     rows = [tuple(map(_cell, one.values())) for one in found]
     settings.print_each(found, lambda: print_table("Queues", columns, rows, right=columns[2:]))
 
@@ -77,10 +88,8 @@ def resume(settings: Settings, queue: Destination) -> None:
 @_queue
 @click.option("--claims", metavar="NUMBER", type=int,
               help="The most claims of all processes at the same time.")  # fmt: skip
-@click.option("--rate", metavar="RATE", type=Parsed("rate", _per_second),
-              help="The most claims of all processes, as 10/s, 100/min, 5000/h.")  # fmt: skip
-@click.option("--burst", metavar="NUMBER", type=int,
-              help="The claims that can be made at once; by default those of one second.")  # fmt: skip
+@_rate("all processes")
+@_burst
 @click.pass_obj
 def limit(
     settings: Settings, queue: Destination, claims: int | None, rate: float | None, burst: int | None
@@ -94,10 +103,12 @@ def limit(
 @click.option("--in-order", is_flag=True,
               help="Claim the next message of a key once the one before is settled.")  # fmt: skip
 @click.option("--claims", metavar="NUMBER", type=int, help="The most claims of a key at the same time.")
+@_rate("a key")
+@_burst
 @click.pass_obj
-def share(settings: Settings, queue: Destination, in_order: bool, claims: int | None) -> None:
+def share(settings: Settings, /, queue: Destination, **options: Any) -> None:
     """Have messages of QUEUE claimed by their keys, a fair share for each."""
-    _change(settings, queue, lambda found: found.share(in_order=in_order, claims=claims))
+    _change(settings, queue, lambda found: found.share(**options))
 
 
 @flow.command(cls=CliCommand)
@@ -114,16 +125,15 @@ def unshare(settings: Settings, queue: Destination) -> None:
 @click.option("--weight", metavar="NUMBER", type=int, default=1, show_default=True,
               help="The number of claims in each round of keys.")  # fmt: skip
 @click.option("--claims", metavar="NUMBER", type=int, help="The most claims at the same time.")
+@_rate("the key")
+@_burst
 @click.option("--paused", is_flag=True, help="Nobody claims its messages.")
 @click.pass_obj
-def key(
-    settings: Settings, queue: Destination, key: str, weight: int, claims: int | None, paused: bool
-) -> None:
+def key(settings: Settings, /, queue: Destination, key: str, **options: Any) -> None:
     """Set everything of a KEY of QUEUE: what is left out is as by default."""
     with _claims(settings) as found:
-        found.queue(queue).flow.set_key(key, weight=weight, claims=claims, paused=paused)
-    facts = {"queue": queue.name, "key": key, "weight": weight, "claims": claims, "paused": paused}
-    settings.print(facts, f"{queue.name}: set {key}")
+        found.queue(queue).flow.set_key(key, **options)
+    settings.print({"queue": queue.name, "key": key, **options}, f"{queue.name}: set {key}")
 
 
 def _change(settings: Settings, queue: Destination, change: Callable[[QueueFlow], None]) -> None:
@@ -144,7 +154,36 @@ def _in_words(now: FlowSettings) -> str:
         parts.append("shared by keys" if now.keys == "shared" else "shared by keys, each in order")
     if now.claims_per_key is not None:
         parts.append(f"at most {now.claims_per_key} claims of a key")
+    if now.rate_per_key is not None:
+        parts.append(f"at most {now.rate_per_key:g} claims of a key per second, {now.burst_per_key} at once")
     return ", ".join(parts) or "without limits"
+
+
+def flow_facts(settings: Settings) -> list[dict[str, Any]]:
+    """Return what the settings of queues do at the moment."""
+    from jdbcstore.database.session import DatabaseSession
+    from jdbcstore.stores.claims.numbers import read_numbers
+
+    configuration = settings.configuration()
+    url, user, password = configuration.login()
+    with contextlib.closing(
+        DatabaseSession(url, configuration.store, user=user, password=password, read_only=True)
+    ) as session:
+        found = read_numbers(session)
+    return [
+        {"queue": one.queue, "claimed": one.claimed, "waiting_keys": one.waiting_keys, **asdict(one.settings)}
+        for one in found
+    ]
+
+
+def print_flow(facts: list[dict[str, Any]]) -> None:
+    """Print what :func:`flow_facts` has returned."""
+    columns = ("queue", "paused", "claimed", "claims", "rate/s", "keys", "waiting keys")
+    names = ("queue", "paused", "claimed", "claims", "rate", "keys", "waiting_keys")
+    rows = [tuple(_cell(one[name]) for name in names) for one in facts]
+    print_table(
+        "Shared queues with limits", columns, rows, right=("claimed", "claims", "rate/s", "waiting keys")
+    )
 
 
 @contextlib.contextmanager

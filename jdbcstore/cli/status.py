@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jdbcstore.abc import Store
+from jdbcstore.cli.flow import flow_facts, print_flow
 from jdbcstore.cli.lock import holder_text
 from jdbcstore.cli.messages import messages_of
 from jdbcstore.cli.options import destination_argument
@@ -45,12 +46,12 @@ def init(settings: Settings) -> None:
 @click.command(cls=CliCommand)
 @click.pass_obj
 def status(settings: Settings) -> None:
-    """Show destinations, durable subscriptions, the master and the tables.
+    """Show destinations, durable subscriptions, the master, the tables, and limits of shared queues.
 
     While a broker with --health serves, queues have the sizes that it knows, and consumers are counted.
     """
     with settings.open_database(read_only=True) as store:
-        facts = _status(store)
+        facts = {**_status(store), "flow": flow_facts(settings)}
     broker = settings.broker_to_read()
     if broker is not None:
         _add_broker(facts, broker)
@@ -156,6 +157,8 @@ def _print_status(facts: dict[str, Any]) -> None:
     print_table("Destinations", names, rows, right=names[1:])
     if facts["subscriptions"]:
         print_subscriptions(facts["subscriptions"])
+    if facts["flow"]:
+        print_flow(facts["flow"])
 
 
 def _number(name: str, one: dict[str, Any]) -> str:

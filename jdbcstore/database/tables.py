@@ -324,6 +324,8 @@ def _flow(define: _Definer, name: str) -> Table:
         define.column("DRAWN", define.number, nullable=False),
         define.column("KEYING", define.number, nullable=False),
         define.column("KEY_MOST", define.number),
+        define.column("KEY_RATE", define.number),
+        define.column("KEY_BURST", define.number),
         define.column("LAST_KEY", define.own(define.container)),
         define.column("CREDIT", define.number, nullable=False),
     )
@@ -337,6 +339,9 @@ def _flow_keys(define: _Definer, name: str) -> Table:
         define.column("PAUSED", define.number, nullable=False),
         define.column("MOST", define.number),
         define.column("WEIGHT", define.number, nullable=False),
+        define.column("RATE", define.number),
+        define.column("BURST", define.number),
+        define.column("DRAWN", define.number, nullable=False),
         define.primary_key("container", "name"),
     )
 

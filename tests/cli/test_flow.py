@@ -33,7 +33,7 @@ def test_a_queue_is_limited_paused_and_resumed(invoke: Invoke, local_url: str) -
         assert claims.flow() == {"ORDERS": FlowSettings(paused=True, claims=5, rate=1.5, burst=3)}
         assert claims.queue("ORDERS").claim() == []
     listed = json.loads(invoke("flow", "list", "--json").out)
-    keys = {"keys": None, "claims_per_key": None}
+    keys = dict.fromkeys(("keys", "claims_per_key", "rate_per_key", "burst_per_key"))
     assert listed == {"queue": "ORDERS", "paused": True, "claims": 5, "rate": 1.5, "burst": 3, **keys}
     table = invoke("flow", "list").out
     assert all(cell in table for cell in ("ORDERS", "yes", "1.5"))
@@ -83,9 +83,20 @@ def test_while_a_broker_serves_nothing_is_set(invoke: Invoke, local_url: str, tm
 def test_a_queue_is_shared_by_keys(invoke: Invoke, local_url: str) -> None:
     shared = invoke("flow", "share", "ORDERS", "--in-order", "--claims", "2")
     assert shared.out == "ORDERS: shared by keys, each in order, at most 2 claims of a key\n"
-    assert invoke("flow", "key", "ORDERS", "acme", "--weight", "3").out == "ORDERS: set acme\n"
+    rated = invoke("flow", "share", "ORDERS", "--rate", "60/min", "--json")
+    assert json.loads(rated.out)["rate_per_key"] == 1.0
+    assert invoke("flow", "share", "ORDERS", "--in-order", "--claims", "2").code == 0
+    assert (
+        invoke("flow", "key", "ORDERS", "acme", "--weight", "3", "--rate", "2/s").out == "ORDERS: set acme\n"
+    )
     assert "weight=0 must be" in invoke("flow", "key", "ORDERS", "acme", "--weight", "0").err
     with Claims(local_url) as claims:
         assert claims.flow() == {"ORDERS": FlowSettings(keys="in order", claims_per_key=2)}
-        assert claims.queue("ORDERS").flow.key_settings() == {"acme": KeySettings(weight=3)}
+        assert claims.queue("ORDERS").flow.key_settings() == {
+            "acme": KeySettings(weight=3, rate=2.0, burst=2)
+        }
+        assert len(claims.queue("ORDERS").claim()) == 1
+        [flow] = invoke("status", "--json").json["flow"]
+        assert (flow["queue"], flow["claimed"], flow["waiting_keys"]) == ("ORDERS", 1, 0)
+        assert "Shared queues with limits" in invoke("status").out
     assert invoke("flow", "unshare", "ORDERS").out == "ORDERS: without limits\n"

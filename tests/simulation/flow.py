@@ -97,11 +97,11 @@ class Limited(Shared):
         begin = ((2, None, None), (None, 4 * _MILLION, 3), (1, _MILLION, 1))
         keyed = ((0, None), (1, 1), (2, None), (1, 2))
         rows = [
-            (f"queue://{queue}", 0, *chance.choice(begin), 0, *chance.choice(keyed), None, 0)
+            (f"queue://{queue}", 0, *chance.choice(begin), 0, *chance.choice(keyed), None, None, None, 0)
             for queue in QUEUES
         ]
         self._messages: dict[int, tuple[str, str]] = {}
-        self.server.fill("INSERT INTO JDBCSTORE_FLOW VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+        self.server.fill("INSERT INTO JDBCSTORE_FLOW VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
         self.server.fill("INSERT INTO JDBCSTORE_STATE (NAME, NUMBER) VALUES (?, ?)", [("flow", 1)])
         self.server.on_claims = self._note_claims
         super().prepare()

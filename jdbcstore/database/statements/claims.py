@@ -14,7 +14,9 @@ from typing import Any
 
 from sqlalchemy import (
     ARRAY,
+    CTE,
     BigInteger,
+    FromClause,
     Integer,
     Select,
     and_,
@@ -94,6 +96,19 @@ class LeaseConditions(StatementBuilder):
         t = self._tables.messages
         return or_(t.c.expiration.is_(None), t.c.expiration <= ZERO, t.c.expiration >= self._now)
 
+    def _in_lane(self, lane: ColumnElement[int]) -> ColumnElement[bool]:
+        priority = self._tables.messages.c.priority
+        # A planner that sees an equality takes an order by ID for this one, and reads the primary key: all
+        # messages of other priorities and queues.
+        return priority.between(lane, lane) if self._adapter.chains_writes else priority == lane
+
+    def _in_order_of_claims(self, query: Select[Any]) -> Select[Any]:
+        if not self._adapter.index_hint:
+            return query
+        # Else the planner sorts, and InnoDB locks all that it sorts.
+        hint = self._adapter.index_hint.format(index=self._tables.claim_index.name)
+        return query.with_hint(self._tables.messages, hint)
+
     @property
     def settles_singly(self) -> bool:
         """Whether messages are locked one by one: for a list InnoDB may scan, and wait for any row."""
@@ -109,7 +124,75 @@ class LeaseConditions(StatementBuilder):
         return OfIds(compiled, takes_arrays=self._adapter.takes_arrays, singly=singly)
 
 
-class ClaimStatements(LeaseConditions):
+class FreeMessages(LeaseConditions):
+    """Conditions and parts of statements that claim messages."""
+
+    def _of_claim(self, value: ColumnElement[Any]) -> ColumnElement[Any]:
+        """Return a value of the message's row of claims, or 0. A scalar subquery is never a join."""
+        c, t = self._tables.claims, self._tables.messages
+        return func.coalesce(select(value).where(c.c.id == t.c.id).correlate(t).scalar_subquery(), ZERO)
+
+    def _is_held(self) -> ColumnElement[int]:
+        """Return whether a claim is in force or delayed."""
+        c = self._tables.claims
+        return case((or_(c.c.due > self._now, self._is_alive(c.c.session)), ONE), else_=ZERO)
+
+    def _is_free(self) -> ColumnElement[bool]:
+        return self._of_claim(self._is_held()) == ZERO
+
+    def _died(self) -> ColumnElement[int]:
+        """Return the failure that a claim of a session counts, once it is not in force."""
+        return case((self._tables.claims.c.session.is_not(None), ONE), else_=ZERO)
+
+    def _free(self, lane: ColumnElement[int], mark: ColumnElement[int]) -> Select[Any]:
+        """Return free messages of one priority in order, with the number of their next claim."""
+        t, c = self._tables.messages, self._tables.claims
+        columns = (
+            t.c.id,
+            t.c.msg,
+            (self._of_claim(c.c.taken) + ONE).label("taken"),
+            self._of_claim(c.c.failed + self._died()).label("failed"),
+        )
+        return (
+            select(*columns)
+            .where(self._committed_here(), self._in_lane(lane), t.c.id >= mark)
+            .where(self._is_current(), self._is_free())
+            .order_by(t.c.priority, t.c.id)
+            .limit(bindparam("limit", type_=Integer()))
+        )
+
+    def _of_lanes(self, free: Callable[[ColumnElement[int], ColumnElement[int]], Select[Any]]) -> Select[Any]:
+        """Return messages of some lanes, in one statement; where the vendor takes arrays."""
+        numbers = ARRAY(BigInteger())
+        lanes = (
+            func.unnest(bindparam("lanes", type_=numbers), bindparam("marks", type_=numbers))
+            .table_valued(column("lane", BigInteger()), column("mark", BigInteger()), name="lanes")
+            .render_derived()
+        )
+        found = free(lanes.c.lane, lanes.c.mark).lateral("free")
+        limit = bindparam("limit", type_=Integer())
+        return select(lanes.c.lane, *found.c).select_from(lanes.join(found, true())).limit(limit)
+
+    def _taken(self, found: FromClause) -> CTE:
+        """Claim messages for a session, unless another one was faster; return their IDs."""
+        c, me = self._tables.claims, bindparam("session", type_=BigInteger())
+        taking = insert_or_update(c).from_select(
+            ["id", "session", "due", "taken", "failed"],
+            select(found.c.id, me, ZERO, found.c.taken, found.c.failed),
+        )
+        new = taking.excluded
+        return (
+            taking.on_conflict_do_update(
+                index_elements=[c.c.id],
+                set_={"session": new.session, "due": ZERO, "taken": new.taken, "failed": new.failed},
+                where=c.c.taken == new.taken - ONE,
+            )
+            .returning(c.c.id)
+            .cte("taken")
+        )
+
+
+class ClaimStatements(FreeMessages):
     """The statements of claims, their sessions and IDs."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -136,55 +219,10 @@ class ClaimStatements(LeaseConditions):
             lambda: delete(s).where(s.c.expires < self._now - literal_column(str(_DAY_MS)))
         )
 
-    def _of_claim(self, value: ColumnElement[Any]) -> ColumnElement[Any]:
-        """Return a value of the message's row of claims, or 0. A scalar subquery is never a join."""
-        c, t = self._tables.claims, self._tables.messages
-        return func.coalesce(select(value).where(c.c.id == t.c.id).correlate(t).scalar_subquery(), ZERO)
-
-    def _is_free(self) -> ColumnElement[bool]:
-        c = self._tables.claims
-        held = or_(c.c.due > self._now, self._is_alive(c.c.session))
-        return self._of_claim(case((held, ONE), else_=ZERO)) == ZERO
-
-    def _free(self, lane: ColumnElement[int], mark: ColumnElement[int]) -> Select[Any]:
-        """Free messages of one priority in order, locked; with the number of their next claim."""
-        t, c = self._tables.messages, self._tables.claims
-        died = case((c.c.session.is_not(None), ONE), else_=ZERO)
-        columns = (
-            t.c.id,
-            t.c.msg,
-            (self._of_claim(c.c.taken) + ONE).label("taken"),
-            self._of_claim(c.c.failed + died).label("failed"),
-        )
-        query = (
-            select(*columns)
-            .where(self._committed_here(), self._in_lane(lane), t.c.id >= mark)
-            .where(self._is_current(), self._is_free())
-            .order_by(t.c.priority, t.c.id)
-            .limit(bindparam("limit", type_=Integer()))
-        )
-        if not self._adapter.locks_rows:
-            return query
-        return query.with_for_update(skip_locked=True, of=t)
-
-    def _in_lane(self, lane: ColumnElement[int]) -> ColumnElement[bool]:
-        priority = self._tables.messages.c.priority
-        # A planner that sees an equality takes an order by ID for this one, and reads the primary key: all
-        # messages of other priorities and queues.
-        return priority.between(lane, lane) if self._adapter.chains_writes else priority == lane
-
     def _define_claims(self) -> None:
         t, c, s = self._tables.messages, self._tables.claims, self._tables.claim_sessions
         lane, mark = bindparam("lane", type_=BigInteger()), bindparam("mark", type_=BigInteger())
         me = bindparam("session", type_=BigInteger())
-
-        def first_free() -> Select[Any]:
-            query = self._free(lane, mark)
-            if self._adapter.index_hint:
-                # Else the planner sorts, and InnoDB locks all that it sorts.
-                hint = self._adapter.index_hint.format(index=self._tables.claim_index.name)
-                return query.with_hint(t, hint)
-            return query
 
         def has_lane(priority: int) -> ColumnElement[Any]:
             begins = t.c.id >= bindparam(f"mark_{priority}", type_=BigInteger())
@@ -192,7 +230,7 @@ class ClaimStatements(LeaseConditions):
             return select(ONE).select_from(t).where(here).limit(ONE).scalar_subquery()
 
         self.find_lanes = self._compile(lambda: select(*map(has_lane, LANES)))
-        self.find_free = self._compile(first_free)
+        self.find_free = self._compile(lambda: self._in_order_of_claims(self._free_locked(lane, mark)))
         self.claim = self._compile(self._claim)
         """All in one statement, where the vendor chains writes."""
         self.find_claims = self._of_ids(c, lambda these: select(c.c.id, c.c.taken).where(these))
@@ -249,38 +287,27 @@ class ClaimStatements(LeaseConditions):
         self.acknowledge = self._compile(self._acknowledge)
         """All in one statement, where the vendor chains writes."""
 
+    def _free_locked(self, lane: ColumnElement[int], mark: ColumnElement[int]) -> Select[Any]:
+        query = self._free(lane, mark)
+        if not self._adapter.locks_rows:
+            return query
+        return query.with_for_update(skip_locked=True, of=self._tables.messages)
+
     def _claim(self) -> Select[Any]:
-        c, limit = self._tables.claims, bindparam("limit", type_=Integer())
-        numbers = ARRAY(BigInteger())
-        lanes = (
-            func.unnest(bindparam("lanes", type_=numbers), bindparam("marks", type_=numbers))
-            .table_valued(column("lane", BigInteger()), column("mark", BigInteger()), name="lanes")
-            .render_derived()
-        )
-        free = self._free(lanes.c.lane, lanes.c.mark).lateral("free")
-        found = select(lanes.c.lane, *free.c).select_from(lanes.join(free, true())).limit(limit).cte("found")
-        me = bindparam("session", type_=BigInteger())
-        taking = insert_or_update(c).from_select(
-            ["id", "session", "due", "taken", "failed"],
-            select(found.c.id, me, ZERO, found.c.taken, found.c.failed),
-        )
-        new = taking.excluded
-        taken = (
-            taking.on_conflict_do_update(
-                index_elements=[c.c.id],
-                set_={"session": new.session, "due": ZERO, "taken": new.taken, "failed": new.failed},
-                where=c.c.taken == new.taken - ONE,
-            )
-            .returning(c.c.id)
-            .cte("taken")
-        )
+        found = self._of_lanes(self._free_locked).cte("found")
+        taken = self._taken(found)
         # Not a join: the planner expects one row, and would compare each with each.
         mine = found.c.id.in_(select(taken.c.id))
         query = select(found.c.lane, found.c.id, found.c.msg, found.c.failed, mine.label("mine"))
         # The commit does not wait for the disk or a standby: a claim that a crash undoes is a free message.
         return query.where(self._is_relaxed())
 
-    def _acknowledge(self) -> Select[Any]:
+    @cached_property
+    def acknowledge_keyed(self) -> Sql:
+        """As :attr:`acknowledge`, of a queue whose messages are claimed by their keys."""
+        return self._compile(partial(self._acknowledge, keyed=True))
+
+    def _acknowledge(self, *, keyed: bool = False) -> Select[Any]:
         t, c = self._tables.messages, self._tables.claims
         ids, me = bindparam("ids", type_=ARRAY(BigInteger())), bindparam("session", type_=BigInteger())
         query = select(c.c.id).where(c.c.id == any_(ids), c.c.session == me, self._is_alive(me))
@@ -289,7 +316,11 @@ class ClaimStatements(LeaseConditions):
         every = count == bindparam("count", type_=BigInteger())
         settled = delete(c).where(c.c.id.in_(select(mine.c.id)), every).cte("settled")
         gone = delete(t).where(t.c.id.in_(select(mine.c.id)), every).cte("gone")
-        return select(mine.c.id).add_cte(settled, gone)
+        query = select(mine.c.id).add_cte(settled, gone)
+        if not keyed:
+            return query
+        k = self._tables.keyed
+        return query.add_cte(delete(k).where(k.c.id.in_(select(mine.c.id)), every).cte("unkeyed"))
 
     def _define_upkeep(self) -> None:
         t, c = self._tables.messages, self._tables.claims
@@ -327,9 +358,7 @@ class ClaimStatements(LeaseConditions):
 
         def strays(these: ColumnElement[bool]) -> Select[Any]:
             query = select(t.c.id).where(self._committed_here(), these).order_by(t.c.priority, t.c.id)
-            if self._adapter.index_hint:
-                hint = self._adapter.index_hint.format(index=self._tables.claim_index.name)
-                query = query.with_hint(t, hint)
+            query = self._in_order_of_claims(query)
             found = query.limit(bindparam("limit", type_=Integer())).subquery()
             return select(found.c.id)
 

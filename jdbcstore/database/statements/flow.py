@@ -7,22 +7,29 @@ there before the wait.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from sqlalchemy import (
+    ARRAY,
     BigInteger,
+    FromClause,
     Integer,
     Select,
+    Text,
     and_,
+    any_,
     bindparam,
     case,
+    cast,
+    column,
     delete,
+    distinct,
     exists,
     func,
     literal,
     literal_column,
     not_,
-    or_,
     select,
     update,
 )
@@ -30,15 +37,13 @@ from sqlalchemy.sql import ColumnElement
 
 from jdbcstore.database.schema import FLOW_ROW
 from jdbcstore.database.statements.builder import ONE, ZERO
-from jdbcstore.database.statements.claims import LeaseConditions
+from jdbcstore.database.statements.claims import LANES, FreeMessages
 
-NAMES = 32
-"""The most keys that one statement returns."""
 _LATE_MS = 1000
 """For how long after its end a lease counts: a renewal that was in time may be committed late."""
 
 
-class FlowStatements(LeaseConditions):
+class FlowStatements(FreeMessages):
     """Changing, locking and obeying the settings of a queue and of its keys."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -51,7 +56,8 @@ class FlowStatements(LeaseConditions):
             lambda: update(state).where(of_flow).values(number=state.c.number + ONE)
         )
         """Also locks out others that change something."""
-        settings = (f.c.paused, f.c.most, f.c.rate, f.c.burst, f.c.keying, f.c.key_most)
+        of_keys = (f.c.keying, f.c.key_most, f.c.key_rate, f.c.key_burst)
+        settings = (f.c.paused, f.c.most, f.c.rate, f.c.burst, *of_keys)
         self._columns = (*settings, f.c.drawn, f.c.last_key, f.c.credit)
         self.find = self._compile(lambda: select(*self._columns).where(self._here(f)))
         self.find_all = self._compile(lambda: select(f.c.container, *settings).order_by(f.c.container))
@@ -71,6 +77,8 @@ class FlowStatements(LeaseConditions):
         self.turn = self._compile(lambda: update(f).where(self._here(f)).values(turn))
         self._define_keys()
         self._define_keyed()
+        if self._adapter.chains_writes:
+            self._define_chained()
 
     def _lock(self) -> Select[Any]:
         f = self._tables.flow
@@ -96,103 +104,246 @@ class FlowStatements(LeaseConditions):
     def _define_keys(self) -> None:
         k = self._tables.flow_keys
         this = and_(self._here(k), self._equal(k.c.name, bindparam("name_", type_=k.c.name.type)))
-        settings = (k.c.paused, k.c.most, k.c.weight)
-        self.find_key = self._compile(lambda: select(*settings).where(this))
+        settings = (k.c.paused, k.c.most, k.c.weight, k.c.rate, k.c.burst)
+        is_plain = (k.c.paused == ZERO, k.c.most.is_(None), k.c.weight == ONE, k.c.rate.is_(None))
+        self.find_key = self._compile(lambda: select(k.c.name).where(this))
         self.find_keys = self._compile(
-            lambda: select(k.c.name, *settings).where(self._here(k)).order_by(k.c.name)
+            lambda: select(k.c.name, *settings).where(self._here(k), not_(and_(*is_plain))).order_by(k.c.name)
         )
         self.add_key = self._insert(k)
         self.change_key = self._compile(
             lambda: update(k).where(this).values({one.key: bindparam(one.key) for one in settings})
         )
-        self.remove_key = self._compile(lambda: delete(k).where(this))
+        now_ns = self._now * literal_column("1000000")
+        self.remove_plain_keys = self._compile(
+            lambda: delete(k).where(self._here(k), *is_plain, k.c.drawn <= now_ns)
+        )
+        """Remove keys without settings of their own, whose tokens are all there again."""
+        until = bindparam("until", type_=BigInteger())
+        self.draw_key = self._compile(lambda: update(k).where(this).values(drawn=until))
 
     def _define_keyed(self) -> None:
         t, c, k = self._tables.messages, self._tables.claims, self._tables.keyed
         limit = bindparam("limit", type_=Integer())
-        # A scalar subquery: for an anti-join a planner reads the keys of all messages.
-        filed = select(ONE).where(k.c.id == t.c.id, self._here(k)).scalar_subquery()
-        is_unfiled = func.coalesce(filed, ZERO) == ZERO
-        self.find_unfiled = self._compile(
-            lambda: (
-                select(t.c.id, t.c.priority, t.c.msg)
-                .where(self._committed_here(), t.c.id > bindparam("after", type_=BigInteger()), is_unfiled)
-                .order_by(t.c.id)
-                .limit(limit)
-            )
-        )
+        self.has_later = self._compile(lambda: select(self._is_later()))
+        """Whether there are messages after an ID, in any lane; NULL if not."""
+        self.find_unfiled = self._compile(self._unfiled)
+        """Messages of one lane after an ID whose keys are not stored yet."""
         self.find_last = self._compile(lambda: select(func.max(t.c.id)))
         self.add_keyed = self._insert(k)
-        self.remove_keyed = self._of_ids(
-            k,
-            # By the whole key: of a part InnoDB would lock the gap behind it, where others file theirs.
-            lambda these: delete(k).where(these, self._here(k)),
-            locks=True,
+        # By the whole key: of a part InnoDB would lock the gap behind it, where others file theirs. For this
+        # PostgreSQL would take an index that finds all keys of the queue.
+        here = self._here(k) if self.settles_singly else self._found_here(k)
+        self.remove_keyed = self._of_ids(k, lambda these: delete(k).where(these, here), locks=True)
+        # Scalar subqueries: for an anti-join a planner reads all messages, or the keys of all.
+        of_message = select(ONE).where(t.c.id == k.c.id, self._found_here(t)).scalar_subquery()
+        self.find_unkeyed = self._compile(
+            lambda: select(k.c.id).where(self._here(k), func.coalesce(of_message, ZERO) == ZERO).limit(limit)
         )
-        of_message = exists(select(ONE).where(t.c.id == k.c.id, self._found_here(t)))
-        self.remove_unkeyed = self._compile(lambda: delete(k).where(self._here(k), not_(of_message)))
-        """Remove the keys of messages that are not in the queue any more."""
-        self.names_after = self._compile(lambda: self._names(inclusive=False))
-        """The next :data:`NAMES` keys that have messages, with their settings."""
-        self.names_from = self._compile(lambda: self._names(inclusive=True))
-        name = select(k.c.name).where(k.c.id == c.c.id, self._here(k)).scalar_subquery()
+        """Keys of messages that are not in the queue any more."""
+        self.names = {
+            (inclusive, ordered): self._compile(partial(self._names, inclusive=inclusive, ordered=ordered))
+            for inclusive in (False, True)
+            for ordered in (False, True)
+        }
+        """The next keys that have messages, from one or after it, with their settings, and the first message
+        that can be claimed: any that is free, or only the first of all."""
+        # InnoDB finds a minimum at once if it has not to be of the names after that of another row.
+        self.walks = self.settles_singly
+        """Whether keys are found one by one: by ``next_name`` and ``named``, and not by ``names``."""
+        self.next_name = {
+            inclusive: self._compile(
+                lambda inclusive=inclusive: (  # type: ignore[misc]
+                    select(func.min(k.c.name)).where(
+                        k.c.container == bindparam("container", type_=k.c.container.type),
+                        self._begin(inclusive=inclusive),
+                    )
+                )
+            )
+            for inclusive in (False, True)
+        }
+        self.named = {
+            ordered: self._compile(partial(self._named, ordered=ordered)) for ordered in (False, True)
+        }
+        name = select(k.c.name).where(k.c.id == c.c.id, self._found_here(k)).scalar_subquery()
         self.find_held = self._compile(lambda: select(name).select_from(c).where(self._is_held_here()))
         """The key of each claim in the queue that is in force."""
-        self.find_of_key = self._compile(lambda: self._of_key().where(self._is_free()).limit(limit))
-        """The first free messages of a key; each with the number of its next claim, and its failures."""
-        self.find_head = self._compile(
-            lambda: self._of_key().add_columns(case((self._is_free(), ONE), else_=ZERO)).limit(ONE)
+        waiting = func.count(distinct(k.c.name))
+        self.count_waiting = self._compile(
+            lambda: select(waiting).where(self._here(k), self._is_unclaimed(k))
         )
-        """As ``find_of_key`` the first message, and whether it is free."""
+        """The number of keys that have messages which nobody has claimed. Reads all of the queue."""
+        self.find_of_key = self._compile(lambda: self._of_key(k).where(self._is_unclaimed(k)).limit(limit))
+        """The first free messages of a key."""
 
         def messages(these: ColumnElement[bool]) -> Select[Any]:
             query = select(t.c.id, func.coalesce(t.c.priority, ZERO), t.c.msg).where(these)
             return query.with_for_update(skip_locked=True) if self._adapter.locks_rows else query
 
         self.lock_messages = self._of_ids(t, messages)
+        columns = (c.c.id, c.c.taken, c.c.failed + self._died(), self._is_held())
+        self.find_claims = self._of_ids(c, lambda these: select(*columns).where(these))
+        """The claims of messages: their numbers, their failures, and whether they are in force or delayed."""
 
-    def _names(self, *, inclusive: bool) -> Select[Any]:
-        k, f = self._tables.keyed, self._tables.flow_keys
-        here = k.c.container == bindparam("container", type_=k.c.container.type)
-        begin = bindparam("name_", type_=k.c.name.type)
-        first = k.c.name >= begin if inclusive else k.c.name > begin
-        # One look into the index for each, however many messages it has.
-        begun = select(func.min(k.c.name).label("name"), ONE.label("number")).where(here, first)
-        ring = begun.cte("ring", recursive=True)
-        following = select(func.min(k.c.name)).where(here, k.c.name > ring.c.name).scalar_subquery()
-        ring = ring.union_all(
-            select(following, ring.c.number + ONE).where(
-                ring.c.name.is_not(None), ring.c.number < literal_column(str(NAMES))
+    def _is_later(self) -> ColumnElement[Any]:
+        t = self._tables.messages
+        after = t.c.id > bindparam("after", type_=BigInteger())
+        # One look into the index of each lane: there, no planner reads the whole queue.
+        return func.coalesce(
+            *(
+                select(ONE)
+                .select_from(t)
+                .where(self._committed_here(), t.c.priority == literal_column(str(lane)), after)
+                .limit(ONE)
+                .scalar_subquery()
+                for lane in LANES
             )
         )
-        of_key = and_(
-            f.c.container == bindparam("container", type_=f.c.container.type), f.c.name == ring.c.name
+
+    def _unfiled(self) -> Select[Any]:
+        t, k = self._tables.messages, self._tables.keyed
+        lane = bindparam("lane", type_=BigInteger())
+        filed = select(ONE).where(k.c.id == t.c.id, self._found_here(k)).scalar_subquery()
+        query = (
+            select(t.c.id, t.c.priority, t.c.msg)
+            .where(
+                self._committed_here(), self._in_lane(lane), t.c.id > bindparam("after", type_=BigInteger())
+            )
+            .where(func.coalesce(filed, ZERO) == ZERO)
+            .order_by(t.c.priority, t.c.id)
+            .limit(bindparam("limit", type_=Integer()))
         )
-        found = ring.outerjoin(f, of_key)
-        query = select(ring.c.name, f.c.paused, f.c.most, f.c.weight).select_from(found)
+        return self._in_order_of_claims(query)
+
+    def _next_name(self, after: ColumnElement[bool]) -> ColumnElement[Any]:
+        """Return the next name by one look into the index, however many messages a key has."""
+        k = self._tables.keyed
+        here = k.c.container == bindparam("container", type_=k.c.container.type)
+        if self._adapter.chains_writes:
+            # For a minimum, a planner that knows of no messages reads them all.
+            first = select(k.c.name).where(here, after).order_by(k.c.name).limit(ONE)
+        else:
+            first = select(func.min(k.c.name)).where(here, after)
+        return first.scalar_subquery()
+
+    def _begin(self, *, inclusive: bool) -> ColumnElement[bool]:
+        k = self._tables.keyed
+        begin = bindparam("name_", type_=k.c.name.type)
+        return k.c.name >= begin if inclusive else k.c.name > begin
+
+    def _names(self, *, inclusive: bool, ordered: bool) -> Select[Any]:
+        k = self._tables.keyed
+        begun = select(self._next_name(self._begin(inclusive=inclusive)).label("name"), ONE.label("number"))
+        ring = begun.cte("ring", recursive=True)
+        ring = ring.union_all(
+            select(self._next_name(k.c.name > ring.c.name), ring.c.number + ONE).where(
+                ring.c.name.is_not(None), ring.c.number < bindparam("number", type_=Integer())
+            )
+        )
+        query = self._keys(ring, ring.c.name, ordered=ordered)
         return query.where(ring.c.name.is_not(None)).order_by(ring.c.number)
 
-    def _of_key(self) -> Select[Any]:
-        t, c, k = self._tables.messages, self._tables.claims, self._tables.keyed
-        died = case((c.c.session.is_not(None), ONE), else_=ZERO)
+    def _named(self, *, ordered: bool) -> Select[Any]:
+        name = bindparam("name_", type_=self._tables.keyed.c.name.type)
+        return self._keys(select(ONE.label("number")).subquery("ring"), name, ordered=ordered)
+
+    def _keys(self, ring: FromClause, name: ColumnElement[Any], *, ordered: bool) -> Select[Any]:
+        """Return the settings of keys, and the first message of each that can be claimed."""
+        k, f = self._tables.keyed, self._tables.flow_keys
+        of_key = and_(f.c.container == bindparam("container", type_=f.c.container.type), f.c.name == name)
+        one = k.alias("one")
+        message = self._of_key(one, name).limit(ONE)
+        if ordered:
+            message = message.with_only_columns(case((self._is_unclaimed(one), one.c.id)))
+        else:
+            message = message.where(self._is_unclaimed(one))
+        settings = (f.c.paused, f.c.most, f.c.weight, f.c.rate, f.c.burst, f.c.drawn)
+        first = message.correlate(ring).scalar_subquery()
+        query = select(name, *settings, first, self._now)
+        return query.select_from(ring.outerjoin(f, of_key))
+
+    def _of_key(self, k: Any, name: ColumnElement[Any] | None = None) -> Select[Any]:
+        t = self._tables.messages
         there = select(ONE).where(
             t.c.id == k.c.id, t.c.xid.is_(None), self._found_here(t), self._is_current()
         )
         return (
-            select(k.c.id, self._of_claim(c.c.taken) + ONE, self._of_claim(c.c.failed + died))
+            select(k.c.id)
             .where(
                 k.c.container == bindparam("container", type_=k.c.container.type),
-                k.c.name == bindparam("name_", type_=k.c.name.type),
+                k.c.name == (bindparam("name_", type_=k.c.name.type) if name is None else name),
                 there.scalar_subquery() == ONE,
             )
             .order_by(k.c.lane, k.c.id)
         )
 
-    def _of_claim(self, value: ColumnElement[Any]) -> ColumnElement[Any]:
-        c, k = self._tables.claims, self._tables.keyed
-        return func.coalesce(select(value).where(c.c.id == k.c.id).correlate(k).scalar_subquery(), ZERO)
-
-    def _is_free(self) -> ColumnElement[bool]:
+    def _is_unclaimed(self, k: Any) -> ColumnElement[bool]:
         c = self._tables.claims
-        held = or_(c.c.due > self._now, self._is_alive(c.c.session))
-        return self._of_claim(case((held, ONE), else_=ZERO)) == ZERO
+        of_claim = select(self._is_held()).where(c.c.id == k.c.id).correlate(k).scalar_subquery()
+        return func.coalesce(of_claim, ZERO) == ZERO
+
+    def _define_chained(self) -> None:
+        """Define a claim in two or three statements without a lock, where the vendor chains writes.
+
+        Each claim writes the row of its queue. So if that is as it was when it was read, together with what
+        is claimed, nobody has claimed from the queue since.
+        """
+        f = self._tables.flow
+        # Of the row's own version.
+        self._version = cast(literal_column("xmin"), Text())
+        held = case((f.c.most.is_(None), ZERO), else_=self._count())
+        later = case((f.c.keying > ZERO, self._is_later()))
+        self.see = self._compile(
+            lambda: select(*self._columns, self._now, held, later, self._version).where(self._here(f))
+        )
+        """As ``lock`` and ``count``, without the lock; ``has_later``, and the version of the row."""
+        self.claim_seen = self._compile(lambda: self._claim(self._of_lanes(self._free)))
+        """Claim messages if the row of the queue is the version that was seen."""
+        self.claim_chosen = self._compile(lambda: self._claim(self._chosen()))
+        """As ``claim_seen``, messages that were chosen."""
+
+    def _chosen(self) -> Select[Any]:
+        c = self._tables.claims
+        ids = func.unnest(bindparam("ids", type_=ARRAY(BigInteger())))
+        chosen = ids.table_valued(column("id", BigInteger()), name="chosen").render_derived()
+
+        def of_claim(value: ColumnElement[Any]) -> ColumnElement[Any]:
+            query = select(value).where(c.c.id == chosen.c.id).correlate(chosen)
+            return func.coalesce(query.scalar_subquery(), ZERO)
+
+        return select(
+            chosen.c.id,
+            (of_claim(c.c.taken) + ONE).label("taken"),
+            of_claim(c.c.failed + self._died()).label("failed"),
+        ).where(self._is_unclaimed(chosen))
+
+    def _claim(self, candidates: Select[Any]) -> Select[Any]:
+        t, f = self._tables.messages, self._tables.flow
+        number = BigInteger()
+        found = candidates.cte("found")
+        count = select(func.count()).select_from(found).scalar_subquery()
+        spacing, drawn = bindparam("spacing", type_=number), bindparam("drawn", type_=number)
+        values = {
+            "last_key": bindparam("last", type_=f.c.last_key.type),
+            "credit": bindparam("credit", type_=number),
+            "drawn": case((spacing > ZERO, drawn + count * spacing), else_=f.c.drawn),
+        }
+        is_seen = self._version == bindparam("version", type_=Text())
+        moved = (
+            update(f).where(self._here(f), is_seen, count > ZERO).values(values).returning(ONE.label("one"))
+        )
+        # Not locked before, as this may have waited: another process would pass them over meanwhile.
+        seen = moved.cte("moved")
+        ids = func.array(select(found.c.id).scalar_subquery(), type_=ARRAY(number))
+        locked = (
+            select(t.c.id, func.coalesce(t.c.priority, ZERO).label("lane"), t.c.msg)
+            .where(t.c.id == any_(ids), t.c.xid.is_(None), self._found_here(t), exists(select(seen.c.one)))
+            .with_for_update(skip_locked=True)
+            .cte("locked")
+        )
+        mine = select(found.c.id, found.c.taken, found.c.failed).where(found.c.id.in_(select(locked.c.id)))
+        taken = self._taken(mine.cte("mine"))
+        query = select(
+            locked.c.lane, found.c.id, locked.c.msg, found.c.failed, found.c.id.in_(select(taken.c.id))
+        ).select_from(found.outerjoin(locked, locked.c.id == found.c.id))
+        return query.where(self._is_relaxed())

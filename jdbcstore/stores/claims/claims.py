@@ -169,7 +169,7 @@ class Claims:
 
         :raises StoreUnavailable: the database does not answer
         """
-        return {Destination.parse(name).name: one for name, one in read_all(self).items()}
+        return {Destination.parse(name).name: one for name, one in read_all(self.session).items()}
 
     def _destination(self, name: str | Destination) -> Destination:
         return destination_named(name, DestinationKind.QUEUE, self._lengths)

@@ -1,13 +1,7 @@
-"""Flow control of a queue for all processes: a pause, a limit of concurrent claims, and a rate.
-
-The rate is a token bucket by the database's clock. Stored is the time up to which its tokens are drawn: each
-claim draws the time that one token takes to arrive, and a claim may draw ahead by a burst. So an idle bucket
-needs no writes to be filled, and a clock that is set back leaves an empty one, not one that waits for it.
-"""
+"""Flow control of a queue for all processes: a pause, a limit of concurrent claims, a rate, and its keys."""
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -19,20 +13,12 @@ from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.builder import Statement
 from jdbcstore.database.statements.flow import FlowStatements
 from jdbcstore.errors import ConfigurationError
-from jdbcstore.stores.claims.keys import Keying, Turn, key_of
+from jdbcstore.stores.claims.buckets import Rate, check_whole, checked, look_into, rate_of
+from jdbcstore.stores.claims.keys import Keying, Turn, key_of, key_row
 from jdbcstore.stores.claims.lease import knows_flow
 from jdbcstore.stores.claims.wakeups import Wakeups
 
 T = TypeVar("T")
-
-_MILLION = 1_000_000
-_LARGEST = 1_000_000
-"""The most that a limit, a burst, or a rate per second can be."""
-_NS_PER_MS = 1_000_000
-_MILLION_S = _MILLION * 1_000_000_000
-"""A million seconds in nanoseconds: the time for which a rate is stored."""
-_LONGEST_FILL = 10**18
-"""Nanoseconds in which a bucket must fill: times stay within 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +37,10 @@ class FlowSettings:
     """``"shared"`` if messages are claimed by key, ``"in order"`` if in order within a key; or None."""
     claims_per_key: int | None = None
     """The most claims of a key at the same time, where the key has no limit of its own."""
+    rate_per_key: float | None = None
+    """The most claims of a key per second, where the key has no rate of its own."""
+    burst_per_key: int | None = None
+    """The claims of such a key that can be made at once after a pause; None without a rate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +53,14 @@ class KeySettings:
     """The most claims of all processes at the same time; None is that of the queue."""
     weight: int = 1
     """The number of claims in each round of keys."""
+    rate: float | None = None
+    """The most claims per second of all processes; None is that of the queue."""
+    burst: int | None = None
+    """The claims that can be made at once after a pause; None without a rate of its own."""
 
 
 _PLAIN = FlowSettings()
-_PLAIN_KEY = KeySettings()
+_PAUSE_KEY = "to claim nothing, pause the key"
 _KEYS = {Keying.IGNORED: None, Keying.SHARED: "shared", Keying.IN_ORDER: "in order"}
 
 
@@ -97,7 +91,17 @@ class Room(NamedTuple):
     turn: Turn = Turn()
     """The key whose turn it is."""
     is_ahead: bool = False
-    """Whether more is drawn than can be: the clock was set back, or the burst lowered."""
+    """Whether more is drawn than can be."""
+
+
+class Seen(NamedTuple):
+    """The room of a queue that is not locked."""
+
+    room: Room
+    has_more: bool
+    """Whether messages were added whose keys are not known yet."""
+    version: str | None
+    """The version of the row; None if the queue has no settings any more."""
 
 
 class _Stored(NamedTuple):
@@ -107,32 +111,35 @@ class _Stored(NamedTuple):
     burst: int | None
     keying: int = 0
     key_most: int | None = None
+    key_rate: int | None = None
+    key_burst: int | None = None
     drawn: int = 0
     last_key: str | None = None
     credit: int = 0
 
     def settings(self) -> FlowSettings:
-        rate = None if self.rate is None else self.rate / _MILLION
+        rate, burst = _per_second(self.rate, self.burst)
+        key_rate, key_burst = _per_second(self.key_rate, self.key_burst)
         keys = _KEYS[Keying(self.keying)]
-        return FlowSettings(bool(self.paused), self.most, rate, self.burst, keys, self.key_most)
+        return FlowSettings(
+            bool(self.paused), self.most, rate, burst, keys, self.key_most, key_rate, key_burst
+        )
 
     @property
     def turn(self) -> Turn:
-        return Turn(Keying(self.keying), self.key_most, self.last_key or "", self.credit)
+        rate = rate_of(self.key_rate, self.key_burst)
+        return Turn(Keying(self.keying), self.key_most, rate, self.last_key or "", self.credit)
 
     def room(self, limit: int, now_ms: int, held: int) -> Room:
         if self.paused:
             return Room(0, turn=self.turn)
         if self.most is not None:
             limit = max(0, min(limit, self.most - held))
-        if self.rate is None or self.burst is None:
+        rate = rate_of(self.rate, self.burst)
+        if rate is None:
             return Room(limit, turn=self.turn)
-        now, spacing = now_ms * _NS_PER_MS, _spacing(self.rate)
-        full = now + self.burst * spacing
-        drawn = min(max(self.drawn, now), full)
-        tokens = (full - drawn) // spacing
-        opens_in = float("inf") if tokens else (drawn + spacing - full) / 1e9
-        return Room(min(limit, tokens), drawn, spacing, opens_in, self.turn, self.drawn > full)
+        tokens, drawn, opens_in, is_ahead = look_into(rate, self.drawn, now_ms)
+        return Room(min(limit, tokens), drawn, rate.spacing, opens_in, self.turn, is_ahead)
 
 
 class QueueFlow:
@@ -154,8 +161,6 @@ class QueueFlow:
         """Whether the last look at that has succeeded."""
         self.is_blocked = False
         """Whether there was no room at the last look."""
-        self.was_empty = False
-        """Whether the last look found nothing to claim."""
         self._opens_at = float("inf")
 
     # Settings
@@ -199,12 +204,19 @@ class QueueFlow:
         :raises SchemaError: the table of settings is missing and must not be created
         :raises StoreUnavailable: the database does not answer; set them again
         """
-        limits = _checked(claims, rate, burst)
-        self._change(
-            lambda before: replace(before, claims=limits.claims, rate=limits.rate, burst=limits.burst)
-        )
+        advice = "to claim nothing, pause the queue"
+        check_whole("claims", claims, advice)
+        rate, burst = _rounded(checked(rate, burst, advice))
+        self._change(lambda before: replace(before, claims=claims, rate=rate, burst=burst))
 
-    def share(self, *, in_order: bool = False, claims: int | None = None) -> None:
+    def share(
+        self,
+        *,
+        in_order: bool = False,
+        claims: int | None = None,
+        rate: float | None = None,
+        burst: int | None = None,
+    ) -> None:
         """Have messages claimed by their keys, with a fair share for each key that has messages.
 
         The key of a message is its ``group_id``; those without one share an empty key. Within a key, higher
@@ -212,13 +224,15 @@ class QueueFlow:
 
         :param in_order: the next message of a key is claimed once the one before is settled
         :param claims: the most claims of a key at the same time; None is without limit
+        :param rate: the most claims of a key per second; None is without limit
+        :param burst: the claims of a key that can be made at once after a pause, as for :meth:`limit`
         :raises ConfigurationError: a limit is not valid, or a process of an older version claims here
         :raises SchemaError: the tables are missing and must not be created
         :raises StoreUnavailable: the database does not answer; set it again
         """
-        _check_whole("claims", claims, "to claim nothing, pause the key")
-        keys = "in order" if in_order else "shared"
-        self._change(lambda before: replace(before, keys=keys, claims_per_key=claims))
+        check_whole("claims", claims, _PAUSE_KEY)
+        rate, burst = _rounded(checked(rate, burst, _PAUSE_KEY))
+        self._share("in order" if in_order else "shared", claims, rate, burst)
         self.is_keyed = True
 
     def unshare(self) -> None:
@@ -226,33 +240,53 @@ class QueueFlow:
 
         :raises StoreUnavailable: the database does not answer; try again
         """
-        self._change(lambda before: replace(before, keys=None, claims_per_key=None))
+        self._share(None)
 
-    def set_key(self, key: str, *, paused: bool = False, claims: int | None = None, weight: int = 1) -> None:
+    def _share(
+        self, keys: str | None, claims: int | None = None, rate: float | None = None, burst: int | None = None
+    ) -> None:
+        self._change(
+            lambda before: replace(
+                before, keys=keys, claims_per_key=claims, rate_per_key=rate, burst_per_key=burst
+            )
+        )
+
+    def set_key(
+        self,
+        key: str,
+        *,
+        paused: bool = False,
+        claims: int | None = None,
+        weight: int = 1,
+        rate: float | None = None,
+        burst: int | None = None,
+    ) -> None:
         """Set everything of a key, which :meth:`share` obeys: what is left out is as by default.
 
         :param paused: nobody claims its messages
         :param claims: the most claims at the same time; None is what :meth:`share` says
         :param weight: the number of claims in each round of keys
+        :param rate: the most claims per second; None is what :meth:`share` says
+        :param burst: the claims that can be made at once after a pause, as for :meth:`limit`
         :raises ConfigurationError: one is not valid
         :raises SchemaError: the tables are missing and must not be created
         :raises StoreUnavailable: the database does not answer; set it again
         """
-        _check_whole("claims", claims, "to claim nothing, pause the key")
-        _check_whole("weight", 0 if weight is None else weight, "to claim nothing, pause the key")
+        check_whole("claims", claims, _PAUSE_KEY)
+        check_whole("weight", 0 if weight is None else weight, _PAUSE_KEY)
+        stored = checked(rate, burst, _PAUSE_KEY) or (None, None)
+        values = dict(zip(("rate", "burst"), stored, strict=True))
+        values |= {"paused": int(bool(paused)), "most": claims, "weight": weight}
         sql, here = self._sql, {"container": self._container, "name_": key_of(key)}
-        after = KeySettings(bool(paused), claims, weight)
 
         def change(connection: Connection) -> None:
             with connection.transaction():
                 connection.execute(sql.count_change)
-                values = {"paused": int(after.paused), "most": claims, "weight": weight}
-                if after == _PLAIN_KEY:
-                    connection.execute(sql.remove_key, **here)
-                elif connection.fetch(sql.find_key, **here):
+                if connection.fetch(sql.find_key, **here):
                     connection.execute(sql.change_key, **here, **values)
                 else:
-                    connection.insert_rows(sql.add_key, [(*here.values(), *values.values())])
+                    connection.insert_rows(sql.add_key, [key_row(**here, **values)])
+                connection.execute(sql.remove_plain_keys, container=self._container)
 
         self._owner.session.prepare_flow()
         self._owner.run(change)
@@ -266,7 +300,10 @@ class QueueFlow:
         if self._find_version() is None:
             return {}
         found = self._owner.fetch(self._sql.find_keys, container=self._container)
-        return {name: KeySettings(bool(paused), most, weight) for name, paused, most, weight in found}
+        return {
+            name: KeySettings(bool(paused), most, weight, *_per_second(rate, burst))
+            for name, paused, most, weight, rate, burst in found
+        }
 
     def _change(self, changed: Callable[[FlowSettings], FlowSettings]) -> None:
         sql, here = self._sql, {"container": self._container}
@@ -322,6 +359,18 @@ class QueueFlow:
         room = self._room(connection, _Stored(*found[0]), 1)
         return room.claims > 0 or room.is_ahead
 
+    def see(self, connection: Connection, limit: int, after: int) -> Seen:
+        """Return what the queue has room for, up to ``limit``, where the vendor chains writes.
+
+        :param after: the ID up to which the keys of messages are known
+        """
+        found = connection.fetch(self._sql.see, container=self._container, after=after)
+        if not found:
+            return Seen(Room(limit), has_more=False, version=None)
+        *stored, now_ms, held, more, version = found[0]
+        room = self._noted(_Stored(*stored).room(limit, now_ms, held))
+        return Seen(room, bool(more), version)
+
     def lock(self, connection: Connection, limit: int) -> Room:
         """Return what the queue has room for, up to ``limit``, until the transaction ends."""
         found = connection.fetch(self._sql.lock, container=self._container)
@@ -333,26 +382,32 @@ class QueueFlow:
             [(now_ms,)], held = connection.fetch(self._sql.read_clock), 0
         else:
             [(now_ms, held)] = connection.fetch(self._sql.count, container=self._container)
-        room = stored.room(limit, now_ms, held)
+        return self._noted(stored.room(limit, now_ms, held))
+
+    def _noted(self, room: Room) -> Room:
         self.is_blocked = room.claims == 0
-        self._opens_at = time.monotonic() + room.opens_in
+        self.opens_in(room.opens_in)
         return room
+
+    def opens_in(self, seconds: float) -> None:
+        """Note after which time there is room, if there is none."""
+        self._opens_at = time.monotonic() + seconds
 
     def draw(self, connection: Connection, room: Room, taken: int, turn: Turn) -> None:
         """Draw the tokens of what was claimed, and note whose turn it is, in the same transaction."""
-        if turn != room.turn:
+        # Where the vendor chains writes, others are to see in this row that something was claimed.
+        if turn != room.turn or (taken and self._owner.session.adapter.chains_writes):
             values = {"last": turn.last, "credit": turn.credit}
             connection.execute(self._sql.turn, container=self._container, **values)
-        self.was_empty = taken == 0
         if room.is_ahead or (room.spacing and taken):
             until = room.drawn + taken * room.spacing
             connection.execute(self._sql.draw, container=self._container, until=until)
 
     def seconds(self, pause: float) -> float:
         """Return the seconds after which another look is worth while, by default ``pause``."""
-        if not self.is_blocked or self._opens_at == float("inf"):
-            return pause
-        return max(0.001, self._opens_at - time.monotonic())
+        left = max(0.001, self._opens_at - time.monotonic())
+        # Without room nobody can claim before; without a token of one key, others may get messages.
+        return left if self.is_blocked and left < float("inf") else min(left, pause)
 
 
 def refuse_older(sessions: list[Row]) -> None:
@@ -368,12 +423,15 @@ def refuse_older(sessions: list[Row]) -> None:
             )
 
 
-def read_all(owner: FlowOwner) -> dict[str, FlowSettings]:
-    """Return what is set, by the qualified name of the queue."""
-    sql = owner.session.flow_statements
-    if not owner.fetch(sql.find_version):
+def read_all(session: DatabaseSession) -> dict[str, FlowSettings]:
+    """Return what is set, by the qualified name of the queue.
+
+    :raises StoreUnavailable: the database does not answer
+    """
+    sql = session.flow_statements
+    if not session.fetch(sql.find_version):
         return {}
-    return {row[0]: _Stored(*row[1:]).settings() for row in owner.fetch(sql.find_all)}
+    return {row[0]: _Stored(*row[1:]).settings() for row in session.fetch(sql.find_all)}
 
 
 def _settings(found: list[Row]) -> FlowSettings:
@@ -381,56 +439,29 @@ def _settings(found: list[Row]) -> FlowSettings:
 
 
 def _values(settings: FlowSettings) -> dict[str, int | None]:
-    rate = None if settings.rate is None else round(settings.rate * _MILLION)
+    rate, burst = checked(settings.rate, settings.burst, "") or (None, None)
+    key_rate, key_burst = checked(settings.rate_per_key, settings.burst_per_key, "") or (None, None)
     return {
         "paused": int(settings.paused),
         "most": settings.claims,
         "rate": rate,
-        "burst": settings.burst,
+        "burst": burst,
         "keying": next(number for number, keys in _KEYS.items() if keys == settings.keys),
         "key_most": settings.claims_per_key,
+        "key_rate": key_rate,
+        "key_burst": key_burst,
     }
 
 
 def _row(container: str, values: dict[str, int | None]) -> Row:
     """Return a new row of the table."""
-    paused, most, rate, burst, keying, key_most = values.values()
-    return (container, paused, most, rate, burst, 0, keying, key_most, None, 0)
+    paused, most, rate, burst, *of_keys = values.values()
+    return (container, paused, most, rate, burst, 0, *of_keys, None, 0)
 
 
-def _spacing(rate: int) -> int:
-    """Return the nanoseconds between two claims, rounded up: a rate is never exceeded."""
-    return -(-_MILLION_S // rate)
+def _per_second(rate: int | None, burst: int | None) -> tuple[float | None, int | None]:
+    return _rounded(rate_of(rate, burst))
 
 
-def _checked(claims: int | None, rate: float | None, burst: int | None) -> FlowSettings:
-    _check_whole("claims", claims, "to claim nothing, pause the queue")
-    _check_whole("burst", burst, "leave it out for the claims of one second")
-    if rate is None:
-        if burst is not None:
-            raise ConfigurationError(f"burst={burst} needs a rate", option="burst")
-        return FlowSettings(claims=claims)
-    is_number = isinstance(rate, (int, float)) and not isinstance(rate, bool)
-    if not is_number or not 1 / _MILLION <= rate <= _LARGEST:
-        raise ConfigurationError(
-            f"rate={rate!r} must be a number of claims per second, from one in {_MILLION} seconds to"
-            f" {_LARGEST}; to claim nothing, pause the queue",
-            option="rate",
-        )
-    if burst is None:
-        burst = max(1, math.floor(rate))
-    if burst * _spacing(round(rate * _MILLION)) > _LONGEST_FILL:
-        raise ConfigurationError(
-            f"a burst of {burst} takes more than thirty years to come back at a rate of {rate:g} per second:"
-            " lower the burst",
-            option="burst",
-        )
-    return FlowSettings(claims=claims, rate=round(rate * _MILLION) / _MILLION, burst=burst)
-
-
-def _check_whole(option: str, value: object, advice: str) -> None:
-    is_whole = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= _LARGEST
-    if value is not None and not is_whole:
-        raise ConfigurationError(
-            f"{option}={value!r} must be a whole number from 1 to {_LARGEST}; {advice}", option=option
-        )
+def _rounded(rate: Rate | None) -> tuple[float | None, int | None]:
+    return (None, None) if rate is None else (rate.per_second, rate.burst)

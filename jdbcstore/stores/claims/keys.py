@@ -15,20 +15,24 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 from typing import NamedTuple
 
 from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.connection import Connection, Runs
 from jdbcstore.database.session import DatabaseSession
-from jdbcstore.database.statements.flow import NAMES
+from jdbcstore.database.statements.claims import LANES
 from jdbcstore.errors import CorruptMessage
 from jdbcstore.message import openwire
-from jdbcstore.stores.claims.claiming import still_free, write_claims
+from jdbcstore.stores.claims.buckets import Rate, look_into, rate_of
+from jdbcstore.stores.claims.claiming import write_claims
 from jdbcstore.stores.claims.of_ids import execute, fetch
 
 LONGEST = 200
 """The longest key that is stored as it is, in characters; of a longer one the rest is a digest."""
 _PAGE = 256
+_NAMES = 32
+"""The most keys that one statement returns."""
 _LOWEST, _HIGHEST = 0, 9
 _PAGES = 8
 """Pages that are filed in one transaction."""
@@ -50,6 +54,8 @@ class Turn(NamedTuple):
     keying: Keying = Keying.IGNORED
     most: int | None = None
     """The most claims of a key at the same time, unless the key has a limit of its own."""
+    rate: Rate | None = None
+    """The rate of a key, unless it has one of its own."""
     last: str = ""
     """The key that was served last; that of messages without one is empty."""
     credit: int = 0
@@ -70,12 +76,30 @@ class _Key(NamedTuple):
     paused: int | None
     most: int | None
     weight: int | None
+    rate: int | None
+    burst: int | None
+    drawn: int | None
+    first: int | None
+    """Its first message that can be claimed."""
+    now_ms: int
 
 
-class _Chosen(NamedTuple):
-    id: int
-    taken: int
-    failed: int
+class Choice(NamedTuple):
+    """The messages that are to be claimed, and what is to be noted with them."""
+
+    ids: list[int]
+    turn: Turn
+    """The position of the queue then."""
+    drawn: dict[str, int]
+    """The time up to which the tokens of keys are drawn then."""
+    opens_in: float
+    """Seconds until a key that has no token has one."""
+
+
+def key_row(**values: str | int | None) -> Row:
+    """Return a new row of the settings of keys, of which nothing is drawn."""
+    names = ("container", "name_", "paused", "most", "weight", "rate", "burst", "drawn")
+    return tuple({"paused": 0, "weight": 1, "drawn": 0, **values}.get(name) for name in names)
 
 
 def key_of(group_id: str | None) -> str:
@@ -95,28 +119,40 @@ class KeyedTaking:
         self._claims = session.claim_statements
         self._container = container
         self._lock = threading.Lock()
-        self.file_all()
+        self._filed_to = self._earlier = -1
+        self._is_rewound = True
+
+    @property
+    def filed_to(self) -> int:
+        """The ID up to which all that were committed are filed."""
+        with self._lock:
+            return self._filed_to
 
     def file(self, connection: Connection) -> Filed:
         """File messages that were added since the last time, in the caller's transaction."""
         with self._lock:
-            after, rewound, tidies = self._filed_to, self._is_rewound, self._tidies
-        if tidies:
-            connection.execute(self._sql.remove_unkeyed, container=self._container)
+            after, rewound = self._filed_to, self._is_rewound
+        here = {"container": self._container}
         last = connection.fetch(self._sql.find_last)[0][0] if rewound else None
         for _ in range(_PAGES):
-            page = {"container": self._container, "after": after, "limit": _PAGE}
-            found = connection.fetch(self._sql.find_unfiled, **page)
-            connection.insert_rows(self._sql.add_keyed, [self._filed(*row) for row in found])
-            after = found[-1][0] if found else after
-            if len(found) < _PAGE:
+            if connection.fetch(self._sql.has_later, **here, after=after)[0][0] is None:
                 return Filed(max(after, last or -1), is_all=True)
+            pages = [
+                connection.fetch(self._sql.find_unfiled, **here, after=after, lane=lane, limit=_PAGE)
+                for lane in LANES
+            ]
+            found = [row for page in pages for row in page]
+            connection.insert_rows(self._sql.add_keyed, [self._filed(*row) for row in found])
+            full = [page[-1][0] for page in pages if len(page) == _PAGE]
+            after = min(full) if full else max([after, last or -1, *(row[0] for row in found)])
+            if not full:
+                return Filed(after, is_all=True)
         return Filed(after, is_all=False)
 
     def committed(self, filed: Filed) -> None:
         """Note that the transaction was committed that has filed messages."""
         with self._lock:
-            self._filed_to, self._tidies = filed.up_to, False
+            self._filed_to = filed.up_to
             self._is_rewound &= not filed.is_all
 
     def file_late(self) -> None:
@@ -125,11 +161,20 @@ class KeyedTaking:
             self._earlier, self._filed_to = self._filed_to, min(self._filed_to, self._earlier)
             self._is_rewound = True
 
-    def file_all(self) -> None:
-        """Look for messages from the first on, and forget the keys of those that are gone."""
+    def look(self, connection: Connection) -> None:
+        """Look for messages from the first on, and forget keys that are of no use any more."""
+        here = {"container": self._container}
+        while gone := [id_ for (id_,) in connection.fetch(self._sql.find_unkeyed, **here, limit=_PAGE)]:
+            self.remove(connection, gone)
+        connection.execute(self._sql.remove_plain_keys, **here)
+        last = connection.fetch(self._sql.find_last)[0][0]
+        for lane in LANES:
+            if connection.fetch(self._sql.find_unfiled, **here, after=-1, lane=lane, limit=1):
+                last = None
+                break
         with self._lock:
-            self._filed_to = self._earlier = -1
-            self._is_rewound = self._tidies = True
+            self._filed_to = self._earlier = -1 if last is None else last
+            self._is_rewound = last is None
 
     def _filed(self, id_: int, priority: int | None, blob: bytes) -> Row:
         try:
@@ -139,42 +184,61 @@ class KeyedTaking:
         lane = _HIGHEST - min(max(priority or 0, _LOWEST), _HIGHEST)
         return (id_, self._container, key, lane)
 
-    def take(self, connection: Connection, session: int, limit: int, turn: Turn) -> tuple[list[Row], Turn]:
-        """Claim up to ``limit`` messages, and return them with where the queue is then."""
-        choice = _Choice(self, connection, limit, turn)
-        choice.run()
-        return self._claim(connection, session, choice.chosen), choice.turn
+    def choose(self, connection: Connection, limit: int, turn: Turn) -> Choice:
+        """Choose up to ``limit`` messages to claim."""
+        choosing = _Choosing(self, connection, limit, turn)
+        choosing.run()
+        return Choice(choosing.chosen, choosing.turn, choosing.drawn, choosing.opens_in)
+
+    def draw(self, connection: Connection, drawn: dict[str, int]) -> None:
+        """Note up to which time the tokens of keys are drawn, in the caller's transaction."""
+        for name, until in drawn.items():
+            here = {"container": self._container, "name_": name}
+            if not connection.change(self._sql.draw_key, **here, until=until):
+                connection.insert_rows(self._sql.add_key, [key_row(**here, drawn=until)])
 
     def held(self, connection: Connection) -> Counter[str]:
         """Return the numbers of claims that are in force, by key."""
         found = connection.fetch(self._sql.find_held, container=self._container)
         return Counter(name for (name,) in found if name is not None)
 
-    def names(self, connection: Connection, after: str, *, inclusive: bool) -> list[_Key]:
-        """Return the next keys that have messages, with their settings."""
-        sql = self._sql.names_from if inclusive else self._sql.names_after
-        return [_Key(*row) for row in connection.fetch(sql, container=self._container, name_=after)]
+    def names(
+        self, connection: Connection, after: str, count: int, *, inclusive: bool, ordered: bool
+    ) -> list[_Key]:
+        """Return the next keys that have messages."""
+        if self._sql.walks:
+            here = {"container": self._container}
+            name = connection.fetch(self._sql.next_name[inclusive], **here, name_=after)[0][0]
+            sql = self._sql.named[ordered]
+            return [] if name is None else [_Key(*connection.fetch(sql, **here, name_=name)[0])]
+        sql = self._sql.names[inclusive, ordered]
+        values = {"container": self._container, "name_": after, "number": count}
+        return [_Key(*row) for row in connection.fetch(sql, **values)]
 
-    def free(self, connection: Connection, name: str, limit: int) -> list[_Chosen]:
+    @property
+    def walks(self) -> bool:
+        """Whether :meth:`names` returns one at most."""
+        return self._sql.walks
+
+    def free(self, connection: Connection, name: str, limit: int) -> list[int]:
         """Return the first free messages of a key."""
         values = {"container": self._container, "name_": name, "limit": limit}
-        return [_Chosen(*row) for row in connection.fetch(self._sql.find_of_key, **values)]
+        return [id_ for (id_,) in connection.fetch(self._sql.find_of_key, **values)]
 
-    def head(self, connection: Connection, name: str) -> list[_Chosen]:
-        """Return the first message of a key, if that is free."""
-        found = connection.fetch(self._sql.find_head, container=self._container, name_=name)
-        return [_Chosen(*row[:3]) for row in found if row[3]]
-
-    def _claim(self, connection: Connection, session: int, chosen: list[_Chosen]) -> list[Row]:
-        if not chosen:
+    def claim(self, connection: Connection, session: int, ids: list[int]) -> list[Row]:
+        """Claim the messages that were chosen, in the caller's transaction."""
+        found = fetch(connection, self._sql.lock_messages, sorted(ids)) if ids else []
+        if not found:
             return []
-        numbers = {one.id: one for one in chosen}
-        found = fetch(connection, self._sql.lock_messages, sorted(numbers))
-        if found and self._adapter.locks_rows:
-            free = still_free(connection, self._claims, {row[0]: numbers[row[0]].taken for row in found})
-            found = [row for row in found if row[0] in free]
-        write_claims(connection, self._claims, session, [numbers[row[0]] for row in found])
-        return [(priority, id_, blob, numbers[id_].failed) for id_, priority, blob in found]
+        # Looked at after the lock: processes that do not know settings may claim as well.
+        claims = {
+            row[0]: row[1:] for row in fetch(connection, self._sql.find_claims, [row[0] for row in found])
+        }
+        free = [row for row in found if not (row[0] in claims and claims[row[0]][2])]
+        numbers = {row[0]: claims.get(row[0], (0, 0)) for row in free}
+        new = [(id_, taken + 1, failed) for id_, (taken, failed, *_) in numbers.items()]
+        write_claims(connection, self._claims, session, new)
+        return [(priority, id_, blob, numbers[id_][1]) for id_, priority, blob in free]
 
     def remove(self, connection: Runs, ids: list[int]) -> None:
         """Forget the keys of messages that are removed."""
@@ -182,7 +246,7 @@ class KeyedTaking:
 
 
 @dataclass
-class _Choice:
+class _Choosing:
     """The choice of one claim, in rounds over the keys."""
 
     taking: KeyedTaking
@@ -191,9 +255,15 @@ class _Choice:
     turn: Turn
 
     def __post_init__(self) -> None:
-        self.chosen: list[_Chosen] = []
-        self._held = self.taking.held(self.connection)
+        self.chosen: list[int] = []
+        self._is_ordered = self.turn.keying is Keying.IN_ORDER
         self._got: Counter[str] = Counter()
+        self.drawn: dict[str, int] = {}
+        self.opens_in = float("inf")
+
+    @cached_property
+    def _held(self) -> Counter[str]:
+        return self.taking.held(self.connection)
 
     def run(self) -> None:
         """Serve each key in its turn, until there is enough or no more."""
@@ -212,43 +282,61 @@ class _Choice:
         """Yield each key with messages once, from where the turn is."""
         last, credit = self.turn.last, self.turn.credit
         seen: set[str] = set()  # the database has an order of its own for names
-        for key in self._pages(last, inclusive=True):
-            if key.name != last or credit > 0:
-                seen.add(key.name)
-                yield key, credit if key.name == last else key.weight or 1
+        for key in self._pages(last, inclusive=credit > 0):
+            seen.add(key.name)
+            yield key, credit if key.name == last else key.weight or 1
         for key in self._pages("", inclusive=True):
             if key.name in seen:
                 return
             yield key, key.weight or 1
 
     def _pages(self, after: str, *, inclusive: bool) -> Iterator[_Key]:
+        count = min(self.limit, _NAMES)  # most often there is a message in each
         while True:
-            page = self.taking.names(self.connection, after, inclusive=inclusive)
+            page = self.taking.names(
+                self.connection, after, count, inclusive=inclusive, ordered=self._is_ordered
+            )
             yield from page
-            if len(page) < NAMES:
+            if not page or (len(page) < count and not self.taking.walks):
                 return
-            after, inclusive = page[-1].name, False
+            after, inclusive, count = page[-1].name, False, min(4 * count, _NAMES)
 
     def _serve(self, key: _Key, quantum: int) -> bool:
         """Choose of a key; whether it got its whole quantum, and so may have more."""
-        if key.paused:
+        if key.paused or key.first is None:
             return False
-        got, held = self._got[key.name], self._held[key.name]
+        got = self._got[key.name]
         quota = min(quantum, self.limit - len(self.chosen))
         most = self.turn.most if key.most is None else key.most
+        if self._is_ordered:
+            most = 1
         if most is not None:
-            quota = min(quota, most - held - got)
-        if self.turn.keying is Keying.IN_ORDER:
-            quota = min(quota, 1 - held - got)
+            quota = min(quota, most - self._held[key.name] - got)
+        rate = rate_of(key.rate, key.burst) or self.turn.rate
+        if rate is not None and quota > 0:
+            quota = min(quota, self._tokens(key, rate))
         if quota <= 0:
             return False
-        if self.turn.keying is Keying.IN_ORDER:
-            found = self.taking.head(self.connection, key.name)
-        else:
+        found = [key.first]
+        if got + quota > 1:
             found = self.taking.free(self.connection, key.name, got + quota)[got:]
         if not found:
             return False
+        if rate is not None:
+            drawn = look_into(rate, self._drawn(key), key.now_ms).drawn
+            self.drawn[key.name] = drawn + len(found) * rate.spacing
         self.chosen += found
         self._got[key.name] += len(found)
         self.turn = self.turn._replace(last=key.name, credit=quantum - len(found))
         return len(found) == quantum
+
+    def _tokens(self, key: _Key, rate: Rate) -> int:
+        """Return the claims that the rate of a key allows."""
+        bucket = look_into(rate, self._drawn(key), key.now_ms)
+        self.opens_in = min(self.opens_in, bucket.opens_in)
+        if bucket.is_ahead:
+            self.drawn[key.name] = bucket.drawn
+        return bucket.tokens
+
+    def _drawn(self, key: _Key) -> int:
+        return self.drawn.get(key.name, key.drawn or 0)

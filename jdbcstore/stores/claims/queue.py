@@ -207,7 +207,6 @@ class ClaimQueue:
             if from_start and (now := self._owner.clock.monotonic()) >= self._expire_at:
                 self._remove_expired()
                 self._bring_in()
-                self._taking.keyed.file_all()
                 ended = self._owner.clock.monotonic()
                 self._expire_at = ended + max(_EXPIRY, (ended - now) * _PATIENCE)
             with self._owner.taking():
@@ -267,16 +266,16 @@ class ClaimQueue:
             return
         owner = self._owner
         ids, session = self.ids_of(claims)
-        if not owner.session.adapter.chains_writes or owner.recorder is not None or self.flow.is_keyed:
+        if not owner.session.adapter.chains_writes or owner.recorder is not None:
             self._settle(claims, lambda connection: self.remove(connection, ids))
             self.held.forget(ids)
             if self.flow.applies:
                 self.wake()
             return
         values = {"ids": ids, "session": session, "count": len(ids)}
-        mine = owner.run(lambda connection: connection.fetch(self._sql.acknowledge, **values))
+        acknowledge = self._sql.acknowledge_keyed if self.flow.is_keyed else self._sql.acknowledge
         try:
-            _check(ids, mine)
+            _check(ids, owner.run(lambda connection: connection.fetch(acknowledge, **values)))
         except ClaimLost as error:
             self.lose(error, session)
             raise
@@ -485,9 +484,10 @@ class ClaimQueue:
         return self._remove_unclaimed(self._sql.find_expired, RemovalReason.EXPIRED)
 
     def _bring_in(self) -> None:
-        """Give messages without a priority, or with one outside of 0 to 9, the nearest."""
+        """Give messages without a priority, or with one outside of 0 to 9, the nearest, and all a key."""
         while rows := self._owner.fetch(self._sql.find_strays, container=self._container, limit=_PAGE):
             self._owner.run(partial(execute, of_ids=self._sql.bring_in, ids=[row[0] for row in rows]))
+        self._owner.run(self._taking.look)
 
     def _remove_unclaimed(self, find: Any, outcome: RemovalReason, **values: Any) -> int:
         removed, after = 0, 0

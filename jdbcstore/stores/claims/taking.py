@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import time
+from typing import Any
+
 from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.claims import LANES
 from jdbcstore.stores.claims.claiming import still_free, write_claims
-from jdbcstore.stores.claims.flow import QueueFlow
-from jdbcstore.stores.claims.keys import KeyedTaking
+from jdbcstore.stores.claims.flow import QueueFlow, Room
+from jdbcstore.stores.claims.keys import Choice, KeyedTaking
+
+_CONTENDED = 1.0
+"""Seconds for which a queue is locked first, after others claimed while it was not."""
 
 
 class Taking:
@@ -19,6 +25,9 @@ class Taking:
         self._sql = session.claim_statements
         self._container = container
         self._flow = flow
+        self._flow_sql = session.flow_statements
+        self._contended_until = float("-inf")
+        self._was_empty = False
         self.keyed = KeyedTaking(session, container)
         """For a queue whose messages are claimed by their keys."""
 
@@ -48,24 +57,79 @@ class Taking:
         flow = self._flow
         # Processes that wait for room or for messages lock and write nothing.
         begin = [0] * len(LANES) if flow.is_keyed else marks
-        if flow.was_empty and not (flow.has_room(connection) and self._find_lanes(connection, begin)):
+        rows = None
+        if self._adapter.chains_writes and time.monotonic() >= self._contended_until:
+            rows = self._take_seen(connection, session, marks, limit)
+        elif self._was_empty and not (flow.has_room(connection) and self._find_lanes(connection, begin)):
             return []
-        while True:
-            rows: list[Row] = []
-            with connection.transaction():
-                room = flow.lock(connection, limit)
-                turn, filed = room.turn, None
-                if turn.keying:
-                    filed = self.keyed.file(connection)
-                    if filed.is_all and room.claims:
-                        rows, turn = self.keyed.take(connection, session, room.claims, turn)
-                elif room.claims:
-                    rows = self.take(connection, session, marks, room.claims, framed=True)
-                flow.draw(connection, room, len(rows), turn)
-            if filed is not None:
-                self.keyed.committed(filed)
-            if filed is None or filed.is_all:
-                return rows
+        while rows is None:
+            rows = self._take_locked(connection, session, marks, limit)
+        self._was_empty = not rows
+        return rows
+
+    def look(self, connection: Connection) -> None:
+        """Look for messages whose keys are not known, where there are keys."""
+        if self._flow.is_keyed:
+            self.keyed.look(connection)
+
+    def _take_seen(
+        self, connection: Connection, session: int, marks: list[int], limit: int
+    ) -> list[Row] | None:
+        """Claim messages without a lock; None if others claimed meanwhile, or there is more to do."""
+        room, has_more, version = self._flow.see(connection, limit, self.keyed.filed_to)
+        if has_more or room.is_ahead:
+            return None
+        if version is None:
+            return self.take(connection, session, marks, limit)
+        turn = room.turn
+        values: dict[str, Any] = {"session": session, "version": version}
+        if not room.claims:
+            return []
+        if turn.keying:
+            choice = self._choose(connection, room)
+            if choice.drawn:
+                return None
+            if not choice.ids:
+                return []
+            turn, sql, values["ids"] = choice.turn, self._flow_sql.claim_chosen, choice.ids
+        else:
+            sql, values["lanes"], values["marks"] = self._flow_sql.claim_seen, [*LANES], marks
+            values["limit"] = room.claims
+        after = {"last": turn.last, "credit": turn.credit, "drawn": room.drawn, "spacing": room.spacing}
+        found = connection.fetch(sql, container=self._container, **values, **after)
+        mine = [row[:4] for row in found if row[4]]
+        if mine or not found:
+            return mine
+        self._contended_until = time.monotonic() + _CONTENDED
+        return None
+
+    def _take_locked(
+        self, connection: Connection, session: int, marks: list[int], limit: int
+    ) -> list[Row] | None:
+        """Claim messages while the queue is locked; None if there are more whose keys must be known first."""
+        rows: list[Row] = []
+        filed = None
+        with connection.transaction():
+            room = self._flow.lock(connection, limit)
+            turn = room.turn
+            if turn.keying:
+                filed = self.keyed.file(connection)
+                if filed.is_all and room.claims:
+                    choice = self._choose(connection, room)
+                    rows, turn = self.keyed.claim(connection, session, choice.ids), choice.turn
+                    self.keyed.draw(connection, choice.drawn)
+            elif room.claims:
+                rows = self.take(connection, session, marks, room.claims, framed=True)
+            self._flow.draw(connection, room, len(rows), turn)
+        if filed is not None:
+            self.keyed.committed(filed)
+        return rows if filed is None or filed.is_all else None
+
+    def _choose(self, connection: Connection, room: Room) -> Choice:
+        choice = self.keyed.choose(connection, room.claims, room.turn)
+        if not choice.ids:
+            self._flow.opens_in(choice.opens_in)
+        return choice
 
     def _find_lanes(self, connection: Connection, marks: list[int]) -> list[tuple[int, int]]:
         """Return the priorities that have messages, each with its mark."""

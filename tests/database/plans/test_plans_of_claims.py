@@ -15,7 +15,7 @@ from tests.database.plans.conftest import BIG, BY_PRIORITY, RARE, Large
 from tests.support.plans.readers import PlanReader
 
 WHOLE = {"remove_stale": "looks for the message of each claim that is left; once, before the first process"}
-IN_ONE = {"claim", "acknowledge"}
+IN_ONE = {"claim", "acknowledge", "acknowledge_keyed"}
 """Statements of PostgreSQL's."""
 EMPTY = "queue://EMPTY"
 IDS = [500, 501]
@@ -52,7 +52,19 @@ VALUES: dict[str, Any] = {
     "last": "",
     "credit": 0,
     "weight": 1,
+    "number": 32,
+    "key_rate": 1,
+    "key_burst": 1,
+    "drawn": 0,
+    "spacing": 0,
 }
+
+
+FILED = (
+    "INSERT INTO JDBCSTORE_KEYED (ID, CONTAINER, NAME, LANE)"
+    f" SELECT ID, CONTAINER, {{name}}, 5 FROM ACTIVEMQ_MSGS WHERE CONTAINER = '{BIG}'"
+)
+NAME = {"mariadb": "CONCAT('k', ID % 50)", "mysql": "CONCAT('k', ID % 50)"}
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +77,8 @@ def claims(large: Large) -> Iterator[tuple[ClaimStatements, PlanReader]]:
         connection.control.read_in_order()
         plans = type(large.plans)(connection.cursor)  # type: ignore[call-arg]
         plans.analyze([str(session.tables.messages.name)])
+        # As in a queue that has just got many messages: the planner does not know of them.
+        connection.cursor.execute(FILED.format(name=NAME.get(session.adapter.name, "'k' || (ID % 50)")))
         yield session.claim_statements, plans
     session.on_engine(session.tables.claim_index.drop)
 
@@ -107,3 +121,28 @@ def test_a_look_costs_what_it_finds(
         row = sql.row(**{**VALUES, "container": container, "after": after})
         found, examined = plans.examined(sql, row)
         assert examined <= 4 * found + 500, (after, found, examined)
+
+
+def test_a_claim_by_key_costs_no_more_in_a_long_queue(
+    claims: tuple[ClaimStatements, PlanReader], large: Large
+) -> None:
+    """There are 15,000 messages of 50 keys, and each claim runs these."""
+    _, plans = claims
+    flow = large.session.flow_statements
+    statements = [flow.has_later, flow.find_unfiled, flow.find_of_key, flow.find_held]
+    if flow.walks:
+        statements += [*flow.next_name.values(), *flow.named.values()]
+    else:
+        statements += flow.names.values()
+    if large.session.adapter.chains_writes:
+        statements.append(flow.see)
+    for sql in statements:
+        for name in ("", "k20"):
+            values = {**VALUES, "container": BIG, "after": large.last, "limit": 8, "number": 8, "name_": name}
+            found, examined = plans.examined(sql, sql.row(**values))
+            assert examined <= 60 * found + 200, (sql.text, found, examined)
+    values = {**VALUES, "container": BIG, "after": -1, "limit": 8, "number": 8}
+    unfiled = [flow.find_unfiled.row(**{**values, "lane": lane}) for lane in LANES]
+    every = [plans.examined(flow.find_unfiled, row) for row in unfiled]
+    # Of each message it is looked whether it has a key, and only that.
+    assert sum(examined for _, examined in every) <= 20 * 15_000

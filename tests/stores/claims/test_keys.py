@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from jdbcstore import Message
 from jdbcstore.errors import ConfigurationError
 from jdbcstore.stores.claims import ClaimQueue, Claims, KeySettings
+from jdbcstore.stores.claims.numbers import read_numbers
 from jdbcstore.testing.clock import FakeClock
 from tests.stores.claims.conftest import OpenClaims
 from tests.support.databases import Database
@@ -230,12 +233,140 @@ def test_without_keys_again(two: tuple[ClaimQueue, ClaimQueue]) -> None:
     assert bodies(one.claim(9)) == ["a1", "a2"]
 
 
+HOUR_NS = 3600 * 10**9
+
+
+def pass_hours(database: Database, hours: int) -> None:
+    """As if the database's clock had moved."""
+    database.execute(f"UPDATE JDBCSTORE_FLOW_KEYS SET DRAWN = DRAWN - {hours * HOUR_NS}")
+
+
+def test_a_rate_is_one_of_each_key(two: tuple[ClaimQueue, ClaimQueue], database: Database) -> None:
+    one, other = two
+    add(one, "aaaaabbbbb")
+    one.flow.share(rate=1 / 3600, burst=2)
+    one.flow.set_key("b", rate=2 / 3600, burst=3)
+    assert one.flow.settings().burst_per_key == 2
+    assert one.flow.key_settings()["b"].burst == 3
+
+    assert sorted(bodies([*one.claim(3), *other.claim(9)])) == ["a0", "a1", "b0", "b1", "b2"]
+    assert one.claim() == other.claim() == []
+    pass_hours(database, 1)
+    assert sorted(bodies(other.claim(9))) == ["a2", "b3", "b4"]
+    assert one.claim() == []
+    pass_hours(database, 99)
+    assert one_by_one(one) == "aa"
+
+
+def test_a_clock_that_was_set_back_stops_no_key(
+    two: tuple[ClaimQueue, ClaimQueue], database: Database
+) -> None:
+    one, other = two
+    add(one, "aa")
+    one.flow.share(rate=1000.0, burst=1)
+    assert bodies(one.claim()) == ["a0"]
+
+    pass_hours(database, -10_000)
+
+    assert bodies(other.claim(wait=60.0)) == ["a1"]
+
+
+def test_rates_that_are_not_needed_any_more_are_forgotten(
+    open_claims: OpenClaims, clock: FakeClock, database: Database
+) -> None:
+    queue = open_claims(clock=clock).queue("ORDERS")
+    add(queue, "abc")
+    queue.flow.share(rate=1 / 3600)
+    queue.flow.set_key("c", weight=2)
+    assert len(queue.claim(9)) == 3
+    assert database.rows("SELECT COUNT(*) FROM JDBCSTORE_FLOW_KEYS") == [(3,)]
+    pass_hours(database, 2)
+    clock.advance(30.0)
+
+    assert queue.claim() == []
+    assert database.rows("SELECT NAME FROM JDBCSTORE_FLOW_KEYS") == [("c",)]
+    assert [*queue.flow.key_settings()] == ["c"]
+
+
+def test_a_lower_limit_of_a_key_takes_nothing_away(two: tuple[ClaimQueue, ClaimQueue]) -> None:
+    one, other = two
+    add(one, "aaaab")
+    one.flow.share()
+    held = one.claim(4)
+    assert sorted(bodies(held)) == ["a0", "a1", "a2", "b0"]
+
+    other.flow.set_key("a", claims=2)
+
+    a0, a1 = (claim for claim in held if claim.message.body in ("a0", "a1"))
+    one.acknowledge(a0)
+    assert other.claim() == []
+    one.acknowledge(a1)
+    assert bodies(other.claim(9)) == ["a3"]
+
+
+def test_keys_that_have_nothing_to_claim_are_passed_over(two: tuple[ClaimQueue, ClaimQueue]) -> None:
+    one, other = two
+    one.flow.share(claims=1)
+    one.add(
+        *(Message(f"{number:02}.{turn}", group_id=f"k{number:02}") for number in range(60) for turn in "01")
+    )
+    held = one.claim(60)
+    assert sorted(bodies(held)) == [f"{number:02}.0" for number in range(60)]
+
+    assert one.claim() == other.claim() == []
+    one.acknowledge(held[40])
+    assert bodies(other.claim()) == [str(held[40].message.body).replace(".0", ".1")]
+
+
+@pytest.mark.backends("postgresql")
+def test_what_others_claimed_since_a_look_is_not_claimed_again(
+    open_claims: OpenClaims, clock: FakeClock
+) -> None:
+    one, other = open_claims(clock=clock).queue("ORDERS"), open_claims().queue("ORDERS")
+    add(one, "aaabb")
+    one.flow.share(in_order=True)
+    one.acknowledge(*one.claim())  # it knows all keys, and need not lock the queue
+    choose, claimed = one._taking.keyed.choose, list[str]()
+
+    def overtaken(*arguments: Any) -> Any:
+        choice = choose(*arguments)
+        if not claimed:
+            claimed.extend(bodies(other.claim(9)))
+        return choice
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(one._taking.keyed, "choose", overtaken)
+        assert one.claim(9) == []
+
+    assert sorted(claimed) == ["a1", "b0"]
+
+
+@pytest.mark.backends("sqlite")
+def test_numbers_of_keys_and_claims(two: tuple[ClaimQueue, ClaimQueue]) -> None:
+    one, _ = two
+    add(one, "aab")
+    one.flow.share(claims=1)
+    one.claim(9)
+
+    [numbers] = read_numbers(one._owner.session)
+
+    assert (numbers.queue, numbers.claimed, numbers.waiting_keys) == ("ORDERS", 2, 1)
+
+
 @pytest.mark.backends("sqlite")
 @pytest.mark.parametrize("weight", [0, -1, 1.5, True, None, "2"])
 def test_weights_that_cannot_be(claims: Claims, weight: Any) -> None:
     flow = claims.queue("ORDERS").flow
     with pytest.raises(ConfigurationError, match="weight="):
         flow.set_key("a", weight=weight)
-    with pytest.raises(ConfigurationError, match="claims=0"):
-        flow.share(claims=0)
+    wrong: dict[str, Any]
+    for wrong, says in (
+        ({"claims": 0}, "claims=0 must be"),
+        ({"rate": 0}, "rate=0 must be .*; to claim nothing, pause the key"),
+        ({"burst": 2}, "burst=2 needs a rate"),
+    ):
+        changes: tuple[Callable[..., None], ...] = (flow.share, partial(flow.set_key, "a"))
+        for change in changes:
+            with pytest.raises(ConfigurationError, match=says):
+                change(**wrong)
     assert flow.key_settings() == {}

@@ -111,6 +111,23 @@ def most_at_once(notes: Iterable[Note], ended: dict[str, float]) -> int:
     return most
 
 
+def overtaken(notes: Iterable[Note], since: float) -> list[int]:
+    """Messages of one key that were not settled when a later one was taken, which was after a time."""
+    every = [*notes]
+    settled: dict[int, float] = {}
+    for note in every:
+        if note.what == "ending":
+            for id_ in note.ids:
+                settled.setdefault(id_, note.at)
+    known = sorted({id_ for note in every for id_ in note.ids})
+    late = set[int]()
+    for note in every:
+        if note.what == "taken" and note.ids and note.begun > since:
+            last = max(note.ids)
+            late |= {id_ for id_ in known if id_ < last and settled.get(id_, float("inf")) > note.at}
+    return sorted(late)
+
+
 def excess(notes: Iterable[Note], rate: float, burst: int) -> float:
     """How many claims more than a rate allows were certainly made in some time; negative if there is room."""
     taken = sorted((one.begun, one.at, len(one.ids)) for one in notes if one.what == "taken" and one.ids)

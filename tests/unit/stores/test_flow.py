@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jdbcstore.stores.claims.flow import Room, _checked, _Stored, _values
+from jdbcstore.stores.claims.buckets import checked
+from jdbcstore.stores.claims.flow import Room, _Stored
 
 START_MS = 1_800_000_000_000
 
@@ -14,8 +15,9 @@ steps = st.lists(st.tuples(st.integers(0, 5000), st.integers(1, 20)), min_size=1
 
 
 def stored(rate: float, burst: int | None) -> _Stored:
-    values = _values(_checked(None, rate, burst))
-    return _Stored(0, None, values["rate"], values["burst"])
+    found = checked(rate, burst, "")
+    assert found is not None
+    return _Stored(0, None, found.per_million, found.burst)
 
 
 def drawn_from(bucket: _Stored, room: Room) -> _Stored:
