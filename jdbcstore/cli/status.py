@@ -46,7 +46,7 @@ def init(settings: Settings) -> None:
 @click.command(cls=CliCommand)
 @click.pass_obj
 def status(settings: Settings) -> None:
-    """Show destinations, durable subscriptions, the master, the tables, and limits of shared queues.
+    """Show destinations, durable subscriptions, limits, the master and the tables.
 
     While a broker with --health serves, queues have the sizes that it knows, and consumers are counted.
     """

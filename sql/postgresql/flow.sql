@@ -12,6 +12,8 @@ CREATE TABLE "jdbcstore_flow" (
     "drawn" BIGINT NOT NULL,
     "keying" BIGINT NOT NULL,
     "key_most" BIGINT,
+    "key_rate" BIGINT,
+    "key_burst" BIGINT,
     "last_key" VARCHAR(250),
     "credit" BIGINT NOT NULL,
     PRIMARY KEY ("container")
@@ -23,6 +25,9 @@ CREATE TABLE "jdbcstore_flow_keys" (
     "paused" BIGINT NOT NULL,
     "most" BIGINT,
     "weight" BIGINT NOT NULL,
+    "rate" BIGINT,
+    "burst" BIGINT,
+    "drawn" BIGINT NOT NULL,
     PRIMARY KEY ("container", "name")
 );
 
