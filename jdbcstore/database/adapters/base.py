@@ -184,6 +184,8 @@ class Adapter:
     """Whether several processes can claim messages of one queue: locked rows are skipped, or one writes."""
     chains_writes: ClassVar[bool] = False
     """Whether one statement can lock rows, write those that it found, and return them."""
+    row_version: ClassVar[str] = ""
+    """A column of every table that is another after each change of a row, where writes are chained."""
     series: ClassVar[str] = ""
     """A table of at least 256 rows, for as many numbers of a sequence; empty if there are no sequences."""
     takes_numbers_apart: ClassVar[bool] = False

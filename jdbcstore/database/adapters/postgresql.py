@@ -131,6 +131,7 @@ class PostgresqlAdapter(Adapter):
     shares_queues = True
     drops_if_exists = True
     chains_writes = True
+    row_version = "xmin"
     series = "generate_series(1, 256)"
     sequence_grant = "GRANT USAGE, SELECT, UPDATE ON SEQUENCE {sequence} TO {user}"
     last_number = "last_value"

@@ -2,7 +2,8 @@
 
 A queue that has any settings has a row of JDBCSTORE_FLOW. A claim of such a queue locks that row first, and
 only then counts what is claimed: a statement that waits for the lock and counts as well would count what was
-there before the wait.
+there before the wait. Where the vendor chains writes, a claim counts without the lock, and claims only if the
+row is still the version that it saw.
 """
 
 from __future__ import annotations
@@ -289,8 +290,7 @@ class FlowStatements(FreeMessages):
         is claimed, nobody has claimed from the queue since.
         """
         f = self._tables.flow
-        # Of the row's own version.
-        self._version = cast(literal_column("xmin"), Text())
+        self._version = cast(literal_column(self._adapter.row_version), Text())
         held = case((f.c.most.is_(None), ZERO), else_=self._count())
         later = case((f.c.keying > ZERO, self._is_later()))
         self.see = self._compile(

@@ -3,8 +3,8 @@
 The key of a message is its group, JMSXGroupID. The first process that claims after a message was added files
 it under its key, in JDBCSTORE_KEYED, from where messages are chosen. A queue takes turns in the order of the
 keys' names, in which each key that has messages gets as many claims as its weight. Where the turn is stays in
-the row of the queue, which is locked during a claim: so the turn is one of all processes, and a key waits for
-one round at most.
+the row of the queue, which nobody else changes during a claim: so the turn is one of all processes, and a key
+waits for one round at most.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def key_of(group_id: str | None) -> str:
 
 
 class KeyedTaking:
-    """Chooses messages of one queue by their keys, and claims them. The queue is locked meanwhile."""
+    """Chooses messages of one queue by their keys, and claims them where the queue is locked."""
 
     def __init__(self, session: DatabaseSession, container: str) -> None:
         self._adapter = session.adapter

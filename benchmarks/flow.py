@@ -1,0 +1,83 @@
+"""``python -m benchmarks.flow``: what limits, rates and keys of a queue cost each claim.
+
+One process claims and acknowledges one message at a time, of queues that have the same backlog on one
+PostgreSQL, in turns. Prints the microseconds of a message as Markdown, and the median of the rounds' ratios
+to a plain queue.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from statistics import median
+
+import click
+
+from jdbcstore import Message
+from jdbcstore.stores.claims import ClaimQueue, Claims
+from tests.support.servers.postgresql import PostgresqlServer
+
+_SIZE = 200
+_PAGE = 500
+_MANY = 1_000_000
+_PLAIN = "plain"
+_KINDS: Mapping[str, Callable[[ClaimQueue], None]] = {
+    _PLAIN: lambda _: None,
+    "a limit": lambda queue: queue.flow.limit(claims=1000),
+    "a rate": lambda queue: queue.flow.limit(rate=_MANY, burst=100_000),
+    "by keys": lambda queue: queue.flow.share(),
+    "keys in order": lambda queue: queue.flow.share(in_order=True),
+}
+
+
+@click.command(help=__doc__)
+@click.option("--rounds", default=5, show_default=True)
+@click.option("--messages", default=200, show_default=True, help="Claimed of each queue in a round.")
+@click.option("--backlog", default=5000, show_default=True)
+@click.option("--keys", default=300, show_default=True)
+def main(rounds: int, messages: int, backlog: int, keys: int) -> None:
+    server = PostgresqlServer()
+    try:
+        with Claims(server.url.render_as_string(hide_password=False)) as claims:
+            queues = {kind: _filled(claims.queue(f"BENCHMARK.{kind}"), backlog, keys) for kind in _KINDS}
+            for kind, queue in queues.items():
+                _KINDS[kind](queue)
+                _measure(queue, 1)  # keys of messages that are there already become known
+            times: dict[str, list[float]] = defaultdict(list)
+            for _ in range(rounds):
+                for kind, queue in queues.items():
+                    times[kind].append(_measure(queue, messages))
+    finally:
+        server.close()
+    click.echo("| queue | µs a message | of a plain one |\n|---|---|---|")
+    for kind, found in times.items():
+        ratio = median(one / plain for one, plain in zip(found, times[_PLAIN], strict=True))
+        click.echo(
+            f"| {kind} | {median(found):,.0f} ({min(found):,.0f} to {max(found):,.0f}) | {ratio:.2f} |"
+        )
+    click.echo(
+        f"\n{rounds} rounds of {messages}, {backlog} messages, {keys} keys, load {os.getloadavg()[0]:.1f}."
+    )
+
+
+def _filled(queue: ClaimQueue, backlog: int, keys: int) -> ClaimQueue:
+    for begin in range(0, backlog, _PAGE):
+        numbers = range(begin, min(begin + _PAGE, backlog))
+        queue.add(*(Message("x" * _SIZE, group_id=f"k{number % keys}") for number in numbers))
+    return queue
+
+
+def _measure(queue: ClaimQueue, count: int) -> float:
+    """Return the microseconds of a claim with its acknowledgement."""
+    begun = time.perf_counter()
+    for _ in range(count):
+        found = queue.claim()
+        assert found, "the backlog is too small"
+        queue.acknowledge(*found)
+    return (time.perf_counter() - begun) / count * 1e6
+
+
+if __name__ == "__main__":
+    main()
