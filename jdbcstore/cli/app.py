@@ -55,7 +55,7 @@ _COMMANDS = (
     ("config", "config", "Show or convert the configuration"),
     ("sql", "sql", "Query messages with Spark SQL or DuckDB"),
     ("report", "sql", "Write an HTML report with plots of the named queries"),
-    ("doctor", "doctor", "Check which drivers and tools are installed, and how to install the others"),
+    ("doctor", "doctor", "Check the state of the database, and which drivers and tools are installed"),
     ("demo", "demo_command", "Kill a broker repeatedly, and verify that no message is lost"),
 )
 """Name, module and one line of help: a module is imported once its command runs."""

@@ -1,21 +1,24 @@
-"""``doctor``: a check of the installed drivers and tools."""
+"""``doctor``: a check of the installed drivers and tools, and of the state of the database."""
 
 from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from jdbcstore.cli.exit_codes import ExitCode, exit_code
-from jdbcstore.cli.output import note, print_table, write_line
+from jdbcstore.cli.output import note, print_table, printable, write_line
 from jdbcstore.cli.settings import CliCommand, Settings
+from jdbcstore.errors import StoreError
 
 if TYPE_CHECKING:
     from jdbcstore.tools.doctor import Finding
+    from jdbcstore.util.checkup import Checkup
 
 
 @click.command(cls=CliCommand)
@@ -24,16 +27,25 @@ if TYPE_CHECKING:
                    "hosts or users.")  # fmt: skip
 @click.pass_obj
 def doctor(settings: Settings, report: Path | None) -> int:
-    """Check which drivers and tools are installed, and how to install the others.
+    """Check the state of the database, and which drivers and tools are installed.
+
+    What is wrong with the database is named with its cause, such as a session that keeps deleted rows from
+    being vacuumed, and the statement that helps. Nothing is changed.
 
     Exits with 0 if the selected store can be used, whatever else is missing; otherwise with the exit code
     of any other command: 3 if its driver is missing, 4 if it is not reachable.
     """
-    from jdbcstore.tools.doctor import examine, examine_store
+    from jdbcstore.tools.doctor import examine, examine_health, examine_store
 
     configuration = settings.configuration()
     store, error = examine_store(configuration)
     findings = [store, *examine()]
+    health = None
+    if error is None:
+        try:
+            health = examine_health(configuration)
+        except StoreError as failure:
+            note(f"the state of the database was not read: {failure}")
     if report is not None:
         from jdbcstore import __version__
         from jdbcstore.tools.report import issue_report
@@ -42,7 +54,8 @@ def doctor(settings: Settings, report: Path | None) -> int:
         text = issue_report(versions(__version__), configuration, store, error, findings[1:], os.environ)
         _write_new(report, text)
         note(f"wrote {report}: read it, then attach it to the issue")
-    settings.print_each(map(asdict, findings), lambda: _print(findings))
+    facts = [*map(asdict, findings), *([] if health is None else health_facts(health))]
+    settings.print_each(facts, lambda: _print(findings, health))
     return ExitCode.DONE if error is None else exit_code(error)
 
 
@@ -54,13 +67,36 @@ def _write_new(path: Path, text: str) -> None:
         raise click.UsageError(f"{path} exists; remove it, or choose another file") from error
 
 
-def _print(findings: list[Finding]) -> None:
+def health_facts(health: Checkup) -> Iterator[dict[str, Any]]:
+    """Yield what is printed as JSON of a checkup: its figures, then each thing that is wrong."""
+    yield {"group": "Health", "name": "figures", "figures": dict(health.figures)}
+    for one in health.diagnoses:
+        yield {"group": "Health", **asdict(one)}
+
+
+def print_health(health: Checkup) -> None:
+    """Print what is wrong with a database."""
+    for one in health.diagnoses:
+        write_line("")
+        write_line(printable(f"{one.severity}: {one.name}"))
+        for what, text in (("", one.text), ("cause: ", one.cause), ("cure:  ", one.cure)):
+            if text is not None:
+                write_line(f"  {what}{printable(text)}")
+
+
+def _print(findings: list[Finding], health: Checkup | None) -> None:
     columns = ("", "what", "for", "found, or how to install it")
     for group, members in itertools.groupby(findings, lambda finding: finding.group):
         print_table(group, columns, [_row(finding) for finding in members])
     missing = sum(finding.found is None for finding in findings)
     write_line("")
     write_line(f"{len(findings) - missing} found, {missing} missing; install only what you use")
+    if health is None:
+        return
+    if health.diagnoses:
+        print_health(health)
+    else:
+        write_line("the database is well")
 
 
 def _row(finding: Finding) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
-"""Inventory of installed drivers and tools, with instructions for installing the others."""
+"""Inventory of installed drivers and tools, and the state of the selected database."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import time
 from collections.abc import Iterator
@@ -14,8 +15,11 @@ from jdbcstore.analytics.vendors import VENDORS
 from jdbcstore.config import Configuration
 from jdbcstore.database.adapters.jdbc.jvm import JARS, USUAL_JARS, find_jar
 from jdbcstore.database.adapters.registry import BUILT_IN, GENERIC, adapter_class
+from jdbcstore.database.checkup import examine as health_of
 from jdbcstore.database.engine import Database
+from jdbcstore.database.session import DatabaseSession
 from jdbcstore.errors import ConfigurationError, SchemaError, StoreError, installation
+from jdbcstore.util.checkup import Checkup
 
 _DISTRIBUTIONS = {"argon2": "argon2-cffi", "jpype": "JPype1", "stomp": "stomp.py"}
 """Distributions whose module has another name."""
@@ -66,6 +70,21 @@ def examine_store(configuration: Configuration) -> tuple[Finding, StoreError | N
         return Finding("Store", place, "", "not created yet", str(error)), None
     except StoreError as error:
         return Finding("Store", place, "", None, str(error)), error
+
+
+def examine_health(configuration: Configuration) -> Checkup | None:
+    """Look once at the state of the configured database; None if it has no tables yet.
+
+    :raises StoreError: the database cannot be looked at
+    """
+    with configuration.locating_errors():
+        url, user, password = configuration.login()
+        try:
+            session = DatabaseSession(url, configuration.store, user=user, password=password, read_only=True)
+        except SchemaError:
+            return None
+        with contextlib.closing(session):
+            return health_of(session)
 
 
 def _reached(configuration: Configuration) -> tuple[str, str]:

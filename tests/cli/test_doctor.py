@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -56,7 +57,11 @@ def test_every_database_is_looked_at(doctor: Doctor, tmp_path: Path) -> None:
     }
     assert purposes == set(BUILT_IN) - set(GENERIC)
     assert {f"JDBC driver of {name}" for name in VENDORS} <= {one["name"] for one in findings}
-    assert all((one["found"] is None) is (one["cure"] is not None) for one in findings)
+    [health, *sick] = [one for one in findings if one["group"] == "Health"]
+    assert health["figures"]["lock_waits"] == 0
+    assert sick == []
+    installed = [one for one in findings if one["group"] != "Health"]
+    assert all((one["found"] is None) is (one["cure"] is not None) for one in installed)
     assert "mq.db" in {path.name for path in tmp_path.iterdir()}
 
 
@@ -89,6 +94,27 @@ def test_a_store_that_does_not_answer(doctor: Doctor) -> None:
     assert (code, store["found"]) == (4, None)
     assert "Connection refused" in store["cure"]
     assert "s3cret" not in str(store)
+
+
+def test_a_sick_database(doctor: Doctor, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'mq.db'}"
+    assert main(["init", "--url", url]) == 0
+    with sqlite3.connect(tmp_path / "mq.db") as connection:
+        connection.execute("DROP INDEX ACTIVEMQ_MSGS_CIDX")
+    connection.close()
+    code, findings = doctor(url)
+    assert code == 0
+    sick = findings[-1]
+    assert (sick["group"], sick["name"], sick["severity"]) == ("Health", "missing index", "bad")
+    assert sick["cure"].startswith("CREATE INDEX ")
+    assert main(["doctor", "--url", url]) == 0
+    out = capsys.readouterr().out
+    assert "bad: missing index\n" in out
+    assert "  cure:  CREATE INDEX " in out
+    assert main(["init", "--url", url]) == 0
+    capsys.readouterr()
+    assert main(["doctor", "--url", url]) == 0
+    assert capsys.readouterr().out.endswith("the database is well\n")
 
 
 def test_for_people(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

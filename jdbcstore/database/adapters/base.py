@@ -16,6 +16,7 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from jdbcstore.config.statements import Template
 from jdbcstore.database.adapters.control import Notifier, ServerControl
+from jdbcstore.database.adapters.health import Health
 from jdbcstore.database.adapters.urls import from_jdbc
 from jdbcstore.database.adapters.writing import Writing
 from jdbcstore.errors import ConfigurationError, MissingDriver
@@ -81,6 +82,13 @@ def odbc_error(error: BaseException) -> tuple[int, str]:
     return (int(found[1]), found[2]) if found else (0, "")
 
 
+def error_number(error: BaseException) -> int:
+    """Return the server's number of an error; ODBC drivers have it only in their message."""
+    if error.args and isinstance(error.args[0], int):
+        return error.args[0]
+    return odbc_error(error)[0]
+
+
 class Worded(TypeDecorator[Any]):
     """A column type that is written literally in CREATE TABLE, and is the base type everywhere else."""
 
@@ -112,6 +120,8 @@ class Adapter:
     """Control of the server, by a connection's cursor."""
     notifier: type[Notifier] = Notifier
     """Messages between connections, by a connection of the driver; where the vendor :attr:`notifies`."""
+    health: type[Health] = Health
+    """The examination of the server, by a connection's cursor."""
 
     # Names and types of the tables
     fold_upper: ClassVar[bool] = True

@@ -27,8 +27,9 @@ from sqlalchemy.sql import ColumnElement
 from sqlalchemy.types import TypeEngine
 
 from jdbcstore.config.statements import Template
-from jdbcstore.database.adapters.base import Adapter, Failure, TransactionState, odbc_error
+from jdbcstore.database.adapters.base import Adapter, Failure, TransactionState, error_number
 from jdbcstore.database.adapters.control import Notifier, ServerControl
+from jdbcstore.database.adapters.mysql_health import MariadbHealth, MysqlHealth
 from jdbcstore.database.adapters.sql import MSG, Batch, Key, Row, Sql, count_columns, in_pairs, multi_row
 from jdbcstore.database.adapters.writing import Writing
 from jdbcstore.errors import StoreUnavailable
@@ -174,7 +175,7 @@ class SleepNotifier(Notifier):
             cursor.execute(f"{_SLEEPING.format(channel)}{seconds:f})")
             [(ended,)] = cursor.fetchall()
         except Exception as error:
-            if _code(error) != _INTERRUPTED:
+            if error_number(error) != _INTERRUPTED:
                 raise
             ended = 1
         return [""] * bool(ended)
@@ -187,7 +188,7 @@ class SleepNotifier(Notifier):
             try:
                 cursor.execute(f"KILL QUERY {int(number)}")
             except Exception as error:
-                if _code(error) not in (_NO_THREAD, _NOT_OWNER):
+                if error_number(error) not in (_NO_THREAD, _NOT_OWNER):
                     raise
 
 
@@ -201,6 +202,7 @@ class MysqlAdapter(Adapter):
     }
     jdbc_subprotocols = ("mysql",)
     control = MysqlControl
+    health = MysqlHealth
     notifier = SleepNotifier
     limit_clause = "LIMIT"
     odbc_driver: ClassVar[str] = "MySQL ODBC 8.0 Unicode Driver"
@@ -325,7 +327,7 @@ class MysqlAdapter(Adapter):
         try:
             cursor.execute("PREPARE jdbcstore_check FROM @jdbcstore_text")
         except Exception as error:
-            if _code(error) == _NEVER_PREPARED:
+            if error_number(error) == _NEVER_PREPARED:
                 return None
             raise
         cursor.execute("DEALLOCATE PREPARE jdbcstore_check")
@@ -342,7 +344,7 @@ class MysqlAdapter(Adapter):
         return 2 * len(blob)
 
     def classify(self, error: BaseException) -> Failure:
-        code = _code(error)
+        code = error_number(error)
         if code in _BY_CODE:
             return _BY_CODE[code]
         state = error.args[0] if error.args else None
@@ -353,7 +355,7 @@ class MysqlAdapter(Adapter):
         return Failure.DISCONNECTED if type(error).__name__ == "InterfaceError" else Failure.OTHER
 
     def is_read_only(self, error: BaseException) -> bool:
-        return _code(error) in _READ_ONLY
+        return error_number(error) in _READ_ONLY
 
 
 class MariadbAdapter(MysqlAdapter):
@@ -365,6 +367,7 @@ class MariadbAdapter(MysqlAdapter):
         "mariadb+pyodbc": ("pyodbc", "odbc"),
     }
     control = MariadbControl
+    health = MariadbHealth
     jdbc_subprotocols = ("mariadb",)
     # Of a SELECT that KILL QUERY has ended at the wrong moment.
     cuts_pages = True
@@ -408,10 +411,3 @@ _BY_CODE = {
     **dict.fromkeys((1021, 1114), Failure.FULL),
     **dict.fromkeys((1054, 1146), Failure.NO_TABLE),
 }
-
-
-def _code(error: BaseException) -> int:
-    """Return the server's error number; ODBC drivers have it only in their message."""
-    if error.args and isinstance(error.args[0], int):
-        return error.args[0]
-    return odbc_error(error)[0]

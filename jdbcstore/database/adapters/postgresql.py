@@ -22,6 +22,7 @@ from jdbcstore.database.adapters import libpq
 from jdbcstore.database.adapters.adbc import record_batches
 from jdbcstore.database.adapters.base import Adapter, Failure, TransactionState, failure_of
 from jdbcstore.database.adapters.control import Notifier, ServerControl
+from jdbcstore.database.adapters.postgresql_health import PostgresqlHealth
 from jdbcstore.database.adapters.postgresql_writing import PostgresqlWriting
 from jdbcstore.database.adapters.sql import (
     Row,
@@ -120,6 +121,7 @@ class PostgresqlAdapter(Adapter):
     jdbc_subprotocols = ("postgresql",)
     writing = PostgresqlWriting()
     control = PostgresqlControl
+    health = PostgresqlHealth
     notifier = PostgresqlNotifier
     limit_clause = "LIMIT"
     fold_upper = False

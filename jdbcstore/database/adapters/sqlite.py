@@ -16,6 +16,7 @@ from jdbcstore.config.statements import Template
 from jdbcstore.database.adapters.base import Adapter, Failure, TransactionState
 from jdbcstore.database.adapters.control import ServerControl
 from jdbcstore.database.adapters.sql import count_columns
+from jdbcstore.database.adapters.sqlite_health import SqliteHealth
 from jdbcstore.database.adapters.writing import Writing
 from jdbcstore.errors import ConfigurationError, SchemaError
 
@@ -48,6 +49,7 @@ class SqliteAdapter(Adapter):
     jdbc_subprotocols = ("sqlite",)
     writing = SqliteWriting()
     control = SqliteControl
+    health = SqliteHealth
     limit_clause = "LIMIT"
     alters_by_copy = True
     can_forbid_null = True

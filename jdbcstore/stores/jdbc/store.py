@@ -13,6 +13,7 @@ from typing import Self
 from jdbcstore.abc import MasterAddress, Outcome, Progress
 from jdbcstore.config import Configuration, StoreConfig
 from jdbcstore.database.adapters.sql import Row
+from jdbcstore.database.checkup import examine
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.schema import JOURNAL_LEFT
 from jdbcstore.database.session import DatabaseSession
@@ -46,6 +47,7 @@ from jdbcstore.stores.shared.encoding import MessageEncoder, encode_each, own_de
 from jdbcstore.stores.shared.rows import EncodedMessage, fits
 from jdbcstore.stores.shared.store import DestinationsStore
 from jdbcstore.stores.shared.transaction import BufferedTransaction
+from jdbcstore.util.checkup import Checkup, Thresholds
 from jdbcstore.util.clock import Clock, SystemClock
 from jdbcstore.util.futures import StoreFuture
 from jdbcstore.util.timings import Timings
@@ -330,6 +332,13 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
     def timings(self) -> Mapping[str, Timings]:
         """The commits since it was opened, and their rows."""
         return {"commit": Timings() if self._writer is None else self._writer.timings}
+
+    def examine(self, thresholds: Thresholds | None = None) -> Checkup:
+        """Look once at the state of the database; nothing is written.
+
+        :raises StoreUnavailable: the database does not answer
+        """
+        return examine(self._session, thresholds)
 
     def lock_row(self) -> Row | None:
         """ID, TIME and BROKER_NAME of ACTIVEMQ_LOCK; None if the row is absent."""

@@ -1,0 +1,39 @@
+"""The examination of a database by one connection: what a vendor shows of its own state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from jdbcstore.util.checkup import Diagnosis, Thresholds
+
+
+class Health:
+    """The examination through one cursor; a vendor's module overrides what the vendor shows.
+
+    Nothing is written, and nothing that others wait for is locked.
+    """
+
+    def __init__(self, cursor: Any, tables: Sequence[str], thresholds: Thresholds) -> None:
+        """Look at nothing yet.
+
+        :param tables: the names of our tables that exist
+        """
+        self._cursor = cursor
+        self._tables = tables
+        self._limits = thresholds
+        self.figures: dict[str, float] = {}
+        """Figures by their names in :data:`jdbcstore.util.checkup.FIGURES`, after :meth:`diagnose`."""
+
+    def diagnose(self) -> Iterator[Diagnosis]:
+        """Yield all that is wrong; raises the driver's errors."""
+        yield from ()
+
+    def _rows(self, query: str) -> list[tuple[Any, ...]]:
+        self._cursor.execute(query)
+        return [tuple(row) for row in self._cursor.fetchall()]
+
+    @property
+    def _names(self) -> str:
+        """The names of the tables as a list of SQL literals."""
+        return ", ".join("'" + name.replace("'", "''") + "'" for name in self._tables)

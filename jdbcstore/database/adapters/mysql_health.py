@@ -1,0 +1,227 @@
+"""InnoDB's state in MySQL and MariaDB: the history that purge has left, what holds it, and lock waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, NamedTuple
+
+from jdbcstore.database.adapters.base import error_number
+from jdbcstore.database.adapters.health import Health
+from jdbcstore.util.checkup import BAD, WARNING, Diagnosis, in_seconds
+
+_TRANSACTIONS = """
+SELECT t.trx_id, t.trx_mysql_thread_id, p.USER, p.HOST, p.COMMAND,
+ TIMESTAMPDIFF(SECOND, t.trx_started, NOW()), t.trx_rows_modified, t.trx_rows_locked,
+ t.trx_isolation_level, t.trx_state
+FROM information_schema.INNODB_TRX t
+ LEFT JOIN information_schema.PROCESSLIST p ON p.ID = t.trx_mysql_thread_id
+WHERE t.trx_mysql_thread_id <> CONNECTION_ID() ORDER BY t.trx_started
+"""
+_HISTORY = "SELECT `COUNT` FROM information_schema.INNODB_METRICS WHERE NAME = 'trx_rseg_history_len'"
+_SIZE = """
+SELECT COALESCE(SUM(DATA_LENGTH + INDEX_LENGTH), 0) FROM information_schema.TABLES
+WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME IN ({names})
+"""
+_REFUSED = (1142, 1227)
+"""The server's errors for a table or a view that this user may not read."""
+_SNAPSHOTS = ("REPEATABLE READ", "SERIALIZABLE")
+_GAPS = ("GAP", "INSERT_INTENTION", "supremum")
+"""Words in the modes and the row of a lock of the place before a row, or after the last."""
+_PROGRAMS = """
+SELECT PROCESSLIST_ID, MAX(CASE ATTR_NAME WHEN 'program_name' THEN ATTR_VALUE END),
+ MAX(CASE ATTR_NAME WHEN '_client_name' THEN ATTR_VALUE END),
+ MAX(CASE ATTR_NAME WHEN '_pid' THEN ATTR_VALUE END)
+FROM performance_schema.session_connect_attrs WHERE PROCESSLIST_ID IN ({numbers}) GROUP BY PROCESSLIST_ID
+"""
+
+
+class _Open(NamedTuple):
+    """An open transaction."""
+
+    id: str
+    thread: int
+    what: str
+    is_idle: bool
+    seconds: int
+    holds: bool
+    """Whether it keeps a snapshot, locks or changes."""
+    waits: bool
+    """Whether it waits for a lock."""
+
+    @property
+    def cure(self) -> str:
+        if self.thread:
+            return f"KILL {self.thread}"
+        return "XA RECOVER; then XA COMMIT or XA ROLLBACK it"
+
+
+class MysqlHealth(Health):
+    """Of MySQL."""
+
+    waits: ClassVar[str] = """
+SELECT CAST(r.ENGINE_TRANSACTION_ID AS CHAR), CAST(b.ENGINE_TRANSACTION_ID AS CHAR),
+ TIMESTAMPDIFF(SECOND, t.trx_wait_started, NOW()), r.LOCK_MODE, b.LOCK_MODE, r.OBJECT_NAME, r.INDEX_NAME,
+ r.LOCK_DATA
+FROM performance_schema.data_lock_waits w
+ JOIN performance_schema.data_locks r ON r.ENGINE_LOCK_ID = w.REQUESTING_ENGINE_LOCK_ID
+ JOIN performance_schema.data_locks b ON b.ENGINE_LOCK_ID = w.BLOCKING_ENGINE_LOCK_ID
+ JOIN information_schema.INNODB_TRX t ON t.trx_id = r.ENGINE_TRANSACTION_ID
+"""
+
+    def diagnose(self) -> Iterator[Diagnosis]:
+        if self._tables:
+            [(size,)] = self._rows(_SIZE.format(names=self._names))
+            self.figures["table_bytes"] = int(size)
+        try:
+            rows = self._rows(_TRANSACTIONS)
+            [(history,)] = self._rows(_HISTORY)
+        except Exception as error:
+            if error_number(error) not in _REFUSED:
+                raise
+            yield self._hidden("information_schema.INNODB_TRX", "GRANT PROCESS ON *.* TO {}")
+            return
+        programs = self._programs([row[1] for row in rows if row[1]])
+        open_ = [_open(*row, program=programs.get(row[1], "")) for row in rows]
+        holders = [one for one in open_ if one.holds]
+        self.figures |= {
+            "history_length": int(history),
+            "oldest_transaction_seconds": max((one.seconds for one in holders), default=0),
+        }
+        is_long = int(history) >= self._limits.history
+        for one in holders:
+            if one.seconds >= self._limits.patience and not one.waits:
+                yield _held(one, is_bad=is_long)
+        if is_long:
+            yield _lagging(int(history), holders)
+        yield from self._of_waits({one.id: one for one in open_})
+
+    def _programs(self, numbers: list[int]) -> dict[int, str]:
+        """Return what the clients say of themselves, by connection; where the server keeps it."""
+        if not numbers:
+            return {}
+        try:
+            rows = self._rows(_PROGRAMS.format(numbers=", ".join(map(str, numbers))))
+        except Exception as error:
+            if error_number(error) not in _REFUSED:
+                raise
+            return {}
+        return {
+            number: f"{name or client or 'a program'}, process {pid}, " for number, name, client, pid in rows
+        }
+
+    def _hidden(self, view: str, grant: str) -> Diagnosis:
+        [(user,)] = self._rows("SELECT CURRENT_USER()")
+        name, _, host = str(user).rpartition("@")
+        return Diagnosis(
+            name="not allowed to look",
+            severity=WARNING,
+            text=f"{view} is hidden, so neither long transactions nor lock waits are seen",
+            cause=f"the rights of {user}",
+            cure=grant.format(f"'{name}'@'{host}'"),
+        )
+
+    def _of_waits(self, open_: dict[str, _Open]) -> Iterator[Diagnosis]:
+        try:
+            rows = self._rows(self.waits)
+        except Exception as error:
+            if error_number(error) not in _REFUSED:
+                raise
+            yield self._hidden("performance_schema.data_locks", "GRANT SELECT ON performance_schema.* TO {}")
+            return
+        self.figures["lock_waits"] = len({row[0] for row in rows})
+        waiting = {str(row[0]) for row in rows}
+        by_blocker: dict[str, list[tuple[Any, ...]]] = {}
+        for row in rows:
+            if str(row[1]) not in waiting:
+                by_blocker.setdefault(str(row[1]), []).append(row)
+        for blocker, those in by_blocker.items():
+            waiter, _, waited, wanted, held, table, index, place = max(those, key=lambda row: row[2] or 0)
+            if (waited or 0) < self._limits.patience:
+                continue
+            one = open_.get(blocker)
+            gap = any(word in f"{wanted} {held} {place}" for word in _GAPS)
+            who = open_[str(waiter)].what if str(waiter) in open_ else "one"
+            cure = "run the checkup again: the transaction has ended" if one is None else one.cure
+            if gap:
+                cure += "; a transaction in READ COMMITTED takes no locks of gaps"
+            yield Diagnosis(
+                name="gap lock waits" if gap else "lock waits",
+                severity=BAD,
+                text=f"{len({row[0] for row in those})} waiting for locks, {who} for"
+                f" {in_seconds(waited or 0)}: {wanted} of {table.replace('`', '')}, index {index}",
+                cause=None if one is None else one.what,
+                cure=cure,
+                figures={"waiting": len({row[0] for row in those}), "seconds": waited or 0},
+            )
+
+
+class MariadbHealth(MysqlHealth):
+    """Of MariaDB, which shows locks in other views."""
+
+    waits = """
+SELECT CAST(w.requesting_trx_id AS CHAR), CAST(w.blocking_trx_id AS CHAR),
+ TIMESTAMPDIFF(SECOND, t.trx_wait_started, NOW()), r.lock_mode, b.lock_mode, r.lock_table, r.lock_index,
+ r.lock_data
+FROM information_schema.INNODB_LOCK_WAITS w
+ JOIN information_schema.INNODB_LOCKS r ON r.lock_id = w.requested_lock_id
+ JOIN information_schema.INNODB_LOCKS b ON b.lock_id = w.blocking_lock_id
+ JOIN information_schema.INNODB_TRX t ON t.trx_id = w.requesting_trx_id
+"""
+
+
+def _open(
+    id_: Any,
+    thread: int,
+    user: str | None,
+    host: str | None,
+    command: str | None,
+    seconds: int,
+    modified: int,
+    locked: int,
+    isolation: str,
+    state: str,
+    *,
+    program: str,
+) -> _Open:
+    if not thread:
+        what = "a prepared transaction without a connection"
+    elif user is None:
+        what = f"connection {thread}"
+    else:
+        what = f"connection {thread} ({program}user {user} from {host})"
+    is_idle = command == "Sleep"
+    keeps = bool(modified or locked) or not is_idle or isolation in _SNAPSHOTS
+    return _Open(str(id_), thread, what, is_idle, int(seconds or 0), keeps, state == "LOCK WAIT")
+
+
+def _held(one: _Open, *, is_bad: bool) -> Diagnosis:
+    if not one.thread:
+        name = "prepared transaction"
+    else:
+        name = "idle in transaction" if one.is_idle else "long transaction"
+    return Diagnosis(
+        name=name,
+        severity=BAD if is_bad else WARNING,
+        text=f"A transaction of {in_seconds(one.seconds)} keeps locks, or versions from being purged",
+        cause=one.what,
+        cure=one.cure,
+        figures={"seconds": one.seconds},
+    )
+
+
+def _lagging(history: int, holders: list[_Open]) -> Diagnosis:
+    if holders:
+        oldest = holders[0]
+        cause = f"the transaction of {oldest.what}, {in_seconds(oldest.seconds)} old"
+        cure = oldest.cure
+    else:
+        cause = "purge does not keep up with what is written"
+        cure = "SET GLOBAL innodb_purge_batch_size = 5000, and more innodb_purge_threads at the next start"
+    return Diagnosis(
+        name="purge lag",
+        severity=BAD,
+        text=f"Old versions of {history:,} transactions are not purged: reads go past all of them",
+        cause=cause,
+        cure=cure,
+        figures={"history_length": history},
+    )

@@ -1,0 +1,56 @@
+"""The checkup of a store's database: its indexes, and what the vendor shows of its state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+
+from sqlalchemy import Table
+from sqlalchemy.schema import CreateIndex
+
+from jdbcstore.database.schema import Present, look
+from jdbcstore.database.session import DatabaseSession
+from jdbcstore.util.checkup import BAD, WARNING, Checkup, Diagnosis, Thresholds
+
+_LONGEST = 5.0
+"""Seconds after which the server ends a statement of a checkup, where it can."""
+
+
+def examine(session: DatabaseSession, thresholds: Thresholds | None = None) -> Checkup:
+    """Look once at the state of the database, on a connection of its own; nothing is written.
+
+    Where one process writes at a time, it waits for the others, at most :attr:`Thresholds.patience`.
+
+    :raises StoreUnavailable: the database does not answer
+    :raises StoreError: it refuses a statement
+    """
+    tables = session.tables
+    of_claims = (tables.claims, tables.claim_sessions, *tables.of_flow)
+    every = (*tables.known, *of_claims, tables.inbox, tables.history, *tables.routing)
+    present = session.on_engine(lambda engine: look(engine, session.adapter, every))
+    names = [str(table.name) for table in present.columns]
+    with closing(session.connect()) as connection, session.translated():
+        connection.limit_query(_LONGEST)
+        health = session.adapter.health(connection.cursor, names, thresholds or Thresholds())
+        found = [*health.diagnose()]
+    return Checkup.of(health.figures, [*found, *_missing_indexes(session, present)])
+
+
+def _missing_indexes(session: DatabaseSession, present: Present) -> Iterator[Diagnosis]:
+    wanted = [(table, index) for table in present.columns for index in table.indexes]
+    if session.tables.claims in present.columns:
+        wanted.append((session.tables.messages, session.tables.claim_index))
+    for table, index in wanted:
+        if not _has(present, table, str(index.name)):
+            statement = str(CreateIndex(index).compile(dialect=session.engine.dialect))
+            yield Diagnosis(
+                name="missing index",
+                severity=BAD if table is session.tables.messages else WARNING,
+                text=f"{table.name} has no index {index.name}: statements read the whole table",
+                cause="it was dropped, or the table was created without it",
+                cure=" ".join(statement.split()),
+            )
+
+
+def _has(present: Present, table: Table, name: str) -> bool:
+    return name.lower() in present.indexes.get(table, set())
