@@ -7,7 +7,8 @@
  *
  * Promised, and asserted where it could break:
  *   kept       a message is removed only when a process that had claimed it acknowledged it
- *   leased     a claim is settled only under its lease, and while nobody else has claimed the message since
+ *   leased     a claim is settled only under its lease, and while nobody else has claimed the message since;
+ *              in the application's transaction: while nobody else has, until it is committed
  *   alone      nobody is given a message that another has claimed and holds under a running lease
  *   marked     who is given a message is told of every earlier delivery that was not taken back
  *   free       no message stays claimed by a living process that does not know of it
@@ -21,7 +22,7 @@
 #define MESSAGES 1
 #endif
 /* The bounds of a run: operations of each process, connections that are lost, leases that expire, times that
- * the clock is set back, processes that are closed or killed. */
+ * the clock is set back, processes that are closed or killed, transactions of the application's. */
 #ifndef SESSIONS
 #define SESSIONS 6
 #endif
@@ -38,6 +39,8 @@
 #define LOSES_QUIETLY 10        /* ClaimQueue._lose: what was lost may be this session's again */
 #define DROPS_UNCOUNTED 11      /* ClaimQueue.dropped: it counts as a redelivery */
 #define FORGETS_ANSWER 9       /* Claims.taking: an answer was lost */
+#define JOINS_ANY 12            /* JoinedTransaction._hold: of this session */
+#define JOINS_UNLOCKED 13       /* JoinedTransaction._hold: locked until the application's transaction ends */
 
 /* The events of a trace. */
 #define ADD 1           /* message */
@@ -55,10 +58,14 @@
 #define RELEASE 2
 #define REJECT 3
 #define CLAIM 4         /* the fourth thing that may be executed late */
+#define JOINED_ACKNOWLEDGE 5    /* settled in the application's transaction */
+#define JOINED_RELEASE 6
+#define is_joined(how) ((how) > CLAIM)
 
 #define OK 1            /* the results */
 #define LOST 2          /* ClaimLost */
 #define UNKNOWN 3       /* OutcomeUnknown */
+#define UNDONE 4        /* the application has rolled back */
 
 /* ---- The database. ---- */
 typedef Message {
@@ -102,6 +109,7 @@ byte faults;
 byte expiries;
 byte revivals;
 byte ends;
+byte joins;
 byte added;
 
 /* ---- Counted for the properties only. ---- */
@@ -135,10 +143,10 @@ inline begin_session(p) {
 inline settle(how, m, s) {
     assert(message[m].session == s);            /* leased */
     if
-    :: how == ACKNOWLEDGE ->
+    :: how == ACKNOWLEDGE || how == JOINED_ACKNOWLEDGE ->
         assert(processed[m]);                   /* kept */
         message[m].stored = false; message[m].taken = 0; message[m].failed = 0; unsettled[m] = 0
-    :: how == RELEASE -> unsettled[m] = unsettled[m] - (unsettled[m] > 0)   /* it may be settled twice */
+    :: how == RELEASE || how == JOINED_RELEASE -> unsettled[m] = unsettled[m] - (unsettled[m] > 0)   /* it may be settled twice */
     :: how == REJECT -> message[m].failed++
     fi;
     message[m].session = 0
@@ -156,7 +164,7 @@ inline forget_late(p) {
 /* The server ends the session: what it has not executed has no effect. */
 inline end_late(p, m) {
     if
-    :: late[p].kind == RELEASE || late[p].kind == REJECT -> m = late[p].message; message[m].locked = false; m = 0
+    :: late[p].kind != ACKNOWLEDGE && late[p].kind != CLAIM -> m = late[p].message; message[m].locked = false; m = 0
     :: else
     fi;
     forget_late(p)
@@ -177,7 +185,7 @@ end:
             :: how == ACKNOWLEDGE && !message[m].locked && is_mine(m, by) ->
                 assert(running[by]);                    /* leased */
                 settle(how, m, by)
-            :: how == RELEASE || how == REJECT ->
+            :: how == RELEASE || how == REJECT || is_joined(how) ->
                 settle(how, m, by);
                 message[m].locked = false
             :: else
@@ -276,7 +284,8 @@ end:
     :: atomic { has_given(p) ->
             do
             :: m + 1 < MESSAGES && (!given(p, m) || (replayed && !allowed(SETTLE, p, m, ACKNOWLEDGE)
-                    && !allowed(SETTLE, p, m, RELEASE) && !allowed(SETTLE, p, m, REJECT))) -> m++
+                    && !allowed(SETTLE, p, m, RELEASE) && !allowed(SETTLE, p, m, REJECT)
+                    && !allowed(SETTLE, p, m, JOINED_ACKNOWLEDGE) && !allowed(SETTLE, p, m, JOINED_RELEASE))) -> m++
             :: else -> break
             od;
             if
@@ -284,14 +293,22 @@ end:
             :: given(p, m) && process[p].asked[m] == 0 && allowed(SETTLE, p, m, ACKNOWLEDGE) -> how = ACKNOWLEDGE
             :: given(p, m) && process[p].asked[m] == 0 && allowed(SETTLE, p, m, RELEASE) -> how = RELEASE
             :: given(p, m) && process[p].asked[m] == 0 && allowed(SETTLE, p, m, REJECT) -> how = REJECT
+            :: given(p, m) && process[p].asked[m] == 0 && (joins > 0 || replayed)
+                    && allowed(SETTLE, p, m, JOINED_ACKNOWLEDGE) -> how = JOINED_ACKNOWLEDGE
+            :: given(p, m) && process[p].asked[m] == 0 && (joins > 0 || replayed)
+                    && allowed(SETTLE, p, m, JOINED_RELEASE) -> how = JOINED_RELEASE
             :: given(p, m) && process[p].asked[m] != 0 && allowed(SETTLE, p, m, process[p].asked[m]) ->
                 how = process[p].asked[m]
             :: else -> m = 0; goto end
             fi;
             s = process[p].given[m];
-            processed[m] = processed[m] || how == ACKNOWLEDGE;
+            processed[m] = processed[m] || how == ACKNOWLEDGE || how == JOINED_ACKNOWLEDGE;
+            joins = joins - (is_joined(how) && !replayed);
             advance();
-            goto settling
+            if
+            :: is_joined(how) -> goto joining
+            :: else -> goto settling
+            fi
         }
     /* Claims.close, and others that are opened */
     :: atomic { (ends > 0 || replayed) && !process[p].returning && allowed(CLOSE, p, 0, 0) ->
@@ -401,6 +418,30 @@ settling:
         }
     fi;
 
+joining:            /* JoinedTransaction._hold, which asks nobody whether the lease is running */
+    if
+    :: atomic { !message[m].locked && message[m].stored && process[p].session == s
+                && (message[m].session == s || mutation == JOINS_ANY) ->
+            message[m].locked = mutation != JOINS_UNLOCKED
+        };
+        if
+        :: atomic { true -> settle(how, m, s); message[m].locked = false; goto settled }
+        :: atomic { true -> message[m].locked = false; result = UNDONE; goto answer }
+        :: atomic { faults > 0 && !replayed && late[p].kind == 0 && mutation != JOINS_UNLOCKED ->
+                faults--;                       /* of a connection that only the application knows */
+                late[p].kind = how; late[p].message = m; late[p].session = s; late[p].orphan = true;
+                result = UNKNOWN;
+                goto answer
+            }
+        fi
+    :: atomic { !message[m].locked && !(message[m].stored && message[m].session == s) ->
+            assert(expired[s] || process[p].asked[m] != 0);     /* alone */
+            result = LOST;
+            goto answer
+        }
+    :: atomic { process[p].session != s -> result = LOST; goto answer }
+    fi;
+
 settled:
     atomic {
         if
@@ -412,7 +453,8 @@ settled:
 answer:
     atomic { allowed(SETTLED, p, m, result) ->
         if
-        :: result == UNKNOWN -> process[p].asked[m] = how
+        :: result == UNKNOWN -> process[p].asked[m] = how - (is_joined(how) -> CLAIM : 0)
+        :: result == UNDONE
         :: else ->
             process[p].given[m] = 0; process[p].asked[m] = 0;
             process[p].held[m] = (mutation == HOLDS_BY_ID && result == LOST -> s : 0);
@@ -505,7 +547,7 @@ init {
     byte i;
     atomic {
         load();
-        faults = bound[1]; expiries = bound[2]; revivals = bound[3]; ends = bound[4];
+        faults = bound[1]; expiries = bound[2]; revivals = bound[3]; ends = bound[4]; joins = bound[5];
         do
         :: i < MESSAGES -> message[i].stored = !replayed; i++
         :: else -> i = 0; break

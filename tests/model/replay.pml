@@ -5,7 +5,7 @@
  * allowed. With one, only the next event of the trace is, and a run that comes to the trace's end violates an
  * assertion: so the verifier reports an error for a trace that the model allows, and none for another.
  */
-#define EVENT(kind, a, b, c) ((((kind) * 32 + (a)) * 32 + (b)) * 32 + (c))
+#define EVENT(kind, a, b, c) ((((kind) * 64 + (a)) * 64 + (b)) * 64 + (c))
 #define allowed(kind, a, b, c) (!replayed || history[at] == EVENT(kind, a, b, c))
 
 c_decl { static int farthest; };

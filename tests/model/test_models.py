@@ -1,4 +1,4 @@
-"""The models of the writer, claims and mastership: their properties hold, and need what the product does.
+"""The models: their properties hold, and need what the product does.
 
 ``docs/reliability.md`` says what is modelled, within which bounds, and how many states that are.
 """
@@ -15,13 +15,23 @@ pytestmark = pytest.mark.xdist_group("models")
 # the beginning of each model name the bounds.
 EXPLORED: dict[str, dict[tuple[int, ...], int]] = {
     "commit": {(1, 2, 2, 1, 1): 100_000, (2, 2, 1, 1, 0): 300_000, (2, 3, 0, 1, 1): 300_000},
-    "claims": {(1, 1, 1, 1, 0): 100_000, (1, 1, 1, 0, 1): 200_000, (2, 0, 1, 1, 0): 150_000},
+    "claims": {
+        (1, 1, 1, 1, 0): 100_000,
+        (1, 1, 1, 0, 1): 200_000,
+        (2, 0, 1, 1, 0): 150_000,
+        (1, 1, 1, 0, 0, 1): 150_000,
+    },
+    "flow": {
+        (1, 1, 0, 0, 0, 1, 1, 0): 200_000,
+        (1, 0, 1, 0, 1, 2, 2, 0): 100_000,
+        (1, 0, 0, 2, 0, 0, 1, 2): 50_000,
+    },
     "mastership": {(2, 1, 0, 0, 1): 200_000, (2, 1, 1, 0, 0): 200_000, (1, 1, 0, 1, 0): 30_000},
     "turns": {(3, 1, 0, 0, 0): 300_000, (1, 1, 1, 1, 1): 100_000, (2, 1, 0, 1, 0): 100_000},
 }
 
 # By model and mutation: bounds that suffice, and the property that is violated.
-MUTATIONS = {
+MUTATIONS: dict[str, dict[str, tuple[tuple[int, ...], str]]] = {
     "commit": {
         "ENDS_NO_SESSION": ((1, 2, 2, 1, 1), "pages"),
         "FINDS_NOTHING": ((1, 2, 2, 1, 1), "once"),
@@ -46,6 +56,22 @@ MUTATIONS = {
         "FORGETS_ANSWER": ((1, 1, 0, 0, 0), "free"),
         "LOSES_QUIETLY": ((1, 0, 1, 1, 0), "free"),
         "DROPS_UNCOUNTED": ((1, 0, 1, 0, 1), "marked"),
+        "JOINS_ANY": ((1, 0, 1, 0, 0, 1), "leased"),
+        "JOINS_UNLOCKED": ((1, 0, 1, 0, 0, 1), "leased"),
+    },
+    "flow": {
+        "COUNTS_FIRST": ((1, 0, 0, 0, 0, 1, 0, 0), "limit"),
+        "CLAIMS_UNSEEN": ((1, 0, 0, 0, 0, 1, 0, 0), "limit"),
+        "WRITES_NO_ROW": ((1, 0, 0, 0, 0, 1, 0, 0), "limit"),
+        "COUNTS_NO_LATE": ((1, 1, 0, 0, 0, 1, 1, 0), "limit"),
+        "COUNTS_NO_KEYS": ((1, 0, 0, 0, 0, 0, 3, 0), "key"),
+        "TAKES_FREE_ONES": ((1, 0, 0, 0, 0, 0, 2, 0), "order"),
+        "DRAWS_ONCE": ((2, 0, 0, 0, 0, 0, 0, 2), "rate"),
+        "FORGETS_TURN": ((2, 0, 0, 0, 0, 0, 1, 0), "share"),
+        "NOTES_EARLY": ((2, 0, 0, 0, 1, 0, 1, 0), "found"),
+        "SEES_NOTHING_NEW": ((1, 0, 0, 0, 0, 0, 1, 0), "found"),
+        "LOCKS_NO_SETTING": ((1, 0, 1, 0, 0, 0, 0, 0), "pause"),
+        "SKIPS_LOCKED": ((1, 1, 0, 0, 0, 0, 2, 0), "order"),
     },
     "mastership": {
         "GUARDS_NO_EPOCH": ((1, 1, 0, 1, 0), "fenced"),

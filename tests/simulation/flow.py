@@ -13,6 +13,7 @@ from jdbcstore.message import openwire
 from jdbcstore.stores.claims import QueueFlow
 from tests.simulation.claims import QUEUES, Shared, Worker
 from tests.simulation.database import ServerSession, application_transaction
+from tests.simulation.effects import Effects
 from tests.simulation.scheduler import EPOCH_MS, current
 from tests.support.histories.events import Held
 
@@ -104,6 +105,9 @@ class Limited(Shared):
         self.server.fill("INSERT INTO JDBCSTORE_FLOW VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
         self.server.fill("INSERT INTO JDBCSTORE_STATE (NAME, NUMBER) VALUES (?, ?)", [("flow", 1)])
         self.server.on_claims = self._note_claims
+        if self.traced is not None:
+            self.effects = Effects(self.server, self._decoded)
+            self.server.on_commit = lambda _: self.effects.look()
         super().prepare()
 
     def drain(self) -> None:

@@ -118,6 +118,6 @@ def _bare(condition: str) -> str:
 
 def _encoded(event: Event) -> int:
     kind, *numbers = event
-    assert all(0 <= number < 32 for number in numbers), event
+    assert all(0 <= number < 64 for number in numbers), event
     first, second, third = (*numbers, 0, 0, 0)[:3]
-    return ((kind * 32 + first) * 32 + second) * 32 + third
+    return ((kind * 64 + first) * 64 + second) * 64 + third
