@@ -34,6 +34,7 @@ from jdbcstore.errors import CorruptMessage, StoreError
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import MessageId, ProducerId, XATransactionId
 from jdbcstore.message.message import Message
+from jdbcstore.util.checkup import Checkup
 from jdbcstore.util.futures import StoreFuture
 from jdbcstore.util.timings import Timings
 
@@ -544,6 +545,18 @@ class Measured(Protocol):
     def timings(self) -> Mapping[str, Timings]:
         """``commit``: transactions of the database, and their rows; ``journal``: writes of the journal, and
         their records."""
+        ...
+
+
+@runtime_checkable
+class Examined(Protocol):
+    """A store that can tell what is wrong with its database, such as JdbcStore."""
+
+    def examine(self) -> Checkup:
+        """Look once at the state of the database; nothing is written.
+
+        :raises StoreUnavailable: the database does not answer
+        """
         ...
 
 

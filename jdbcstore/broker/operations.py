@@ -181,6 +181,7 @@ OPERATIONS = {
         _view("lock_history", "/lock/history"),
         _view("journal", "/journal"),
         _view("store", "/store"),
+        _view("checkup", "/checkup"),
         _view("browse", "/{queue}/messages", Parameter("choice", "selected"), _LIMIT, role=BROWSE),
         _view("message", "/{queue}/messages/{message}", role=BROWSE),
         _view(

@@ -14,6 +14,7 @@ from jdbcstore.stores.filtered import FilteredStore, Route
 from jdbcstore.stores.io_exceptions import GuardedStore, Tenure
 from jdbcstore.stores.jdbc.store import JdbcStore
 from jdbcstore.stores.journaled import JournaledStore
+from jdbcstore.util.checkup import Checkup
 from jdbcstore.util.clock import Clock
 
 
@@ -37,6 +38,10 @@ class JournaledJdbcStore(JournaledStore):
     def announced(self) -> list[MasterAddress]:
         """As :meth:`jdbcstore.abc.Announcing.announced`, from the database."""
         return self.database.announced()
+
+    def examine(self) -> Checkup:
+        """As :meth:`jdbcstore.abc.Examined.examine`."""
+        return self.database.examine()
 
     def check(self) -> None:
         """Check that the journal and the database can be written.

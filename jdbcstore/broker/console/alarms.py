@@ -10,8 +10,8 @@ from pathlib import Path
 from jdbcstore.broker.console.history import DEAD, ENQUEUED, CounterHistory
 from jdbcstore.broker.management.views import BrokerView, DestinationView, MastershipView, TransactionView
 from jdbcstore.message.destination import Destination
+from jdbcstore.util.checkup import BAD, WARNING, Checkup
 
-BAD, WARNING = "bad", "warning"
 _FULL = 0.8
 _FREE = 0.1
 _TEN_MINUTES = 60
@@ -43,11 +43,13 @@ def alarms(
     history: CounterHistory,
     folders: Iterable[Path],
     in_doubt: Sequence[TransactionView] = (),
+    checkup: Checkup | None = None,
 ) -> Iterator[Alarm]:
     """Yield all that is wrong now, the worst first.
 
     :param dead: the dead letter queues
     :param in_doubt: the prepared transactions
+    :param checkup: the state of the database
     """
     if lock.lost is not None:
         yield Alarm(BAD, f"The lock is lost: {lock.lost}")
@@ -55,6 +57,8 @@ def alarms(
         if not broker.is_slave:
             yield Alarm(BAD, f"The broker does not serve: {broker.obstacle}")
         return
+    for one in () if checkup is None else checkup.diagnoses:
+        yield Alarm(one.severity, f"The database: {one.name}. {one.text}", page="database")
     yield from _of_space(broker, folders)
     if in_doubt:
         what = "1 transaction is" if len(in_doubt) == 1 else f"{len(in_doubt):,} transactions are"

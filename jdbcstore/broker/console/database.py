@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from jdbcstore import JdbcStore
 from jdbcstore.abc import Cursor, JournalState
+from jdbcstore.broker.management.checkups import Checkups
 from jdbcstore.broker.management.messages import MessageChoice, MessagePage, message_page
 from jdbcstore.broker.management.reading import Views
 from jdbcstore.broker.management.views import (
@@ -28,6 +29,8 @@ from jdbcstore.errors import DestinationNotFound, InvalidDestination, Subscripti
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import MessageId
 from jdbcstore.message.message import Message
+from jdbcstore.util.checkup import Checkup
+from jdbcstore.util.clock import SystemClock
 
 _FRESH = 5.0
 """Seconds for which a list and a number of messages are shown again."""
@@ -47,6 +50,7 @@ class DatabaseSource:
     def __init__(self, store: JdbcStore) -> None:
         self._store = store
         self._began = time.monotonic()
+        self._checkups = Checkups(SystemClock())
         self._names: list[Destination] = []
         self._listed = -_FRESH
         self._sizes: dict[Destination, tuple[int, float]] = {}
@@ -170,6 +174,9 @@ class DatabaseSource:
             last_sequence=await self._run(self._store.last_sequence),
             timings={},
         )
+
+    async def checkup(self) -> Checkup | None:
+        return await self._checkups.of(self._store, self._run)
 
     async def page(
         self, queue: Destination, choice: MessageChoice, *, after: Cursor | None = None, limit: int = 50

@@ -34,6 +34,7 @@ from jdbcstore.config.users import BROWSE, MANAGE, VIEW
 from jdbcstore.errors import CorruptMessage, DestinationNotFound, StoreError
 from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.message import Message
+from jdbcstore.util.checkup import FIGURES
 from jdbcstore.util.clock import Clock, SystemClock
 
 _ROWS = 100
@@ -53,6 +54,7 @@ _NAVIGATION = (
     ("dead-letters", "Dead letters"),
     ("transactions", "Transactions"),
     ("broker", "Lock and store"),
+    ("database", "Database"),
 )
 _PAGE_OF = {"queue": "queues", "topic": "topics", "message": "queues", "do": ""}
 """The entry of the navigation for pages that have none."""
@@ -121,6 +123,7 @@ class Console:
             ("/dead-letters", BROWSE, self._dead_letters),
             ("/transactions", VIEW, self._transactions),
             ("/broker", VIEW, self._broker),
+            ("/database", VIEW, self._database),
         ]
 
     def _handler(self, role: str, page: _Page) -> _Handler:
@@ -203,6 +206,7 @@ class Console:
                     history,
                     self._folders,
                     await source.transactions(),
+                    await source.checkup(),
                 )
             ],
             largest=largest,
@@ -365,6 +369,11 @@ class Console:
             journal=journal,
             schema=schema,
         )
+
+    async def _database(self, visit: Visit) -> web.Response:
+        served = self._source.broker().obstacle is None
+        checkup = await self._source.checkup() if served else None
+        return self._render(visit, "database.html", checkup=checkup, figures=FIGURES)
 
     # Operations
 

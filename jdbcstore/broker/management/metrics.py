@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -23,6 +24,7 @@ from jdbcstore.broker.management.reading import Views
 from jdbcstore.broker.management.views import BrokerView, DestinationView, MastershipView
 from jdbcstore.config.users import VIEW
 from jdbcstore.errors import StoreError
+from jdbcstore.util.checkup import BAD, FIGURES, Checkup
 from jdbcstore.util.timings import BOUNDS, Timings
 
 OTHER = "other"
@@ -85,12 +87,14 @@ class Metrics:
         other: _Other | None = None
         pending = (0, 0)
         dead: set[str] = set()
+        checkup: Checkup | None = None
         if broker.obstacle is None:
             try:
                 named, other = self._labelled.split(await views.destinations(monotonic=True))
                 named = await views.with_ages(named)
                 pending = views.pending()
                 dead = {str(name) for name in views.dead_letter_queues()}
+                checkup = await views.checkup()
             except StoreError:  # it has stopped serving meanwhile
                 named, other = (), None
         families = [
@@ -98,6 +102,7 @@ class Metrics:
             *_of_lock(views.lock()),
             *_of_destinations(named, other, dead),
             *_of_work(views.timings()),
+            *_of_checkup(checkup),
         ]
         registry = CollectorRegistry(auto_describe=False)
         registry.register(_Given(families))
@@ -235,3 +240,19 @@ def _of_work(timings: dict[str, Timings]) -> Iterator[Metric]:
         buckets = list(zip(bounds, accumulate(one.buckets), strict=True))
         yield HistogramMetricFamily(f"jdbcstore_{seconds}", work, buckets=buckets, sum_value=one.seconds)
         yield CounterMetricFamily(f"jdbcstore_{items}", parts, value=one.items)
+
+
+def _of_checkup(checkup: Checkup | None) -> Iterator[Metric]:
+    if checkup is None:
+        return
+    for name, value in checkup.figures.items():
+        yield _gauge(f"database_{name}", FIGURES[name], value)
+    numbers = Counter((one.name, one.severity) for one in checkup.diagnoses)
+    sick = GaugeMetricFamily(
+        "jdbcstore_database_diagnoses", "What is wrong with the database.", labels=["name", "severity"]
+    )
+    for labels, number in numbers.items():
+        sick.add_metric(labels, number)
+    yield sick
+    bad = any(one.severity == BAD for one in checkup.diagnoses)
+    yield _gauge("database_sick", "Whether anything of that harms the queues now.", bad)

@@ -13,6 +13,7 @@ from typing import Any
 from jdbcstore.abc import Checkpointed, Cursor, JournalState, Measured
 from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.management.baselines import Baselines, total_of
+from jdbcstore.broker.management.checkups import Checkups
 from jdbcstore.broker.management.master import (
     CurrentMaster,
     clients_of,
@@ -50,6 +51,7 @@ from jdbcstore.errors import MessageNotFound
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
 from jdbcstore.stores.io_exceptions import GuardedStore
+from jdbcstore.util.checkup import Checkup
 from jdbcstore.util.clock import Clock
 from jdbcstore.util.timings import Timings
 
@@ -67,6 +69,7 @@ class Views:
         self._clock = clock
         self._began = clock.monotonic()
         self._listing = asyncio.Lock()
+        self._checkups = Checkups(clock)
 
     def broker(self, *, monotonic: bool = False) -> BrokerView:
         """Return the whole broker, also while it does not serve.
@@ -278,6 +281,14 @@ class Views:
             last_sequence=await engine.loop.run(engine.store.last_sequence),
             timings={name: timings_view(timings) for name, timings in self.timings().items()},
         )
+
+    async def checkup(self) -> Checkup | None:
+        """Return what is wrong with the database, as of fifteen seconds ago at most.
+
+        None without a database, and while the first look takes long.
+        """
+        engine = self._master.engine()
+        return await self._checkups.of(engine.store, engine.loop.run)
 
     def pending(self) -> tuple[int, int]:
         """Return the number and the bytes of writes that wait for the store, or are under way."""

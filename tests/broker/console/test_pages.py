@@ -6,6 +6,7 @@ import html
 import http.client
 import json
 import logging
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,8 @@ from tests.support.ports import free_port
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}"
 PAGES = (
-    "", "/queues", "/topics", "/subscribers", "/connections", "/dead-letters", "/transactions", "/broker"
+    "", "/queues", "/topics", "/subscribers", "/connections", "/dead-letters", "/transactions", "/broker",
+    "/database",
 )  # fmt: skip
 
 
@@ -356,6 +358,23 @@ def test_what_each_role_sees_and_may_do(tmp_path: Path, caplog: pytest.LogCaptur
     found_lines = [(one["operation"], one["user"], one["peer"], one["count"]) for one in lines]
     assert found_lines == [("send", "manage", "127.0.0.1", 1), ("purge", "manage", "127.0.0.1", 1)]
     assert not any("seen by few" in one.getMessage() for one in caplog.records)
+
+
+def test_a_sick_database_is_an_alarm_with_a_page(tmp_path: Path) -> None:
+    with console_of(f"sqlite:///{tmp_path}/mq.db") as (console, _):
+        with sqlite3.connect(tmp_path / "mq.db") as connection:
+            connection.execute("DROP INDEX ACTIVEMQ_MSGS_XIDX")
+        connection.close()
+        assert "The database: missing index. ACTIVEMQ_MSGS has no index" in console.get("").text
+        page = console.get("/database").text
+        assert "bad missing index" in page
+        assert "CREATE INDEX" in page
+        assert "wal bytes" in page
+        [one] = console.api.get("/api/checkup")["diagnoses"]
+        assert one["cure"].startswith("CREATE INDEX ")
+        _, metrics = console.api.ask("GET", "/metrics")
+        assert 'jdbcstore_database_diagnoses{name="missing index",severity="bad"} 1.0' in str(metrics)
+        assert "jdbcstore_database_sick 1.0" in str(metrics)
 
 
 def test_a_broker_that_waits_says_so(tmp_path: Path) -> None:
