@@ -93,7 +93,7 @@ class DatabaseSession(Database):
             """Whether statements have the vendor's hint for the indexes of a page."""
             self.given = GivenStatements(self.adapter, self.engine.dialect, config.statements)
             """The user's own statements."""
-            self.statements = Statements(
+            self.statements = Statements.shared(
                 self.tables,
                 self.adapter,
                 self.engine.dialect,
@@ -118,35 +118,35 @@ class DatabaseSession(Database):
 
     @cached_property
     def xa_statements(self) -> XaStatements:
-        return XaStatements(self.tables, self.adapter, self.engine.dialect, self.given)
+        return XaStatements.shared(self.tables, self.adapter, self.engine.dialect, self.given)
 
     @cached_property
     def history_statements(self) -> HistoryStatements:
-        return HistoryStatements(
+        return HistoryStatements.shared(
             self.tables, self.adapter, self.engine.dialect, ours=self.has_own_tables, hinted=False
         )
 
     @cached_property
     def claim_statements(self) -> ClaimStatements:
-        return ClaimStatements(
+        return ClaimStatements.shared(
             self.tables, self.adapter, self.engine.dialect, ours=self.has_own_tables, hinted=False
         )
 
     @cached_property
     def flow_statements(self) -> FlowStatements:
-        return FlowStatements(
+        return FlowStatements.shared(
             self.tables, self.adapter, self.engine.dialect, ours=self.has_own_tables, hinted=False
         )
 
     @cached_property
     def routing_statements(self) -> RoutingStatements:
-        return RoutingStatements(
+        return RoutingStatements.shared(
             self.tables, self.adapter, self.engine.dialect, ours=self.has_own_tables, hinted=False
         )
 
     @cached_property
     def lock_statements(self) -> LockStatements:
-        return LockStatements(self.tables, self.adapter, self.engine.dialect, self.given)
+        return LockStatements.shared(self.tables, self.adapter, self.engine.dialect, self.given)
 
     def _check_statements(self, connection: Connection) -> None:
         # A read-only user may not even be allowed to prepare statements that write.

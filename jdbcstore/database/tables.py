@@ -94,7 +94,7 @@ def define_tables(adapter: Adapter, config: StoreConfig) -> Tables:
     Stores with the same adapter, names and types share the definitions, which take long to make. Nothing
     changes them.
     """
-    if vars(adapter).keys() & Adapter.__annotations__.keys():  # some depend on the URL
+    if not adapter.is_like_its_class:
         return _define(adapter, config)
     kind: Any = type(adapter)
     return _shared(kind, tuple(getattr(config, name) for name in NAMES_AND_TYPES))

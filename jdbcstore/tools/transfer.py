@@ -99,7 +99,7 @@ class StoreTables:
         except BaseException:
             session.close()
             raise
-        self.rows = RowStatements(
+        self.rows = RowStatements.shared(
             session.tables,
             session.adapter,
             session.engine.dialect,

@@ -215,6 +215,14 @@ class Adapter:
     max_blob: ClassVar[int] = 2**31 - 1
     """The largest MSG in bytes, where no setting of the server limits it."""
 
+    unrelated: ClassVar[frozenset[str]] = frozenset()
+    """Attributes of an instance on which neither tables nor statements depend."""
+
+    @property
+    def is_like_its_class(self) -> bool:
+        """Whether any instance has the same tables and statements: none depends on the URL."""
+        return vars(self).keys() <= self.unrelated
+
     # Where the database is
 
     def lock_directory(self, url: URL) -> str | None:  # noqa: ARG002

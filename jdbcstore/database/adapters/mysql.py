@@ -229,6 +229,8 @@ class MysqlAdapter(Adapter):
     # Of two such indexes it would read all that both have, to sort it.
     settings: ClassVar[str] = f"{_STRICT}, optimizer_switch = 'index_merge_intersection=off'"
 
+    unrelated = frozenset({"writing", "_batches"})
+
     def __init__(self) -> None:
         self.writing = self._batches = MysqlWriting()
 

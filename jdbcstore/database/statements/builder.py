@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, NamedTuple, Self, cast
 
 from sqlalchemy import (
     Dialect,
@@ -84,6 +86,23 @@ class StatementBuilder:
         self._dialect = dialect
         self._ours = ours
         self._hinted = hinted
+
+    @classmethod
+    def shared(
+        cls, tables: Tables, adapter: Adapter, dialect: Dialect, *given: Hashable, **flags: bool
+    ) -> Self:
+        """Return the statements for these tables on servers like this one: to compile them takes long.
+
+        ``dialect`` must have connected, and knows the server. ``given`` and ``flags`` are the constructor's.
+        """
+
+        def make() -> StatementBuilder:
+            return cls(tables, adapter, dialect, *given, **flags)
+
+        if not adapter.is_like_its_class:
+            return cast(Self, make())
+        wanted = _Wanted(cls, tables, type(adapter), _facts(dialect), given, frozenset(flags.items()), make)
+        return cast(Self, _made(wanted))
 
     def _here(self, table: Any) -> ColumnElement[bool]:
         """In this destination."""
@@ -181,6 +200,34 @@ class StatementBuilder:
     def _compile(self, statement: Callable[[], ClauseElement]) -> Sql:
         """Return the statement, built when first run: to build all takes longer than the rest of opening."""
         return Sql(lambda: _compile(statement(), self._dialect))
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """All that statements are made of. Equal ones are made once."""
+
+    kind: type[StatementBuilder]
+    tables: Tables
+    adapter: type[Adapter]
+    dialect: str
+    given: tuple[Hashable, ...]
+    flags: frozenset[tuple[str, bool]]
+    make: Callable[[], StatementBuilder] = field(compare=False)
+
+
+@lru_cache(maxsize=128)
+def _made(wanted: _Wanted) -> StatementBuilder:
+    return wanted.make()
+
+
+def _facts(dialect: Dialect) -> str:
+    """Return what a dialect knows of its driver and server, of which statements depend on some."""
+    # Names are never written with their schema, and each database may have another.
+    known = {key: value for key, value in vars(dialect).items() if key != "default_schema_name"}
+    plain = [
+        (key, value) for key, value in known.items() if isinstance(value, bool | int | str | tuple | None)
+    ]
+    return repr((type(dialect), sorted(plain)))
 
 
 def _compile(statement: ClauseElement, dialect: Dialect, column_keys: list[str] | None = None) -> SqlText:

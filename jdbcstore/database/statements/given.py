@@ -54,6 +54,13 @@ class GivenStatements:
             if BY_NAME[name].kind is str and name not in CLAUSES and not BY_NAME[name].unused
         }
 
+    def __eq__(self, other: object) -> bool:
+        """Return whether the others are the same texts, for the same kind of server or not."""
+        return isinstance(other, GivenStatements) and self._templates == other._templates
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._templates.items()))
+
     def replacements(self) -> list[Replacement]:
         """Return all of them."""
         return [Replacement(BY_NAME[name], template) for name, template in self._templates.items()]

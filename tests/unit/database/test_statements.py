@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
 from jdbcstore import StoreConfig
 from jdbcstore.config.statements import PROPERTIES, parse, split, unused_statements
+from jdbcstore.database.session import DatabaseSession
+from jdbcstore.database.statements.store import Statements
 from jdbcstore.errors import ConfigurationError
 from tests.support.statements import ACTIVEMQ_STATEMENTS
 
@@ -141,3 +145,30 @@ def test_those_that_are_not_run_are_told() -> None:
     assert set(told) == {one.name for one in PROPERTIES if one.unused and one.kind is str}
     assert "never runs it" in told["nextDurableSubscriberMessageStatement"]
     assert "addMessageStatement" not in told
+
+
+COUNT_OF_MINE = "SELECT COUNT(*) FROM ACTIVEMQ_MSGS WHERE CONTAINER = ? AND XID IS NULL"
+
+
+def test_stores_share_their_statements_if_these_are_made_of_the_same(tmp_path: Path) -> None:
+    def mine(text: str) -> StoreConfig:
+        return StoreConfig(statements={"destinationMessageCountStatement": text})
+
+    different = [
+        StoreConfig(),
+        StoreConfig(table_prefix="X_"),
+        mine(COUNT_OF_MINE),
+        mine(f"{COUNT_OF_MINE} AND 1 = 1"),
+    ]
+    with ExitStack() as opened:
+
+        def statements(number: int, config: StoreConfig) -> Statements:
+            session = DatabaseSession(f"sqlite:///{tmp_path / str(number)}.db", config)
+            opened.callback(session.close)
+            return session.statements
+
+        first = [statements(number, config) for number, config in enumerate(different)]
+        again = [statements(number + 10, config) for number, config in enumerate(different)]
+
+    assert len({id(one) for one in first}) == len(different)
+    assert all(one is other for one, other in zip(first, again, strict=True))
