@@ -17,7 +17,7 @@ WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$(( n < 4 ? n + 2 : 6 
 # If it is set, each Python that a test starts compiles the package again: a quarter of a second.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test interop quick lint fuzz bench docs dist sql packages mysql maven clean
+.PHONY: help demo test interop $(OTHERS:%=interop-%) quick lint fuzz bench docs dist sql packages mysql maven clean
 
 help:
 	@echo "make demo    watch messages survive a killed broker, on SQLite; then Spark SQL"
@@ -40,15 +40,16 @@ demo: .venv/demo .venv/compiled
 # What must be tested, not skipped; MySQL where .ci/mysql could unpack it, the rest where .ci/maven has its jars.
 test: export JDBCSTORE_REQUIRE ?= sqlite,postgresql,mariadb,mariadb-pyodbc,spark,spin$(shell test ! -d .build/mysql/data || echo ,mysql)$(shell test ! -d .build/s3 || echo ,s3)$(shell test ! -d .build/artemis || echo ,artemis)$(shell test ! -d .build/drivers || echo ,drivers)$(shell test ! -d .build/maven || echo ,connector-j)
 test: packages mysql maven .venv/dev .venv/compiled
-	$(MAKE) --no-print-directory --jobs 2 lint interop
+	$(MAKE) --no-print-directory --jobs 3 --output-sync lint interop
 	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup
 
-# The tests of interop beside other versions of ActiveMQ. They wait more than they work, and so run beside the lint.
-interop:
-	for version in $(OTHERS); do \
-	  JDBCSTORE_ACTIVEMQ=$$version JDBCSTORE_REQUIRE="$$JDBCSTORE_REQUIRE$$(test ! -d .build/activemq/$$version || echo ,activemq)" \
-	    $(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup tests/interop || exit; \
-	done
+# The tests of interop beside other versions of ActiveMQ. They wait more than they work, and so run beside each
+# other and the lint.
+interop: $(OTHERS:%=interop-%)
+
+$(OTHERS:%=interop-%): interop-%:
+	JDBCSTORE_ACTIVEMQ=$* JDBCSTORE_REQUIRE="$$JDBCSTORE_REQUIRE$$(test ! -d .build/activemq/$* || echo ,activemq)" \
+	  $(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup tests/interop
 
 # Quick feedback before make test; no server is started.
 quick: export JDBCSTORE_REQUIRE ?= sqlite
