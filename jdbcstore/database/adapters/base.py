@@ -196,6 +196,8 @@ class Adapter:
     """Whether one statement can lock rows, write those that it found, and return them."""
     row_version: ClassVar[str] = ""
     """A column of every table that is another after each change of a row, where writes are chained."""
+    row_place: ClassVar[str] = ""
+    """A column of every table that says where the row is, where writes are chained."""
     series: ClassVar[str] = ""
     """A table of at least 256 rows, for as many numbers of a sequence; empty if there are no sequences."""
     takes_numbers_apart: ClassVar[bool] = False

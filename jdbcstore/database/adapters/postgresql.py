@@ -134,6 +134,7 @@ class PostgresqlAdapter(Adapter):
     drops_if_exists = True
     chains_writes = True
     row_version = "xmin"
+    row_place = "ctid"
     series = "generate_series(1, 256)"
     sequence_grant = "GRANT USAGE, SELECT, UPDATE ON SEQUENCE {sequence} TO {user}"
     last_number = "last_value"

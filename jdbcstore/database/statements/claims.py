@@ -114,6 +114,18 @@ class LeaseConditions(StatementBuilder):
         """Whether messages are locked one by one: for a list InnoDB may scan, and wait for any row."""
         return self._adapter.locks_rows and not self._adapter.takes_arrays
 
+    def _at(self, table: Any, ids: ColumnElement[Any]) -> ColumnElement[bool]:
+        """Find rows by an array of IDs, each through an index that begins with it; where writes are chained.
+
+        For the array itself a planner that knows of no rows reads all of any index that has the ID somewhere.
+        """
+        one = table.alias("one")
+        place: ColumnElement[Any] = column(self._adapter.row_place)
+        these = func.unnest(ids).table_valued(column("id", BigInteger()), name="these").render_derived()
+        found = select(place).select_from(one).where(one.c.id.between(these.c.id, these.c.id))
+        in_order = found.order_by(one.c.id).limit(ONE).correlate(these).scalar_subquery()
+        return place == any_(func.array(select(in_order).select_from(these).scalar_subquery()))
+
     def _of_ids(
         self, table: Any, made: Callable[[ColumnElement[bool]], ClauseElement], *, locks: bool = False
     ) -> OfIds:
@@ -174,22 +186,33 @@ class FreeMessages(LeaseConditions):
         return select(lanes.c.lane, *found.c).select_from(lanes.join(found, true())).limit(limit)
 
     def _taken(self, found: FromClause) -> CTE:
-        """Claim messages for a session, unless another one was faster; return their IDs."""
+        """Claim messages for a session, unless another one was faster; return their IDs.
+
+        Nothing here waits for a claim: whoever settles one may have locked it, and wait for its message.
+        """
         c, me = self._tables.claims, bindparam("session", type_=BigInteger())
-        taking = insert_or_update(c).from_select(
-            ["id", "session", "due", "taken", "failed"],
-            select(found.c.id, me, ZERO, found.c.taken, found.c.failed),
+        claimed = select(found.c.id).where(found.c.taken > ONE).scalar_subquery()
+        before = c.c.id == any_(func.array(claimed, type_=ARRAY(BigInteger())))
+        old = select(c.c.id).where(before).with_for_update(skip_locked=True).cte("old")
+        number = select(found.c.taken).where(found.c.id == c.c.id).correlate(c).scalar_subquery()
+        retaken = (
+            update(c)
+            .where(before, c.c.id.in_(select(old.c.id)), c.c.taken == number - ONE)
+            .values(session=me, due=ZERO, taken=c.c.taken + ONE, failed=c.c.failed + self._died())
+            .returning(c.c.id)
+            .cte("retaken")
         )
-        new = taking.excluded
-        return (
-            taking.on_conflict_do_update(
-                index_elements=[c.c.id],
-                set_={"session": new.session, "due": ZERO, "taken": new.taken, "failed": new.failed},
-                where=c.c.taken == new.taken - ONE,
+        taken = (
+            insert_or_update(c)
+            .from_select(
+                ["id", "session", "due", "taken", "failed"],
+                select(found.c.id, me, ZERO, found.c.taken, found.c.failed).where(found.c.taken == ONE),
             )
+            .on_conflict_do_nothing()
             .returning(c.c.id)
             .cte("taken")
         )
+        return union_all(select(taken.c.id), select(retaken.c.id)).cte("both")
 
 
 class ClaimStatements(FreeMessages):
@@ -314,13 +337,15 @@ class ClaimStatements(FreeMessages):
         mine = query.order_by(c.c.id).with_for_update().cte("mine")
         count = select(func.count()).select_from(mine).scalar_subquery()
         every = count == bindparam("count", type_=BigInteger())
-        settled = delete(c).where(c.c.id.in_(select(mine.c.id)), every).cte("settled")
-        gone = delete(t).where(t.c.id.in_(select(mine.c.id)), every).cte("gone")
-        query = select(mine.c.id).add_cte(settled, gone)
+        # Messages before their claims, as whoever claims them takes both.
+        gone = delete(t).where(self._at(t, ids), every).returning(ONE.label("one")).cte("gone")
+        are_gone = select(func.count()).select_from(gone).scalar_subquery() == count
+        settled = delete(c).where(c.c.id == any_(ids), every, are_gone).cte("settled")
+        query = select(mine.c.id, are_gone.label("are_gone")).add_cte(settled)
         if not keyed:
             return query
         k = self._tables.keyed
-        return query.add_cte(delete(k).where(k.c.id.in_(select(mine.c.id)), every).cte("unkeyed"))
+        return query.add_cte(delete(k).where(self._at(k, ids), every).cte("unkeyed"))
 
     def _define_upkeep(self) -> None:
         t, c = self._tables.messages, self._tables.claims

@@ -27,6 +27,7 @@ from jdbcstore.stores.claims.lease import Lease
 from jdbcstore.stores.claims.marks import Marks
 from jdbcstore.stores.claims.of_ids import execute, fetch
 from jdbcstore.stores.claims.taking import Taking
+from jdbcstore.stores.claims.upkeep import Upkeep
 from jdbcstore.stores.claims.wakeups import Wakeups
 from jdbcstore.stores.shared.rows import EncodedMessage
 from jdbcstore.util.clock import Clock
@@ -40,11 +41,6 @@ CAUSE = "dlqDeliveryFailureCause"
 SHORTEST_PAUSE = 0.05
 """Seconds between the first two looks at an empty queue."""
 _LONGEST_PAUSE = 1.0
-_EXPIRY = 10.0
-"""Seconds between two removals of what has expired, which nobody claims anyway, and looks for strays."""
-_PATIENCE = 100
-"""The time until the next such look, as a multiple of what the last one took."""
-_PAGE = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +124,7 @@ class ClaimQueue:
         """Pause, limit and rate of the queue, for all processes."""
         self._taking = Taking(owner.session, self._container, self.flow)
         self._returned = 0
-        self._expire_at = float("-inf")
+        self._upkeep = Upkeep(owner, self._container, self.remove, self._taking.look)
         self._lock = threading.Lock()
 
     def add(self, *messages: Message, delay: float = 0.0) -> list[int]:
@@ -204,11 +200,8 @@ class ClaimQueue:
             if from_start and self.flow.is_keyed:
                 self._taking.keyed.file_late()
             take = self._taking.take_limited if self.flow.applies else self._taking.take
-            if from_start and (now := self._owner.clock.monotonic()) >= self._expire_at:
-                self._remove_expired()
-                self._bring_in()
-                ended = self._owner.clock.monotonic()
-                self._expire_at = ended + max(_EXPIRY, (ended - now) * _PATIENCE)
+            if from_start:
+                self._upkeep.keep_up()
             with self._owner.taking():
                 rows = self._owner.run(partial(take, session=session, marks=marks, limit=limit))
                 self.held.add([row[1] for row in rows], session)
@@ -275,10 +268,13 @@ class ClaimQueue:
         values = {"ids": ids, "session": session, "count": len(ids)}
         acknowledge = self._sql.acknowledge_keyed if self.flow.is_keyed else self._sql.acknowledge
         try:
-            _check(ids, owner.run(lambda connection: connection.fetch(acknowledge, **values)))
+            mine = owner.run(lambda connection: connection.fetch(acknowledge, **values))
+            _check(ids, mine)
         except ClaimLost as error:
             self.lose(error, session)
             raise
+        if not mine[0][1]:  # some were moved within the table meanwhile
+            self._settle(claims, lambda connection: self.remove(connection, ids))
         self.held.forget(ids)
         if self.flow.applies:
             self.wake()  # there is room again
@@ -286,14 +282,17 @@ class ClaimQueue:
     def remove(
         self, connection: Runs, ids: list[int], outcome: RemovalReason = RemovalReason.ACKNOWLEDGED
     ) -> None:
-        """Remove messages and their claims, in a transaction in which they are locked."""
-        execute(connection, self._sql.remove_claims, ids)
-        if self.flow.is_keyed:
-            self._taking.keyed.remove(connection, ids)
+        """Remove messages and their claims, in a transaction in which the claims are locked.
+
+        Messages first: whoever claims them locks a message, and then adds its claim.
+        """
         at_once = 1 if self._sql.settles_singly else len(ids)
         for start in range(0, len(ids), at_once):
             some = ids[start : start + at_once]
             connection.remove_messages([(self._container, id_) for id_ in some], outcome)
+        if self.flow.is_keyed:
+            self._taking.keyed.remove(connection, ids)
+        execute(connection, self._sql.remove_claims, ids)
 
     def returned(self, delay: float = 0.0) -> None:
         """Note that messages were returned, and wake processes that wait for them."""
@@ -476,38 +475,7 @@ class ClaimQueue:
 
     def purge(self) -> int:
         """Remove all messages that nobody has claimed, delayed ones too; return their number."""
-        find = self._owner.session.statements.find_ids
-        return self._remove_unclaimed(find, RemovalReason.PURGED)
-
-    def _remove_expired(self) -> int:
-        # By the database's clock: a process whose own is ahead must not remove what others may still get.
-        return self._remove_unclaimed(self._sql.find_expired, RemovalReason.EXPIRED)
-
-    def _bring_in(self) -> None:
-        """Give messages without a priority, or with one outside of 0 to 9, the nearest, and all a key."""
-        while rows := self._owner.fetch(self._sql.find_strays, container=self._container, limit=_PAGE):
-            self._owner.run(partial(execute, of_ids=self._sql.bring_in, ids=[row[0] for row in rows]))
-        self._owner.run(self._taking.look)
-
-    def _remove_unclaimed(self, find: Any, outcome: RemovalReason, **values: Any) -> int:
-        removed, after = 0, 0
-        while True:
-            page = {"container": self._container, "after": after, "limit": _PAGE, **values}
-            ids = [row[0] for row in self._owner.fetch(find, **page)]
-            if not ids:
-                return removed
-            removed += self._owner.run(partial(self._remove_free, ids=ids, outcome=outcome))
-            after = ids[-1]
-
-    def _remove_free(self, connection: Connection, ids: list[int], outcome: RemovalReason) -> int:
-        with connection.transaction():
-            free = [row[0] for row in fetch(connection, self._sql.lock_unclaimed, ids)]
-            if free and self._owner.session.adapter.locks_rows:
-                # Looked at again now that they are locked.
-                free = [row[0] for row in fetch(connection, self._sql.lock_unclaimed, free)]
-            if free:
-                self.remove(connection, free, outcome)
-        return len(free)
+        return self._upkeep.remove(self._owner.session.statements.find_ids, RemovalReason.PURGED)
 
     def __repr__(self) -> str:
         return f"<ClaimQueue {self.destination}>"

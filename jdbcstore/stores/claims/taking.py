@@ -36,13 +36,16 @@ class Taking:
     ) -> list[Row]:
         """Claim messages in a transaction of its own; or in the caller's, if that is ``framed``."""
         if self._adapter.chains_writes:
-            values = {"lanes": [*LANES], "marks": marks, "session": session, "limit": limit}
             while True:
+                values = {"lanes": [*LANES], "marks": marks, "session": session, "limit": limit}
                 found = connection.fetch(self._sql.claim, container=self._container, **values)
-                # Others may claim a message after this statement's snapshot, and before it is locked.
+                # Others may claim a message after this statement's snapshot, and before it is locked; or be
+                # about to settle a claim whose lease has expired.
                 mine = [row[:4] for row in found if row[4]]
                 if mine or not found:
                     return mine
+                after = {row[0]: row[1] + 1 for row in found}
+                marks = [max(after.get(lane, 0), mark) for lane, mark in zip(LANES, marks, strict=True)]
         # Looked at without a lock first: an idle process writes nothing.
         lanes = self._find_lanes(connection, marks)
         if not lanes:

@@ -26,6 +26,7 @@ from jdbcstore.errors import (
     StoreUnavailable,
 )
 from jdbcstore.stores.claims import Claim, ClaimQueue, Claims
+from jdbcstore.stores.claims.upkeep import Upkeep
 from jdbcstore.testing.clock import FakeClock
 from jdbcstore.testing.polling import wait_until
 from jdbcstore.util.clock import SystemClock
@@ -483,12 +484,11 @@ def test_a_look_that_takes_long_is_taken_seldom(
     """It reads the whole queue, for what nobody claims anyway."""
     looks: list[str] = []
 
-    def look(queue: ClaimQueue) -> int:
-        looks.append(str(queue.destination))
+    def look(_: Upkeep) -> None:
+        looks.append("a look")
         clock.advance(1.0)
-        return 0
 
-    monkeypatch.setattr(ClaimQueue, "_remove_expired", look)
+    monkeypatch.setattr(Upkeep, "_bring_in", look)
     queue = open_claims(clock=clock).queue("ORDERS")
     for seconds, number in ((0.0, 1), (90.0, 1), (11.0, 2)):
         clock.advance(seconds)

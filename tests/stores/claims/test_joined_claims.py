@@ -125,6 +125,21 @@ def test_what_is_settled_is_nobodys_although_the_lease_expires(
     assert one.queue("ORDERS").count() == (0, 0)
 
 
+@pytest.mark.backends("postgresql")
+def test_a_claim_that_is_being_released_is_passed_over(open_claims: OpenClaims, database: Database) -> None:
+    """Whoever waited for it with a locked message would be waited for by those that settle that one."""
+    one, other = open_claims(lease=600.0), open_claims(lease=600.0)
+    queue = one.queue("ORDERS")
+    claim = one_claim(queue)
+    queue.add(Message("next"))
+    with opened(database.url, "core") as caller:
+        one.join(caller.connection).release("ORDERS", claim)
+        with expired(database):
+            assert [found.message.body for found in other.queue("ORDERS").claim()] == ["next"]
+        caller.commit()
+    assert queue.count() == (2, 1)
+
+
 @servers
 @pytest.mark.parametrize("level", LEVELS)
 def test_isolation(open_claims: OpenClaims, database: Database, level: str) -> None:

@@ -1,0 +1,94 @@
+"""Upkeep of one queue by the processes that claim: what has expired, and messages in no lane."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol, TypeVar
+
+from jdbcstore.database.adapters.sql import Row
+from jdbcstore.database.connection import Connection, RemovalReason
+from jdbcstore.database.session import DatabaseSession
+from jdbcstore.database.statements.builder import Statement
+from jdbcstore.stores.claims.of_ids import execute, fetch
+from jdbcstore.util.clock import Clock
+
+T = TypeVar("T")
+
+_EXPIRY = 10.0
+"""Seconds between two removals of what has expired, which nobody claims anyway, and looks for strays."""
+_PATIENCE = 100
+"""The time until the next such look, as a multiple of what the last one took."""
+_PAGE = 256
+
+
+class UpkeepOwner(Protocol):
+    """The part of the claims that the upkeep uses."""
+
+    session: DatabaseSession
+    clock: Clock
+
+    def run(self, work: Callable[[Connection], T]) -> T:
+        """Do the work on a connection; again after a conflict, from the start."""
+
+    def fetch(self, sql: Statement, **values: Any) -> list[Row]:
+        """Return the rows of a statement, read in a transaction of its own."""
+
+
+class Upkeep:
+    """Removes messages that nobody has claimed, and finds those that no claim would find.
+
+    ``remove`` removes locked messages; ``file`` files messages under their keys.
+    """
+
+    def __init__(
+        self,
+        owner: UpkeepOwner,
+        container: str,
+        remove: Callable[[Connection, list[int], RemovalReason], None],
+        file: Callable[[Connection], None],
+    ) -> None:
+        self._owner = owner
+        self._sql = owner.session.claim_statements
+        self._container = container
+        self._remove = remove
+        self._file = file
+        self._due = float("-inf")
+
+    def keep_up(self) -> None:
+        """Remove what has expired, and look for strays, if it is time to."""
+        clock = self._owner.clock
+        if (begun := clock.monotonic()) < self._due:
+            return
+        # By the database's clock: a process whose own is ahead must not remove what others may still get.
+        self.remove(self._sql.find_expired, RemovalReason.EXPIRED)
+        self._bring_in()
+        ended = clock.monotonic()
+        self._due = ended + max(_EXPIRY, (ended - begun) * _PATIENCE)
+
+    def _bring_in(self) -> None:
+        """Give messages without a priority, or with one outside of 0 to 9, the nearest, and all a key."""
+        while rows := self._owner.fetch(self._sql.find_strays, container=self._container, limit=_PAGE):
+            self._owner.run(partial(execute, of_ids=self._sql.bring_in, ids=[row[0] for row in rows]))
+        self._owner.run(self._file)
+
+    def remove(self, find: Statement, outcome: RemovalReason) -> int:
+        """Remove those that a statement finds and nobody has claimed; return their number."""
+        removed, after = 0, 0
+        while True:
+            page = {"container": self._container, "after": after, "limit": _PAGE}
+            ids = [row[0] for row in self._owner.fetch(find, **page)]
+            if not ids:
+                return removed
+            removed += self._owner.run(partial(self._remove_free, ids=ids, outcome=outcome))
+            after = ids[-1]
+
+    def _remove_free(self, connection: Connection, ids: list[int], outcome: RemovalReason) -> int:
+        with connection.transaction():
+            free = [row[0] for row in fetch(connection, self._sql.lock_unclaimed, ids)]
+            if free and self._owner.session.adapter.locks_rows:
+                # Looked at again now that they are locked.
+                free = [row[0] for row in fetch(connection, self._sql.lock_unclaimed, free)]
+            if free:
+                self._remove(connection, free, outcome)
+        return len(free)
