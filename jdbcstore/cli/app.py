@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 
 _COMMANDS = (
     ("init", "status", "Create the missing tables and indexes"),
-    ("status", "status", "Show destinations, durable subscriptions, limits, the master and the tables"),
+    (
+        "status",
+        "status",
+        "Show destinations, durable subscriptions, claims, limits, the master and the tables",
+    ),
     ("broker", "broker", "Serve the store to STOMP and JMS clients while this process is the master"),
     ("top", "top", "Watch a broker while it serves: destinations with rates, sorted, with keys to act"),
     ("console", "console", "Serve pages for a browser that show the database, and change nothing"),

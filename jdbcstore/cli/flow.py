@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jdbcstore.cli.options import TARGET, Parsed
-from jdbcstore.cli.output import print_table
+from jdbcstore.cli.output import duration, print_table
 from jdbcstore.cli.settings import CliCommand, Settings, advising_on_master
 
 if TYPE_CHECKING:
@@ -159,10 +159,10 @@ def _in_words(now: FlowSettings) -> str:
     return ", ".join(parts) or "without limits"
 
 
-def flow_facts(settings: Settings) -> list[dict[str, Any]]:
-    """Return what the settings of queues do at the moment."""
+def shared_facts(settings: Settings) -> dict[str, Any]:
+    """Return what the settings of shared queues do at the moment, the claims, and who has them."""
     from jdbcstore.database.session import DatabaseSession
-    from jdbcstore.stores.claims.numbers import read_numbers
+    from jdbcstore.stores.claims.numbers import read_claims, read_numbers
 
     configuration = settings.configuration()
     url, user, password = configuration.login()
@@ -170,20 +170,37 @@ def flow_facts(settings: Settings) -> list[dict[str, Any]]:
         DatabaseSession(url, configuration.store, user=user, password=password, read_only=True)
     ) as session:
         found = read_numbers(session)
-    return [
+        queues, workers = read_claims(session)
+    flow = [
         {"queue": one.queue, "claimed": one.claimed, "waiting_keys": one.waiting_keys, **asdict(one.settings)}
         for one in found
     ]
+    return {"flow": flow, "claims": [*map(asdict, queues)], "workers": [*map(asdict, workers)]}
 
 
 def print_flow(facts: list[dict[str, Any]]) -> None:
-    """Print what :func:`flow_facts` has returned."""
+    """Print the settings of queues, as :func:`shared_facts` has returned them."""
     columns = ("queue", "paused", "claimed", "claims", "rate/s", "keys", "waiting keys")
     names = ("queue", "paused", "claimed", "claims", "rate", "keys", "waiting_keys")
     rows = [tuple(_cell(one[name]) for name in names) for one in facts]
     print_table(
         "Shared queues with limits", columns, rows, right=("claimed", "claims", "rate/s", "waiting keys")
     )
+
+
+def print_claims(queues: list[dict[str, Any]], workers: list[dict[str, Any]]) -> None:
+    """Print the claims and the processes, as :func:`shared_facts` has returned them."""
+    columns = ("queue", "free", "claimed", "delayed", "failures")
+    if queues:
+        rows = [tuple("-" if one[name] is None else str(one[name]) for name in columns) for one in queues]
+        print_table("Claims", columns, rows, right=columns[1:])
+    if workers:
+        rows = [(one["name"], _lease(one["lease_left"]), str(one["claims"])) for one in workers]
+        print_table("Workers", ("worker", "lease", "claims"), rows, right=("lease", "claims"))
+
+
+def _lease(left: float) -> str:
+    return f"{duration(left)} left" if left >= 0 else f"ended {duration(-left)} ago"
 
 
 @contextlib.contextmanager

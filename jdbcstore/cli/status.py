@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jdbcstore.abc import Store
-from jdbcstore.cli.flow import flow_facts, print_flow
+from jdbcstore.cli.flow import print_claims, print_flow, shared_facts
 from jdbcstore.cli.lock import holder_text
 from jdbcstore.cli.messages import messages_of
 from jdbcstore.cli.options import destination_argument
@@ -46,12 +46,13 @@ def init(settings: Settings) -> None:
 @click.command(cls=CliCommand)
 @click.pass_obj
 def status(settings: Settings) -> None:
-    """Show destinations, durable subscriptions, limits, the master and the tables.
+    """Show destinations, durable subscriptions, claims, limits, the master and the tables.
 
     While a broker with --health serves, queues have the sizes that it knows, and consumers are counted.
     """
     with settings.open_database(read_only=True) as store:
-        facts = {**_status(store), "flow": flow_facts(settings)}
+        facts = {**_status(store), **shared_facts(settings)}
+    _add_free(facts)
     broker = settings.broker_to_read()
     if broker is not None:
         _add_broker(facts, broker)
@@ -79,6 +80,14 @@ def _status(store: JdbcStore) -> dict[str, Any]:
         ),
         "broker": None,
     }
+
+
+def _add_free(facts: dict[str, Any]) -> None:
+    """Add to the claims of each queue the messages that are neither claimed nor delayed."""
+    counts = {one["destination"]: one["message_count"] for one in facts["destinations"]}
+    for one in facts["claims"]:
+        count = counts.get(str(Destination.queue(one["queue"])))
+        one["free"] = None if count is None else max(0, count - one["claimed"] - one["delayed"])
 
 
 def _add_broker(facts: dict[str, Any], broker: RemoteBroker) -> None:
@@ -159,6 +168,7 @@ def _print_status(facts: dict[str, Any]) -> None:
         print_subscriptions(facts["subscriptions"])
     if facts["flow"]:
         print_flow(facts["flow"])
+    print_claims(facts["claims"], facts["workers"])
 
 
 def _number(name: str, one: dict[str, Any]) -> str:

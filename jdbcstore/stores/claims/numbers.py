@@ -1,4 +1,4 @@
-"""The numbers of shared queues that have settings, for those that only look."""
+"""The numbers of shared queues and of the processes that claim from them, for those that only look."""
 
 from __future__ import annotations
 
@@ -19,6 +19,48 @@ class FlowNumbers:
     """The claims of all processes that are in force."""
     waiting_keys: int | None
     """The keys that have messages which nobody has claimed; None if keys are ignored."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimNumbers:
+    """The numbers of one queue from which messages were claimed, and not settled yet."""
+
+    queue: str
+    claimed: int
+    """The claims of all processes that are in force."""
+    delayed: int
+    """The messages that can be claimed later only."""
+    failures: int
+    """The claims that were rejected, or left by processes that have died, of messages that are there."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerNumbers:
+    """The numbers of one process that claims messages."""
+
+    name: str
+    lease_left: float
+    """Seconds until its lease ends, unless it is renewed; negative if it has ended."""
+    claims: int
+
+
+def read_claims(session: DatabaseSession) -> tuple[list[ClaimNumbers], list[WorkerNumbers]]:
+    """Return the numbers of queues with claims and of processes, by name. Reads all claims, but no queue.
+
+    :raises StoreUnavailable: the database does not answer
+    """
+    if not session.has_claims:
+        return [], []
+    sql = session.claim_statements
+    queues = [
+        ClaimNumbers(Destination.parse(name).name, *map(int, numbers))
+        for name, *numbers in session.fetch(sql.find_numbers)
+    ]
+    workers = [
+        WorkerNumbers(name, int(left) / 1000, int(claims))
+        for name, left, claims in session.fetch(sql.find_workers)
+    ]
+    return queues, workers
 
 
 def read_numbers(session: DatabaseSession) -> list[FlowNumbers]:
