@@ -207,6 +207,9 @@ class Adapter:
     """The rights that ``{user}`` needs to use a ``{sequence}``."""
     last_number: ClassVar[str] = ""
     """The column of a sequence with a number that is not below any that was given."""
+    whereabouts: ClassVar[str] = ""
+    """A query whose answer only connections to the same database share. Empty where reading a row of it does
+    as well, because that never locks the row."""
     in_files: ClassVar[bool] = False
     """Whether this process itself reads and locks the database's files. No fork may find them open."""
     listens_for: ClassVar[float] = 0.5

@@ -219,6 +219,7 @@ class MysqlAdapter(Adapter):
     takes_numbers_apart = True
     # A query that sleeps is what others can end. Each further one is a question to the server.
     notifies = True
+    whereabouts = "SELECT @@hostname, @@port, @@datadir, DATABASE()"
     listens_for = 5.0
     now_ms = "CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)"
     binary_type: ClassVar[TypeEngine[Any]] = LONGBLOB()

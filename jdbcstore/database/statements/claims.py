@@ -42,7 +42,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import insert as insert_or_update
 from sqlalchemy.sql import ClauseElement, ColumnElement
 
-from jdbcstore.database.adapters.sql import Sql
+from jdbcstore.database.adapters.sql import Sql, SqlText
 from jdbcstore.database.schema import ROUTING_ROW, SEQUENCE_ROW
 from jdbcstore.database.statements.builder import ONE, ZERO, StatementBuilder
 from jdbcstore.database.statements.lock import EPOCH_ROW
@@ -291,7 +291,13 @@ class ClaimStatements(FreeMessages):
         """Lock claims of a session, whatever its lease; without locks of rows, the whole database."""
         self.find_those = self._of_ids(c, lambda these: select(c.c.id).where(these, c.c.session == me))
         """The claims of a session, of those given."""
-        self.has_session = self._compile(lambda: select(s.c.id).where(s.c.id == me))
+        where = self._adapter.whereabouts
+        self.find_place = (
+            Sql(lambda: SqlText(where, (), {}))
+            if where
+            else self._compile(lambda: select(s.c.id).where(s.c.id == me))
+        )
+        """Rows that only a connection to the same database finds; without ``whereabouts``, the session's."""
         self.remove_claims = self._of_ids(c, lambda these: delete(c).where(these), locks=True)
         delay = bindparam("delay_ms", type_=BigInteger())
         self.return_claims = self._of_ids(

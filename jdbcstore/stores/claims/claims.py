@@ -320,18 +320,6 @@ class Claims:
     def _holds_epoch(self, connection: JoinedConnection) -> bool:
         return all(connection.lock(guard) for guard in self.lease.guard.short.first)
 
-    def check_sees(self, connection: JoinedConnection) -> None:
-        """Make sure that a connection is to the same database.
-
-        :raises ConfigurationError: it is to another
-        """
-        if not connection.fetch(self._sql.has_session, session=self.lease.number):
-            raise ConfigurationError(
-                f"the transaction is of another database than {self.session.place}, or it began before these"
-                " claims were opened: give a connection to the same database and schema, and begin the"
-                " transaction afterwards; roll this one back"
-            )
-
     @contextlib.contextmanager
     def taking(self) -> Iterator[None]:
         """Around a query that claims messages, and the note of those that it has claimed.

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol, TypeVar
 
+from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.callers import JoinedConnection
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.session import DatabaseSession
@@ -47,9 +48,6 @@ class JoinedClaims(Protocol):
     def is_guarded(self, connection: JoinedConnection) -> bool:
         """Return whether no master can begin before the transaction on this connection ends."""
 
-    def check_sees(self, connection: JoinedConnection) -> None:
-        """Make sure that a connection is to the same database."""
-
 
 class JoinedTransaction:
     """Acknowledges, returns and adds messages in the transaction that is open on a connection.
@@ -83,10 +81,23 @@ class JoinedTransaction:
         self._connection.check()
         ids = self._claims.add_by(self._connection, encoded, delay)
         if not self._is_checked:
-            self._claims.check_sees(self._connection)
+            self._check_place()
             self._is_checked = True
         self._added[self._claims.queue(queue)] = None
         return ids
+
+    def _check_place(self) -> None:
+        """Make sure that the connection is to the same database."""
+        session, number, find = self._claims.session, self._claims.lease.number, self._sql.find_place
+        wanted: list[Row] = [(number,)]
+        if session.adapter.whereabouts:
+            wanted = [tuple(row) for row in self._claims.run(lambda own: own.fetch(find))]
+        if self._connection.fetch(find, session=number) != wanted:
+            raise ConfigurationError(
+                f"the transaction is of another database than {session.place}, or it began before these"
+                " claims were opened: give a connection to the same database and schema, and begin the"
+                " transaction afterwards; roll this one back"
+            )
 
     def acknowledge(self, queue: str | Destination, *claims: Claim) -> None:
         """Remove messages of this queue that are processed; all or none.
