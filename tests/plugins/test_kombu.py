@@ -236,6 +236,24 @@ def test_a_lost_claim_is_an_error_of_the_connection(channel: Any, database: Data
 
 
 @ours
+def test_what_a_channel_lost_and_claimed_again_returns_when_it_closes(
+    channel: Any, other: Any, database: Database
+) -> None:
+    # Seed 380 of the world of kombu, when it was new: the message stayed claimed until the process ended.
+    declare(channel, "q")
+    publish(channel, "1", routing_key="q")
+    assert len(drained(channel, "q")) == 1
+    claims = channel.connection.shared.claims
+    database.execute("UPDATE JDBCSTORE_CLAIM_SESSIONS SET EXPIRES = 1 WHERE ID = :id", id=claims.lease.number)
+    claims.lease.renew()
+    assert [one.delivery_info["redelivered"] for one in drained(channel, "q")] == [True]
+
+    channel.close()
+
+    assert [one.payload for one in drained(other, "q")] == ["1"]
+
+
+@ours
 def test_the_shorter_time_to_live_applies(channel: Any, database: Database) -> None:
     declare(channel, "q", message_ttl=100)
     publish(channel, "1", routing_key="q")

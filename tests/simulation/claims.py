@@ -20,9 +20,9 @@ from tests.support.histories.events import Delivery, Left, Outcome, Return
 QUEUES, DEAD = ("Q", "R"), "DLQ"
 LEASE = 0.9
 MOST = 3
-_PATIENCE = 60.0
+PATIENCE = 60.0
 """Seconds after which everything can be claimed."""
-_THERE = "SELECT 1 FROM ACTIVEMQ_MSGS WHERE CONTAINER IN ('queue://Q', 'queue://R') LIMIT 1"
+THERE = "SELECT 1 FROM ACTIVEMQ_MSGS WHERE CONTAINER IN ('queue://Q', 'queue://R') LIMIT 1"
 
 
 class Worker(Member):
@@ -145,7 +145,7 @@ class Worker(Member):
             with self._kept(queue, names, claims):
                 self.store.queue(queue).release(*claims)
 
-    def _give_back(self, client: str, queue: str, name: str, reject: Any, claim: Claim, delay: float) -> None:
+    def _give_back(self, client: str, queue: str, name: str, reject: Any, claim: Any, delay: float) -> None:
         outcome = Outcome.UNKNOWN
         try:
             reject(claim, delay=delay)
@@ -204,8 +204,8 @@ class Shared(World):
                     drainer.acknowledge(f"{drainer.name}d", queue, 2)
                 except StoreError:
                     continue
-        end = scheduler.now + _PATIENCE
-        while (self.server.rows(_THERE) or self.server.has_late()) and scheduler.now < end:
+        end = scheduler.now + PATIENCE
+        while (self.server.rows(THERE) or self.server.has_late()) and scheduler.now < end:
             for queue in QUEUES:
                 with suppress(StoreError):
                     while drainer.claim(f"{drainer.name}d", queue, 5) or drainer.held[queue]:
@@ -217,13 +217,17 @@ class Shared(World):
         for id_, container, blob in self.server.rows(
             "SELECT ID, CONTAINER, MSG FROM ACTIVEMQ_MSGS ORDER BY ID"
         ):
-            name = str(openwire.decode(bytes(blob), sequence=id_, container=container).body)
+            name = self.name_of(openwire.decode(bytes(blob), sequence=id_, container=container))
             place = container.removeprefix("queue://")
             if place == DEAD:
                 origin = next((queue for queue in QUEUES if (queue, name) in self._sent()), "?")
                 self.note(Left(DEAD, name, dead_for=origin))
             else:
                 self.note(Left(place, name))
+
+    def name_of(self, message: Message) -> str:
+        """Return the name of a stored message."""
+        return str(message.body)
 
     def _sent(self) -> set[tuple[str, str]]:
         return {key for event in self.history for key in getattr(event, "sends", ())}

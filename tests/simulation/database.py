@@ -27,13 +27,13 @@ from jdbcstore.database.adapters.sqlite import SqliteAdapter, SqliteControl
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.errors import OutcomeUnknown, StoreUnavailable
 from jdbcstore.stores.claims import Claims
+from jdbcstore.stores.claims.routing import Routing
 from jdbcstore.stores.jdbc.store import JdbcStore
 from tests.simulation.scheduler import EPOCH_MS, Process, RLock, Scheduler, Task, current, current_process
 
 _LOCK_WAIT = 30.0
 _BUSY_PAUSE = 0.003
 _LATEST = 3.0
-"""Seconds after which a commit that was under way has taken effect."""
 _WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE")
 
 
@@ -114,6 +114,8 @@ class Server:
         self.faults = 0
         self.is_calm = False
         """Whether all statements are quick."""
+        self.latest = _LATEST
+        """Seconds after which a commit that was under way has taken effect."""
         self._waiting: list[Task] = []
         """Those that another's transaction keeps from writing."""
         self.on_change: Callable[[Process], None] | None = None
@@ -129,6 +131,8 @@ class Server:
         with Claims(self.url, config) as claims:
             claims.queue("Q").flow.pause()
             claims.queue("Q").flow.resume()
+            for name in ("Q", "R"):
+                Routing(claims, grace=30.0).declare_queue(name, None, None)
         self._raw = self._opened()
         self._raw.execute("DELETE FROM JDBCSTORE_STATE WHERE NAME = 'flow'")
         self._baselines = {False: unclaimed, True: _rows(self._raw)}
@@ -162,7 +166,7 @@ class Server:
             self.end(session)
         self.scheduler = scheduler
         self.offset_ms, self.down_until, self._count, self.faults = 0, 0.0, 0, 0
-        self.is_calm = False
+        self.is_calm, self.latest = False, _LATEST
         self._waiting.clear()
         self._raw.execute("BEGIN IMMEDIATE")
         for table, rows in self._baselines[claimed].items():
@@ -248,7 +252,7 @@ class Server:
         """Let a statement take effect later, whose client is gone."""
         scheduler = current()
         session.late = sql, values
-        delay = scheduler.chance.random() ** 2 * _LATEST
+        delay = scheduler.chance.random() ** 2 * self.latest
         Task(self._finish, (session, scheduler.now + delay), process=scheduler.machine).start()
 
     def _finish(self, session: ServerSession, at: float) -> None:

@@ -39,6 +39,10 @@ class SimulatedFiles(CrashingFiles):
             scheduler.sleep(0.003 * chance if chance < 0.68 else 0.2 * chance)
 
 
+_RESTART = 0.05
+"""Seconds until a process that has ended is started again."""
+
+
 class JournalBroker(Broker):
     """The only process."""
 
@@ -125,6 +129,11 @@ class Journaling(Masters):
     is_corrupt = False
     """Whether the store has refused to open."""
 
+    def prepare(self) -> None:
+        # Without a locker nobody fences a checkpoint of an earlier life, which would be committed after that.
+        self.server.latest = 0.6 * _RESTART
+        super().prepare()
+
     def new_members(self) -> list[Broker]:
         return [JournalBroker(self, 0)]
 
@@ -140,7 +149,7 @@ class Journaling(Masters):
         broker.leave_disk(None if step.what == "kill" else chance)
         if step.what == "flip":
             self._flip(broker, chance)
-        Task(self._start_later, (broker, process, 0.05), process=self.scheduler.machine).start()
+        Task(self._start_later, (broker, process, _RESTART), process=self.scheduler.machine).start()
 
     def _flip(self, broker: JournalBroker, chance: random.Random) -> None:
         files = {name: content for name, content in broker.state.items() if content.strip(b"\0")}

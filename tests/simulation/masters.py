@@ -13,6 +13,7 @@ from jdbcstore.errors import LockLost, OutcomeUnknown, StoreClosed, StoreError, 
 from jdbcstore.lockers.database import LeaseDatabaseLocker
 from jdbcstore.message.ids import XATransactionId
 from jdbcstore.stores.jdbc.store import JdbcStore
+from tests.simulation.burying import DEAD, stage
 from tests.simulation.scheduler import Process, current
 from tests.simulation.world import Member, World
 from tests.support.histories.checker import Rules
@@ -25,7 +26,7 @@ CONFIG = StoreConfig(
     pool_size=20,
 )
 QUEUES, TOPIC, SUBSCRIPTIONS = ("Q", "R"), "T", ("s", "u")
-SCOPES = (*QUEUES, *(f"{TOPIC}/{name}" for name in SUBSCRIPTIONS))
+SCOPES = (*QUEUES, DEAD, *(f"{TOPIC}/{name}" for name in SUBSCRIPTIONS))
 Taken = list[tuple[dict[str, MessageReference], str, MessageReference]]
 LEASE, KEEP_ALIVE = 1.2, 0.4
 
@@ -197,6 +198,29 @@ class Broker(Member):
                 held[name] = reference
             raise
 
+    def do_bury(self, client: str, chance: random.Random) -> None:
+        """Move a message that was rejected to the dead letters, as the broker does."""
+        world, store, epoch = self.world, self._serving(), self.epoch
+        assert isinstance(world, Masters)
+        scope = chance.choice(QUEUES)
+        held = self.held[scope]
+        # One whose move has an unknown outcome may be a dead letter already.
+        name = next((name for name in held if (scope, name) not in world.buried), None)
+        if name is None:
+            return
+        reference = held.pop(name)
+        world.buried.add((scope, name))
+        transaction = store.transaction()
+        try:
+            message = store.queue(scope).get_message(reference.sequence)
+            stage(transaction, store, self.clock, scope, message)
+            transaction.queue(scope).acknowledge(reference)
+            moved, gone = [(DEAD, name)], ((scope, name),)
+            self.write(client, transaction.commit, sends=moved, acks=gone, epoch=epoch)
+        except StoreError:
+            held[name] = reference
+            raise
+
     def do_prepare(self, client: str, chance: random.Random) -> None:
         world, store, epoch = self.world, self.store, self.epoch
         assert isinstance(world, Masters)
@@ -299,14 +323,18 @@ class Masters(World):
         "transaction": 4,
         "prepare": 2,
         "complete": 2,
+        "bury": 4,
     }
-    rules = Rules(is_drained=True)
+    # Dead letters come in the order in which they were rejected.
+    rules = Rules(is_drained=True, unordered=frozenset([DEAD]))
 
     def prepare(self) -> None:
         self.delivered: set[tuple[str, str]] = set()
         self.restored: set[tuple[str, str]] = set()
         """What a rollback puts back, behind those who have read past its place."""
         self.branches: dict[XATransactionId, Branch] = {}
+        self.buried: set[tuple[str, str]] = set()
+        """What a broker has begun to make a dead letter."""
         self.members = self.new_members()
         for broker in self.members:
             broker.start()

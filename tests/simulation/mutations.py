@@ -9,14 +9,16 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from jdbcstore.abc import Cursor, Page
+from jdbcstore.broker.queues import dead_letters
 from jdbcstore.database.adapters.sql import UNGUARDED
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.statements.lock import EPOCH_ROW
-from jdbcstore.errors import ClaimLost
+from jdbcstore.errors import ClaimLost, StoreError
 from jdbcstore.journal.storage import Segments
 from jdbcstore.lockers import mastership
 from jdbcstore.lockers.inspection import last_epoch
 from jdbcstore.lockers.mastership import Fence, Mastership
+from jdbcstore.plugins import kombu, sharing
 from jdbcstore.stores.claims import flow, joined, keys, taking
 from jdbcstore.stores.claims import queue as claim_queue
 from jdbcstore.stores.jdbc.queue import JdbcMessageStore
@@ -129,6 +131,16 @@ def _lose_count() -> list[tuple[Any, str, Any]]:
     return [(claim_queue.ClaimQueue, "_return", uncounted)]
 
 
+def _bury_apart() -> list[tuple[Any, str, Any]]:
+    stage = dead_letters.DeadLetters._stage
+
+    def apart(self: Any, _written: Any, source: Any, *arguments: Any) -> Any:
+        with source.store.transaction() as own:
+            return stage(self, own, source, *arguments)
+
+    return [(dead_letters.DeadLetters, "_stage", apart)]
+
+
 def _believe_in_commit() -> list[tuple[Any, str, Any]]:
     return [(_Attempts, "_was_committed", lambda *_: True)]
 
@@ -178,6 +190,18 @@ def _forget_destination() -> list[tuple[Any, str, Any]]:
     return [(checkpointer, "changes_of", forgetful)]
 
 
+def _forget_unreleased() -> list[tuple[Any, str, Any]]:
+    def release(_: Any, queue: Any, claims: Any) -> None:
+        with contextlib.suppress(StoreError):
+            sharing.settle(queue.release, [*claims])
+
+    return [(sharing.SharedClaims, "release", release)]
+
+
+def _close_and_keep() -> list[tuple[Any, str, Any]]:
+    return [(kombu.Deliveries, "release", lambda self: self._claims.clear())]
+
+
 MUTATIONS: dict[str, Mutation] = {
     "skip the fence": Mutation("masters", _skip_fence),
     "reuse an epoch": Mutation("masters", _reuse_epoch),
@@ -185,6 +209,7 @@ MUTATIONS: dict[str, Mutation] = {
     "a commit in doubt taken for done": Mutation("masters", _believe_in_commit),
     "a commit in doubt taken for not done": Mutation("masters", _repeat_commit),
     "a lost session that is not ended": Mutation("masters", _leave_lost),
+    "a dead letter in a transaction of its own": Mutation("masters", _bury_apart),
     "acknowledge before the sync": Mutation("journal", _acknowledge_unsynced),
     "a mark ahead of a commit": Mutation("journal", _mark_ahead),
     "a checkpoint that forgets a destination": Mutation("journal", _forget_destination),
@@ -195,6 +220,8 @@ MUTATIONS: dict[str, Mutation] = {
     "a limit looked at before the lock": Mutation("flow", _look_before_the_lock),
     "a key whose claims are not counted": Mutation("flow", _forget_held_keys),
     "a token for several claims": Mutation("flow", _forget_tokens),
+    "a return that is not tried again": Mutation("kombu", _forget_unreleased),
+    "a channel that keeps what it was delivered": Mutation("kombu", _close_and_keep),
     "a redelivery count lost": Mutation("claims", _lose_count),
 }
 

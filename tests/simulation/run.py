@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import jdbcstore.plugins.kombu
+import jdbcstore.plugins.sharing
 import jdbcstore.stores.claims.claims
 import jdbcstore.stores.jdbc.store
 import jdbcstore.stores.jdbc.writer.writer
@@ -21,7 +22,8 @@ from tests.simulation.claims import Shared
 from tests.simulation.database import Server, Sessions
 from tests.simulation.flow import Limited
 from tests.simulation.journal import Journaling
-from tests.simulation.masters import Masters
+from tests.simulation.kombu import Kombu
+from tests.simulation.masters import CONFIG, Masters
 from tests.simulation.scheduler import SimulatedSystem, replacements
 from tests.simulation.world import Step, World
 from tests.support.histories.checker import Violation
@@ -31,6 +33,7 @@ WORLDS: dict[str, type[World]] = {
     "claims": Shared,
     "flow": Limited,
     "journal": Journaling,
+    "kombu": Kombu,
 }
 LENGTH = 50
 _COLLECTED = 20
@@ -49,6 +52,7 @@ class Simulation:
         self._replaced = replacements(modules)
         for module in (jdbcstore.stores.jdbc.store, jdbcstore.stores.claims.claims):
             self._replaced.append((module, "DatabaseSession", self.sessions.open))
+        self._replaced.append((jdbcstore.plugins.sharing, "StoreConfig", lambda **_: CONFIG))
         # Their ids and lengths are in each message, and so in the journal's records.
         self._replaced += [(rows, "os", SimulatedSystem), (rows, "socket", SimulatedSystem)]
         # Writers of killed processes are not closed when this one ends.

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.ours
 
-_CHUNK = 90
+_SEEDS = {"masters": 500, "claims": 440, "flow": 420, "journal": 340, "kombu": 300}
 _CHUNKS = 4
 _WITHIN = 1000
 """Seeds within which each defect is found."""
@@ -33,6 +33,7 @@ _DEFECTS_FOUND = {
     "a commit in doubt taken for done": {"lost", "torn", "resurrected"},
     "a commit in doubt taken for not done": {"repeated", "resurrected", "torn", "renamed", "unmarked"},
     "a lost session that is not ended": {"phantom", "resurrected", "problem"},
+    "a dead letter in a transaction of its own": {"lost", "torn", "phantom"},
     "acknowledge before the sync": {"lost", "resurrected", "torn"},
     "a mark ahead of a commit": {"lost", "resurrected", "torn", "problem"},
     "a checkpoint that forgets a destination": {"lost", "torn", "problem"},
@@ -43,6 +44,8 @@ _DEFECTS_FOUND = {
     "a limit looked at before the lock": {"limit"},
     "a key whose claims are not counted": {"key"},
     "a token for several claims": {"rate"},
+    "a return that is not tried again": {"lost"},
+    "a channel that keeps what it was delivered": {"lost"},
     "a redelivery count lost": {"count"},
 }
 
@@ -61,7 +64,8 @@ def repeat(kind: str, seed: int) -> str:
 @pytest.mark.parametrize("chunk", range(_CHUNKS))
 @pytest.mark.parametrize("kind", WORLDS)
 def test_seeds(simulation: Simulation, kind: str, chunk: int) -> None:
-    for seed in range(chunk * _CHUNK, (chunk + 1) * _CHUNK):
+    count = _SEEDS[kind] // _CHUNKS
+    for seed in range(chunk * count, (chunk + 1) * count):
         assert simulation.run(kind, seed) == [], repeat(kind, seed)
 
 

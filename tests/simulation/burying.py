@@ -1,0 +1,34 @@
+"""A broker's dead letters: what its consumers have rejected moves to a queue of its own."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from jdbcstore import Message
+from jdbcstore.abc import Transaction
+from jdbcstore.broker.queues.dead_letters import DeadLetters
+from jdbcstore.config.policy import SharedDeadLetterStrategy
+from jdbcstore.message.destination import Destination
+
+DEAD = "ActiveMQ.DLQ"
+STRATEGY = SharedDeadLetterStrategy()
+
+
+class Target:
+    """The queue of dead letters, as a transaction of the broker's has it."""
+
+    def __init__(self, queue: Destination) -> None:
+        self.queue = queue
+
+    def stage(self, transaction: Transaction, message: Message) -> bool:
+        transaction.queue(self.queue).add_message(message)
+        return True
+
+
+def stage(written: Transaction, store: Any, clock: Any, scope: str, message: Message) -> None:
+    """Add the dead letter of a message to a transaction that removes the message."""
+    letters = DeadLetters(SimpleNamespace(clock=clock), None, Target, _audited=False, _events=None)  # type: ignore[arg-type]
+    source: Any = SimpleNamespace(destination=Destination.queue(scope), store=store)
+    entry: Any = SimpleNamespace(message=message)
+    letters._stage(written, source, STRATEGY, [entry], False, None, "rejected", {})
