@@ -109,6 +109,12 @@ class Connection:
         rows: list[Row] = self.cursor.fetchmany(values["limit"]) if sql.cut else self.cursor.fetchall()
         return rows
 
+    def fetch_in_turn(self, name: str, sql: Sql, **values: Any) -> tuple[list[Row], bool]:
+        """Return the rows of a statement that takes turns with those of its name, and whether it got one."""
+        came = self.control.query_in_turn(name, sql.text, sql.row(**values))
+        rows: list[Row] = self.cursor.fetchall()
+        return rows, came
+
     def execute(self, sql: Sql, **values: Any) -> None:
         """Run a statement that writes.
 

@@ -46,6 +46,14 @@ class ServerControl:
     def read_in_order(self) -> None:
         """Have the planner use indexes in the order of a query, where no hint in the query can."""
 
+    def query_in_turn(self, name: str, text: str, row: Row) -> bool:
+        """Run a query in a transaction of its own, once no other connection runs one with this name.
+
+        It sees what the one before has written, and the cursor has its rows. If its turn does not come soon,
+        it runs all the same; return whether it came.
+        """
+        raise NotImplementedError
+
     def wait_replicated(self) -> None:
         """Wait until commits of other connections that are visible here are as durable as one's own.
 

@@ -51,6 +51,8 @@ _SHORTEST_CONNECT = 2
 
 
 _SESSION = "SELECT pid, backend_start FROM pg_stat_activity WHERE pid = "
+_TURN = """SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))
+FROM (SELECT set_config('lock_timeout', '1s', true) OFFSET 0) AS patience"""
 _IN_ORDER = """SELECT set_config(name, 'off', false) FROM pg_settings WHERE name IN
 ('enable_sort', 'enable_incremental_sort', 'enable_bitmapscan', 'enable_seqscan',
  'jit')"""
@@ -91,6 +93,21 @@ class PostgresqlControl(ServerControl):
         # With these the plan is the same for all parameters, and planning takes longer than the claim.
         self._cursor.execute("SET plan_cache_mode = force_generic_plan")
         self._cursor.connection.prepare_threshold = 0
+
+    def query_in_turn(self, name: str, text: str, row: Row) -> bool:
+        from psycopg import Cursor, errors
+
+        connection = self._cursor.connection
+        try:
+            # Sent together, and so in one transaction: the second begins to see once the first has the lock.
+            with libpq.answering(connection), connection.pipeline():
+                Cursor.execute(self._cursor, _TURN, (name,))
+                Cursor.execute(self._cursor, text, row)
+        except errors.LockNotAvailable:
+            # Of one that sends its rows to a process that has been stopped, for example.
+            self._cursor.execute(text, row)
+            return False
+        return True
 
     def wait_replicated(self) -> None:
         # A commit that is cancelled while it waits for a standby becomes visible. A commit that writes waits

@@ -53,6 +53,9 @@ LISTED = (1, 16, 256)
 """The numbers of IDs that one statement takes, where it does not take an array."""
 NUMBERS = 256
 """The most numbers of the sequence that one statement returns."""
+_STEPS = 16
+_LEAPS = (("coarse", _STEPS), ("fine", _STEPS * _STEPS))
+"""The steps, as parts of a leap, in which the place is looked for where claims begin."""
 _DAY_MS = 86_400_000
 
 
@@ -173,17 +176,48 @@ class FreeMessages(LeaseConditions):
             .limit(bindparam("limit", type_=Integer()))
         )
 
-    def _of_lanes(self, free: Callable[[ColumnElement[int], ColumnElement[int]], Select[Any]]) -> Select[Any]:
+    def _of_lanes(
+        self, free: Callable[[ColumnElement[int], ColumnElement[int]], Select[Any]], *, leaps: bool = False
+    ) -> Select[Any]:
         """Return messages of some lanes, in one statement; where the vendor takes arrays."""
-        numbers = ARRAY(BigInteger())
-        lanes = (
-            func.unnest(bindparam("lanes", type_=numbers), bindparam("marks", type_=numbers))
-            .table_valued(column("lane", BigInteger()), column("mark", BigInteger()), name="lanes")
+        names = ("lane", "mark", "leap") if leaps else ("lane", "mark")
+        arrays = (bindparam(f"{name}s", type_=ARRAY(BigInteger())) for name in names)
+        lanes: Any = (
+            func.unnest(*arrays)
+            .table_valued(*(column(name, BigInteger()) for name in names), name="lanes")
             .render_derived()
         )
-        found = free(lanes.c.lane, lanes.c.mark).lateral("free")
+        begins, mark = lanes, lanes.c.mark
+        for name, parts in _LEAPS if leaps else ():
+            step = lanes.c.leap // literal_column(str(parts), BigInteger())
+            place = self._place(name, lanes, mark, step)
+            begins, mark = begins.join(place, true()), place.c.place
+        found = free(lanes.c.lane, mark).lateral("free")
         limit = bindparam("limit", type_=Integer())
-        return select(lanes.c.lane, *found.c).select_from(lanes.join(found, true())).limit(limit)
+        return select(lanes.c.lane, *found.c).select_from(begins.join(found, true())).limit(limit)
+
+    def _place(self, name: str, lanes: Any, mark: Any, step: ColumnElement[int]) -> Any:
+        """Return the last of some steps from a mark before which the nearest message is not free."""
+        t = self._tables.messages
+        last = case((step > ZERO, literal_column(str(_STEPS - 1))), else_=ZERO)
+        numbers = func.generate_series(last, ONE, literal_column("-1"))
+        steps: Any = numbers.table_valued(
+            column("number", BigInteger()), name=f"{name}_steps"
+        ).render_derived()
+        outer = {lanes, mark.table}
+        at = mark + step * steps.c.number
+        before = (
+            select(case((and_(self._is_current(), self._is_free()), ONE), else_=ZERO))
+            .select_from(t)
+            .where(self._committed_here(), self._in_lane(lanes.c.lane), t.c.id >= mark, t.c.id < at)
+            .order_by(t.c.priority.desc(), t.c.id.desc())
+            .limit(ONE)
+            .correlate(*outer, steps)
+            .scalar_subquery()
+        )
+        farthest = select(at).where(func.coalesce(before, ZERO) == ZERO).select_from(steps).limit(ONE)
+        found = func.coalesce(farthest.correlate(*outer).scalar_subquery(), mark)
+        return select(found.label("place")).correlate(*outer).lateral(name)
 
     def _taken(self, found: FromClause) -> CTE:
         """Claim messages for a session, unless another one was faster; return their IDs.
@@ -331,14 +365,19 @@ class ClaimStatements(FreeMessages):
             return query
         return query.with_for_update(skip_locked=True, of=self._tables.messages)
 
-    def _claim(self) -> Select[Any]:
-        found = self._of_lanes(self._free_locked).cte("found")
+    def _claim(self, *, leaps: bool = False) -> Select[Any]:
+        found = self._of_lanes(self._free_locked, leaps=leaps).cte("found")
         taken = self._taken(found)
         # Not a join: the planner expects one row, and would compare each with each.
         mine = found.c.id.in_(select(taken.c.id))
         query = select(found.c.lane, found.c.id, found.c.msg, found.c.failed, mine.label("mine"))
         # The commit does not wait for the disk or a standby: a claim that a crash undoes is a free message.
         return query.where(self._is_relaxed())
+
+    @cached_property
+    def claim_far(self) -> Sql:
+        """As :attr:`claim`, with a leap for each lane: the first free message may be so far from the mark."""
+        return self._compile(partial(self._claim, leaps=True))
 
     @cached_property
     def acknowledge_keyed(self) -> Sql:

@@ -4,19 +4,48 @@ Rows that were removed while an old snapshot is open stay in the table's indexes
 reads them all. A mark avoids that. It is a hint: a message may be returned before it, become due, or be
 committed late by a producer that took its ID early. So a mark trails by a moment, and a look every few
 seconds ignores it.
+
+Between the mark and the first free message are those that other processes have claimed, and of many processes
+these are many. So a claim looks for the place where they end, within twice the distance of the last time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from jdbcstore.database.statements.claims import LANES
 from jdbcstore.util.clock import Clock
 
 LOOK_AGAIN = 2.0
-"""Seconds between two looks from the start."""
+"""Seconds between two looks from the start, if one takes little time."""
+_LONGEST = 10.0
+_PATIENCE = 20
+"""The time until the next look from the start, as a multiple of what the last one took."""
+_FAR = 64
+"""IDs between a mark and a free message from which on it is a leap."""
 _TRAIL = 0.2
 """Seconds by which a mark trails: producers at the same time commit in another order than their IDs'."""
+
+
+class Begin(NamedTuple):
+    """The places from where messages are looked for, in the order of :data:`LANES`."""
+
+    marks: list[int]
+    leaps: list[int]
+    """As far from its mark as this may the first free message be; 0 is right behind it."""
+
+    def near(self) -> Begin:
+        """Return the same without leaps."""
+        return Begin(self.marks, [0] * len(LANES))
+
+    def after(self, last: dict[int, int]) -> Begin:
+        """Begin after these IDs of some lanes, for what comes next."""
+        marks = [max(last.get(lane, -1) + 1, mark) for lane, mark in zip(LANES, self.marks, strict=True)]
+        return Begin(marks, [0] * len(LANES))
+
+
+START = Begin([0] * len(LANES), [0] * len(LANES))
 
 
 class Marks:
@@ -27,17 +56,19 @@ class Marks:
         self._used = dict.fromkeys(LANES, 0)
         self._next = dict.fromkeys(LANES, 0)
         self._advance_at = float("-inf")
-        self._look_at = float("-inf")
+        self._look_at = self._usual = float("-inf")
+        self._gaps = dict.fromkeys(LANES, 0)
 
-    def begin(self) -> tuple[list[int], bool]:
-        """Return where to begin, in the order of :data:`LANES`; and whether that is the start."""
+    def begin(self) -> tuple[Begin, bool]:
+        """Return where to begin, and whether that is the start."""
         now = self._clock.monotonic()
         if now >= self._look_at:
-            self._look_at = now + LOOK_AGAIN
-            return [0] * len(LANES), True
+            self._look_at = self._usual = now + LOOK_AGAIN
+            return START, True
         if now >= self._advance_at:
             self._used, self._advance_at = {**self._next}, now + _TRAIL
-        return [self._used[lane] for lane in LANES], False
+        leaps = [2 * self._gaps[lane] if self._gaps[lane] >= _FAR else 0 for lane in LANES]
+        return Begin([self._used[lane] for lane in LANES], leaps), False
 
     def found(self, keys: Iterable[tuple[int, int]], *, from_start: bool) -> None:
         """Note the priorities and IDs of what was claimed, in order."""
@@ -47,11 +78,17 @@ class Marks:
             first.setdefault(lane, id_)
             last[lane] = id_ + 1
         for lane, after in last.items():
+            self._gaps[lane] = first[lane] - self._used[lane]
             if from_start:
                 # What was found early may be the first of many.
                 self._used[lane], self._next[lane] = min(self._used[lane], first[lane]), after
             else:
                 self._next[lane] = max(self._next[lane], after)
+
+    def looked(self, seconds: float) -> None:
+        """Note how long a look from the start took: where many claims are held, that is long."""
+        if self._look_at == self._usual:  # nobody has asked for an earlier one
+            self._look_at = max(self._usual, self._clock.monotonic() + min(_LONGEST, seconds * _PATIENCE))
 
     def look_again(self, after: float = 0.0) -> None:
         """Begin from the start after so many seconds, at the latest."""

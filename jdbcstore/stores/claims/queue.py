@@ -194,20 +194,19 @@ class ClaimQueue:
                 if returns != self._returned:
                     self._returned = returns
                     self._marks.look_again()
-                marks, from_start = self._marks.begin()
+                begin, from_start = self._marks.begin()
             if from_start or not self.flow.is_known:
-                self.flow.look()
-            if from_start and self.flow.is_keyed:
-                self._taking.keyed.file_late()
+                self._look_around(from_start=from_start)
             take = self._taking.take_limited if self.flow.applies else self._taking.take
-            if from_start:
-                self._upkeep.keep_up()
+            begun = self._owner.clock.monotonic()
             with self._owner.taking():
-                rows = self._owner.run(partial(take, session=session, marks=marks, limit=limit))
+                rows = self._owner.run(partial(take, session=session, begin=begin, limit=limit))
                 self.held.add([row[1] for row in rows], session)
             rows.sort(key=lambda row: (-row[0], row[1]))
             with self._lock:
                 self._marks.found([(lane, id_) for lane, id_, _, _ in rows], from_start=from_start)
+                if from_start:
+                    self._marks.looked(self._owner.clock.monotonic() - begun)
                 if from_start and self.flow.applies and self.flow.is_blocked:
                     self._marks.look_again()  # this was none
             try:
@@ -223,6 +222,14 @@ class ClaimQueue:
                 raise
             if claims or not rows:
                 return claims
+
+    def _look_around(self, *, from_start: bool) -> None:
+        """Look for settings; every few seconds for late messages, and what has expired or strayed."""
+        self.flow.look()
+        if from_start:
+            if self.flow.is_keyed:
+                self._taking.keyed.file_late()
+            self._upkeep.keep_up()
 
     def _sorted_out(self, rows: list[Row], session: int) -> tuple[list[Claim], list[Claim]]:
         """Claims to deliver, and those that were delivered too often."""

@@ -12,7 +12,10 @@ from jdbcstore.database.statements.claims import LANES
 from jdbcstore.stores.claims.claiming import still_free, write_claims
 from jdbcstore.stores.claims.flow import QueueFlow, Room
 from jdbcstore.stores.claims.keys import Choice, KeyedTaking
+from jdbcstore.stores.claims.marks import START, Begin
 
+_TURNS = 16
+"""Claims that take turns, after one that was too late for all that it had found."""
 _CONTENDED = 1.0
 """Seconds for which a queue is locked first, after others claimed while it was not."""
 
@@ -28,26 +31,30 @@ class Taking:
         self._flow_sql = session.flow_statements
         self._contended_until = float("-inf")
         self._was_empty = False
+        self._turns = 0
+        self._name = f"claims of {session.tables.messages.name} {container}"
         self.keyed = KeyedTaking(session, container)
         """For a queue whose messages are claimed by their keys."""
 
     def take(
-        self, connection: Connection, session: int, marks: list[int], limit: int, *, framed: bool = False
+        self, connection: Connection, session: int, begin: Begin, limit: int, *, framed: bool = False
     ) -> list[Row]:
         """Claim messages in a transaction of its own; or in the caller's, if that is ``framed``."""
         if self._adapter.chains_writes:
             while True:
-                values = {"lanes": [*LANES], "marks": marks, "session": session, "limit": limit}
-                found = connection.fetch(self._sql.claim, container=self._container, **values)
+                found = self._find(connection, session, begin, limit)
+                if not found and any(begin.leaps):
+                    begin = begin.near()
+                    continue
                 # Others may claim a message after this statement's snapshot, and before it is locked; or be
                 # about to settle a claim whose lease has expired.
                 mine = [row[:4] for row in found if row[4]]
                 if mine or not found:
                     return mine
-                after = {row[0]: row[1] + 1 for row in found}
-                marks = [max(after.get(lane, 0), mark) for lane, mark in zip(LANES, marks, strict=True)]
+                begin = begin.after({row[0]: row[1] for row in found})
+                self._turns = 0 if framed else _TURNS
         # Looked at without a lock first: an idle process writes nothing.
-        lanes = self._find_lanes(connection, marks)
+        lanes = self._find_lanes(connection, begin)
         if not lanes:
             return []
         if framed:
@@ -55,18 +62,35 @@ class Taking:
         with connection.transaction():
             return self._take_from(connection, session, lanes, limit)
 
-    def take_limited(self, connection: Connection, session: int, marks: list[int], limit: int) -> list[Row]:
+    def _find(self, connection: Connection, session: int, begin: Begin, limit: int) -> list[Row]:
+        """Claim messages in one statement.
+
+        Where many processes claim, most find the same ones, and all but one are late: so they take turns.
+        """
+        sql, lanes = self._sql.claim, {"lanes": [*LANES], "marks": begin.marks}
+        if any(begin.leaps):
+            sql, lanes["leaps"] = self._sql.claim_far, begin.leaps
+        values = {"container": self._container, "session": session, "limit": limit, **lanes}
+        if self._turns <= 0:
+            return connection.fetch(sql, **values)
+        self._turns -= 1
+        found, came = connection.fetch_in_turn(self._name, sql, **values)
+        if not came:
+            self._turns = 0
+        return found
+
+    def take_limited(self, connection: Connection, session: int, begin: Begin, limit: int) -> list[Row]:
         """As :meth:`take`, as far as the settings of the queue leave room."""
         flow = self._flow
         # Processes that wait for room or for messages lock and write nothing.
-        begin = [0] * len(LANES) if flow.is_keyed else marks
+        seen = START if flow.is_keyed else begin
         rows = None
         if self._adapter.chains_writes and time.monotonic() >= self._contended_until:
-            rows = self._take_seen(connection, session, marks, limit)
-        elif self._was_empty and not (flow.has_room(connection) and self._find_lanes(connection, begin)):
+            rows = self._take_seen(connection, session, begin, limit)
+        elif self._was_empty and not (flow.has_room(connection) and self._find_lanes(connection, seen)):
             return []
         while rows is None:
-            rows = self._take_locked(connection, session, marks, limit)
+            rows = self._take_locked(connection, session, begin, limit)
         self._was_empty = not rows
         return rows
 
@@ -75,15 +99,13 @@ class Taking:
         if self._flow.is_keyed:
             self.keyed.look(connection)
 
-    def _take_seen(
-        self, connection: Connection, session: int, marks: list[int], limit: int
-    ) -> list[Row] | None:
+    def _take_seen(self, connection: Connection, session: int, begin: Begin, limit: int) -> list[Row] | None:
         """Claim messages without a lock; None if others claimed meanwhile, or there is more to do."""
         room, has_more, version = self._flow.see(connection, limit, self.keyed.filed_to)
         if has_more or room.is_ahead:
             return None
         if version is None:
-            return self.take(connection, session, marks, limit)
+            return self.take(connection, session, begin, limit)
         turn = room.turn
         values: dict[str, Any] = {"session": session, "version": version}
         if not room.claims:
@@ -96,7 +118,7 @@ class Taking:
                 return []
             turn, sql, values["ids"] = choice.turn, self._flow_sql.claim_chosen, choice.ids
         else:
-            sql, values["lanes"], values["marks"] = self._flow_sql.claim_seen, [*LANES], marks
+            sql, values["lanes"], values["marks"] = self._flow_sql.claim_seen, [*LANES], begin.marks
             values["limit"] = room.claims
         after = {"last": turn.last, "credit": turn.credit, "drawn": room.drawn, "spacing": room.spacing}
         found = connection.fetch(sql, container=self._container, **values, **after)
@@ -107,7 +129,7 @@ class Taking:
         return None
 
     def _take_locked(
-        self, connection: Connection, session: int, marks: list[int], limit: int
+        self, connection: Connection, session: int, begin: Begin, limit: int
     ) -> list[Row] | None:
         """Claim messages while the queue is locked; None if there are more whose keys must be known first."""
         rows: list[Row] = []
@@ -122,7 +144,7 @@ class Taking:
                     rows, turn = self.keyed.claim(connection, session, choice.ids), choice.turn
                     self.keyed.draw(connection, choice.drawn)
             elif room.claims:
-                rows = self.take(connection, session, marks, room.claims, framed=True)
+                rows = self.take(connection, session, begin, room.claims, framed=True)
             self._flow.draw(connection, room, len(rows), turn)
         if filed is not None:
             self.keyed.committed(filed)
@@ -134,11 +156,11 @@ class Taking:
             self._flow.opens_in(choice.opens_in)
         return choice
 
-    def _find_lanes(self, connection: Connection, marks: list[int]) -> list[tuple[int, int]]:
+    def _find_lanes(self, connection: Connection, begin: Begin) -> list[tuple[int, int]]:
         """Return the priorities that have messages, each with its mark."""
-        begins = {f"mark_{lane}": mark for lane, mark in zip(LANES, marks, strict=True)}
+        begins = {f"mark_{lane}": mark for lane, mark in zip(LANES, begin.marks, strict=True)}
         [some] = connection.fetch(self._sql.find_lanes, container=self._container, **begins)
-        return [(lane, mark) for lane, mark, there in zip(LANES, marks, some, strict=True) if there]
+        return [(lane, mark) for lane, mark, there in zip(LANES, begin.marks, some, strict=True) if there]
 
     def _take_from(
         self, connection: Connection, session: int, lanes: list[tuple[int, int]], limit: int

@@ -18,7 +18,7 @@ T = TypeVar("T")
 _EXPIRY = 10.0
 """Seconds between two removals of what has expired, which nobody claims anyway, and looks for strays."""
 _PATIENCE = 100
-"""The time until the next such look, as a multiple of what the last one took."""
+"""The time until the next such look, as a multiple of what the last one took; for each process."""
 _PAGE = 256
 
 
@@ -63,8 +63,10 @@ class Upkeep:
         # By the database's clock: a process whose own is ahead must not remove what others may still get.
         self.remove(self._sql.find_expired, RemovalReason.EXPIRED)
         self._bring_in()
+        # Each process does it: of many, none so often.
+        processes = len(self._owner.fetch(self._sql.find_sessions))
         ended = clock.monotonic()
-        self._due = ended + max(_EXPIRY, (ended - begun) * _PATIENCE)
+        self._due = ended + max(_EXPIRY, (ended - begun) * _PATIENCE * processes)
 
     def _bring_in(self) -> None:
         """Give messages without a priority, or with one outside of 0 to 9, the nearest, and all a key."""

@@ -15,7 +15,7 @@ from tests.database.plans.conftest import BIG, BY_PRIORITY, RARE, Large
 from tests.support.plans.readers import PlanReader
 
 WHOLE = {"remove_stale": "looks for the message of each claim that is left; once, before the first process"}
-IN_ONE = {"claim", "acknowledge", "acknowledge_keyed"}
+IN_ONE = {"claim", "claim_far", "acknowledge", "acknowledge_keyed"}
 """Statements of PostgreSQL's."""
 EMPTY = "queue://EMPTY"
 IDS = [500, 501]
@@ -30,6 +30,7 @@ VALUES: dict[str, Any] = {
     "mark": 0,
     "lanes": [*LANES],
     "marks": [0] * len(LANES),
+    "leaps": [1000] * len(LANES),
     **{f"mark_{lane}": 0 for lane in LANES},
     "id_": 500,
     "ids": IDS,

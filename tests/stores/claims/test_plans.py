@@ -11,7 +11,7 @@ import pytest
 from jdbcstore import Message
 from jdbcstore.database.adapters.sql import Row, Sql
 from jdbcstore.database.statements.claims import LANES
-from jdbcstore.stores.claims import ClaimQueue, Claims
+from jdbcstore.stores.claims import Claim, ClaimQueue, Claims
 from jdbcstore.testing.clock import FakeClock
 from jdbcstore.testing.polling import wait_until
 from tests.stores.claims.conftest import OpenClaims
@@ -24,10 +24,13 @@ REMOVED = 20_000
 
 def buffers(database: Database, claims: Claims, queue: ClaimQueue) -> int:
     """The pages that a claim of ten reads, from where this process would begin to look."""
-    sql = claims.session.claim_statements.claim
-    marks, _ = queue._marks.begin()
-    values = {"lanes": [*LANES], "marks": marks, "session": 1, "limit": 10}
-    return explained(database, claims, sql, sql.row(container=queue.destination.qualified_name, **values))
+    sql = claims.session.claim_statements
+    begin, _ = queue._marks.begin()
+    values = {"lanes": [*LANES], "marks": begin.marks, "session": 1, "limit": 10}
+    claim = sql.claim
+    if any(begin.leaps):
+        claim, values["leaps"] = sql.claim_far, begin.leaps
+    return explained(database, claims, claim, claim.row(container=queue.destination.qualified_name, **values))
 
 
 def explained(database: Database, claims: Claims, sql: Sql, row: Row) -> int:
@@ -107,6 +110,32 @@ def test_an_acknowledgement_reads_little_whatever_is_believed_of_the_table(
     assert explained(database, claims, acknowledge, row) <= 30 * len(ids)
 
 
+def test_a_claim_reads_little_behind_what_others_hold(
+    open_claims: OpenClaims, database: Database, clock: FakeClock
+) -> None:
+    claims, other = open_claims(clock=clock), open_claims(clock=clock).queue("ORDERS")
+    queue = claims.queue("ORDERS")
+    queue.claim()
+    other.add(*(Message(str(number)) for number in range(3000)))
+    fresh = buffers(database, claims, queue)
+    assert bodies(queue.claim(2)) == ["0", "1"]
+    held = other.claim(2000)
+    clock.advance(0.3)
+    assert bodies(queue.claim(2)) == ["2002", "2003"]
+
+    assert any(queue._marks.begin()[0].leaps)
+    assert buffers(database, claims, queue) <= 4 * fresh
+    assert bodies(queue.claim(3)) == ["2004", "2005", "2006"], "none was passed over"
+    other.claim(1000)
+    assert queue.claim() == []
+    other.release(held[7])
+    assert bodies(queue.claim()) == ["9"], "nothing is found so far away"
+
+
+def bodies(found: list[Claim]) -> list[object]:
+    return [claim.message.body for claim in found]
+
+
 def test_a_claim_reads_little_in_a_long_queue(open_claims: OpenClaims, database: Database) -> None:
     claims = open_claims()
     queue, other = claims.queue("ORDERS"), claims.queue("OTHER")
@@ -143,3 +172,23 @@ def test_a_claim_that_another_took_meanwhile_does_not_end_the_search(
         rival.exec_driver_sql("COMMIT")
 
         assert [claim.sequence for claim in claimed.result(180.0)] == [second]
+
+
+def test_nobody_waits_long_for_a_turn(open_claims: OpenClaims, database: Database) -> None:
+    """The one before may be stopped while the server sends it what it has claimed."""
+    claims = open_claims()
+    queue = claims.queue("ORDERS")
+    queue.add(Message("0"), Message("1"), Message("2"))
+    taking = queue._taking
+    taking._turns = 2
+    assert bodies(queue.claim()) == ["0"]
+    assert taking._turns == 1
+    with database.engine.connect() as connection:
+        connection.exec_driver_sql(
+            "SELECT pg_advisory_lock(hashtextextended(%(name)s, 0))", {"name": taking._name}
+        )
+        assert bodies(queue.claim()) == ["1"]
+        assert taking._turns == 0
+        connection.exec_driver_sql("SELECT pg_advisory_unlock_all()")
+    taking._turns = 1
+    assert bodies(queue.claim()) == ["2"]
