@@ -2,8 +2,9 @@
 
 All are on one server, and take turns in each round: each gets the same number of messages of 200 bytes, which
 so many processes take and remove, one at a time or in batches. Printed are messages a second, and in brackets
-the CPU that one takes in microseconds, of the processes and of the server. The others' packages come from
-PyPI into an environment of this benchmark; ``--only jdbcstore`` needs none.
+the CPU that one takes in microseconds, of the processes and of the server. There are at least ``--each``
+messages for each process. The others' packages come from PyPI into an environment of this benchmark;
+``--only jdbcstore`` needs none.
 
 PgQueuer's own tools/benchmark.py, of its source distribution, takes a turn of its own in each round: its
 strategy ``drain`` with psycopg has five workers in one process, which take ten at a time and do nothing.
@@ -13,11 +14,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -35,6 +37,13 @@ from tests.support.servers import PostgresqlServer
 
 _PGQUEUER = "1.6.0"
 _PACKAGES = (pgmq.PACKAGE, "procrastinate==3.10.0", f"pgqueuer[psycopg]=={_PGQUEUER}", "tqdm")
+
+
+class Roomy(PostgresqlServer):
+    """A server for very many connections."""
+
+    def _command(self, data: Path) -> Sequence[str]:
+        return [*super()._command(data), "-c", "max_connections=800"]
 
 
 @dataclass(frozen=True)
@@ -69,11 +78,10 @@ class Queues:
 
     def drain(self, kind: str, processes: int, limit: int, number: int) -> Run:
         """Take and remove all messages."""
-        with self._started(self._command(kind, "drain", self.url, limit), processes) as started:
+        with self._started(self._command(kind, "drain", self.url, limit, processes)) as started:
             before = cpu.seconds(self._server.pid)
-            for one in started:
-                print("", file=one.stdin, flush=True)
-            said = [[*map(float, _line(one).split())] for one in started]
+            print("", file=started.stdin, flush=True)
+            said = [[*map(float, _line(started).split())] for _ in range(processes)]
             used_by_server = cpu.seconds(self._server.pid) - before
         taken = sum(one[0] for one in said)
         if taken != number:
@@ -110,22 +118,19 @@ class Queues:
             return float(json.loads(said.read_text())["rate"])
 
     @contextmanager
-    def _started(self, command: list[str], number: int) -> Iterator[list[subprocess.Popen[str]]]:
+    def _started(self, command: list[str]) -> Iterator[subprocess.Popen[str]]:
         pipe = subprocess.PIPE
-        started = [
-            subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=_environment())
-            for _ in range(number)
-        ]
+        started = subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, text=True, env=_environment(), start_new_session=True
+        )
         try:
-            for one in started:
-                _line(one)
+            _line(started)
             yield started
-            for one in started:
-                one.communicate()
+            started.communicate()
         finally:
-            for one in started:
-                one.kill()
-                one.communicate()
+            with suppress(ProcessLookupError):
+                os.killpg(started.pid, signal.SIGKILL)
+            started.communicate()
 
 
 def _environment() -> dict[str, str]:
@@ -143,16 +148,22 @@ def _line(process: subprocess.Popen[str]) -> str:
 @click.command(help=__doc__)
 @click.option("--rounds", default=3, show_default=True)
 @click.option("--messages", default=2000, show_default=True)
-@click.option("--processes", default=[1, 4, 16], show_default=True, multiple=True)
+@click.option("--each", default=20, show_default=True, help="Messages for each process, at least.")
+@click.option("--processes", default=[1, 4, 16, 64, 256], show_default=True, multiple=True)
 @click.option("--limit", "limits", default=[1, 10], show_default=True, multiple=True, help="Taken at a time.")
 @click.option("--only", type=click.Choice([*process.KINDS]), multiple=True)
 def main(
-    rounds: int, messages: int, processes: tuple[int, ...], limits: tuple[int, ...], only: tuple[str, ...]
+    rounds: int,
+    messages: int,
+    each: int,
+    processes: tuple[int, ...],
+    limits: tuple[int, ...],
+    only: tuple[str, ...],
 ) -> None:
     kinds = only or tuple(process.KINDS)
     alone = kinds == ("jdbcstore",)
     python = sys.executable if alone else str(environment("claims-environment", *_PACKAGES))
-    server = PostgresqlServer()
+    server = Roomy()
     runs: Runs = defaultdict(list)
     by_pgqueuer: list[float] = []
     try:
@@ -160,13 +171,15 @@ def main(
         for _ in range(rounds):
             for limit, count, kind in product(limits, processes, kinds):
                 if limit == 1 or kind not in process.SINGLY:
-                    queues.fill(kind, messages)
-                    runs[limit, kind, count].append(queues.drain(kind, count, limit, messages))
+                    number = max(messages, count * each)
+                    queues.fill(kind, number)
+                    runs[limit, kind, count].append(queues.drain(kind, count, limit, number))
             if "PgQueuer" in kinds:
                 by_pgqueuer.append(queues.drain_by_pgqueuer(messages))
     finally:
         server.close()
     report(kinds, processes, limits, runs)
+    click.echo(f"\n{rounds} rounds, load {os.getloadavg()[0]:.0f}")
     if by_pgqueuer:
         click.echo(f"\nPgQueuer's own benchmark: {median(by_pgqueuer):,.0f}")
 

@@ -1,15 +1,19 @@
-"""One process of ``python -m benchmarks.claims``, which needs the packages of what is measured.
+"""The processes of ``python -m benchmarks.claims``, which need the packages of what is measured.
 
-``KIND fill URL NUMBER`` adds messages. ``KIND drain URL LIMIT`` prints a line, waits for one, and takes
-messages, ``LIMIT`` at a time, until there are none; each is removed before the next are taken. It prints
-their number, and the seconds on the clock and of processor time until the last was removed.
+``KIND fill URL NUMBER`` adds messages. ``KIND drain URL LIMIT PROCESSES`` forks so many processes, prints a
+line once all are connected, and waits for one. Then each takes messages, ``LIMIT`` at a time, until there are
+none, and removes them before the next are taken. Of each it prints the number of messages, and the seconds on
+the clock and of processor time until the last was removed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
+import os
 import sys
 import time
+from importlib import import_module
 from queue import Empty
 from typing import Any, Protocol
 
@@ -119,7 +123,9 @@ class Procrastinate:
     def __init__(self, url: str) -> None:
         import procrastinate
 
-        self.app = procrastinate.App(connector=procrastinate.PsycopgConnector(conninfo=_plain(url)))
+        self.app = procrastinate.App(
+            connector=procrastinate.PsycopgConnector(conninfo=_plain(url), min_size=1, max_size=2)
+        )
         self.filling = procrastinate.SyncPsycopgConnector(conninfo=_plain(url))
         self.drained = Drained()
         self.work = self.app.task(self._work, name=NAME, queue=NAME)
@@ -194,6 +200,13 @@ KINDS: dict[str, type[Kind]] = {
     "PgQueuer": PgQueuer,
     "Procrastinate": Procrastinate,
 }
+_PACKAGES = {
+    "jdbcstore": ("jdbcstore.stores.claims", "psycopg"),
+    "sqla": ("kombu.transport.sqlalchemy", "psycopg"),
+    "pgmq": ("psycopg", "pgmq"),
+    "PgQueuer": ("psycopg", "pgqueuer.queries", "pgqueuer.db"),
+    "Procrastinate": ("psycopg", "procrastinate"),
+}
 SINGLY = ("sqla", "Procrastinate")
 """Kinds that claim messages one at a time only."""
 
@@ -206,21 +219,39 @@ def _plain(url: str) -> str:
     return url.replace("+psycopg", "")
 
 
-def main(kind: str, what: str, url: str, number: str) -> None:
-    made = KINDS[kind](url)
+def main(kind: str, what: str, url: str, number: str, processes: str = "1") -> None:
     if what == "fill":
-        made.fill(int(number))
+        KINDS[kind](url).fill(int(number))
         return
+    for package in _PACKAGES[kind]:
+        import_module(package)  # once for all
+    gc.freeze()
+    ready, begin = os.pipe(), os.pipe()
+    for _ in range(int(processes)):
+        if not os.fork():
+            os.close(begin[1])
+            _drain(kind, url, int(number), ready[1], begin[0])
+    for _ in range(int(processes)):
+        os.read(ready[0], 1)
     _say("ready")
     sys.stdin.readline()
+    os.close(begin[1])  # now all begin
+    for _ in range(int(processes)):
+        os.wait()
+
+
+def _drain(kind: str, url: str, limit: int, ready: int, begin: int) -> None:
+    made = KINDS[kind](url)
+    os.write(ready, b".")
+    os.read(begin, 1)
     drained = Drained()
-    made.drain(int(number), drained)
+    made.drain(limit, drained)
     _say(drained.number, drained.end - drained.begin, drained.used - drained.used_at_begin)
+    os._exit(0)
 
 
 def _say(*words: object) -> None:
-    sys.stdout.write(f"{' '.join(map(str, words))}\n")
-    sys.stdout.flush()
+    os.write(1, f"{' '.join(map(str, words))}\n".encode())
 
 
 if __name__ == "__main__":

@@ -6,6 +6,9 @@ backends are terminated, and 300 connections do nothing. In the end no message m
 taken twice but what something that was killed had taken, and after each phase the rate is back within the
 lease and five seconds.
 
+With ``--scenario`` there is one phase of that kind instead, or with ``all`` nine of them, between two without
+disturbance: their rows are Markdown.
+
 With ``--celery`` the messages are tasks, sent by processes and by Celery's beat, which is killed in a phase
 of its own, and run by workers that acknowledge them late. The others' transports, ``sqla`` and ``pgmq``, are
 put to the same; processes that end by themselves are started again, and count as wrong.
@@ -27,6 +30,7 @@ import psycopg
 
 from jdbcstore.stores.claims import Claims
 from jdbcstore.testing.polling import wait_until
+from tests.long.scenarios import SCENARIOS, Scene, play
 from tests.support.claims.crowd import Crowd, rates, verdict
 from tests.support.kombu import pgmq
 from tests.support.kombu.sources import environment
@@ -161,6 +165,7 @@ class Faults:
 @click.option("--producers", default=2, show_default=True)
 @click.option("--lease", default=10.0, show_default=True)
 @click.option("--seed", type=int, help="That of an earlier run, to choose the same again.")
+@click.option("--scenario", type=click.Choice([*SCENARIOS, "all"]), multiple=True)
 @click.option("--celery", "broker", type=click.Choice([*BROKERS]), help="Tasks of Celery, with this broker.")
 def main(
     seconds: float,
@@ -169,6 +174,7 @@ def main(
     producers: int,
     lease: float,
     seed: int | None,
+    scenario: tuple[str, ...],
     broker: str | None,
 ) -> None:
     seed = random.randrange(10**6) if seed is None else seed
@@ -186,8 +192,14 @@ def main(
         everybody = sum(members.values())
         wait_until(lambda: len(ready(crowd)) == everybody, _PATIENCE, "that all are ready")
         wait_until(lambda: all_work(crowd), _PATIENCE, "that all work")
+        if scenario:
+            click.echo("| scenario | before, messages/s | under stress | afterwards |\n|---|---|---|---|")
+        wrong = []
+        for name in SCENARIOS if "all" in scenario else scenario:
+            wrong += play(Scene(crowd, server), name, seconds, lease)
         faults = Faults(crowd, server, seed)
-        wrong = phases(crowd, faults, server, seconds, lease)
+        if not scenario:
+            wrong = phases(crowd, faults, server, seconds, lease)
         for name in [*crowd.names("producer"), *crowd.names("beat")]:
             crowd.kill(name)
         wrong += drain(crowd, queue)
