@@ -32,20 +32,20 @@ class Begin(NamedTuple):
     """The places from where messages are looked for, in the order of :data:`LANES`."""
 
     marks: list[int]
-    leaps: list[int]
-    """As far from its mark as this may the first free message be; 0 is right behind it."""
+    leaps: list[int] | None = None
+    """The first free message may be as far as this from its mark; None if all are near."""
 
     def near(self) -> Begin:
         """Return the same without leaps."""
-        return Begin(self.marks, [0] * len(LANES))
+        return Begin(self.marks)
 
     def after(self, last: dict[int, int]) -> Begin:
         """Begin after these IDs of some lanes, for what comes next."""
         marks = [max(last.get(lane, -1) + 1, mark) for lane, mark in zip(LANES, self.marks, strict=True)]
-        return Begin(marks, [0] * len(LANES))
+        return Begin(marks)
 
 
-START = Begin([0] * len(LANES), [0] * len(LANES))
+START = Begin([0] * len(LANES))
 
 
 class Marks:
@@ -57,7 +57,8 @@ class Marks:
         self._next = dict.fromkeys(LANES, 0)
         self._advance_at = float("-inf")
         self._look_at = self._usual = float("-inf")
-        self._gaps = dict.fromkeys(LANES, 0)
+        self._leaps: dict[int, int] = {}
+        self._begin: Begin | None = None
 
     def begin(self) -> tuple[Begin, bool]:
         """Return where to begin, and whether that is the start."""
@@ -67,8 +68,11 @@ class Marks:
             return START, True
         if now >= self._advance_at:
             self._used, self._advance_at = {**self._next}, now + _TRAIL
-        leaps = [2 * self._gaps[lane] if self._gaps[lane] >= _FAR else 0 for lane in LANES]
-        return Begin([self._used[lane] for lane in LANES], leaps), False
+            self._begin = None
+        if self._begin is None:
+            leaps = [self._leaps.get(lane, 0) for lane in LANES] if self._leaps else None
+            self._begin = Begin([self._used[lane] for lane in LANES], leaps)
+        return self._begin, False
 
     def found(self, keys: Iterable[tuple[int, int]], *, from_start: bool) -> None:
         """Note the priorities and IDs of what was claimed, in order."""
@@ -78,10 +82,15 @@ class Marks:
             first.setdefault(lane, id_)
             last[lane] = id_ + 1
         for lane, after in last.items():
-            self._gaps[lane] = first[lane] - self._used[lane]
+            if (gap := first[lane] - self._used[lane]) >= _FAR or self._leaps:
+                self._leaps.pop(lane, None)
+                if gap >= _FAR:
+                    self._leaps[lane] = 2 * gap
+                self._begin = None
             if from_start:
                 # What was found early may be the first of many.
                 self._used[lane], self._next[lane] = min(self._used[lane], first[lane]), after
+                self._begin = None
             else:
                 self._next[lane] = max(self._next[lane], after)
 

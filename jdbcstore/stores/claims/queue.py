@@ -198,7 +198,7 @@ class ClaimQueue:
             if from_start or not self.flow.is_known:
                 self._look_around(from_start=from_start)
             take = self._taking.take_limited if self.flow.applies else self._taking.take
-            begun = self._owner.clock.monotonic()
+            begun = self._owner.clock.monotonic() if from_start else 0.0
             with self._owner.taking():
                 rows = self._owner.run(partial(take, session=session, begin=begin, limit=limit))
                 self.held.add([row[1] for row in rows], session)

@@ -43,7 +43,7 @@ class Taking:
         if self._adapter.chains_writes:
             while True:
                 found = self._find(connection, session, begin, limit)
-                if not found and any(begin.leaps):
+                if not found and begin.leaps:
                     begin = begin.near()
                     continue
                 # Others may claim a message after this statement's snapshot, and before it is locked; or be
@@ -68,7 +68,7 @@ class Taking:
         Where many processes claim, most find the same ones, and all but one are late: so they take turns.
         """
         sql, lanes = self._sql.claim, {"lanes": [*LANES], "marks": begin.marks}
-        if any(begin.leaps):
+        if begin.leaps:
             sql, lanes["leaps"] = self._sql.claim_far, begin.leaps
         values = {"container": self._container, "session": session, "limit": limit, **lanes}
         if self._turns <= 0:
