@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 import sys
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from jdbcstore.cli.flow import looking_session
 from jdbcstore.cli.settings import CliCommand, Settings
 from jdbcstore.errors import ConfigurationError, installation
+from jdbcstore.message.destination import Destination
 
 if TYPE_CHECKING:
+    from jdbcstore.broker.console.database import DatabaseSource
     from jdbcstore.broker.console.lookups import SchemaView
-    from jdbcstore.broker.console.pages import Console
+    from jdbcstore.broker.management.shared_metrics import SharedNumbers
     from jdbcstore.config.broker import Address
+    from jdbcstore.database.session import DatabaseSession
 
 DEFAULT = "127.0.0.1:8162"
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -36,6 +42,7 @@ def console(settings: Settings, listen: str, users: str | None) -> None:
         from jdbcstore.broker.console.database import DatabaseSource
         from jdbcstore.broker.console.pages import Console
         from jdbcstore.broker.management.guard import Guard
+        from jdbcstore.broker.management.shared_metrics import SharedMetrics
         from jdbcstore.broker.security import make_security
     except ImportError as error:
         raise ConfigurationError(
@@ -45,15 +52,17 @@ def console(settings: Settings, listen: str, users: str | None) -> None:
         address = Address.parse(listen, "listen")
     except ConfigurationError as error:
         raise click.UsageError(str(error)) from error
-    with settings.open_database(read_only=True) as store:
+    with (
+        settings.open_database(read_only=True) as store,
+        contextlib.closing(looking_session(settings)) as looking,
+    ):
         security = make_security(users, settings.configuration().broker.roles_of_groups)
         try:
-            pages = Console(
-                DatabaseSource(store),
-                Guard(security, address.host),
-                schema=lambda: schema_view(settings),
-            )
-            asyncio.run(_serve(settings, pages, address))
+            source, guard = DatabaseSource(store), Guard(security, address.host)
+            pages = Console(source, guard, schema=lambda: schema_view(settings))
+            numbers = partial(_shared_numbers, source, looking)
+            metrics = SharedMetrics(source.checkup, numbers, guard).application()
+            asyncio.run(_serve(settings, {"/console": pages.application(), "/metrics": metrics}, address))
         finally:
             security.close()
 
@@ -67,14 +76,31 @@ def schema_view(settings: Settings) -> SchemaView:
     return SchemaView(report.revision, report.found, report.missing, report.wrong)
 
 
-async def _serve(settings: Settings, pages: Console, address: Address) -> None:
+async def _shared_numbers(source: DatabaseSource, session: DatabaseSession) -> SharedNumbers:
+    """Read the claims, and the sizes of their queues as far as there is time to count them."""
+    from jdbcstore.broker.management.shared_metrics import SharedNumbers
+    from jdbcstore.stores.claims.numbers import read_claims
+
+    queues, workers = await asyncio.to_thread(read_claims, session)
+    views = await source.destinations([Destination.queue(one.queue) for one in queues])
+    sizes = {view.name: view.size for view in views}
+    free = {}
+    for one in queues:
+        size = sizes.get(str(Destination.queue(one.queue)))
+        if size is not None:
+            free[one.queue] = max(0, size - one.claimed - one.delayed)
+    running = sum(one.lease_left >= 0 for one in workers)
+    return SharedNumbers(queues, free, running, sum(one.claims for one in workers if one.lease_left < 0))
+
+
+async def _serve(settings: Settings, parts: dict[str, Any], address: Address) -> None:
     from jdbcstore.broker.process.health import HealthServer
 
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in _SIGNALS:
         loop.add_signal_handler(number, stopping.set)
-    server = HealthServer(address, lambda: None, {"/console": pages.application()})
+    server = HealthServer(address, lambda: None, parts)
     found = await server.start()
     url = f"http://{found}/console"
     settings.print({"state": "ready", "url": url}, f"ready console={url}")

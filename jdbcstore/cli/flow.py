@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jdbcstore.cli.options import TARGET, Parsed
-from jdbcstore.cli.output import duration, print_table
+from jdbcstore.cli.output import counted, duration, print_table, printable
 from jdbcstore.cli.settings import CliCommand, Settings, advising_on_master
+from jdbcstore.errors import MessageNotFound
 
 if TYPE_CHECKING:
+    from jdbcstore.database.session import DatabaseSession
     from jdbcstore.message.destination import Destination
     from jdbcstore.stores.claims import Claims, FlowSettings, QueueFlow
 
@@ -136,6 +138,31 @@ def key(settings: Settings, /, queue: Destination, key: str, **options: Any) -> 
     settings.print({"queue": queue.name, "key": key, **options}, f"{queue.name}: set {key}")
 
 
+@flow.command(cls=CliCommand)
+@_queue
+@click.pass_obj
+def purge(settings: Settings, queue: Destination) -> None:
+    """Remove the messages of QUEUE that nobody has claimed, while processes go on claiming."""
+    with _claims(settings) as claims:
+        removed = claims.queue(queue).purge()
+    settings.print({"queue": queue.name, "removed": removed}, f"{queue.name}: removed {counted(removed)}")
+
+
+@flow.command(cls=CliCommand)
+@click.argument("worker", metavar="WORKER")
+@click.pass_obj
+def release(settings: Settings, worker: str) -> None:
+    """End the lease of WORKER, as listed by status: others can claim at once what it has.
+
+    For a process that hangs. If it works on, its claims are lost, and it begins a new lease.
+    """
+    with _claims(settings) as claims:
+        ended = claims.lease.end_those_of(worker)
+    if not ended:
+        raise MessageNotFound(f"there is no worker {worker}; see jdbcstore status")
+    settings.print({"worker": worker, "ended": ended}, f"ended the lease of {printable(worker)}")
+
+
 def _change(settings: Settings, queue: Destination, change: Callable[[QueueFlow], None]) -> None:
     with _claims(settings) as claims:
         found = claims.queue(queue).flow
@@ -159,16 +186,20 @@ def _in_words(now: FlowSettings) -> str:
     return ", ".join(parts) or "without limits"
 
 
-def shared_facts(settings: Settings) -> dict[str, Any]:
-    """Return what the settings of shared queues do at the moment, the claims, and who has them."""
+def looking_session(settings: Settings) -> DatabaseSession:
+    """Open the selected database for reading."""
     from jdbcstore.database.session import DatabaseSession
-    from jdbcstore.stores.claims.numbers import read_claims, read_numbers
 
     configuration = settings.configuration()
     url, user, password = configuration.login()
-    with contextlib.closing(
-        DatabaseSession(url, configuration.store, user=user, password=password, read_only=True)
-    ) as session:
+    return DatabaseSession(url, configuration.store, user=user, password=password, read_only=True)
+
+
+def shared_facts(settings: Settings) -> dict[str, Any]:
+    """Return what the settings of shared queues do at the moment, the claims, and who has them."""
+    from jdbcstore.stores.claims.numbers import read_claims, read_numbers
+
+    with contextlib.closing(looking_session(settings)) as session:
         found = read_numbers(session)
         queues, workers = read_claims(session)
     flow = [

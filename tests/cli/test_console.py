@@ -5,11 +5,14 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
+from prometheus_client.parser import text_string_to_metric_families
+
 import jdbcstore
-from jdbcstore import Configuration, Destination, Message
+from jdbcstore import Claims, Configuration, Destination, Message
 from jdbcstore.config import DataSourceConfig
 from jdbcstore.config.locker import SharedFileLockerConfig
 from jdbcstore.message.ids import XATransactionId
+from tests.support import ROOT
 from tests.support.cli.command_line import CommandLine
 from tests.support.cli.console import PAGES, console_on
 
@@ -77,3 +80,29 @@ def test_what_cannot_be_served(tmp_path: Path) -> None:
         found = cli.run("console", *arguments)
         assert found.code == code, found.err
         assert "Traceback" not in found.err
+
+
+def test_claims_have_metrics(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/mq.db"
+    with Claims(url, name="w-1") as claims:
+        queue = claims.queue("ORDERS")
+        queue.add(*[Message(str(number)) for number in range(5)])
+        queue.add(Message("later"), delay=3600)
+        queue.claim(limit=2)
+        with console_on(tmp_path, url) as console:
+            status, answer = console.api.ask("GET", "/metrics")
+        assert status == 200
+        values = {
+            f"{sample.name}{[*sample.labels.values()]}": sample.value
+            for family in text_string_to_metric_families(str(answer))
+            for sample in family.samples
+        }
+    of_queue = {name: values[f"jdbcstore_claims_{name}['ORDERS']"] for name in ("free", "claimed", "delayed")}
+    assert of_queue == {"free": 3, "claimed": 2, "delayed": 1}
+    assert (values["jdbcstore_claims_workers[]"], values["jdbcstore_claims_left[]"]) == (1, 0)
+    assert values["jdbcstore_database_sick[]"] == 0
+    names = {name.partition("[")[0] for name in values}
+    documented = (ROOT / "docs" / "guide" / "claims.md").read_text() + (
+        ROOT / "docs" / "guide" / "operating.md"
+    ).read_text()
+    assert [name for name in names if f"`{name}`" not in documented] == []

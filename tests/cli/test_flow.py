@@ -10,6 +10,7 @@ import pytest
 
 from jdbcstore import Claims, JdbcStore, Message
 from jdbcstore.config.locker import SharedFileLockerConfig
+from jdbcstore.errors import ClaimLost
 from jdbcstore.lockers import make_locker
 from jdbcstore.stores.claims import FlowSettings, KeySettings
 from tests.cli.conftest import Invoke
@@ -60,6 +61,21 @@ def test_what_cannot_be_set(invoke: Invoke, arguments: tuple[str, ...], code: in
     assert says in result.err
     assert result.code == code
     assert invoke("flow", "list", "--json").out == ""
+
+
+@pytest.mark.usefixtures("queue_there")
+def test_a_worker_that_hangs_is_ended_and_the_rest_is_purged(invoke: Invoke, local_url: str) -> None:
+    with Claims(local_url, name="w-1") as hanging, Claims(local_url, name="w-2") as other:
+        hanging.queue("ORDERS").add(Message("1"), Message("2"))
+        [claim] = hanging.queue("ORDERS").claim()
+        assert invoke("flow", "release", "w-1").out == "ended the lease of w-1\n"
+        with pytest.raises(ClaimLost):
+            hanging.queue("ORDERS").acknowledge(claim)
+        [again] = other.queue("ORDERS").claim()
+        assert again.sequence == claim.sequence
+        assert invoke("flow", "release", "w-3").code == 6
+        assert invoke("flow", "purge", "ORDERS", "--json").json == {"queue": "ORDERS", "removed": 2}
+        other.queue("ORDERS").acknowledge(again)
 
 
 def test_without_a_database_nothing_is_created(invoke: Invoke, tmp_path: Path) -> None:

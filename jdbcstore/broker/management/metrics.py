@@ -102,11 +102,16 @@ class Metrics:
             *_of_lock(views.lock()),
             *_of_destinations(named, other, dead),
             *_of_work(views.timings()),
-            *_of_checkup(checkup),
+            *of_checkup(checkup),
         ]
-        registry = CollectorRegistry(auto_describe=False)
-        registry.register(_Given(families))
-        return await asyncio.to_thread(generate_latest, registry)  # clients need not wait for the text
+        return await text_of(families)
+
+
+async def text_of(families: Sequence[Metric]) -> bytes:
+    """Return metrics in the text format; made in a thread, so that clients need not wait for it."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Given(families))
+    return await asyncio.to_thread(generate_latest, registry)
 
 
 @dataclass(eq=False)
@@ -242,7 +247,8 @@ def _of_work(timings: dict[str, Timings]) -> Iterator[Metric]:
         yield CounterMetricFamily(f"jdbcstore_{items}", parts, value=one.items)
 
 
-def _of_checkup(checkup: Checkup | None) -> Iterator[Metric]:
+def of_checkup(checkup: Checkup | None) -> Iterator[Metric]:
+    """Yield the figures of a database, and what is wrong with it."""
     if checkup is None:
         return
     for name, value in checkup.figures.items():

@@ -269,6 +269,9 @@ class ClaimStatements(FreeMessages):
             lambda: update(s).where(mine, s.c.expires >= self._now).values(expires=lease)
         )
         self.remove_session = self._compile(lambda: delete(s).where(mine))
+        self.remove_worker = self._compile(
+            lambda: delete(s).where(self._equal(s.c.name, bindparam("name_", type_=s.c.name.type)))
+        )
         self.find_sessions = self._compile(
             lambda: select(s.c.id, s.c.name, s.c.expires - self._now).where(s.c.expires >= self._now)
         )

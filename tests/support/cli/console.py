@@ -13,7 +13,8 @@ from tests.support.broker.console import ConsoleClient
 from tests.support.cli.command_line import CommandLine
 
 PAGES = (
-    "", "/queues", "/topics", "/subscribers", "/connections", "/dead-letters", "/transactions", "/broker"
+    "", "/queues", "/topics", "/subscribers", "/connections", "/dead-letters", "/transactions", "/broker",
+    "/database",
 )  # fmt: skip
 
 
