@@ -34,6 +34,8 @@ class Mutation(NamedTuple):
     world: str
     patches: Callable[[], list[tuple[Any, str, Any]]]
     """Object, attribute and what is put in its place."""
+    begin: int = 0
+    """The seed from which it is looked for: those before are known not to find it."""
 
 
 def _skip_fence() -> list[tuple[Any, str, Any]]:
@@ -216,7 +218,7 @@ MUTATIONS: dict[str, Mutation] = {
     "a claim without its lease": Mutation("claims", _claim_without_lease),
     "a joined acknowledgement apart": Mutation("flow", _acknowledge_apart),
     "a joined claim that is lost": Mutation("flow", _join_what_is_lost),
-    "the newest of two leases taken for the one that runs": Mutation("claims", _newest_of_two_leases),
+    "the newest of two leases taken for the one that runs": Mutation("claims", _newest_of_two_leases, 415),
     "a limit looked at before the lock": Mutation("flow", _look_before_the_lock),
     "a key whose claims are not counted": Mutation("flow", _forget_held_keys),
     "a token for several claims": Mutation("flow", _forget_tokens),

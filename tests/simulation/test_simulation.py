@@ -72,7 +72,7 @@ def test_seeds(simulation: Simulation, kind: str, chunk: int) -> None:
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_each_defect_is_found(simulation: Simulation, name: str) -> None:
     with mutated(name) as mutation:
-        for seed in range(_WITHIN):
+        for seed in range(mutation.begin, _WITHIN):
             rules = {violation.rule for violation in simulation.run(mutation.world, seed)}
             if rules & _DEFECTS_FOUND[name]:
                 break
