@@ -209,6 +209,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         elif any(backend.contract_only for backend in backends):
             # Few cases: one process starts Java and those servers.
             item.add_marker(pytest.mark.xdist_group("contract-only"))
+    if items and getattr(items[0].config.option, "loadgroup", False):
+        _spread(items)
+
+
+def _spread(items: list[pytest.Item]) -> None:
+    """Arrange tests without a group for several processes: a group is one test, and is run in this order."""
+    free = [item for item in items if not item.get_closest_marker("xdist_group")]
+    slow = {item for item in free if item.get_closest_marker("slow")}
+    for item in free:
+        if "unit" in item.path.parts and item not in slow:
+            # They take milliseconds. The work of pytest-xdist itself grows with the square of the groups.
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+    items.sort(key=lambda item: item not in slow)  # one that takes a minute must not be the last
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
