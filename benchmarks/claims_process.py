@@ -56,7 +56,7 @@ class Ours:
     def __init__(self, url: str) -> None:
         from jdbcstore import Claims
 
-        claims = Claims(url)
+        claims = Claims(url, lease=600.0)
         claims.queue("other").claim()  # connects, as the others do here
         self.queue = claims.queue(NAME)
 
