@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any, NamedTuple, Self, cast
 
 from sqlalchemy import (
@@ -101,7 +102,8 @@ class StatementBuilder:
 
         if not adapter.is_like_its_class:
             return cast(Self, make())
-        wanted = _Wanted(cls, tables, type(adapter), _facts(dialect), given, frozenset(flags.items()), make)
+        facts = _facts(adapter, dialect)
+        wanted = _Wanted(cls, tables, type(adapter), facts, given, frozenset(flags.items()), make)
         return cast(Self, _made(wanted))
 
     def _here(self, table: Any) -> ColumnElement[bool]:
@@ -209,7 +211,7 @@ class _Wanted:
     kind: type[StatementBuilder]
     tables: Tables
     adapter: type[Adapter]
-    dialect: str
+    facts: str
     given: tuple[Hashable, ...]
     flags: frozenset[tuple[str, bool]]
     make: Callable[[], StatementBuilder] = field(compare=False)
@@ -220,14 +222,17 @@ def _made(wanted: _Wanted) -> StatementBuilder:
     return wanted.make()
 
 
-def _facts(dialect: Dialect) -> str:
-    """Return what a dialect knows of its driver and server, of which statements depend on some."""
+def _facts(adapter: Adapter, dialect: Dialect) -> str:
+    """Return what adapter and dialect know of vendor, driver and server; statements depend on some of it."""
+    of_vendor = {name: getattr(adapter, name) for name in Adapter.__annotations__}
     # Names are never written with their schema, and each database may have another.
-    known = {key: value for key, value in vars(dialect).items() if key != "default_schema_name"}
+    of_server = {name: value for name, value in vars(dialect).items() if name != "default_schema_name"}
     plain = [
-        (key, value) for key, value in known.items() if isinstance(value, bool | int | str | tuple | None)
+        (name, value)
+        for name, value in [*of_vendor.items(), *of_server.items()]
+        if isinstance(value, bool | int | str | tuple | None)
     ]
-    return repr((type(dialect), sorted(plain)))
+    return repr((type(dialect), sorted(plain, key=itemgetter(0))))
 
 
 def _compile(statement: ClauseElement, dialect: Dialect, column_keys: list[str] | None = None) -> SqlText:

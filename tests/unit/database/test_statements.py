@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 
 from jdbcstore import StoreConfig
 from jdbcstore.config.statements import PROPERTIES, parse, split, unused_statements
+from jdbcstore.database.adapters.sqlite import SqliteAdapter
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.store import Statements
 from jdbcstore.errors import ConfigurationError
@@ -172,3 +173,20 @@ def test_stores_share_their_statements_if_these_are_made_of_the_same(tmp_path: P
 
     assert len({id(one) for one in first}) == len(different)
     assert all(one is other for one, other in zip(first, again, strict=True))
+
+
+def test_statements_are_not_shared_with_another_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A test may have the database's clock replaced: neither it nor those after it get the other's."""
+
+    def clock(name: str) -> str:
+        with closing(DatabaseSession(f"sqlite:///{tmp_path / name}.db", StoreConfig())) as session:
+            assert session.lock_statements.now_ms is not None
+            return session.lock_statements.now_ms.text
+
+    usual = clock("first")
+    with monkeypatch.context() as other:
+        other.setattr(SqliteAdapter, "now_ms", "4711")
+        assert "4711" in clock("second") != usual
+    assert clock("third") == usual
