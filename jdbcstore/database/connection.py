@@ -120,9 +120,18 @@ class Connection:
 
         :raises StoreUnavailable: the server reported success, but the statement had no effect
         """
+        self.change(sql, **values)
+
+    def change(self, sql: Sql, **values: Any) -> int:
+        """Run a statement that writes; the number of rows that it found.
+
+        :raises StoreUnavailable: the server reported success, but the statement had no effect
+        """
         row = sql.row(**values)
         self.cursor.execute(sql.text, row)
+        count = int(self.cursor.rowcount)  # the check may run a query on this cursor
         self._writing.check_done(self.cursor, sql.text, row)
+        return count
 
     def execute_many(self, sql: Sql, rows: Sequence[Row]) -> None:
         if rows:
@@ -170,11 +179,6 @@ class Connection:
         topics = {container for container, _ in keys if container.startswith(TOPICS)}
         doubtful = {(topic, id_) for topic in topics for (id_,) in self.fetch(find, container=topic)}
         return [key for key in keys if key not in doubtful] if doubtful else keys
-
-    def change(self, sql: Sql, **values: Any) -> int:
-        """Run a statement that writes; the number of rows that it found."""
-        self.execute(sql, **values)
-        return int(self.cursor.rowcount)
 
     def write(self, batch: Batch, block: RowGuard | None = None, *, epoch: EpochGuard | None = None) -> None:
         """Apply and commit a batch, all of it or nothing.

@@ -9,6 +9,7 @@ import pytest
 
 from jdbcstore import Message
 from jdbcstore.cli import main
+from jdbcstore.errors import ClaimLost
 from jdbcstore.stores.claims.numbers import ClaimNumbers, read_claims
 from tests.stores.claims.conftest import OpenClaims
 from tests.support.databases import Database
@@ -53,6 +54,22 @@ def test_what_is_claimed_and_by_which_worker(
     out = capsys.readouterr().out
     assert "Workers" in out
     assert "ended " in out
+
+
+def test_a_worker_is_ended_and_others_have_its_claims(open_claims: OpenClaims) -> None:
+    hanging, other = open_claims(name="w-1"), open_claims(name="w-2")
+    hanging.queue("ORDERS").add(Message("0"))
+    [claim] = hanging.queue("ORDERS").claim()
+
+    assert other.lease.end_those_of("w-3") == 0
+    assert other.queue("ORDERS").claim() == []
+    assert other.lease.end_those_of("w-1") == 1
+    [again] = other.queue("ORDERS").claim()
+
+    assert again.sequence == claim.sequence
+    with pytest.raises(ClaimLost):
+        hanging.queue("ORDERS").acknowledge(claim)
+    other.queue("ORDERS").acknowledge(again)
 
 
 def test_where_nobody_has_claimed_there_is_nothing(
