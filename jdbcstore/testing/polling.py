@@ -9,15 +9,18 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def wait_until(condition: Callable[[], T], timeout: float = 180.0, what: str = "the condition") -> T:
+def wait_until(
+    condition: Callable[[], T], timeout: float = 180.0, what: str = "the condition", *, pause: float = 0.005
+) -> T:
     """Ask until the answer is true, and return it; an AssertionError after ``timeout`` seconds.
 
-    The longer it takes, the less often it is asked: asking takes from what is waited for.
+    The longer it takes, the less often it is asked, because asking takes from what is waited for; there are
+    at least ``pause`` seconds between two questions.
     """
     begin = time.monotonic()
     while not (answer := condition()):
         waited = time.monotonic() - begin
         if waited > timeout:
             raise AssertionError(f"{what} is still {answer!r} after {timeout} seconds")
-        time.sleep(min(max(waited / 20, 0.005), 0.05))
+        time.sleep(max(pause, min(waited / 20, 0.05)))
     return answer

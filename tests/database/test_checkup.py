@@ -23,9 +23,12 @@ from jdbcstore.util.checkup import BAD, FIGURES, Diagnosis, Thresholds
 from tests.support.backends import Backend
 from tests.support.databases import Database, SqliteDatabase
 from tests.support.pool import ServerPool, memory
+from tests.support.require import unavailable
 from tests.support.servers import PostgresqlServer, Server, ServerMissing
 
 _SECONDS = 30.0
+_PAUSE = 0.2
+"""Seconds between two looks. InnoDB renews its lists of locks once nobody has read them for 0.1 s."""
 _SHARP = Thresholds(patience=0, dead_rows=500, unused_bytes=1 << 20, history=20, wal_bytes=1 << 20)
 _QUEUE = "queue://ORDERS"
 
@@ -66,15 +69,16 @@ def found(store: JdbcStore, name: str, thresholds: Thresholds = _SHARP) -> Diagn
     def look() -> Diagnosis | None:
         return next((one for one in store.examine(thresholds).diagnoses if one.name == name), None)
 
-    one = wait_until(look, _SECONDS, name)
+    one = wait_until(look, _SECONDS, name, pause=_PAUSE)
     assert one is not None
     return one
 
 
 def gone(store: JdbcStore, name: str, thresholds: Thresholds = _SHARP) -> None:
-    wait_until(
-        lambda: all(one.name != name for one in store.examine(thresholds).diagnoses), _SECONDS, f"no {name}"
-    )
+    def is_gone() -> bool:
+        return all(one.name != name for one in store.examine(thresholds).diagnoses)
+
+    wait_until(is_gone, _SECONDS, f"no {name}", pause=_PAUSE)
 
 
 @contextmanager
@@ -218,7 +222,7 @@ def whole_server() -> Iterator[PostgresqlServer]:
     try:
         server = PostgresqlServer(memory())
     except ServerMissing as missing:
-        pytest.skip(str(missing))
+        unavailable(PostgresqlServer.name, str(missing))
     try:
         server.execute_as_administrator("ALTER SYSTEM SET max_prepared_transactions = 2")
         server.stop_at_once()

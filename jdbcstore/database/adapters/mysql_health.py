@@ -56,7 +56,11 @@ class _Open(NamedTuple):
 
 
 class MysqlHealth(Health):
-    """Of MySQL."""
+    """Of MySQL.
+
+    InnoDB renews its lists of transactions and locks once nobody has read them for a tenth of a second: who
+    asks more often gets old ones.
+    """
 
     waits: ClassVar[str] = """
 SELECT CAST(r.ENGINE_TRANSACTION_ID AS CHAR), CAST(b.ENGINE_TRANSACTION_ID AS CHAR),
