@@ -553,7 +553,7 @@ class Examined(Protocol):
     """A store that can tell what is wrong with its database, such as JdbcStore."""
 
     def examine(self) -> Checkup:
-        """Look once at the state of the database; nothing is written.
+        """Look once at the state of the database; no row is written.
 
         :raises StoreUnavailable: the database does not answer
         """

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jdbcstore.cli.flow import looking_session
 from jdbcstore.cli.settings import CliCommand, Settings
 from jdbcstore.errors import ConfigurationError, installation
 from jdbcstore.message.destination import Destination
@@ -42,26 +41,29 @@ def console(settings: Settings, listen: str, users: str | None) -> None:
         from jdbcstore.broker.console.database import DatabaseSource
         from jdbcstore.broker.console.pages import Console
         from jdbcstore.broker.management.guard import Guard
-        from jdbcstore.broker.management.shared_metrics import SharedMetrics
+        from jdbcstore.broker.management.metrics import served
+        from jdbcstore.broker.management.shared_metrics import shared_page
         from jdbcstore.broker.security import make_security
     except ImportError as error:
         raise ConfigurationError(
             f"the console needs aiohttp and jinja2; run: {installation('broker')}"
         ) from error
+    from jdbcstore.database.session import DatabaseSession
+
     try:
         address = Address.parse(listen, "listen")
     except ConfigurationError as error:
         raise click.UsageError(str(error)) from error
     with (
         settings.open_database(read_only=True) as store,
-        contextlib.closing(looking_session(settings)) as looking,
+        contextlib.closing(DatabaseSession.configured(settings.configuration(), read_only=True)) as looking,
     ):
         security = make_security(users, settings.configuration().broker.roles_of_groups)
         try:
             source, guard = DatabaseSource(store), Guard(security, address.host)
             pages = Console(source, guard, schema=lambda: schema_view(settings))
-            numbers = partial(_shared_numbers, source, looking)
-            metrics = SharedMetrics(source.checkup, numbers, guard).application()
+            page = partial(shared_page, source.checkup, partial(_shared_numbers, source, looking))
+            metrics = served(page, guard)
             asyncio.run(_serve(settings, {"/console": pages.application(), "/metrics": metrics}, address))
         finally:
             security.close()
@@ -83,12 +85,8 @@ async def _shared_numbers(source: DatabaseSource, session: DatabaseSession) -> S
 
     queues, workers = await asyncio.to_thread(read_claims, session)
     views = await source.destinations([Destination.queue(one.queue) for one in queues])
-    sizes = {view.name: view.size for view in views}
-    free = {}
-    for one in queues:
-        size = sizes.get(str(Destination.queue(one.queue)))
-        if size is not None:
-            free[one.queue] = max(0, size - one.claimed - one.delayed)
+    sizes = {view.name: view.size for view in views if view.size is not None}
+    free = {one.queue: count for one in queues if (count := one.free(sizes)) is not None}
     running = sum(one.lease_left >= 0 for one in workers)
     return SharedNumbers(queues, free, running, sum(one.claims for one in workers if one.lease_left < 0))
 

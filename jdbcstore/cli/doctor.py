@@ -54,7 +54,7 @@ def doctor(settings: Settings, report: Path | None) -> int:
         text = issue_report(versions(__version__), configuration, store, error, findings[1:], os.environ)
         _write_new(report, text)
         note(f"wrote {report}: read it, then attach it to the issue")
-    facts = [*map(asdict, findings), *([] if health is None else health_facts(health))]
+    facts = [*map(asdict, findings), *([] if health is None else _health_facts(health))]
     settings.print_each(facts, lambda: _print(findings, health))
     return ExitCode.DONE if error is None else exit_code(error)
 
@@ -67,14 +67,14 @@ def _write_new(path: Path, text: str) -> None:
         raise click.UsageError(f"{path} exists; remove it, or choose another file") from error
 
 
-def health_facts(health: Checkup) -> Iterator[dict[str, Any]]:
+def _health_facts(health: Checkup) -> Iterator[dict[str, Any]]:
     """Yield what is printed as JSON of a checkup: its figures, then each thing that is wrong."""
     yield {"group": "Health", "name": "figures", "figures": dict(health.figures)}
     for one in health.diagnoses:
         yield {"group": "Health", **asdict(one)}
 
 
-def print_health(health: Checkup) -> None:
+def _print_health(health: Checkup) -> None:
     """Print what is wrong with a database."""
     for one in health.diagnoses:
         write_line("")
@@ -94,7 +94,7 @@ def _print(findings: list[Finding], health: Checkup | None) -> None:
     if health is None:
         return
     if health.diagnoses:
-        print_health(health)
+        _print_health(health)
     else:
         write_line("the database is well")
 

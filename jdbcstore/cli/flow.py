@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,6 @@ from jdbcstore.cli.settings import CliCommand, Settings, advising_on_master
 from jdbcstore.errors import MessageNotFound
 
 if TYPE_CHECKING:
-    from jdbcstore.database.session import DatabaseSession
     from jdbcstore.message.destination import Destination
     from jdbcstore.stores.claims import Claims, FlowSettings, QueueFlow
 
@@ -186,27 +185,23 @@ def _in_words(now: FlowSettings) -> str:
     return ", ".join(parts) or "without limits"
 
 
-def looking_session(settings: Settings) -> DatabaseSession:
-    """Open the selected database for reading."""
+def shared_facts(settings: Settings, counts: Mapping[str, int]) -> dict[str, Any]:
+    """Return what the settings of shared queues do at the moment, the claims, and who has them.
+
+    :param counts: the messages of destinations, by their qualified names
+    """
     from jdbcstore.database.session import DatabaseSession
-
-    configuration = settings.configuration()
-    url, user, password = configuration.login()
-    return DatabaseSession(url, configuration.store, user=user, password=password, read_only=True)
-
-
-def shared_facts(settings: Settings) -> dict[str, Any]:
-    """Return what the settings of shared queues do at the moment, the claims, and who has them."""
     from jdbcstore.stores.claims.numbers import read_claims, read_numbers
 
-    with contextlib.closing(looking_session(settings)) as session:
+    with contextlib.closing(DatabaseSession.configured(settings.configuration(), read_only=True)) as session:
         found = read_numbers(session)
         queues, workers = read_claims(session)
     flow = [
         {"queue": one.queue, "claimed": one.claimed, "waiting_keys": one.waiting_keys, **asdict(one.settings)}
         for one in found
     ]
-    return {"flow": flow, "claims": [*map(asdict, queues)], "workers": [*map(asdict, workers)]}
+    claims = [{**asdict(one), "free": one.free(counts)} for one in queues]
+    return {"flow": flow, "claims": claims, "workers": [*map(asdict, workers)]}
 
 
 def print_flow(facts: list[dict[str, Any]]) -> None:

@@ -51,8 +51,9 @@ def status(settings: Settings) -> None:
     While a broker with --health serves, queues have the sizes that it knows, and consumers are counted.
     """
     with settings.open_database(read_only=True) as store:
-        facts = {**_status(store), **shared_facts(settings)}
-    _add_free(facts)
+        facts = _status(store)
+        counts = {one["destination"]: one["message_count"] for one in facts["destinations"]}
+        facts |= shared_facts(settings, counts)
     broker = settings.broker_to_read()
     if broker is not None:
         _add_broker(facts, broker)
@@ -80,14 +81,6 @@ def _status(store: JdbcStore) -> dict[str, Any]:
         ),
         "broker": None,
     }
-
-
-def _add_free(facts: dict[str, Any]) -> None:
-    """Add to the claims of each queue the messages that are neither claimed nor delayed."""
-    counts = {one["destination"]: one["message_count"] for one in facts["destinations"]}
-    for one in facts["claims"]:
-        count = counts.get(str(Destination.queue(one["queue"])))
-        one["free"] = None if count is None else max(0, count - one["claimed"] - one["delayed"])
 
 
 def _add_broker(facts: dict[str, Any], broker: RemoteBroker) -> None:

@@ -17,7 +17,7 @@ _LONGEST = 5.0
 
 
 def examine(session: DatabaseSession, thresholds: Thresholds | None = None) -> Checkup:
-    """Look once at the state of the database, on a connection of its own; nothing is written.
+    """Look once at the state of the database, on a connection of its own; no row is written.
 
     Where one process writes at a time, it waits for the others, at most :attr:`Thresholds.patience`.
 

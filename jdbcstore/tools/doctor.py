@@ -77,14 +77,12 @@ def examine_health(configuration: Configuration) -> Checkup | None:
 
     :raises StoreError: the database cannot be looked at
     """
-    with configuration.locating_errors():
-        url, user, password = configuration.login()
-        try:
-            session = DatabaseSession(url, configuration.store, user=user, password=password, read_only=True)
-        except SchemaError:
-            return None
-        with contextlib.closing(session):
-            return health_of(session)
+    try:
+        session = DatabaseSession.configured(configuration, read_only=True)
+    except SchemaError:
+        return None
+    with contextlib.closing(session):
+        return health_of(session)
 
 
 def _reached(configuration: Configuration) -> tuple[str, str]:

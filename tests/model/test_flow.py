@@ -6,7 +6,7 @@ simulation's own checker judges of them, by times, which a model without a clock
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pytest
 
@@ -25,13 +25,6 @@ BOUNDS = (0,) * 8
 NUMBERS = 63
 """The most messages and sessions that a trace has numbers for."""
 SHARED, IN_ORDER = 1, 2
-
-
-@pytest.fixture(scope="module")
-def simulation() -> Iterator[Simulation]:
-    simulation = Simulation()
-    yield simulation
-    simulation.close()
 
 
 @pytest.fixture

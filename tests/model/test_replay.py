@@ -252,13 +252,6 @@ NO_STEPS = (1, 1, 0, 0, 0)
 IN_A_TRACE = {"epoch": "BEGIN", "changed": "WRITE"}
 
 
-@pytest.fixture(scope="module")
-def simulation() -> Iterator[Simulation]:
-    simulation = Simulation()
-    yield simulation
-    simulation.close()
-
-
 @pytest.fixture
 def of_mastership(compiled: Compiled) -> Model:
     return compiled("mastership", EPOCHS=EPOCHS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -71,13 +71,7 @@ class Metrics:
 
     def application(self) -> web.Application:
         """Return an application to be mounted under ``/metrics``."""
-        application = web.Application()
-        application.router.add_get("", self._answer)
-        return application
-
-    async def _answer(self, request: web.Request) -> web.Response:
-        await self._guard.admit(request, VIEW)
-        return web.Response(body=await self.page(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        return served(self.page, self._guard)
 
     async def page(self) -> bytes:
         """Return all metrics in the text format."""
@@ -105,6 +99,18 @@ class Metrics:
             *of_checkup(checkup),
         ]
         return await text_of(families)
+
+
+def served(page: Callable[[], Awaitable[bytes]], guard: Guard) -> web.Application:
+    """Return an application that answers with a page of metrics whoever may view them."""
+
+    async def answer(request: web.Request) -> web.Response:
+        await guard.admit(request, VIEW)
+        return web.Response(body=await page(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    application = web.Application()
+    application.router.add_get("", answer)
+    return application
 
 
 async def text_of(families: Sequence[Metric]) -> bytes:

@@ -7,13 +7,9 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from aiohttp import web
-from prometheus_client import CONTENT_TYPE_LATEST
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from jdbcstore.broker.management.guard import Guard
 from jdbcstore.broker.management.metrics import of_checkup, text_of
-from jdbcstore.config.users import VIEW
 from jdbcstore.util.checkup import Checkup
 
 _MOST = 500
@@ -46,33 +42,13 @@ class SharedNumbers:
     """Claims of processes that have ended without closing, and that nobody has claimed again."""
 
 
-class SharedMetrics:
-    """The page of metrics of a database.
-
-    :param numbers: reads the claims
-    """
-
-    def __init__(
-        self,
-        checkup: Callable[[], Awaitable[Checkup | None]],
-        numbers: Callable[[], Awaitable[SharedNumbers]],
-        guard: Guard,
-    ) -> None:
-        self._checkup = checkup
-        self._numbers = numbers
-        self._guard = guard
-
-    def application(self) -> web.Application:
-        """Return an application to be mounted under ``/metrics``."""
-        application = web.Application()
-        application.router.add_get("", self._answer)
-        return application
-
-    async def _answer(self, request: web.Request) -> web.Response:
-        await self._guard.admit(request, VIEW)
-        numbers, checkup = await asyncio.gather(self._numbers(), self._checkup())
-        body = await text_of([*_of_claims(numbers), *of_checkup(checkup)])
-        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
+async def shared_page(
+    read_checkup: Callable[[], Awaitable[Checkup | None]],
+    read_numbers: Callable[[], Awaitable[SharedNumbers]],
+) -> bytes:
+    """Return the metrics of a database in the text format."""
+    checkup, numbers = await asyncio.gather(read_checkup(), read_numbers())
+    return await text_of([*_of_claims(numbers), *of_checkup(checkup)])
 
 
 def _of_claims(numbers: SharedNumbers) -> Iterator[Metric]:

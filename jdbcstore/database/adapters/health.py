@@ -11,7 +11,7 @@ from jdbcstore.util.checkup import Diagnosis, Thresholds
 class Health:
     """The examination through one cursor; a vendor's module overrides what the vendor shows.
 
-    Nothing is written, and nothing that others wait for is locked.
+    No row is written. What is locked is free again at once.
     """
 
     def __init__(self, cursor: Any, tables: Sequence[str], thresholds: Thresholds) -> None:

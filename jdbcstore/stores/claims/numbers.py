@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from jdbcstore.database.session import DatabaseSession
@@ -32,6 +33,14 @@ class ClaimNumbers:
     """The messages that can be claimed later only."""
     failures: int
     """The claims that were rejected, or left by processes that have died, of messages that are there."""
+
+    def free(self, counts: Mapping[str, int]) -> int | None:
+        """Return the messages that are neither claimed nor delayed; None if they are not counted.
+
+        :param counts: the messages of destinations, by their qualified names
+        """
+        count = counts.get(Destination.queue(self.queue).qualified_name)
+        return None if count is None else max(0, count - self.claimed - self.delayed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -334,7 +334,7 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         return {"commit": Timings() if self._writer is None else self._writer.timings}
 
     def examine(self, thresholds: Thresholds | None = None) -> Checkup:
-        """Look once at the state of the database; nothing is written.
+        """Look once at the state of the database; no row is written.
 
         :raises StoreUnavailable: the database does not answer
         """
