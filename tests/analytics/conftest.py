@@ -48,8 +48,11 @@ def spark_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home.make(tmp_path_factory.mktemp("spark"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def spark(event_log: Path, spark_home: Path) -> Iterator[SparkSession]:
+    """A Spark whose Java ends with the last test that uses it, since it has more memory than any server."""
+    from pyspark import SparkContext
+
     from jdbcstore import analytics
 
     settings = {
@@ -74,7 +77,12 @@ def spark(event_log: Path, spark_home: Path) -> Iterator[SparkSession]:
     except ConfigurationError as missing:
         unavailable("spark", str(missing))
     yield session
+    gateway: Any = session.sparkContext._gateway
     session.stop()
+    gateway.shutdown()
+    gateway.proc.stdin.close()  # which Java reads, to end with its parent
+    gateway.proc.wait()
+    SparkContext._gateway = SparkContext._jvm = None
 
 
 @pytest.fixture
