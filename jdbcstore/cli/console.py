@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import signal
 import sys
 from functools import partial
@@ -12,15 +11,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jdbcstore.cli.settings import CliCommand, Settings
+from jdbcstore.cli.shared import looking
 from jdbcstore.errors import ConfigurationError, installation
-from jdbcstore.message.destination import Destination
 
 if TYPE_CHECKING:
-    from jdbcstore.broker.console.database import DatabaseSource
     from jdbcstore.broker.console.lookups import SchemaView
-    from jdbcstore.broker.management.shared_metrics import SharedNumbers
     from jdbcstore.config.broker import Address
-    from jdbcstore.database.session import DatabaseSession
 
 DEFAULT = "127.0.0.1:8162"
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -48,7 +44,7 @@ def console(settings: Settings, listen: str, users: str | None) -> None:
         raise ConfigurationError(
             f"the console needs aiohttp and jinja2; run: {installation('broker')}"
         ) from error
-    from jdbcstore.database.session import DatabaseSession
+    from jdbcstore.stores.claims.numbers import read_shared
 
     try:
         address = Address.parse(listen, "listen")
@@ -56,13 +52,13 @@ def console(settings: Settings, listen: str, users: str | None) -> None:
         raise click.UsageError(str(error)) from error
     with (
         settings.open_database(read_only=True) as store,
-        contextlib.closing(DatabaseSession.configured(settings.configuration(), read_only=True)) as looking,
+        looking(settings) as session,
     ):
         security = make_security(users, settings.configuration().broker.roles_of_groups)
         try:
             source, guard = DatabaseSource(store), Guard(security, address.host)
             pages = Console(source, guard, schema=lambda: schema_view(settings))
-            page = partial(shared_page, source.checkup, partial(_shared_numbers, source, looking))
+            page = partial(shared_page, source.checkup, partial(asyncio.to_thread, read_shared, session))
             metrics = served(page, guard)
             asyncio.run(_serve(settings, {"/console": pages.application(), "/metrics": metrics}, address))
         finally:
@@ -76,19 +72,6 @@ def schema_view(settings: Settings) -> SchemaView:
 
     report = check(settings.database(must_exist=True))
     return SchemaView(report.revision, report.found, report.missing, report.wrong)
-
-
-async def _shared_numbers(source: DatabaseSource, session: DatabaseSession) -> SharedNumbers:
-    """Read the claims, and the sizes of their queues as far as there is time to count them."""
-    from jdbcstore.broker.management.shared_metrics import SharedNumbers
-    from jdbcstore.stores.claims.numbers import read_claims
-
-    queues, workers = await asyncio.to_thread(read_claims, session)
-    views = await source.destinations([Destination.queue(one.queue) for one in queues])
-    sizes = {view.name: view.size for view in views if view.size is not None}
-    free = {one.queue: count for one in queues if (count := one.free(sizes)) is not None}
-    running = sum(one.lease_left >= 0 for one in workers)
-    return SharedNumbers(queues, free, running, sum(one.claims for one in workers if one.lease_left < 0))
 
 
 async def _serve(settings: Settings, parts: dict[str, Any], address: Address) -> None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from jdbcstore.cli.options import TARGET, Parsed
-from jdbcstore.cli.output import counted, duration, print_table, printable
+from jdbcstore.cli.output import counted, print_table, printable
 from jdbcstore.cli.settings import CliCommand, Settings, advising_on_master
+from jdbcstore.cli.shared import cell
 from jdbcstore.errors import MessageNotFound
 
 if TYPE_CHECKING:
@@ -59,14 +60,8 @@ def list_(settings: Settings) -> None:
     with _claims(settings) as claims:
         found = [{"queue": name, **asdict(one)} for name, one in sorted(claims.flow().items())]
     columns = ("queue", "paused", "claims", "rate/s", "burst", "keys", "claims/key", "rate/key", "burst/key")
-    rows = [tuple(map(_cell, one.values())) for one in found]
+    rows = [tuple(map(cell, one.values())) for one in found]
     settings.print_each(found, lambda: print_table("Queues", columns, rows, right=columns[2:]))
-
-
-def _cell(value: object) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else ""
-    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 @flow.command(cls=CliCommand)
@@ -183,50 +178,6 @@ def _in_words(now: FlowSettings) -> str:
     if now.rate_per_key is not None:
         parts.append(f"at most {now.rate_per_key:g} claims of a key per second, {now.burst_per_key} at once")
     return ", ".join(parts) or "without limits"
-
-
-def shared_facts(settings: Settings, counts: Mapping[str, int]) -> dict[str, Any]:
-    """Return what the settings of shared queues do at the moment, the claims, and who has them.
-
-    :param counts: the messages of destinations, by their qualified names
-    """
-    from jdbcstore.database.session import DatabaseSession
-    from jdbcstore.stores.claims.numbers import read_claims, read_numbers
-
-    with contextlib.closing(DatabaseSession.configured(settings.configuration(), read_only=True)) as session:
-        found = read_numbers(session)
-        queues, workers = read_claims(session)
-    flow = [
-        {"queue": one.queue, "claimed": one.claimed, "waiting_keys": one.waiting_keys, **asdict(one.settings)}
-        for one in found
-    ]
-    claims = [{**asdict(one), "free": one.free(counts)} for one in queues]
-    return {"flow": flow, "claims": claims, "workers": [*map(asdict, workers)]}
-
-
-def print_flow(facts: list[dict[str, Any]]) -> None:
-    """Print the settings of queues, as :func:`shared_facts` has returned them."""
-    columns = ("queue", "paused", "claimed", "claims", "rate/s", "keys", "waiting keys")
-    names = ("queue", "paused", "claimed", "claims", "rate", "keys", "waiting_keys")
-    rows = [tuple(_cell(one[name]) for name in names) for one in facts]
-    print_table(
-        "Shared queues with limits", columns, rows, right=("claimed", "claims", "rate/s", "waiting keys")
-    )
-
-
-def print_claims(queues: list[dict[str, Any]], workers: list[dict[str, Any]]) -> None:
-    """Print the claims and the processes, as :func:`shared_facts` has returned them."""
-    columns = ("queue", "free", "claimed", "delayed", "failures")
-    if queues:
-        rows = [tuple("-" if one[name] is None else str(one[name]) for name in columns) for one in queues]
-        print_table("Claims", columns, rows, right=columns[1:])
-    if workers:
-        rows = [(one["name"], _lease(one["lease_left"]), str(one["claims"])) for one in workers]
-        print_table("Workers", ("worker", "lease", "claims"), rows, right=("lease", "claims"))
-
-
-def _lease(left: float) -> str:
-    return f"{duration(left)} left" if left >= 0 else f"ended {duration(-left)} ago"
 
 
 @contextlib.contextmanager

@@ -168,22 +168,50 @@ Counts = Mapping[tuple[str, str], int]
 """Counters of one moment, by destination and name; those of the broker have no destination."""
 
 
+class Rates:
+    """Differences per second between two readings.
+
+    :param period: seconds between readings. One that follows sooner has the rates since the last but one
+    """
+
+    def __init__(self, period: float) -> None:
+        self._period = period
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin again: the next reading has no rates."""
+        self._last: tuple[float, Counts] | None = None
+        self._base: tuple[float, Counts] | None = None
+
+    def since(self, now: float, counts: Counts) -> dict[tuple[str, str], float]:
+        """Return the differences of those that were there before."""
+        last = self._last
+        if last is None or now - last[0] >= self._period / 2:
+            self._base, self._last = last, (now, counts)
+        if self._base is None:
+            return {}
+        before, earlier = self._base
+        return {
+            key: (count - earlier[key]) / (now - before)
+            for key, count in counts.items()
+            if key in earlier and now > before
+        }
+
+
 class Readings:
     """Readings of the master, one after the other; not for several threads at once.
 
     :param find: looks for the broker that is the master, before the first reading and after an error
-    :param period: seconds between readings. One that follows sooner has the rates since the last but one
+    :param period: as for :class:`Rates`
     """
 
     def __init__(
         self, find: Callable[[], RemoteBroker | None], period: float, clock: Clock | None = None
     ) -> None:
         self._find = find
-        self._period = period
+        self._rates = Rates(period)
         self._clock = clock or SystemClock()
         self._broker: RemoteBroker | None = None
-        self._last: tuple[float, Counts] | None = None
-        self._base: tuple[float, Counts] | None = None
 
     @property
     def broker(self) -> RemoteBroker:
@@ -210,7 +238,8 @@ class Readings:
         try:
             return self._read(broker, selection)
         except StoreError:
-            self._broker = self._last = self._base = None
+            self._broker = None
+            self._rates.forget()
             raise
 
     def _read(self, broker: RemoteBroker, selection: TopSelection) -> TopReading:
@@ -219,7 +248,8 @@ class Readings:
         page = broker.call("destinations", **selection.query())
         now = self._clock.monotonic()
         counts = _counts(whole, store, page["destinations"])
-        rates = self._rates(now, counts)
+        # A counter that was reset, or is of another broker, has begun again.
+        rates = {key: value for key, value in self._rates.since(now, counts).items() if value >= 0}
         since = [one["time_ms"] for one in history if one["event"] == "master"]
         seen = Whole(
             name=whole["name"],
@@ -235,19 +265,6 @@ class Readings:
         )
         rows = tuple(_row(one, rates) for one in page["destinations"])
         return TopReading(broker=seen, total=page["total"], rows=selection.arranged(rows))
-
-    def _rates(self, now: float, counts: Counts) -> dict[tuple[str, str], float]:
-        last = self._last
-        if last is None or now - last[0] >= self._period / 2:
-            self._base, self._last = last, (now, counts)
-        if self._base is None:
-            return {}
-        before, earlier = self._base
-        return {
-            key: (count - earlier[key]) / (now - before)
-            for key, count in counts.items()
-            if key in earlier and count >= earlier[key] and now > before
-        }
 
 
 def _counts(whole: Mapping[str, Any], store: Mapping[str, Any], destinations: list[dict[str, Any]]) -> Counts:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jdbcstore.abc import Store
-from jdbcstore.cli.flow import print_claims, print_flow, shared_facts
 from jdbcstore.cli.lock import holder_text
 from jdbcstore.cli.messages import messages_of
 from jdbcstore.cli.options import destination_argument
@@ -27,8 +26,10 @@ from jdbcstore.cli.output import (
 )
 from jdbcstore.cli.remote import RemoteBroker
 from jdbcstore.cli.settings import CliCommand, Settings
+from jdbcstore.cli.shared import print_claims, print_flow, read_selected, shared_facts
 from jdbcstore.cli.subscriptions import add_activity, print_subscriptions, subscription_facts
 from jdbcstore.message.destination import Destination
+from jdbcstore.util.shared_queues import SharedNumbers
 
 if TYPE_CHECKING:
     from jdbcstore import JdbcStore
@@ -52,12 +53,12 @@ def status(settings: Settings) -> None:
     """
     with settings.open_database(read_only=True) as store:
         facts = _status(store)
-        counts = {one["destination"]: one["message_count"] for one in facts["destinations"]}
-        facts |= shared_facts(settings, counts)
+    shared = read_selected(settings)
+    facts |= shared_facts(shared)
     broker = settings.broker_to_read()
     if broker is not None:
         _add_broker(facts, broker)
-    settings.print(facts, lambda: _print_status(facts))
+    settings.print(facts, lambda: _print_status(facts, shared))
 
 
 def _status(store: JdbcStore) -> dict[str, Any]:
@@ -129,7 +130,7 @@ def _destination_facts(store: Store, destination: Destination, now_ms: int) -> d
     }
 
 
-def _print_status(facts: dict[str, Any]) -> None:
+def _print_status(facts: dict[str, Any], shared: SharedNumbers) -> None:
     missing = [name for name, present in facts["tables"].items() if not present]
     present = [name for name, present in facts["tables"].items() if present]
     write_line(f"store    {printable(facts['url'])}")
@@ -161,7 +162,7 @@ def _print_status(facts: dict[str, Any]) -> None:
         print_subscriptions(facts["subscriptions"])
     if facts["flow"]:
         print_flow(facts["flow"])
-    print_claims(facts["claims"], facts["workers"])
+    print_claims(shared)
 
 
 def _number(name: str, one: dict[str, Any]) -> str:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
+from typing import TypeVar
 
 import click
 
+from jdbcstore.cli.claim_readings import QUEUE_TITLES, ClaimReading, ClaimReadings
 from jdbcstore.cli.output import print_table, write_line
 from jdbcstore.cli.readings import (
     COLUMNS,
@@ -20,7 +23,10 @@ from jdbcstore.cli.readings import (
     remainder,
 )
 from jdbcstore.cli.settings import CliCommand, Settings
-from jdbcstore.errors import ConfigurationError, installation
+from jdbcstore.cli.shared import looking_at_claims, print_workers
+from jdbcstore.errors import ConfigurationError, NotMaster, installation
+
+T = TypeVar("T")
 
 
 @click.command(cls=CliCommand)
@@ -38,27 +44,55 @@ def top(
     """Watch a broker while it serves: destinations with rates, sorted, with keys to act.
 
     The broker is the master of the selected store, and was started with --health. Press ? for the keys.
+    Without one, this shows the queues that processes share, if there are any, the largest first.
     """
     selection = TopSelection(
         column=COLUMNS[TITLES.index(sort)], descending=not ascending, text=text, limit=limit
     )
     readings = Readings(settings.broker, interval)
-    if once:
-        readings.read(selection)
-        time.sleep(interval)
-        reading = readings.read(selection)
-        settings.print(reading.facts(), lambda: _print(reading))
-        return
-    if settings.json or not sys.stdout.isatty():
+    if not once and (settings.json or not sys.stdout.isatty()):
         raise click.UsageError("the live view needs a terminal; add --once for one table, or its JSON")
+    if not once:
+        try:
+            from jdbcstore.cli.claims_screen import ClaimsTop
+            from jdbcstore.cli.top_screen import Top
+        except ImportError as error:
+            raise ConfigurationError(
+                f"the live view needs textual; run: {installation('top')}, or print one table with --once"
+            ) from error
     try:
-        from jdbcstore.cli.top_screen import Top
-    except ImportError as error:
-        raise ConfigurationError(
-            f"the live view needs textual; run: {installation('top')}, or print one table with --once"
-        ) from error
-    _ = readings.broker  # without one, nothing is shown
-    Top(readings, selection, interval).run()
+        _ = readings.broker
+    except NotMaster:
+        with looking_at_claims(settings) as read:
+            if read is None:
+                raise
+            shared = ClaimReadings(read, interval, text=text, limit=limit)
+            if once:
+                claims = _second(shared.read, interval)
+                settings.print(claims.facts(), lambda: _print_claims(claims))
+            else:
+                ClaimsTop(shared, interval).run()
+        return
+    if once:
+        reading = _second(lambda: readings.read(selection), interval)
+        settings.print(reading.facts(), lambda: _print(reading))
+    else:
+        Top(readings, selection, interval).run()
+
+
+def _second(read: Callable[[], T], interval: float) -> T:
+    """Read twice, for the rates."""
+    read()
+    time.sleep(interval)
+    return read()
+
+
+def _print_claims(reading: ClaimReading) -> None:
+    for line in reading.summary:
+        write_line(line)
+    write_line("")
+    print_table("", QUEUE_TITLES, reading.rows(), right=QUEUE_TITLES[1:])
+    print_workers(reading.numbers.workers)
 
 
 def _print(reading: TopReading) -> None:

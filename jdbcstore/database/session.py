@@ -36,6 +36,7 @@ from jdbcstore.database.schema import (
     widen_acks_key,
 )
 from jdbcstore.database.statements.builder import Statement
+from jdbcstore.database.statements.claim_numbers import ClaimNumberStatements
 from jdbcstore.database.statements.claims import ClaimStatements
 from jdbcstore.database.statements.flow import FlowStatements
 from jdbcstore.database.statements.given import GivenStatements, check_replacements
@@ -129,6 +130,12 @@ class DatabaseSession(Database):
     @cached_property
     def claim_statements(self) -> ClaimStatements:
         return ClaimStatements.shared(
+            self.tables, self.adapter, self.engine.dialect, ours=self.has_own_tables, hinted=False
+        )
+
+    @cached_property
+    def claim_number_statements(self) -> ClaimNumberStatements:
+        return ClaimNumberStatements.shared(
             self.tables, self.adapter, self.engine.dialect, ours=self.has_own_tables, hinted=False
         )
 

@@ -3,43 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Iterator
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from jdbcstore.broker.management.metrics import of_checkup, text_of
 from jdbcstore.util.checkup import Checkup
+from jdbcstore.util.shared_queues import SharedNumbers
 
-_MOST = 500
-"""Queues with labels of their own: those with the most claims."""
-
-
-class QueueNumbers(Protocol):
-    """The numbers of one queue that processes share."""
-
-    @property
-    def queue(self) -> str: ...
-    @property
-    def claimed(self) -> int: ...
-    @property
-    def delayed(self) -> int: ...
-    @property
-    def failures(self) -> int: ...
-
-
-@dataclass(frozen=True, slots=True)
-class SharedNumbers:
-    """The claims of a database at one moment."""
-
-    queues: Sequence[QueueNumbers]
-    free: dict[str, int]
-    """The messages of a queue that are neither claimed nor delayed, where they were counted."""
-    workers: int
-    """Processes whose lease is running."""
-    left: int
-    """Claims of processes that have ended without closing, and that nobody has claimed again."""
+_GAUGES = (
+    ("free", "free", "Messages that are neither claimed nor delayed, as far as they are counted."),
+    ("claimed", "claimed", "Messages of a queue that processes have claimed."),
+    ("delayed", "delayed", "Messages that can be claimed later only."),
+    (
+        "redeliveries",
+        "redeliveries",
+        "Claims of messages that are there which were rejected, or left by a dead process.",
+    ),
+    ("oldest_free_seconds", "oldest_free", "Seconds since the first free message was sent."),
+    ("oldest_claimed_seconds", "oldest_claimed", "Seconds since the first claimed message was sent."),
+)
+"""The ends of names, the numbers of a queue, and what each is."""
 
 
 async def shared_page(
@@ -52,24 +36,23 @@ async def shared_page(
 
 
 def _of_claims(numbers: SharedNumbers) -> Iterator[Metric]:
-    queues = sorted(numbers.queues, key=lambda one: -one.claimed)[:_MOST]
-    for field, text in (
-        ("claimed", "Messages of a queue that processes have claimed."),
-        ("delayed", "Messages that can be claimed later only."),
-        ("failures", "Claims of messages that are there which were rejected, or left by a dead process."),
-    ):
-        gauge = GaugeMetricFamily(f"jdbcstore_claims_{field}", text, labels=["queue"])
+    queues = numbers.queues
+    for name, field, text in _GAUGES:
+        gauge = GaugeMetricFamily(f"jdbcstore_claims_{name}", text, labels=["queue"])
         for one in queues:
-            gauge.add_metric([one.queue], getattr(one, field))
+            value = getattr(one, field)
+            if value is not None:
+                gauge.add_metric([one.queue], value)
         yield gauge
-    free = GaugeMetricFamily(
-        "jdbcstore_claims_free", "Messages that are neither claimed nor delayed.", labels=["queue"]
-    )
+    paused = GaugeMetricFamily("jdbcstore_claims_paused", "Whether nobody can claim.", labels=["queue"])
     for one in queues:
-        if one.queue in numbers.free:
-            free.add_metric([one.queue], numbers.free[one.queue])
-    yield free
+        paused.add_metric([one.queue], one.settings.paused)
+    yield paused
     text = "Processes that claim messages, and whose lease is running."
-    yield GaugeMetricFamily("jdbcstore_claims_workers", text, value=numbers.workers)
+    yield GaugeMetricFamily("jdbcstore_claims_workers", text, value=numbers.running)
     text = "Claims of processes that have ended without closing."
     yield GaugeMetricFamily("jdbcstore_claims_left", text, value=numbers.left)
+    ages = [one.age for one in numbers.workers if one.age is not None and one.lease_left >= 0]
+    text = "The age of the process that has its lease for the longest time."
+    if ages:
+        yield GaugeMetricFamily("jdbcstore_claims_oldest_worker_seconds", text, value=max(ages))

@@ -207,6 +207,8 @@ class Adapter:
     """The rights that ``{user}`` needs to use a ``{sequence}``."""
     last_number: ClassVar[str] = ""
     """The column of a sequence with a number that is not below any that was given."""
+    takes_numbers_in_blocks: ClassVar[bool] = False
+    """Whether that number leaps ahead by blocks, from which the server gives numbers."""
     whereabouts: ClassVar[str] = ""
     """A query whose answer only connections to the same database share. Empty where reading a row of it does
     as well, because that never locks the row."""

@@ -378,6 +378,7 @@ class MariadbAdapter(MysqlAdapter):
     series = "seq_1_to_256"
     sequence_grant = "GRANT SELECT, INSERT ON {sequence} TO {user}"
     last_number = "next_not_cached_value"
+    takes_numbers_in_blocks = True
     settings = _STRICT
     odbc_driver = "MariaDB Unicode"
     odbc_timeouts = ("READ_TIMEOUT", "WRITE_TIMEOUT")

@@ -275,15 +275,6 @@ class ClaimStatements(FreeMessages):
         self.find_sessions = self._compile(
             lambda: select(s.c.id, s.c.name, s.c.expires - self._now).where(s.c.expires >= self._now)
         )
-        claims = select(func.count()).where(self._tables.claims.c.session == s.c.id).scalar_subquery()
-        self.find_workers = self._compile(
-            lambda: (
-                select(s.c.name, s.c.expires - self._now, claims)
-                .where(or_(s.c.expires >= self._now, claims > ZERO))
-                .order_by(s.c.name, s.c.id)
-            )
-        )
-        """The sessions with their leases in milliseconds and claims; ended ones if they have left claims."""
         self.remove_old_sessions = self._compile(
             lambda: delete(s).where(s.c.expires < self._now - literal_column(str(_DAY_MS)))
         )
@@ -413,8 +404,6 @@ class ClaimStatements(FreeMessages):
             return query.with_for_update(skip_locked=True) if self._adapter.locks_rows else query
 
         self.lock_unclaimed = self._of_ids(t, unclaimed)
-        self.find_numbers = self._compile(self._numbers)
-        """The claims in force, the delayed messages and the failures of each queue. Reads all claims."""
         self.move_messages = self._of_ids(
             t,
             lambda these: update(t).where(these).values(container=bindparam("target"), expiration=ZERO),
@@ -455,24 +444,6 @@ class ClaimStatements(FreeMessages):
         self.remove_stale = self._compile(
             lambda: delete(c).where(not_(exists(select(ONE).select_from(t).where(t.c.id == c.c.id))))
         )
-
-    def _numbers(self) -> Select[Any]:
-        t, c = self._tables.messages, self._tables.claims
-        held = self._is_alive(c.c.session)
-        each = (
-            select(
-                # Not a join, for which a planner might read all messages.
-                select(t.c.container).where(t.c.id == c.c.id).scalar_subquery().label("container"),
-                case((held, ONE), else_=ZERO).label("held"),
-                case((and_(not_(held), c.c.due > self._now), ONE), else_=ZERO).label("delayed"),
-                (c.c.failed + case((held, ZERO), else_=self._died())).label("failed"),
-            )
-            .select_from(c)
-            .subquery("each_claim")
-        )
-        sums = (func.sum(each.c.held), func.sum(each.c.delayed), func.sum(each.c.failed))
-        query = select(each.c.container, *sums).where(each.c.container.is_not(None))
-        return query.group_by(each.c.container).order_by(each.c.container)
 
     @cached_property
     def add_numbered(self) -> Sql:

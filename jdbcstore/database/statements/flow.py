@@ -25,7 +25,6 @@ from sqlalchemy import (
     cast,
     column,
     delete,
-    distinct,
     exists,
     func,
     literal,
@@ -169,11 +168,6 @@ class FlowStatements(FreeMessages):
         name = select(k.c.name).where(k.c.id == c.c.id, self._found_here(k)).scalar_subquery()
         self.find_held = self._compile(lambda: select(name).select_from(c).where(self._is_held_here()))
         """The key of each claim in the queue that is in force."""
-        waiting = func.count(distinct(k.c.name))
-        self.count_waiting = self._compile(
-            lambda: select(waiting).where(self._here(k), self._is_unclaimed(k))
-        )
-        """The number of keys that have messages which nobody has claimed. Reads all of the queue."""
         self.find_of_key = self._compile(lambda: self._of_key(k).where(self._is_unclaimed(k)).limit(limit))
         """The first free messages of a key."""
 

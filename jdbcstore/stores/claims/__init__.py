@@ -2,9 +2,10 @@
 
 from jdbcstore.stores.claims.asynchronous import AsyncClaimQueue, AsyncClaims, AsyncQueueFlow
 from jdbcstore.stores.claims.claims import Claims
-from jdbcstore.stores.claims.flow import FlowSettings, KeySettings, QueueFlow
+from jdbcstore.stores.claims.flow import QueueFlow
 from jdbcstore.stores.claims.joined import JoinedTransaction
 from jdbcstore.stores.claims.queue import Claim, ClaimQueue
+from jdbcstore.util.shared_queues import FlowSettings, KeySettings
 
 __all__ = [
     "AsyncClaimQueue",

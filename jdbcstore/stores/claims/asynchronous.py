@@ -19,9 +19,10 @@ from jdbcstore.errors import StoreClosed
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
 from jdbcstore.stores.claims.claims import Claims
-from jdbcstore.stores.claims.flow import FlowSettings, KeySettings, QueueFlow
+from jdbcstore.stores.claims.flow import QueueFlow
 from jdbcstore.stores.claims.queue import SHORTEST_PAUSE, Claim, ClaimQueue
 from jdbcstore.stores.claims.wakeups import Bell
+from jdbcstore.util.shared_queues import FlowSettings, KeySettings
 
 T = TypeVar("T")
 

@@ -34,7 +34,7 @@ from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.message import Message
 from jdbcstore.stores.claims.adding import MessageAdder
 from jdbcstore.stores.claims.connections import ClaimConnections
-from jdbcstore.stores.claims.flow import FlowSettings, read_all
+from jdbcstore.stores.claims.flow import read_all
 from jdbcstore.stores.claims.joined import JoinedTransaction
 from jdbcstore.stores.claims.lease import Lease
 from jdbcstore.stores.claims.queue import ClaimQueue, RedeliveryLimits
@@ -47,6 +47,7 @@ from jdbcstore.stores.shared.rows import EncodedMessage
 from jdbcstore.util.backoff import Backoff
 from jdbcstore.util.clock import Clock, SystemClock
 from jdbcstore.util.gate import Gate
+from jdbcstore.util.shared_queues import FlowSettings
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from jdbcstore.database.adapters.sql import Row
@@ -17,46 +17,9 @@ from jdbcstore.stores.claims.buckets import Rate, check_whole, checked, look_int
 from jdbcstore.stores.claims.keys import Keying, Turn, key_of, key_row
 from jdbcstore.stores.claims.lease import knows_flow
 from jdbcstore.stores.claims.wakeups import Wakeups
+from jdbcstore.util.shared_queues import FlowSettings, KeySettings
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class FlowSettings:
-    """The settings of a queue."""
-
-    paused: bool = False
-    """Whether nobody can claim."""
-    claims: int | None = None
-    """The most claims of all processes at the same time; None is without limit."""
-    rate: float | None = None
-    """The most claims per second of all processes; None is without limit."""
-    burst: int | None = None
-    """The claims that can be made at once after a pause; None without a rate."""
-    keys: str | None = None
-    """``"shared"`` if messages are claimed by key, ``"in order"`` if in order within a key; or None."""
-    claims_per_key: int | None = None
-    """The most claims of a key at the same time, where the key has no limit of its own."""
-    rate_per_key: float | None = None
-    """The most claims of a key per second, where the key has no rate of its own."""
-    burst_per_key: int | None = None
-    """The claims of such a key that can be made at once after a pause; None without a rate."""
-
-
-@dataclass(frozen=True, slots=True)
-class KeySettings:
-    """The settings of one key of a queue."""
-
-    paused: bool = False
-    """Whether nobody can claim its messages."""
-    claims: int | None = None
-    """The most claims of all processes at the same time; None is that of the queue."""
-    weight: int = 1
-    """The number of claims in each round of keys."""
-    rate: float | None = None
-    """The most claims per second of all processes; None is that of the queue."""
-    burst: int | None = None
-    """The claims that can be made at once after a pause; None without a rate of its own."""
 
 
 _PLAIN = FlowSettings()
@@ -299,11 +262,7 @@ class QueueFlow:
         """
         if self._find_version() is None:
             return {}
-        found = self._owner.fetch(self._sql.find_keys, container=self._container)
-        return {
-            name: KeySettings(bool(paused), most, weight, *_per_second(rate, burst))
-            for name, paused, most, weight, rate, burst in found
-        }
+        return _of_keys(self._owner.fetch(self._sql.find_keys, container=self._container))
 
     def _change(self, changed: Callable[[FlowSettings], FlowSettings]) -> None:
         sql, here = self._sql, {"container": self._container}
@@ -432,6 +391,21 @@ def read_all(session: DatabaseSession) -> dict[str, FlowSettings]:
     if not session.fetch(sql.find_version):
         return {}
     return {row[0]: _Stored(*row[1:]).settings() for row in session.fetch(sql.find_all)}
+
+
+def read_keys(session: DatabaseSession, container: str) -> dict[str, KeySettings]:
+    """Return what is set for the keys of a queue, by key, where the tables of settings are there.
+
+    :raises StoreUnavailable: the database does not answer
+    """
+    return _of_keys(session.fetch(session.flow_statements.find_keys, container=container))
+
+
+def _of_keys(found: list[Row]) -> dict[str, KeySettings]:
+    return {
+        name: KeySettings(bool(paused), most, weight, *_per_second(rate, burst))
+        for name, paused, most, weight, rate, burst in found
+    }
 
 
 def _settings(found: list[Row]) -> FlowSettings:

@@ -35,11 +35,23 @@ _LOCK_WAIT = 1.0
 _CLOSE_WAIT = 5.0
 _KNOWS_FLOW = 1 << 62
 """Set in the number of a session that obeys limits and pauses: older versions' numbers are below."""
+_CHANCE = 30
+"""The random bits of a number; above them are the seconds at which the session began."""
 
 
 def knows_flow(number: int) -> bool:
     """Return whether the session of this number obeys the limits and pauses of queues."""
     return number >= _KNOWS_FLOW
+
+
+def begun_of(number: int) -> int | None:
+    """Return when the session of this number began, in seconds since 1970; None if it does not say so."""
+    return (number - _KNOWS_FLOW) >> _CHANCE if knows_flow(number) else None
+
+
+def _new_number(now_ms: int) -> int:
+    begun = max(0, now_ms // 1000) % (1 << 62 - _CHANCE)
+    return _KNOWS_FLOW | begun << _CHANCE | secrets.randbits(62) % (1 << _CHANCE)
 
 
 class Lease:
@@ -168,7 +180,7 @@ class Lease:
         return {"lease_ms": round(self._seconds * 1000)}
 
     def _begin(self) -> None:
-        asked, number = time.monotonic(), _KNOWS_FLOW | secrets.randbits(62)
+        asked, number = time.monotonic(), _new_number(self._clock.now_ms())
         with self._borrowed() as connection:
             # The lease first, then a look for a lock: a master does it the other way round, and so at least
             # one of the two sees the other.

@@ -2,87 +2,215 @@
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import closing
+from typing import Any
 
+from jdbcstore.database.adapters.sql import Sql
+from jdbcstore.database.connection import Connection
+from jdbcstore.database.schema import SEQUENCE_ROW
 from jdbcstore.database.session import DatabaseSession
+from jdbcstore.database.statements.claim_numbers import ClaimNumberStatements
+from jdbcstore.errors import CorruptMessage
+from jdbcstore.message import openwire
 from jdbcstore.message.destination import Destination
-from jdbcstore.stores.claims.flow import FlowSettings, read_all
+from jdbcstore.stores.claims.flow import read_all, read_keys
+from jdbcstore.stores.claims.lease import begun_of
+from jdbcstore.stores.claims.of_ids import fetch
+from jdbcstore.util.shared_queues import (
+    ClaimNumbers,
+    FlowSettings,
+    HeldMessage,
+    KeyNumbers,
+    KeySettings,
+    SharedNumbers,
+    WorkerNumbers,
+)
+
+MOST_COUNTED = 100_000
+"""Messages of a queue that are counted."""
+MOST_OF_KEY = 1000
+"""Messages of a key that are counted."""
+MOST_KEYS = 100
+"""Keys of a queue that are looked at."""
+MOST_QUEUES = 200
+"""Queues that are looked at: those with claims or settings, then the others by name."""
+_MOST_NAMES = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class FlowNumbers:
-    """The numbers of one queue that has settings."""
+def read_shared(session: DatabaseSession, *, keys: bool = False) -> SharedNumbers:
+    """Return the numbers of all shared queues and processes, by name; none where nobody has ever claimed.
 
-    queue: str
-    settings: FlowSettings
-    claimed: int
-    """The claims of all processes that are in force."""
-    waiting_keys: int | None
-    """The keys that have messages which nobody has claimed; None if keys are ignored."""
+    Queues are those that have messages, claims or settings. No queue is read whole for it: of each, the first
+    :data:`MOST_COUNTED` messages at most, besides all claims.
 
-
-@dataclass(frozen=True, slots=True)
-class ClaimNumbers:
-    """The numbers of one queue from which messages were claimed, and not settled yet."""
-
-    queue: str
-    claimed: int
-    """The claims of all processes that are in force."""
-    delayed: int
-    """The messages that can be claimed later only."""
-    failures: int
-    """The claims that were rejected, or left by processes that have died, of messages that are there."""
-
-    def free(self, counts: Mapping[str, int]) -> int | None:
-        """Return the messages that are neither claimed nor delayed; None if they are not counted.
-
-        :param counts: the messages of destinations, by their qualified names
-        """
-        count = counts.get(Destination.queue(self.queue).qualified_name)
-        return None if count is None else max(0, count - self.claimed - self.delayed)
+    :param keys: also look at the first keys of queues that are claimed from by key
+    :raises StoreUnavailable: the database does not answer
+    """
+    if not session.has_claims:
+        return SharedNumbers()
+    settings = {name: one for name, one in read_all(session).items() if _is_queue(name)}
+    key_settings = {name: read_keys(session, name) for name, one in settings.items() if one.keys and keys}
+    with session.translated(), closing(session.connect()) as connection:
+        connection.control.read_in_order()
+        return _Look(session, connection, settings, key_settings).read()
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerNumbers:
-    """The numbers of one process that claims messages."""
-
-    name: str
-    lease_left: float
-    """Seconds until its lease ends, unless it is renewed; negative if it has ended."""
-    claims: int
-
-
-def read_claims(session: DatabaseSession) -> tuple[list[ClaimNumbers], list[WorkerNumbers]]:
-    """Return the numbers of queues with claims and of processes, by name. Reads all claims, but no queue.
+def read_held(session: DatabaseSession, queue: Destination, limit: int) -> list[HeldMessage]:
+    """Return the first messages of a queue that are claimed or delayed.
 
     :raises StoreUnavailable: the database does not answer
     """
     if not session.has_claims:
-        return [], []
-    sql = session.claim_statements
-    queues = [
-        ClaimNumbers(Destination.parse(name).name, *map(int, numbers))
-        for name, *numbers in session.fetch(sql.find_numbers)
-    ]
-    workers = [
-        WorkerNumbers(name, int(left) / 1000, int(claims))
-        for name, left, claims in session.fetch(sql.find_workers)
-    ]
-    return queues, workers
-
-
-def read_numbers(session: DatabaseSession) -> list[FlowNumbers]:
-    """Return the numbers of all queues that have settings, by name. Reads the keys of all their messages.
-
-    :raises StoreUnavailable: the database does not answer
-    """
-    if not session.has_own_tables:
         return []
-    sql, found = session.flow_statements, []
-    for name, settings in sorted(read_all(session).items()):
-        here = {"container": name}
-        [(_, claimed)] = session.fetch(sql.count, **here)
-        waiting = session.fetch(sql.count_waiting, **here)[0][0] if settings.keys else None
-        found.append(FlowNumbers(Destination.parse(name).name, settings, claimed, waiting))
-    return found
+    rows = session.fetch(
+        session.claim_number_statements.find_held, container=queue.qualified_name, limit=limit
+    )
+    return [
+        HeldMessage(sequence=id_, worker=name, due_in=max(0, int(due)) / 1000, redeliveries=int(failed))
+        for id_, name, due, failed in rows
+    ]
+
+
+class _Look:
+    """One look at all queues, on a connection of its own."""
+
+    def __init__(
+        self,
+        session: DatabaseSession,
+        connection: Connection,
+        settings: Mapping[str, FlowSettings],
+        key_settings: Mapping[str, Mapping[str, KeySettings]],
+    ) -> None:
+        self._session = session
+        self._connection = connection
+        self._settings = settings
+        self._key_settings = key_settings
+        self._sql: ClaimNumberStatements = session.claim_number_statements
+
+    def read(self) -> SharedNumbers:
+        fetched = self._connection.fetch(self._sql.find_numbers)
+        claimed = {name: numbers for name, *numbers in fetched if _is_queue(name)}
+        names = [*sorted({*claimed, *self._settings})]
+        names += [name for name in self._containers() if name not in {*names}]
+        chosen = names[:MOST_QUEUES]
+        free = {name: self._first_free(name) for name in chosen}
+        firsts = {*free.values(), *(claimed[name][-1] for name in chosen if name in claimed)}
+        ages = self._ages([id_ for id_ in firsts if id_ is not None])
+        queues = []
+        for name in sorted(chosen):
+            held, delayed, failed, first = claimed.get(name, (0, 0, 0, None))
+            free_count, has_more = self._free(name, int(held) + int(delayed))
+            keys, has_more_keys = self._keys(name)
+            queues.append(
+                ClaimNumbers(
+                    queue=Destination.parse(name).name,
+                    free=free_count,
+                    has_more=has_more,
+                    claimed=int(held),
+                    delayed=int(delayed),
+                    redeliveries=int(failed),
+                    oldest_free=ages.get(free[name]),
+                    oldest_claimed=ages.get(first),
+                    settings=self._settings.get(name, FlowSettings()),
+                    keys=keys,
+                    has_more_keys=has_more_keys,
+                )
+            )
+        return SharedNumbers(queues, self._workers(), len(names) - len(chosen), self._last_id())
+
+    def _containers(self) -> list[str]:
+        """Return the destinations that have messages.
+
+        Of names that differ in the case of letters only, MariaDB and MySQL find one.
+        """
+        found = [""]
+        while len(found) <= _MOST_NAMES and (name := self._next(self._sql.next_container, after_=found[-1])):
+            found.append(name)
+        return [name for name in found[1:] if _is_queue(name)]
+
+    def _first_free(self, name: str) -> int | None:
+        found = self._connection.fetch(self._sql.find_first_free, container=name)
+        return min((int(id_) for (id_,) in found), default=None)
+
+    def _free(self, name: str, held: int) -> tuple[int, bool]:
+        limit = MOST_COUNTED + held
+        [(count,)] = self._connection.fetch(self._sql.count_some, container=name, limit=limit + 1)
+        return max(0, min(int(count), limit) - held), count > limit
+
+    def _ages(self, ids: list[int]) -> dict[int | None, float]:
+        """Return the seconds since these messages were sent, as far as they say when that was."""
+        now, ages = time.time(), dict[int | None, float]()
+        for id_, container, blob in fetch(self._connection, self._sql.find_messages, sorted(ids)):
+            try:
+                sent_ms = openwire.decode(blob, sequence=id_, container=container).timestamp_ms
+            except CorruptMessage:
+                continue
+            if sent_ms:
+                ages[id_] = max(0.0, now - sent_ms / 1000)
+        return ages
+
+    def _keys(self, name: str) -> tuple[list[KeyNumbers], bool]:
+        settings = self._key_settings.get(name)
+        if settings is None:
+            return [], False
+        held, claimed = Counter[str](), Counter[str]()
+        for key, is_claimed in self._connection.fetch(self._sql.find_keys_held, container=name):
+            if key is not None:
+                held[key] += 1
+                claimed[key] += int(is_claimed)
+        names, has_more = self._names(name)
+        names = sorted({*names, *settings, *held})[: MOST_KEYS + 1]  # besides the empty one
+        found = []
+        for key in names:
+            limit = MOST_OF_KEY + held[key]
+            values = {"container": name, "name_": key, "limit": limit + 1}
+            [(count,)] = self._connection.fetch(self._sql.count_of_key, **values)
+            if count or key in settings:
+                found.append(
+                    KeyNumbers(
+                        key=key,
+                        free=max(0, min(int(count), limit) - held[key]),
+                        has_more=count > limit,
+                        claimed=claimed[key],
+                        settings=settings.get(key, KeySettings()),
+                    )
+                )
+        return found, has_more
+
+    def _names(self, name: str) -> tuple[list[str], bool]:
+        """Return the first keys that have messages, and whether there are more."""
+        found = [""]
+        while following := self._next(self._sql.next_key, container=name, name_=found[-1]):
+            if len(found) > MOST_KEYS:
+                return found, True
+            found.append(following)
+        return found, False
+
+    def _next(self, sql: Sql, **values: Any) -> str | None:
+        rows = self._connection.fetch(sql, **values)
+        return rows[0][0] if rows else None
+
+    def _workers(self) -> list[WorkerNumbers]:
+        workers = []
+        for number, name, left, now_ms, claims in self._connection.fetch(self._sql.find_workers):
+            begun = begun_of(int(number))
+            age = None if begun is None else max(0.0, int(now_ms) / 1000 - begun)
+            left_seconds = int(left) / 1000
+            workers.append(WorkerNumbers(name=name, lease_left=left_seconds, age=age, claims=int(claims)))
+        return workers
+
+    def _last_id(self) -> int | None:
+        session = self._session
+        if session.adapter.takes_numbers_in_blocks:
+            return None
+        if session.adapter.series:
+            return int(self._connection.fetch(session.claim_statements.last_id)[0][0])
+        found = self._connection.fetch(session.statements.find_number, name_=SEQUENCE_ROW)
+        return int(found[0][0]) if found else None
+
+
+def _is_queue(container: str) -> bool:
+    return not Destination.parse(container).is_topic

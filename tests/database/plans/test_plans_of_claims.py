@@ -11,6 +11,7 @@ import pytest
 
 from jdbcstore.database.adapters.sql import Sql
 from jdbcstore.database.statements.builder import StatementBuilder
+from jdbcstore.database.statements.claim_numbers import ClaimNumberStatements
 from jdbcstore.database.statements.claims import LANES, ClaimStatements, OfIds
 from jdbcstore.database.statements.flow import FlowStatements
 from tests.database.plans.conftest import BIG, BY_PRIORITY, RARE, Large
@@ -27,6 +28,7 @@ IDS = [500, 501]
 VALUES: dict[str, Any] = {
     "container": RARE,
     "after": -1,
+    "after_": "",
     "limit": 256,
     "session": 1,
     "lease_ms": 1000,
@@ -101,8 +103,9 @@ def test_no_statement_reads_all_messages(claims: tuple[ClaimStatements, PlanRead
     seen, scans = 0, set()
     chains = large.session.adapter.chains_writes
     in_one = {name: getattr(statements, name) for name in IN_ONE if chains}
-    of_flow = vars(made(FlowStatements, large))
-    for name, value in [*vars(statements).items(), *in_one.items(), *of_flow.items()]:
+    of_flow, of_numbers = vars(made(FlowStatements, large)), vars(made(ClaimNumberStatements, large))
+    every = [*vars(statements).items(), *in_one.items(), *of_flow.items(), *of_numbers.items()]
+    for name, value in every:
         if name in IN_ONE and not chains:
             continue
         parts = value.parts(IDS) if isinstance(value, OfIds) else [(value, {})]
@@ -135,6 +138,28 @@ def test_a_look_costs_what_it_finds(
         row = sql.row(**{**VALUES, "container": container, "after": after})
         found, examined = plans.examined(sql, row)
         assert examined <= 4 * found + 500, (after, found, examined)
+
+
+def test_a_look_at_numbers_costs_no_more_in_a_long_queue(
+    claims: tuple[ClaimStatements, PlanReader], large: Large
+) -> None:
+    """There are 15,000 messages of 50 keys."""
+    _, plans = claims
+    sql = made(ClaimNumberStatements, large)
+    for name, container, most in (
+        ("next_container", BIG, 200),
+        ("count_some", BIG, 400),
+        ("find_first_free", BIG, 400),
+        ("find_numbers", BIG, 200),
+        ("find_held", BIG, 200),
+        ("find_keys_held", BIG, 200),
+        ("next_key", BIG, 200),
+        ("count_of_key", BIG, 400),
+    ):
+        statement = getattr(sql, name)
+        values = {**VALUES, "container": container, "after_": BIG, "name_": "k20", "limit": 200}
+        found, examined = plans.examined(statement, statement.row(**values))
+        assert examined <= most, (name, found, examined)
 
 
 def test_a_claim_by_key_costs_no_more_in_a_long_queue(

@@ -12,7 +12,7 @@ import pytest
 from jdbcstore import Message
 from jdbcstore.errors import ConfigurationError
 from jdbcstore.stores.claims import ClaimQueue, Claims, KeySettings
-from jdbcstore.stores.claims.numbers import read_numbers
+from jdbcstore.stores.claims.numbers import read_shared
 from jdbcstore.testing.clock import FakeClock
 from tests.stores.claims.conftest import OpenClaims
 from tests.support.databases import Database
@@ -348,9 +348,16 @@ def test_numbers_of_keys_and_claims(two: tuple[ClaimQueue, ClaimQueue]) -> None:
     one.flow.share(claims=1)
     one.claim(9)
 
-    [numbers] = read_numbers(one._owner.session)
+    one.flow.set_key("z", paused=True)
+    [numbers] = read_shared(one._owner.session, keys=True).queues
 
     assert (numbers.queue, numbers.claimed, numbers.waiting_keys) == ("ORDERS", 2, 1)
+    assert [(key.key, key.free, key.claimed, key.settings.paused) for key in numbers.keys] == [
+        ("a", 1, 1, False),
+        ("b", 0, 1, False),
+        ("z", 0, 0, True),
+    ]
+    assert not read_shared(one._owner.session).queues[0].keys
 
 
 @pytest.mark.backends("sqlite")

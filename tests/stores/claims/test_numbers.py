@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 
 from jdbcstore import Message
 from jdbcstore.cli import main
 from jdbcstore.errors import ClaimLost
-from jdbcstore.stores.claims.numbers import ClaimNumbers, read_claims
+from jdbcstore.stores.claims.numbers import read_held, read_shared
+from jdbcstore.testing.clock import FakeClock
+from jdbcstore.util.shared_queues import ClaimNumbers
 from tests.stores.claims.conftest import OpenClaims
 from tests.support.databases import Database
 
@@ -28,24 +32,28 @@ def test_what_is_claimed_and_by_which_worker(
     [other] = second.queue("ORDERS").claim()
     second.queue("OTHER").add(Message("0"))
 
-    queues, workers = read_claims(first.session)
-    assert queues == [ClaimNumbers("ORDERS", claimed=3, delayed=1, failures=1)]
-    assert [(one.name, one.claims) for one in workers] == [("w-1", 2), ("w-2", 1)]
-    assert all(0 < one.lease_left <= 30 for one in workers)
+    found = read_shared(first.session)
+    assert [_of(one) for one in found.queues] == [("ORDERS", 2, 3, 1, 1), ("OTHER", 1, 0, 0, 0)]
+    assert [(one.name, one.claims) for one in found.workers] == [("w-1", 2), ("w-2", 1)]
+    for worker in found.workers:
+        assert 0 < worker.lease_left <= 30
+        assert worker.age is not None
 
-    assert _status(database, capsys)["claims"] == [
-        {"queue": "ORDERS", "free": 2, "claimed": 3, "delayed": 1, "failures": 1}
-    ]
+    assert _status(database, capsys)["claims"][0] == {
+        "queue": "ORDERS", "free": 2, "has_more": False, "claimed": 3, "delayed": 1, "redeliveries": 1,
+        "oldest_free": ANY, "oldest_claimed": ANY, "keys": [], "has_more_keys": False,
+    }  # fmt: skip
 
     second.queue("ORDERS").acknowledge(other)
     [left] = second.queue("ORDERS").claim()
     assert left.message is not None
     database.execute("UPDATE JDBCSTORE_CLAIM_SESSIONS SET EXPIRES = 1 WHERE NAME = 'w-2'")
-    queues, workers = read_claims(first.session)
-    [numbers] = queues
+    found = read_shared(first.session)
+    numbers = found.queues[0]
     assert (numbers.claimed, numbers.delayed) == (2, 1)
-    assert numbers.failures >= 2  # of the one that was left, too
-    assert [(one.name, one.claims, one.lease_left > 0) for one in workers] == [
+    assert numbers.redeliveries >= 2  # of the one that was left, too
+    assert (found.running, found.left) == (1, 1)
+    assert [(one.name, one.claims, one.lease_left > 0) for one in found.workers] == [
         ("w-1", 2, True),
         ("w-2", 1, False),
     ]
@@ -78,6 +86,64 @@ def test_where_nobody_has_claimed_there_is_nothing(
     assert main(["init", "--url", database.url]) == 0
     found = _status(database, capsys)
     assert (found["claims"], found["workers"]) == ([], [])
+
+
+def test_the_oldest_free_and_claimed(open_claims: OpenClaims) -> None:
+    clock = FakeClock()
+    claims = open_claims(clock=clock)
+    queue, now_ms = claims.queue("ORDERS"), time.time_ns() // 1_000_000
+    for age, priority in ((400, 4), (300, 4), (200, 1), (100, 9)):
+        queue.add(Message("x", timestamp_ms=now_ms - age * 1000, priority=priority))
+    queue.add(Message("gone", timestamp_ms=now_ms - 900_000, expiration_ms=1))
+    assert len(queue.claim(2)) == 2  # that of priority 9, and the oldest
+
+    [numbers] = read_shared(claims.session).queues
+    assert numbers.oldest_claimed == pytest.approx(400, abs=60)
+    assert numbers.oldest_free == pytest.approx(300, abs=60)
+
+
+@pytest.mark.backends("sqlite")
+def test_only_so_many_messages_keys_and_queues_are_looked_at(
+    open_claims: OpenClaims, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claims = open_claims()
+    queue = claims.queue("ORDERS")
+    queue.add(*(Message("x", group_id=key) for key in "aaabbc"))
+    claims.queue("OTHER").add(Message("x"))
+    queue.flow.share()
+    queue.claim()
+    for name, most in (("COUNTED", 3), ("OF_KEY", 1), ("KEYS", 2), ("QUEUES", 1)):
+        monkeypatch.setattr(f"jdbcstore.stores.claims.numbers.MOST_{name}", most)
+
+    found = read_shared(claims.session, keys=True)
+    [numbers] = found.queues
+    assert (numbers.queue, found.more_queues) == ("ORDERS", 1)
+    assert (numbers.free, numbers.has_more, numbers.claimed) == (3, True, 1)
+    assert [(key.key, key.free, key.has_more, key.claimed) for key in numbers.keys] == [
+        ("a", 1, True, 1),
+        ("b", 1, True, 0),
+    ]
+    assert numbers.has_more_keys
+
+
+def test_held_messages(open_claims: OpenClaims) -> None:
+    claims = open_claims(name="w-1")
+    queue = claims.queue("ORDERS")
+    ids = [*queue.add(Message("0")), *queue.add(Message("1"), delay=3600), *queue.add(Message("2"))]
+    queue.reject(*queue.claim())
+    queue.claim()
+    claims.queue("OTHER").add(Message("3"), delay=3600)
+
+    held = read_held(claims.session, queue.destination, 10)
+    assert [(one.sequence, one.worker, one.due_in > 0, one.redeliveries) for one in held] == [
+        (ids[0], "w-1", False, 1),
+        (ids[1], None, True, 0),
+    ]
+    assert len(read_held(claims.session, queue.destination, 1)) == 1
+
+
+def _of(one: ClaimNumbers) -> tuple[str, int, int, int, int]:
+    return (one.queue, one.free, one.claimed, one.delayed, one.redeliveries)
 
 
 def _status(database: Database, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:

@@ -1,0 +1,128 @@
+"""Readings of the queues that processes share, and their rates since the reading before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from jdbcstore.cli.output import counted
+from jdbcstore.cli.readings import Rates, rate
+from jdbcstore.cli.shared import CLAIM_TITLES, claim_cells, claim_facts, key_cells
+from jdbcstore.util.clock import Clock, SystemClock
+from jdbcstore.util.shared_queues import ClaimNumbers, SharedNumbers
+
+QUEUE_TITLES = (*CLAIM_TITLES[:5], "change/s", *CLAIM_TITLES[5:])
+"""The columns of queues; all but the first are numbers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimReading:
+    """The shared queues at one moment, the ones with the most messages first.
+
+    A rate is per second; None without an earlier reading, or if something was not counted.
+    """
+
+    numbers: SharedNumbers
+    changes: Mapping[str, float]
+    """The messages that a queue gained, or has lost if that is negative, as far as it is known."""
+    added_per_second: float | None
+    """Messages that were added to all queues together."""
+    removed_per_second: float | None
+
+    @property
+    def summary(self) -> tuple[str, ...]:
+        """The lines above the tables."""
+        found = self.numbers
+        more = f", and {found.more_queues} that are not looked at" if found.more_queues else ""
+        left = f"  claims of dead workers {found.left}" if found.left else ""
+        claims = sum(one.claimed for one in found.queues)
+        rates = f"added/s {rate(self.added_per_second)}  removed/s {rate(self.removed_per_second)}"
+        return (
+            f"{counted(len(found.queues), 'queue')}{more}  {counted(found.running, 'worker')}{left}",
+            f"claims {claims}  {rates}",
+        )
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """Return the cells of the queues, each with its keys below."""
+        rows = []
+        for one in self.numbers.queues:
+            cells = [*claim_cells(one)]
+            rows.append((*cells[:5], signed(self.changes.get(one.queue)), *cells[5:]))
+            for key in one.keys:
+                cells = [*key_cells(key)]
+                rows.append((*cells[:5], "", *cells[5:]))
+            if one.has_more_keys:
+                rows.append(("  more keys", *[""] * (len(QUEUE_TITLES) - 1)))
+        return rows
+
+    def facts(self) -> dict[str, Any]:
+        """Return the reading as JSON values."""
+        return {
+            "queues": [
+                {**one, "change_per_second": self.changes.get(one["queue"])}
+                for one in claim_facts(self.numbers)
+            ],
+            "more_queues": self.numbers.more_queues,
+            "workers": [asdict(one) for one in self.numbers.workers],
+            "added_per_second": self.added_per_second,
+            "removed_per_second": self.removed_per_second,
+        }
+
+
+def signed(value: float | None) -> str:
+    """Return a change with its sign."""
+    if value is None:
+        return "-"
+    return f"{'+' if value > 0 else '-' if value < 0 else ''}{rate(abs(value))}"
+
+
+class ClaimReadings:
+    """Readings of shared queues, one after the other; not for several threads at once.
+
+    :param read: reads the numbers
+    :param text: only queues whose names contain this, in any case of letters
+    :param limit: the most queues
+    :param period: as for :class:`~jdbcstore.cli.readings.Rates`
+    """
+
+    def __init__(
+        self,
+        read: Callable[[], SharedNumbers],
+        period: float,
+        clock: Clock | None = None,
+        *,
+        text: str = "",
+        limit: int = 200,
+    ) -> None:
+        self._read = read
+        self._rates = Rates(period)
+        self._clock = clock or SystemClock()
+        self._text = text.lower()
+        self._limit = limit
+
+    def read(self) -> ClaimReading:
+        """Return the queues as they are now.
+
+        :raises StoreUnavailable: the database does not answer
+        """
+        found = self._read()
+        counts = {("change", one.queue): _size(one) for one in found.queues if not one.has_more}
+        if len(counts) == len(found.queues) and not found.more_queues:
+            counts["", "size"] = sum(counts.values())
+        if found.last_id is not None:
+            counts["", "added"] = found.last_id
+        rates = self._rates.since(self._clock.monotonic(), counts)
+        added, growth = rates.get(("", "added")), rates.get(("", "size"))
+        shown = [one for one in found.queues if self._text in one.queue.lower()]
+        shown.sort(key=lambda one: (-_size(one), one.queue))
+        return ClaimReading(
+            numbers=SharedNumbers(shown[: self._limit], found.workers, found.more_queues, found.last_id),
+            changes={name: change for (kind, name), change in rates.items() if kind == "change"},
+            added_per_second=added,
+            removed_per_second=None if added is None or growth is None else max(0.0, added - growth),
+        )
+
+
+def _size(one: ClaimNumbers) -> int:
+    return one.free + one.claimed + one.delayed

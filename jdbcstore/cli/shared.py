@@ -1,0 +1,135 @@
+"""The queues that processes share, as ``status`` and ``top`` read and print them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from jdbcstore.cli.output import duration, print_table, printable
+from jdbcstore.cli.settings import Settings
+from jdbcstore.util.shared_queues import (
+    ClaimNumbers,
+    FlowSettings,
+    KeyNumbers,
+    SharedNumbers,
+    WorkerNumbers,
+)
+
+if TYPE_CHECKING:
+    from jdbcstore.database.session import DatabaseSession
+
+
+@contextlib.contextmanager
+def looking(settings: Settings) -> Iterator[DatabaseSession]:
+    """Yield a session of the selected database that only reads."""
+    from jdbcstore.database.session import DatabaseSession
+
+    with contextlib.closing(DatabaseSession.configured(settings.configuration(), read_only=True)) as session:
+        yield session
+
+
+def read_selected(settings: Settings) -> SharedNumbers:
+    """Return the numbers of the shared queues of the selected database, with their keys."""
+    from jdbcstore.stores.claims.numbers import read_shared
+
+    with looking(settings) as session:
+        return read_shared(session, keys=True)
+
+
+@contextlib.contextmanager
+def looking_at_claims(settings: Settings) -> Iterator[Callable[[], SharedNumbers] | None]:
+    """Yield what reads the numbers again and again; None where messages were never claimed."""
+    from jdbcstore.stores.claims.numbers import read_shared
+
+    configuration = settings.configuration()
+    if configuration.stores or configuration.data_source.url == "memory:":
+        yield None
+        return
+    with looking(settings) as session:
+        yield partial(read_shared, session, keys=True) if session.has_claims else None
+
+
+def shared_facts(found: SharedNumbers) -> dict[str, Any]:
+    """Return what the settings of shared queues do at the moment, the claims, and who has them."""
+    flow = [
+        {"queue": one.queue, "claimed": one.claimed, "waiting_keys": one.waiting_keys, **asdict(one.settings)}
+        for one in found.queues
+        if one.settings != FlowSettings()
+    ]
+    return {"flow": flow, "claims": claim_facts(found), "workers": [asdict(one) for one in found.workers]}
+
+
+def claim_facts(found: SharedNumbers) -> list[dict[str, Any]]:
+    """Return the numbers of queues as JSON values, without their settings."""
+    return [
+        {name: value for name, value in asdict(one).items() if name != "settings"} for one in found.queues
+    ]
+
+
+def print_flow(facts: list[dict[str, Any]]) -> None:
+    """Print the settings of queues, as :func:`shared_facts` has returned them."""
+    columns = ("queue", "paused", "claimed", "claims", "rate/s", "keys", "waiting keys")
+    names = ("queue", "paused", "claimed", "claims", "rate", "keys", "waiting_keys")
+    rows = [tuple(cell(one[name]) for name in names) for one in facts]
+    print_table(
+        "Shared queues with limits", columns, rows, right=("claimed", "claims", "rate/s", "waiting keys")
+    )
+
+
+def cell(value: object) -> str:
+    """Return a setting as the cell of a table, empty without one."""
+    if isinstance(value, bool):
+        return "yes" if value else ""
+    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+CLAIM_TITLES = ("queue", "free", "claimed", "delayed", "redeliveries", "oldest free", "oldest claimed")
+"""The columns of queues and keys; all but the first are numbers."""
+WORKER_TITLES = ("worker", "age", "lease", "claims")
+
+
+def claim_cells(one: ClaimNumbers) -> tuple[str, ...]:
+    """Return the texts of a queue."""
+    return (
+        f"{printable(one.queue)}{' (paused)' if one.settings.paused else ''}",
+        _at_least(one.free, one.has_more),
+        str(one.claimed),
+        str(one.delayed),
+        str(one.redeliveries),
+        duration(one.oldest_free),
+        duration(one.oldest_claimed),
+    )
+
+
+def key_cells(one: KeyNumbers) -> tuple[str, ...]:
+    """Return the texts of a key, for a row below that of its queue."""
+    name = f"  key {printable(one.key)!r}{' (paused)' if one.settings.paused else ''}"
+    return (name, _at_least(one.free, one.has_more), str(one.claimed), "", "", "", "")
+
+
+def _at_least(count: int, has_more: bool) -> str:
+    return f"{count}+" if has_more else str(count)
+
+
+def worker_cells(one: WorkerNumbers) -> tuple[str, ...]:
+    """Return the texts of a worker."""
+    left = one.lease_left
+    lease = f"{duration(left)} left" if left >= 0 else f"ended {duration(-left)} ago"
+    return (printable(one.name), duration(one.age), lease, str(one.claims))
+
+
+def print_claims(found: SharedNumbers) -> None:
+    """Print the queues, their keys, and the workers."""
+    rows = [row for one in found.queues for row in (claim_cells(one), *map(key_cells, one.keys))]
+    if rows:
+        print_table("Claims", CLAIM_TITLES, rows, right=CLAIM_TITLES[1:])
+    print_workers(found.workers)
+
+
+def print_workers(workers: Sequence[WorkerNumbers]) -> None:
+    """Print the workers, if there are any."""
+    if workers:
+        print_table("Workers", WORKER_TITLES, [*map(worker_cells, workers)], right=WORKER_TITLES[1:])
