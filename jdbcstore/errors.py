@@ -157,7 +157,8 @@ class NotMaster(StoreError):
 
 
 class LockLost(StoreError):
-    """This store is no longer the master, and nothing of this operation was written.
+    """This store is no longer the master, or its journal was opened elsewhere; nothing of this operation was
+    written.
 
     Open the store again to wait for the lock. Only if ``in_doubt`` is true, the operation may have been
     written before the lock was lost: check for it.

@@ -41,7 +41,7 @@ JOURNAL_ROWS = ("journal", "journal_applied", "journal_written", "journal_referr
 CLAIMS_ROW = "claims"
 """Present once messages have been claimed here: then there may be sessions that share the tables."""
 BEGUN_ROW = "claims_begun"
-"""The number of times that processes have begun to claim messages here."""
+"""The number of times that processes have begun to claim messages here, or a journal without a locker."""
 ROUTING_ROW = "routing"
 """The number of changes of queues, exchanges and bindings, so that they can be kept in memory."""
 FLOW_ROW = "flow"

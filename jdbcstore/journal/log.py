@@ -45,17 +45,17 @@ Failed = Callable[[Sequence[JournalEntry], StoreError], None]
 Review = Callable[[Sequence[JournalEntry]], Sequence[JournalEntry]]
 """Called with the entries that are written next, once everything before them is durable or has failed, by the
 thread that writes them; returns the entry to write in place of each."""
-Accept = Callable[[Recovered], int]
+Accept = Callable[[Recovered], tuple[int, int]]
 """Check of the recovered files, before anything is changed: returns the identity of the store that the
-journal belongs to, or raises."""
+journal belongs to and the lowest sequence to give out, or raises."""
 
 
 class Journal:
     """A journal open for writing, in the files of one directory. Thread-safe.
 
     Opening reads everything, and truncates a record that was being written at an unclean shutdown;
-    ``recovered`` holds the contents of the files. ``accept`` may refuse the journal first. ``first_sequence``
-    is the lowest sequence to give out; the journal continues after its own last one if that is higher.
+    ``recovered`` holds the contents of the files. ``accept`` may refuse the journal first. The journal
+    continues after its own last sequence, if that is higher than ``accept`` requires.
 
     Each appended entry ends in exactly one callback, ``committed`` or ``failed``, unless it is withdrawn.
     With the sync strategy "always", and with "periodic" without an interval, committed means synced;
@@ -77,7 +77,6 @@ class Journal:
         committed: Committed,
         failed: Failed,
         review: Review | None = None,
-        first_sequence: int = 1,
         accept: Accept | None = None,
         files: Files | None = None,
         clock: Clock | None = None,
@@ -102,8 +101,8 @@ class Journal:
         self._lock = DirectoryLock(self._directory)
         try:
             self.recovered = recover(self._directory, ignore_missing=config.ignore_missing_journalfiles)
-            store = self.recovered.store if accept is None else accept(self.recovered)
-            self._segments = self._open(files, clock, first_sequence, store)
+            store, first = (self.recovered.store, 1) if accept is None else accept(self.recovered)
+            self._segments = self._open(files, clock, first, store)
         except BaseException:
             self._lock.release()
             raise

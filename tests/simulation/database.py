@@ -34,6 +34,7 @@ from tests.simulation.scheduler import EPOCH_MS, Process, RLock, Scheduler, Task
 _LOCK_WAIT = 30.0
 _BUSY_PAUSE = 0.003
 _LATEST = 3.0
+"""Seconds after which a commit that was under way has taken effect."""
 _WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE")
 
 
@@ -114,14 +115,14 @@ class Server:
         self.faults = 0
         self.is_calm = False
         """Whether all statements are quick."""
-        self.latest = _LATEST
-        """Seconds after which a commit that was under way has taken effect."""
         self._waiting: list[Task] = []
         """Those that another's transaction keeps from writing."""
         self.on_change: Callable[[Process], None] | None = None
         """Called when messages or acknowledgements have changed, with the process that did it."""
         self.on_claims: Callable[[ServerSession], None] | None = None
         """Called when claims have changed, with the session that did it."""
+        self.on_late: Callable[[Process], None] | None = None
+        """Called when a commit is left under way, with the process that has sent it."""
         self.on_commit: Callable[[Process], None] | None = None
         """Called after each commit, with the process that made it."""
         config = StoreConfig(cleanup_period=0)
@@ -166,7 +167,7 @@ class Server:
             self.end(session)
         self.scheduler = scheduler
         self.offset_ms, self.down_until, self._count, self.faults = 0, 0.0, 0, 0
-        self.is_calm, self.latest = False, _LATEST
+        self.is_calm = False
         self._waiting.clear()
         self._raw.execute("BEGIN IMMEDIATE")
         for table, rows in self._baselines[claimed].items():
@@ -252,8 +253,10 @@ class Server:
         """Let a statement take effect later, whose client is gone."""
         scheduler = current()
         session.late = sql, values
-        delay = scheduler.chance.random() ** 2 * self.latest
+        delay = scheduler.chance.random() ** 2 * _LATEST
         Task(self._finish, (session, scheduler.now + delay), process=scheduler.machine).start()
+        if self.on_late is not None and session.process is not None:
+            self.on_late(session.process)
 
     def _finish(self, session: ServerSession, at: float) -> None:
         scheduler = current()

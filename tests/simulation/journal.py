@@ -114,6 +114,7 @@ class Journaling(Masters):
     operations: ClassVar = {**Masters.operations, "checkpoint": 3}
     faults: ClassVar = {
         "kill": 3,
+        "doom": 2,
         "crash": 5,
         "flip": 1,
         "cut": 1,
@@ -128,10 +129,11 @@ class Journaling(Masters):
     """Whether a bit of an acknowledged record was flipped: then anything may be lost, if that is noticed."""
     is_corrupt = False
     """Whether the store has refused to open."""
+    doomed: Process | None = None
+    """A process that is killed with its next commit under way."""
 
     def prepare(self) -> None:
-        # Without a locker nobody fences a checkpoint of an earlier life, which would be committed after that.
-        self.server.latest = 0.6 * _RESTART
+        self.server.on_late = self._end_doomed
         super().prepare()
 
     def new_members(self) -> list[Broker]:
@@ -140,14 +142,26 @@ class Journaling(Masters):
     def fail(self, step: Step) -> None:
         broker: JournalBroker = self.members[0]
         chance = random.Random(step.chance)
-        if step.what not in ("kill", "crash", "flip"):
+        if step.what == "doom":
+            self.doomed = broker.process
+            broker.process.faults.appendleft("late")
+        elif step.what in ("kill", "crash", "flip"):
+            self.trace("fault", broker.process.name, kind=step.what)
+            self._kill(broker, None if step.what == "kill" else chance, flips=step.what == "flip")
+        else:
             super().fail(step)
-            return
+
+    def _end_doomed(self, process: Process) -> None:
+        broker = self.members[0]
+        if process is self.doomed and process is broker.process and not process.is_dead:
+            Task(self._kill, (broker, None), process=self.scheduler.machine).start()
+
+    def _kill(self, broker: JournalBroker, chance: random.Random | None, *, flips: bool = False) -> None:
+        """Kill the process, and start it later; ``chance`` says what the machine's disk has then."""
         process = broker.process
-        self.trace("fault", process.name, kind=step.what)
         broker.kill()
-        broker.leave_disk(None if step.what == "kill" else chance)
-        if step.what == "flip":
+        broker.leave_disk(chance)
+        if flips and chance is not None:
             self._flip(broker, chance)
         Task(self._start_later, (broker, process, _RESTART), process=self.scheduler.machine).start()
 

@@ -22,6 +22,7 @@ from jdbcstore.plugins import kombu, sharing
 from jdbcstore.stores.claims import flow, joined, keys, taking
 from jdbcstore.stores.claims import queue as claim_queue
 from jdbcstore.stores.jdbc.queue import JdbcMessageStore
+from jdbcstore.stores.jdbc.store import JdbcStore
 from jdbcstore.stores.jdbc.writer.committer import Committer, _Attempts
 from jdbcstore.stores.journaled import checkpointer
 from jdbcstore.stores.journaled.checkpointer import Checkpointer
@@ -192,6 +193,10 @@ def _forget_destination() -> list[tuple[Any, str, Any]]:
     return [(checkpointer, "changes_of", forgetful)]
 
 
+def _open_beside() -> list[tuple[Any, str, Any]]:
+    return [(JdbcStore, "begin_journal", lambda _: None)]
+
+
 def _forget_unreleased() -> list[tuple[Any, str, Any]]:
     def release(_: Any, queue: Any, claims: Any) -> None:
         with contextlib.suppress(StoreError):
@@ -215,6 +220,7 @@ MUTATIONS: dict[str, Mutation] = {
     "acknowledge before the sync": Mutation("journal", _acknowledge_unsynced),
     "a mark ahead of a commit": Mutation("journal", _mark_ahead),
     "a checkpoint that forgets a destination": Mutation("journal", _forget_destination),
+    "a journal opened beside a checkpoint": Mutation("journal", _open_beside),
     "a claim without its lease": Mutation("claims", _claim_without_lease),
     "a joined acknowledgement apart": Mutation("flow", _acknowledge_apart),
     "a joined claim that is lost": Mutation("flow", _join_what_is_lost),

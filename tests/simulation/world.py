@@ -221,7 +221,7 @@ class World:
             for task, error in scheduler.failures:
                 self.problem(f"a thread of {task.process.name} ended: {error!r}")
         self.server.scheduler = None
-        self.server.on_change = self.server.on_claims = self.server.on_commit = None
+        self.server.on_change = self.server.on_claims = self.server.on_commit = self.server.on_late = None
         return self.judge()
 
     def judge(self) -> list[Violation]:

@@ -24,7 +24,7 @@ from sqlalchemy import (
 from sqlalchemy.sql import ColumnElement
 
 from jdbcstore.database.adapters.base import Adapter
-from jdbcstore.database.adapters.sql import EpochGuard, Guards, RowGuard, Sql
+from jdbcstore.database.adapters.sql import EpochGuard, Guards, RowGuard, Sql, deposed
 from jdbcstore.database.schema import LOCK_ROW
 from jdbcstore.database.statements.builder import StatementBuilder
 from jdbcstore.database.statements.given import GivenStatements
@@ -122,8 +122,15 @@ class LockStatements(StatementBuilder):
         sql = self._unchanged
         return RowGuard(sql, sql.row(epoch_row=row, epoch=number), False, refusal, locks=False)
 
-    def _guard(self, sql: Sql, values: dict[str, Any]) -> RowGuard:
-        return RowGuard(sql, sql.row(**values), self._adapter.touches_to_lock)
+    def held(self, row: str, number: int, refusal: Callable[[], StoreError]) -> EpochGuard:
+        """As :meth:`unchanged`, and whoever changes the number waits for the end of the transaction."""
+        guards = Guards((self._guard(self._of_epoch, {"epoch_row": row, "epoch": number}, refusal),))
+        return EpochGuard(guards, guards)
+
+    def _guard(
+        self, sql: Sql, values: dict[str, Any], refusal: Callable[[], StoreError] = deposed
+    ) -> RowGuard:
+        return RowGuard(sql, sql.row(**values), self._adapter.touches_to_lock, refusal)
 
 
 def epoch_ms(now: object) -> int:

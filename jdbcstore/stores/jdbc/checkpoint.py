@@ -6,17 +6,29 @@ import contextlib
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from jdbcstore.database.adapters.sql import Row
+from jdbcstore.database.adapters.base import Failure
+from jdbcstore.database.adapters.sql import EpochGuard, Row
 from jdbcstore.database.connection import Connection
-from jdbcstore.database.schema import JOURNAL_LEFT, JOURNAL_ROWS
+from jdbcstore.database.schema import BEGUN_ROW, JOURNAL_LEFT, JOURNAL_ROWS
 from jdbcstore.database.session import DatabaseSession
-from jdbcstore.errors import CorruptMessage, JournalPending, SubscriptionNotFound
+from jdbcstore.errors import (
+    CorruptMessage,
+    JournalPending,
+    LockLost,
+    StoreError,
+    StoreUnavailable,
+    SubscriptionNotFound,
+)
+from jdbcstore.lockers.inspection import number_in
 from jdbcstore.message.openwire.reference import REFERENCE_SIZE, is_reference, read_reference
 from jdbcstore.stores.jdbc.acknowledgements import Acknowledgement, AcknowledgementPlan
-from jdbcstore.stores.jdbc.sequence import retire_blocks
+from jdbcstore.stores.jdbc.sequence import refuse_claims, retire_blocks
 from jdbcstore.stores.jdbc.writer.units import update_of
 from jdbcstore.stores.shared.checkpoint import Changes, FindBody, JournalMark, Referring
 from jdbcstore.stores.shared.paging import Complete, RowChanged
+
+_LEAST_PATIENCE = 1.0
+"""Seconds that a transaction of another process is waited for at least."""
 
 
 def find_mark(session: DatabaseSession) -> JournalMark | None:
@@ -31,6 +43,42 @@ def refuse_pending(session: DatabaseSession) -> None:
     mark = find_mark(session)
     if mark is not None and mark.journal:
         raise JournalPending(mark.journal, session.place)
+
+
+def _taken() -> StoreError:
+    return LockLost(
+        "the journal of these tables was opened again elsewhere, or processes have begun to claim messages in"
+        " them: this store can no longer write; close it",
+        refused=True,
+    )
+
+
+def begin_journal(session: DatabaseSession) -> EpochGuard:
+    """Return the guard of a journal's transactions without a locker; it ends that of the one before.
+
+    What another process is committing is waited for, and what it commits later is refused.
+
+    :raises StoreUnavailable: a transaction of another process has not ended within ``reconnect_timeout``
+    :raises NotMaster: messages are being claimed in the tables
+    """
+    sql, patience = session.lock_statements, max(session.config.reconnect_timeout, _LEAST_PATIENCE)
+    with contextlib.closing(session.connect()) as connection, session.translated():
+        connection.control.limit_lock_wait(patience)
+        begun = number_in(BEGUN_ROW, session, connection)
+        try:
+            while not connection.change(sql.begin_epoch, epoch_row=BEGUN_ROW, old=begun, new=begun + 1):
+                begun += 1
+        except session.failures as error:
+            if session.classify(error) is not Failure.TRANSIENT:
+                raise
+            raise StoreUnavailable(
+                f"a process that wrote to {session.place} before still has a transaction open there after"
+                f" {patience:g} seconds, and the journal is not opened before that has ended: try again; if"
+                " the host of that process has vanished, end its session in the database"
+            ) from error
+        # Afterwards: one that begins to claim adds its session first, and then changes the number.
+        refuse_claims(session, connection)
+    return sql.held(BEGUN_ROW, begun + 1, _taken)
 
 
 def _mark_of(rows: Sequence[Row]) -> JournalMark | None:

@@ -26,6 +26,7 @@ from jdbcstore.message.message import Message
 from jdbcstore.stores.jdbc.checkpoint import (
     Application,
     ReferencedBodies,
+    begin_journal,
     find_mark,
     find_referring,
     refuse_pending,
@@ -35,7 +36,7 @@ from jdbcstore.stores.jdbc.history import RemovalHistory
 from jdbcstore.stores.jdbc.queue import JdbcMessageStore
 from jdbcstore.stores.jdbc.sequence import last_stored, refuse_claims
 from jdbcstore.stores.jdbc.topic import JdbcTopicMessageStore
-from jdbcstore.stores.jdbc.writer.committer import recovered_audit
+from jdbcstore.stores.jdbc.writer.committer import note_stored
 from jdbcstore.stores.jdbc.writer.units import UnitWriter, WriteUnit
 from jdbcstore.stores.jdbc.writer.writer import RefusingWriter, Writer
 from jdbcstore.stores.jdbc.xa.resource import JdbcXAResource, take_over
@@ -119,7 +120,10 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
             self._history: RemovalHistory | None = None
             if self.config.history_retention and not read_only:
                 self._history = RemovalHistory(self._session, self._clock)
-            audit = recovered_audit(self._session) if self.config.enable_audit and not read_only else None
+            audit: DuplicateAudit | None = None
+            if self.config.enable_audit and not read_only:
+                audit = DuplicateAudit(self.config.max_producers_to_audit, self.config.max_audit_depth)
+                note_stored(self._session, audit)
             self._writer: Writer | None = None
             if not read_only:
                 self._writer = Writer(
@@ -238,6 +242,13 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         find = self._session.statements.find_number
         rows = self._session.fetch(find, name_=JOURNAL_LEFT.format(journal))
         return int(rows[0][0]) if rows else None
+
+    def begin_journal(self) -> None:
+        if self._writer is None or self.fence is not None or not self._session.has_own_tables:
+            return  # an epoch of the fence has ended those before
+        self._writer.guard_by(begin_journal(self._session))
+        if self.audit is not None:
+            note_stored(self._session, self.audit)
 
     def unsaved(self) -> int | None:
         return None

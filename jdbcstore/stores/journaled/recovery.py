@@ -36,9 +36,12 @@ from jdbcstore.stores.journaled.records import (
 )
 from jdbcstore.stores.journaled.writer import JournalAudit, JournalWriter
 from jdbcstore.stores.shared.checkpoint import Changes, CheckpointedStore, JournalMark
+from jdbcstore.stores.shared.checks import MAX_SEQUENCE, sequences_used_up
 
 log = logging.getLogger(__name__)
 
+_NEW = JournalMark(0, 0, 0)
+"""The mark of a store that never had a journal."""
 _OF_A_PROCESS = 1
 """The identity of a store that ends with its process: the journal alone has everything."""
 
@@ -67,7 +70,9 @@ def check_opens(config: JournalConfig, store: CheckpointedStore | None) -> None:
     :raises ConfigurationError: as opening would
     """
     config = replace(config, ignore_missing_journalfiles=False)
-    binding = None if store is None else JournalBinding(store, config)  # first: the files may grow meanwhile
+    binding = None if store is None else JournalBinding(store, config)
+    if binding:
+        binding.look()  # first: the files may grow meanwhile
     found = recover(Path(config.directory))
     after = binding.check(found) if binding else found.first_number - 1
     for record in found.records(after):
@@ -81,8 +86,10 @@ def has_more(config: JournalConfig, store: CheckpointedStore) -> bool:
     :raises ConfigurationError: it belongs to another store
     """
     directory = Path(config.directory)
+    binding = JournalBinding(store, config)
+    binding.look()
     found = recover(directory) if directory.is_dir() else Recovered()
-    return next(found.records(JournalBinding(store, config).check(found)), None) is not None
+    return next(found.records(binding.check(found)), None) is not None
 
 
 class JournalBinding:
@@ -94,21 +101,40 @@ class JournalBinding:
     def __init__(self, store: CheckpointedStore, config: JournalConfig) -> None:
         self._store = store
         self._config = config
-        self.mark = store.journal_mark() or JournalMark(0, 0, 0)
-        self.was_new = self.mark == JournalMark(0, 0, 0)
-        """Whether the store never had a journal."""
-        self.last_sequence = store.last_sequence()
+        self.mark = _NEW
+        self.last_sequence = 0
         self.after = 0
         """The last record that the store has; later ones are replayed."""
 
-    def accept(self, found: Recovered) -> int:
-        """Return the store's identity, for the headers of the journal; a new one if it has none yet.
+    @property
+    def was_new(self) -> bool:
+        """Whether the store never had a journal."""
+        return self.mark == _NEW
+
+    def look(self) -> None:
+        """Read what the store has."""
+        self.mark = self._store.journal_mark() or _NEW
+        self.last_sequence = self._store.last_sequence()
+
+    def accept(self, found: Recovered) -> tuple[int, int]:
+        """Return the store's identity, for the headers of the journal, and its next sequence.
+
+        A store that has no identity yet gets one.
 
         :raises CorruptJournal: the journal ends before what the store has of it, or a record it needs is
         missing
         :raises JournalPending: another journal has records that the store does not have
         :raises ConfigurationError: the journal belongs to another store
         """
+        mark = self._store.journal_mark()
+        if mark is None or mark.journal in (0, found.journal) or self._config.ignore_missing_journalfiles:
+            self._store.begin_journal()  # else another journal may be open, and this one is refused
+        self.look()
+        if self.last_sequence >= MAX_SEQUENCE:
+            raise sequences_used_up(self.last_sequence)
+        return self._identity(found), self.last_sequence + 1
+
+    def _identity(self, found: Recovered) -> int:
         if self._store.unsaved() is not None and self.was_new:
             if found.store not in (0, _OF_A_PROCESS):
                 raise self._foreign(found)

@@ -35,7 +35,7 @@ from jdbcstore.stores.journaled.refused import RefusedMessage
 from jdbcstore.stores.journaled.transactions import JournaledTransactions
 from jdbcstore.stores.journaled.writer import JournalAudit, JournalUnit, JournalWriter
 from jdbcstore.stores.shared.checkpoint import CheckpointedStore
-from jdbcstore.stores.shared.checks import MAX_SEQUENCE, destination_named, sequences_used_up
+from jdbcstore.stores.shared.checks import destination_named
 from jdbcstore.stores.shared.cleanup_timer import CleanupTimer
 from jdbcstore.stores.shared.encoding import encode_each, nothing, own_destination
 from jdbcstore.stores.shared.rows import EncodedMessage
@@ -95,21 +95,18 @@ class JournaledStore(DestinationsStore[JournaledMessageStore, JournaledTopicMess
         self._checkpointer = checkpointer = Checkpointer(
             store, overlay, writer, subscriptions.consumed, bodies, config, clock, due
         )
-        prepared_before = {transaction.xid for transaction in store.xa.recover()}
         binding = JournalBinding(store, config)
-        if binding.last_sequence >= MAX_SEQUENCE:
-            raise sequences_used_up(binding.last_sequence)
         self._journal = writer.journal = Journal(
             config,
             committed=writer.committed,
             failed=writer.failed,
             review=None if audit is None else audit.review,
-            first_sequence=binding.last_sequence + 1,
             accept=binding.accept,
             files=files,
             clock=clock,
         )
         try:
+            prepared_before = {transaction.xid for transaction in store.xa.recover()}
             Recovery(store, overlay, writer, audit, checkpointer, bodies, config, binding).run(progress)
         except BaseException:
             writer.cancel_waiting()

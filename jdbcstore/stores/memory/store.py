@@ -89,6 +89,9 @@ class MemoryStore(DestinationsStore[MemoryMessageStore, MemoryTopicMessageStore]
         with self._state.entered():
             return self._state.left.get(journal)
 
+    def begin_journal(self) -> None:
+        """No other process writes here."""
+
     def unsaved(self) -> int | None:
         with self._state.entered():
             first = [min(shelf.stored) for shelf in self._shelves() if shelf.stored]

@@ -147,6 +147,17 @@ class CheckpointedStore(Store, Protocol):
         """
         ...
 
+    def begin_journal(self) -> None:
+        """Have nothing take effect any more that an earlier process has sent and that is not there yet.
+
+        To be called once the journal's directory is locked, before the mark and whatever else that process
+        may have changed is read. What it has under way is waited for.
+
+        :raises StoreUnavailable: it is still under way after ``reconnect_timeout``
+        :raises NotMaster: messages are being claimed in the tables
+        """
+        ...
+
     def unsaved(self) -> int | None:
         """Messages from this sequence on are lost when the process ends; None if applying is durable."""
         ...
@@ -168,7 +179,7 @@ class CheckpointedStore(Store, Protocol):
 
         :raises StoreUnavailable: nothing was written
         :raises OutcomeUnknown: it was applied, or it was not; apply it again
-        :raises LockLost: another process is the master
+        :raises LockLost: another process is the master, or has begun with the journal since
         :raises JournalPending: the stored mark is another journal's; a mark with journal 0 ends that one
         """
         ...

@@ -63,7 +63,7 @@ class Witness:
             config,
             committed=self.tell_committed,
             failed=self.tell_failed,
-            first_sequence=1000,
+            accept=lambda found: (found.store, 1000),
             files=files,
             clock=FakeClock(),
         )

@@ -28,7 +28,7 @@ def read(journal: Journal, after: int = 0) -> list[bytes]:
 @pytest.mark.parametrize("waits", [True, False])
 def test_what_was_appended_is_read_back_in_order(tmp_path: Path, waits: bool) -> None:
     told = Told()
-    journal = opened(configured(tmp_path / "a" / "journal"), told, first_sequence=100)
+    journal = opened(configured(tmp_path / "a" / "journal"), told, accept=lambda found: (found.store, 100))
     bodies = [bytes([index]) * (index * 7) for index in range(100)]
     for index, body in enumerate(bodies):
         journal.append(Item(body, kind=1 + index % 5, sequences=index % 3), waits=waits)

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from jdbcstore.abc import MessageReference
 from jdbcstore.database.adapters.base import Failure
-from jdbcstore.database.adapters.sql import UNGUARDED, Batch, Guards, Row, Sent
+from jdbcstore.database.adapters.sql import UNGUARDED, Batch, EpochGuard, Guards, Row, Sent
 from jdbcstore.database.connection import Connection, Recorder
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.builder import Statement
@@ -79,6 +79,7 @@ class Committer:
             fence.on_cut(self._abort)
         self.sequence = SequenceAllocator(session, journaled=journaled)
         self._connection: Connection | None = None
+        self._epoch: EpochGuard | None = None if fence is None else fence.guard
         self._unclaimed: Guards | None = None if fence is None else UNGUARDED
         """None: to be looked for."""
         self._lost: list[Row] = []
@@ -150,6 +151,12 @@ class Committer:
         """Return the rows of a statement after everything written so far, tried until they are read."""
         return _Attempts(self).run(lambda _: self.connection().fetch(sql, **values), None, None)
 
+    def guard_by(self, epoch: EpochGuard) -> None:
+        """Guard every transaction from now on, also against processes that begin to claim messages."""
+        self._epoch, self._unclaimed = epoch, UNGUARDED
+        if self._connection is not None:
+            self._connection.guard_by(epoch)
+
     def _abort(self) -> None:
         connection = self._connection
         if connection is not None:
@@ -171,7 +178,7 @@ class Committer:
                 self._end_lost(self._connection)
             if self._unclaimed is None:
                 self._unclaimed = guard_unclaimed(self.session, self._connection)
-                self._connection.guard_by(unclaimed=self._unclaimed)
+                self._connection.guard_by(self._epoch, self._unclaimed)
         except (StoreClosed, StoreUnavailable):
             raise
         except StoreError as error:
@@ -182,10 +189,7 @@ class Committer:
         connection = self.session.connect(self._recorder)
         try:
             with self.session.translated():
-                connection.guard_by(
-                    epoch=None if self.fence is None else self.fence.guard,
-                    unclaimed=self._unclaimed or UNGUARDED,
-                )
+                connection.guard_by(self._epoch, self._unclaimed or UNGUARDED)
                 if self.fence is not None:
                     # Else the open transaction of a vanished master keeps the next one waiting.
                     connection.control.limit_silence(self.fence.silence)
@@ -494,15 +498,12 @@ def _reset_trackers(units: list[WriteUnit]) -> None:
             tracker.reset()
 
 
-def recovered_audit(session: DatabaseSession) -> DuplicateAudit:
-    """Return an audit that has seen the messages stored last."""
-    config = session.config
-    audit = DuplicateAudit(config.max_producers_to_audit, config.max_audit_depth)
-    recent = session.fetch(session.statements.find_all_message_ids, limit=config.audit_recovery_depth)
+def note_stored(session: DatabaseSession, audit: DuplicateAudit) -> None:
+    """Let an audit see the messages stored last."""
+    recent = session.fetch(session.statements.find_all_message_ids, limit=session.config.audit_recovery_depth)
     for producer, sequence in reversed(recent):
         if producer is not None and sequence is not None:
             audit.is_duplicate(producer, sequence)
-    return audit
 
 
 class AuditedCommitter(Committer):

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from queue import Empty, SimpleQueue
 from typing import Any, NoReturn, cast
 
-from jdbcstore.database.adapters.sql import Sent
+from jdbcstore.database.adapters.sql import EpochGuard, Sent
 from jdbcstore.database.connection import Connection, Recorder, StatisticsRefresher
 from jdbcstore.database.session import DatabaseSession, is_owned
 from jdbcstore.errors import (
@@ -130,6 +130,11 @@ class Writer:
         """Cancel a queued unit; return whether it will not be written."""
         with self._lock:
             return unit.withdraw()
+
+    def guard_by(self, epoch: EpochGuard) -> None:
+        """See :meth:`Committer.guard_by`; what is being written is waited for."""
+        with self.turn:
+            self._committer.guard_by(epoch)
 
     def use_loop(self, loop: AbstractEventLoop | None) -> None:
         """Write units that are submitted on this loop's thread on the loop; see :class:`LoopDriver`."""

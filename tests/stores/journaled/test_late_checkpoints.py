@@ -1,0 +1,153 @@
+"""A process with a journal is gone, and its checkpoint is not: what the next one reads must be decided."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jdbcstore import Message
+from jdbcstore.errors import LockLost, StoreError, StoreUnavailable
+from jdbcstore.stores.jdbc.checkpoint import Application
+from jdbcstore.stores.journaled import JournaledStore
+from jdbcstore.testing.messages import content, fill
+from tests.conftest import small_journal
+from tests.lockers.conftest import LEASE, OpenLocked, open_locked
+from tests.support.databases import Database
+
+__all__ = ["open_locked"]
+
+pytestmark = pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
+
+GUARD = 180.0
+STORED = "SELECT COUNT(*) FROM ACTIVEMQ_MSGS"
+LIVES = ("first", "second")
+"""The directories of the journal: the second is the first one as it was when its process was killed."""
+
+OpenLife = Callable[..., JournaledStore]
+
+
+@pytest.fixture(params=["without a locker", "fenced"])
+def locker(request: pytest.FixtureRequest) -> Any:
+    return LEASE if request.param == "fenced" else None
+
+
+@pytest.fixture
+def open_life(open_locked: OpenLocked, tmp_path: Path) -> Iterator[OpenLife]:
+    with ExitStack() as stores:
+
+        def open_life(life: str, locker: Any = None, **options: Any) -> JournaledStore:
+            behind = open_locked(locker, journaled=True, broker_name=life, **options)
+            store = JournaledStore(behind, small_journal(tmp_path / life, checkpoint_interval=0.0))
+            stores.callback(store.close)
+            return store
+
+        yield open_life
+
+
+class HeldCheckpoint:
+    """The next transaction of a checkpoint, which is not committed before it is let go."""
+
+    def __init__(self, store: JournaledStore, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._run = Application.run
+        self._is_there, self._goes_on = threading.Event(), threading.Event()
+        monkeypatch.setattr(Application, "run", lambda *arguments: self._hold(*arguments))
+        self.error: StoreError | None = None
+        self._thread = threading.Thread(target=self._checkpoint, args=(store,))
+        self._thread.start()
+        assert self._is_there.wait(GUARD)
+
+    def _hold(self, application: Application, connection: Any) -> None:
+        self._run(application, connection)
+        if not self._is_there.is_set():
+            self._is_there.set()
+            assert self._goes_on.wait(GUARD)
+
+    def _checkpoint(self, store: JournaledStore) -> None:
+        try:
+            store.checkpoint()
+        except StoreError as error:
+            self.error = error
+
+    def close(self) -> None:
+        """Let it go, and wait for its end."""
+        self._goes_on.set()
+        self._thread.join(GUARD)
+
+
+def kill(folder: Path) -> None:
+    shutil.copytree(folder / LIVES[0], folder / LIVES[1])
+
+
+def consume(store: JournaledStore, database: Database) -> None:
+    """Everything is there once, and does not come again."""
+    queue = store.queue("Q")
+    assert content(queue) == ["a", "b", "c"]
+    for message in queue.recover():
+        queue.acknowledge(message)
+    store.checkpoint()
+    assert content(queue) == []
+    assert database.rows(STORED) == [(0,)]
+
+
+def test_a_checkpoint_that_begins_late_is_refused(
+    open_life: OpenLife, database: Database, tmp_path: Path, locker: Any
+) -> None:
+    first = open_life(LIVES[0], locker)
+    fill(first.queue("Q"), "a", "b", "c")
+    kill(tmp_path)
+    database.execute("UPDATE ACTIVEMQ_LOCK SET TIME = 0")
+    second = open_life(LIVES[1], locker)
+    consume(second, database)
+    with pytest.raises(LockLost, match="can no longer write"):
+        first.checkpoint()
+    assert database.rows(STORED) == [(0,)]
+    with pytest.raises(LockLost):
+        first.queue("Q").add_message(Message("late"))
+    # What its close writes would end the journal.
+    first.close()
+    second.queue("Q").add_message(Message("new"))
+    second.checkpoint()
+    assert database.rows(STORED) == [(1,)]
+
+
+def test_an_opening_fails_while_one_is_committed(
+    open_life: OpenLife, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = open_life(LIVES[0])
+    fill(first.queue("Q"), "a", "b", "c")
+    with closing(HeldCheckpoint(first, monkeypatch)) as held:
+        kill(tmp_path)
+        with pytest.raises(StoreUnavailable, match="still has a transaction open there after 1 second"):
+            open_life(LIVES[1], reconnect_timeout=0.0)
+    assert held.error is None
+    assert database.rows(STORED) == [(3,)]
+    consume(open_life(LIVES[1]), database)
+
+
+def test_an_opening_waits_until_one_is_decided(
+    open_life: OpenLife, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, locker: Any
+) -> None:
+    first = open_life(LIVES[0], locker)
+    fill(first.queue("Q"), "a", "b", "c")
+    opened: list[JournaledStore] = []
+    is_open = threading.Event()
+
+    def follow() -> None:
+        opened.append(open_life(LIVES[1], locker, reconnect_timeout=GUARD))
+        is_open.set()
+
+    database.execute("UPDATE ACTIVEMQ_LOCK SET TIME = 0")
+    with closing(HeldCheckpoint(first, monkeypatch)):
+        kill(tmp_path)
+        thread = threading.Thread(target=follow)
+        thread.start()
+        assert not is_open.wait(0.3), "it was opened while a checkpoint was under way"
+    thread.join(GUARD)
+    [second] = opened
+    consume(second, database)
