@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import signal
+import sqlite3
 import zipfile
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 import jdbcstore
+from jdbcstore.database.schema import HEAD
 from tests.packages.conftest import Installed
 from tests.support import ROOT
 from tests.support.docs.pages import Page
@@ -67,6 +70,8 @@ def test_commands_migrate_and_query(installed: Installed) -> None:
     installed.run("jdbcstore", "send", "ORDERS", "two pints", *store)
 
     assert installed.run("jdbcstore", "migrate", *store)
+    with closing(sqlite3.connect(installed.folder / "commands.db")) as connection:
+        assert connection.execute("SELECT * FROM JDBCSTORE_VERSION").fetchall() == [(HEAD,)]
     assert "two pints" in installed.run("jdbcstore", "browse", "ORDERS", *store)
     query = "SELECT destination, count(*) AS messages FROM messages GROUP BY destination"
     assert "queue://ORDERS" in installed.run("jdbcstore", "sql", "--engine", "duckdb", query, *store)

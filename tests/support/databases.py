@@ -8,6 +8,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -24,6 +25,12 @@ _numbers = itertools.count(1)
 
 
 def _nothing() -> None: ...
+
+
+@cache
+def _server(address: URL) -> Engine:
+    """Connects anew each time, but asks for the server's version and settings once."""
+    return create_engine(address, poolclass=NullPool, isolation_level="AUTOCOMMIT")
 
 
 class Database(RawTables):
@@ -146,8 +153,7 @@ class Database(RawTables):
             connection.info["noted"] = True
 
     def _execute(self, statement: str) -> None:
-        engine = create_engine(self._address, poolclass=NullPool, isolation_level="AUTOCOMMIT")
-        with engine.connect() as connection:
+        with _server(self._address).connect() as connection:
             connection.exec_driver_sql(statement.format(name=self.name))
 
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import subprocess
-import sys
-import zipfile
 from contextlib import closing
 from pathlib import Path
 
@@ -15,7 +12,6 @@ import pytest
 from jdbcstore.cli.app import main
 from jdbcstore.database.migrations import revisions
 from jdbcstore.database.schema import HEAD
-from tests.support import ROOT
 from tests.support.databases import SqliteDatabase
 from tests.support.migrations.generations import BEFORE_PRIORITY, LATEST, MISTAKEN, Generation, rows_of
 from tests.support.migrations.schemas import schema_of
@@ -242,29 +238,6 @@ def test_no_file_is_made_to_look_into(local: SqliteDatabase, invoke: Invoke) -> 
     invoke("schema", "check", code=5)
 
     assert not local.path.exists()
-
-
-def test_an_installed_package_has_the_revisions(tmp_path: Path, local: SqliteDatabase) -> None:
-    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
-    subprocess.run([*build, f"--wheel-dir={tmp_path}", str(ROOT)], check=True, cwd=tmp_path)
-    [wheel] = tmp_path.glob("*.whl")
-    place = tmp_path / "installed"
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(place)
-    code = (
-        "import jdbcstore, sys; print(jdbcstore.__file__); from jdbcstore.cli import main; sys.exit(main())"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, "--url", local.url, "migrate"],
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(place)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-
-    assert done.stdout.startswith(str(place))
-    assert local.rows("SELECT * FROM JDBCSTORE_VERSION") == [(HEAD,)]
 
 
 @pytest.mark.parametrize("columns", ["A INT", "ID INT, CONTAINER TEXT, MSGID_PROD TEXT, MSGID_SEQ INT"])

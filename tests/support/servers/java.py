@@ -101,8 +101,8 @@ class HsqldbServer(JavaServer):
     scheme = jdbc_scheme = "hsqldb"
     jars = ("hsqldb.jar",)
     administrator = "SA"
-    settings: ClassVar[str] = ";hsqldb.write_delay=false"
-    """A commit is on disk before it is acknowledged: what only an administrator could say later."""
+    settings: ClassVar[str] = ";hsqldb.write_delay=false;hsqldb.lob_file_scale=1"
+    """A commit is on disk before it is acknowledged, and a small message does not take 32 KB there."""
 
     def _command(self, data: Path) -> Sequence[str]:
         login = f"user={self.administrator};password={self.administrator_password}"

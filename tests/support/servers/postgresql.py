@@ -54,6 +54,8 @@ class PostgresqlServer(Server):
             "port": self.port,
             "unix_socket_directories": "",
             "max_connections": 200,
+            # Its files may be in memory: a gigabyte of them, as by default, in each process of a run.
+            "max_wal_size": "256MB",
             # Of a password that is kept for scram, a thousand hashes are made for each connection.
             "password_encryption": "md5",
             # In its directory: a killed server would leave it behind elsewhere.
