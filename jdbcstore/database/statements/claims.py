@@ -177,9 +177,16 @@ class FreeMessages(LeaseConditions):
         )
 
     def _of_lanes(
-        self, free: Callable[[ColumnElement[int], ColumnElement[int]], Select[Any]], *, leaps: bool = False
+        self,
+        free: Callable[[ColumnElement[int], ColumnElement[int]], Select[Any]],
+        *,
+        leaps: bool = False,
+        within: ColumnElement[int] | None = None,
     ) -> Select[Any]:
-        """Return messages of some lanes, in one statement; where the vendor takes arrays."""
+        """Return messages of some lanes, in one statement; where the vendor takes arrays.
+
+        :param within: the most of all lanes, if it is not the limit of each
+        """
         names = ("lane", "mark", "leap") if leaps else ("lane", "mark")
         arrays = (bindparam(f"{name}s", type_=ARRAY(BigInteger())) for name in names)
         lanes: Any = (
@@ -193,7 +200,7 @@ class FreeMessages(LeaseConditions):
             place = self._place(name, lanes, mark, step)
             begins, mark = begins.join(place, true()), place.c.place
         found = free(lanes.c.lane, mark).lateral("free")
-        limit = bindparam("limit", type_=Integer())
+        limit = bindparam("limit", type_=Integer()) if within is None else within
         return select(lanes.c.lane, *found.c).select_from(begins.join(found, true())).limit(limit)
 
     def _place(self, name: str, lanes: Any, mark: Any, step: ColumnElement[int]) -> Any:

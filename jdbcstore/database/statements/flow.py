@@ -8,11 +8,13 @@ row is still the version that it saw.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from sqlalchemy import (
     ARRAY,
+    CTE,
     BigInteger,
     FromClause,
     Integer,
@@ -30,7 +32,9 @@ from sqlalchemy import (
     literal,
     literal_column,
     not_,
+    or_,
     select,
+    true,
     update,
 )
 from sqlalchemy.sql import ColumnElement
@@ -39,6 +43,9 @@ from jdbcstore.database.schema import FLOW_ROW
 from jdbcstore.database.statements.builder import ONE, ZERO
 from jdbcstore.database.statements.claims import LANES, FreeMessages
 
+NS_PER_MS = 1_000_000
+RATE_NS = 1_000_000 * 1_000_000_000
+"""A million seconds in nanoseconds: the time for which a rate is stored."""
 _LATE_MS = 1000
 """For how long after its end a lease counts: a renewal that was in time may be committed late."""
 
@@ -278,23 +285,62 @@ class FlowStatements(FreeMessages):
         return func.coalesce(of_claim, ZERO) == ZERO
 
     def _define_chained(self) -> None:
-        """Define a claim in two or three statements without a lock, where the vendor chains writes.
+        """Define a claim without a lock, where the vendor chains writes: in one statement, or three by keys.
 
         Each claim writes the row of its queue. So if that is as it was when it was read, together with what
         is claimed, nobody has claimed from the queue since.
         """
         f = self._tables.flow
         self._version = cast(literal_column(self._adapter.row_version), Text())
-        held = case((f.c.most.is_(None), ZERO), else_=self._count())
+        self._held = case((f.c.most.is_(None), ZERO), else_=self._count())
         later = case((f.c.keying > ZERO, self._is_later()))
         self.see = self._compile(
-            lambda: select(*self._columns, self._now, held, later, self._version).where(self._here(f))
+            lambda: select(*self._columns, self._now, self._held, later, self._version).where(self._here(f))
         )
         """As ``lock`` and ``count``, without the lock; ``has_later``, and the version of the row."""
-        self.claim_seen = self._compile(lambda: self._claim(self._of_lanes(self._free)))
-        """Claim messages if the row of the queue is the version that was seen."""
+        self.claim_seen = self._compile(self._claim_in_room)
+        """The settings of the queue as ``lock`` and ``count`` return them, and messages that are claimed as
+        far as they leave room. Of a queue with keys none is."""
         self.claim_chosen = self._compile(lambda: self._claim(self._chosen()))
-        """As ``claim_seen``, messages that were chosen."""
+        """Claim messages that were chosen, if the row of the queue is the version that was seen."""
+
+    def _claim_in_room(self) -> Select[Any]:
+        # Read once: a clock that runs on within the statement would count tokens that are not there yet.
+        clock = select(self._now.label("now")).cte("clock")
+        now: ColumnElement[int] = select(clock.c.now).scalar_subquery()
+        seen = select(*self._columns, now.label("now"), self._held.label("held"), *self._room(now))
+        seen_row = seen.where(self._here(self._tables.flow)).cte("seen")
+
+        def of_seen(name: str) -> ColumnElement[Any]:
+            value: ColumnElement[Any] = select(seen_row.c[name]).scalar_subquery()
+            return value
+
+        found = self._of_lanes(self._free, within=of_seen("room")).cte("found")
+        count = select(func.count()).select_from(found).scalar_subquery()
+        drawn = of_seen("begun") + count * of_seen("spacing")
+        values = {"drawn": func.coalesce(drawn, self._tables.flow.c.drawn)}
+        claimed = self._claim_found(found, of_seen("version"), values).subquery("claimed")
+        settings = [seen_row.c[column.key] for column in self._columns]
+        query = select(*settings, seen_row.c.now, seen_row.c.held, *claimed.c)
+        return query.select_from(seen_row.outerjoin(claimed, true())).where(self._is_relaxed())
+
+    def _room(self, now: ColumnElement[int]) -> list[ColumnElement[Any]]:
+        """Return how many messages may be claimed, with tokens as in ``jdbcstore.stores.claims.buckets``."""
+        f, limit = self._tables.flow, bindparam("limit", type_=Integer())
+        now_ns = now * literal_column(str(NS_PER_MS))
+        spacing: ColumnElement[int] = (literal_column(str(RATE_NS)) + f.c.rate - ONE) // f.c.rate
+        full = now_ns + f.c.burst * spacing
+        begun = func.least(func.greatest(f.c.drawn, now_ns), full)
+        # What is NULL, because there is no such limit, is not the least.
+        left = func.least(limit, f.c.most - self._held, (full - begun) // spacing)
+        closed = or_(f.c.paused != ZERO, f.c.keying != ZERO)
+        room = case((closed, ZERO), else_=func.greatest(left, ZERO))
+        return [
+            room.label("room"),
+            begun.label("begun"),
+            spacing.label("spacing"),
+            self._version.label("version"),
+        ]
 
     def _chosen(self) -> Select[Any]:
         c = self._tables.claims
@@ -312,8 +358,7 @@ class FlowStatements(FreeMessages):
         ).where(self._is_unclaimed(chosen))
 
     def _claim(self, candidates: Select[Any]) -> Select[Any]:
-        t, f = self._tables.messages, self._tables.flow
-        number = BigInteger()
+        f, number = self._tables.flow, BigInteger()
         found = candidates.cte("found")
         count = select(func.count()).select_from(found).scalar_subquery()
         spacing, drawn = bindparam("spacing", type_=number), bindparam("drawn", type_=number)
@@ -322,13 +367,22 @@ class FlowStatements(FreeMessages):
             "credit": bindparam("credit", type_=number),
             "drawn": case((spacing > ZERO, drawn + count * spacing), else_=f.c.drawn),
         }
-        is_seen = self._version == bindparam("version", type_=Text())
+        claimed = self._claim_found(found, bindparam("version", type_=Text()), values)
+        return claimed.where(self._is_relaxed())
+
+    def _claim_found(
+        self, found: CTE, version: ColumnElement[Any], values: Mapping[str, ColumnElement[Any]]
+    ) -> Select[Any]:
+        """Claim what was found if the row of the queue is that version, and change the row."""
+        t, f = self._tables.messages, self._tables.flow
+        count = select(func.count()).select_from(found).scalar_subquery()
+        is_seen = self._version == version
         moved = (
             update(f).where(self._here(f), is_seen, count > ZERO).values(values).returning(ONE.label("one"))
         )
         # Not locked before, as this may have waited: another process would pass them over meanwhile.
         seen = moved.cte("moved")
-        ids = func.array(select(found.c.id).scalar_subquery(), type_=ARRAY(number))
+        ids = func.array(select(found.c.id).scalar_subquery(), type_=ARRAY(BigInteger()))
         locked = (
             select(t.c.id, func.coalesce(t.c.priority, ZERO).label("lane"), t.c.msg)
             .where(t.c.id == any_(ids), t.c.xid.is_(None), self._found_here(t), exists(select(seen.c.one)))
@@ -337,7 +391,6 @@ class FlowStatements(FreeMessages):
         )
         mine = select(found.c.id, found.c.taken, found.c.failed).where(found.c.id.in_(select(locked.c.id)))
         taken = self._taken(mine.cte("mine"))
-        query = select(
-            locked.c.lane, found.c.id, locked.c.msg, found.c.failed, found.c.id.in_(select(taken.c.id))
-        ).select_from(found.outerjoin(locked, locked.c.id == found.c.id))
-        return query.where(self._is_relaxed())
+        is_mine = found.c.id.in_(select(taken.c.id)).label("mine")
+        columns = (locked.c.lane, found.c.id, locked.c.msg, found.c.failed, is_mine)
+        return select(*columns).select_from(found.outerjoin(locked, locked.c.id == found.c.id))

@@ -10,14 +10,12 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from jdbcstore.database.statements.flow import NS_PER_MS, RATE_NS
 from jdbcstore.errors import ConfigurationError
 
 MOST = 1_000_000
 """The most that a limit, a burst, or a rate per second can be."""
 _MILLION = 1_000_000
-_NS_PER_MS = 1_000_000
-_MILLION_S = _MILLION * 1_000_000_000
-"""A million seconds in nanoseconds: the time for which a rate is stored."""
 _LONGEST_FILL = 10**18
 """Nanoseconds in which a bucket must fill: times stay within 64 bits."""
 
@@ -38,7 +36,7 @@ class Rate(NamedTuple):
     @property
     def spacing(self) -> int:
         """The nanoseconds between two claims, rounded up: a rate is never exceeded."""
-        return -(-_MILLION_S // self.per_million)
+        return -(-RATE_NS // self.per_million)
 
 
 class Bucket(NamedTuple):
@@ -60,7 +58,7 @@ def rate_of(per_million: int | None, burst: int | None) -> Rate | None:
 
 def look_into(rate: Rate, drawn: int, now_ms: int) -> Bucket:
     """Return what is in a bucket from which ``drawn`` is stored."""
-    now, spacing = now_ms * _NS_PER_MS, rate.spacing
+    now, spacing = now_ms * NS_PER_MS, rate.spacing
     full = now + rate.burst * spacing
     begin = min(max(drawn, now), full)
     tokens = (full - begin) // spacing

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -319,16 +319,20 @@ class QueueFlow:
         return room.claims > 0 or room.is_ahead
 
     def see(self, connection: Connection, limit: int, after: int) -> Seen:
-        """Return what the queue has room for, up to ``limit``, where the vendor chains writes.
+        """Return what a queue with keys has room for, up to ``limit``, where the vendor chains writes.
 
         :param after: the ID up to which the keys of messages are known
         """
         found = connection.fetch(self._sql.see, container=self._container, after=after)
         if not found:
             return Seen(Room(limit), has_more=False, version=None)
-        *stored, now_ms, held, more, version = found[0]
-        room = self._noted(_Stored(*stored).room(limit, now_ms, held))
-        return Seen(room, bool(more), version)
+        *stored, more, version = found[0]
+        return Seen(self.room_of(stored, limit), bool(more), version)
+
+    def room_of(self, row: Sequence[Any], limit: int) -> Room:
+        """Return what the queue has room for, by its settings, the time, and the number of its claims."""
+        *stored, now_ms, held = row
+        return self._noted(_Stored(*stored).room(limit, now_ms, held))
 
     def lock(self, connection: Connection, limit: int) -> Room:
         """Return what the queue has room for, up to ``limit``, until the transaction ends."""

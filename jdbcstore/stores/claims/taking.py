@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.connection import Connection
@@ -18,6 +17,8 @@ _TURNS = 16
 """Claims that take turns, after one that was too late for all that it had found."""
 _CONTENDED = 1.0
 """Seconds for which a queue is locked first, after others claimed while it was not."""
+_CLAIMED = 5
+"""Columns of a message that was found, in a statement that claims."""
 
 
 class Taking:
@@ -101,27 +102,37 @@ class Taking:
 
     def _take_seen(self, connection: Connection, session: int, begin: Begin, limit: int) -> list[Row] | None:
         """Claim messages without a lock; None if others claimed meanwhile, or there is more to do."""
-        room, has_more, version = self._flow.see(connection, limit, self.keyed.filed_to)
-        if has_more or room.is_ahead:
-            return None
-        if version is None:
+        if self._flow.is_keyed:
+            return self._take_chosen(connection, session, limit)
+        values = {"lanes": [*LANES], "marks": begin.marks, "session": session, "limit": limit}
+        found = connection.fetch(self._flow_sql.claim_seen, container=self._container, **values)
+        if not found:
             return self.take(connection, session, begin, limit)
-        turn = room.turn
-        values: dict[str, Any] = {"session": session, "version": version}
+        room = self._flow.room_of(found[0][:-_CLAIMED], limit)
+        if room.is_ahead or room.turn.keying:
+            return None
+        claimed = [row[-_CLAIMED:] for row in found]
+        return self._mine([row for row in claimed if row[1] is not None])
+
+    def _take_chosen(self, connection: Connection, session: int, limit: int) -> list[Row] | None:
+        room, has_more, version = self._flow.see(connection, limit, self.keyed.filed_to)
+        if version is None or not room.turn.keying or has_more or room.is_ahead:
+            return None
         if not room.claims:
             return []
-        if turn.keying:
-            choice = self._choose(connection, room)
-            if choice.drawn:
-                return None
-            if not choice.ids:
-                return []
-            turn, sql, values["ids"] = choice.turn, self._flow_sql.claim_chosen, choice.ids
-        else:
-            sql, values["lanes"], values["marks"] = self._flow_sql.claim_seen, [*LANES], begin.marks
-            values["limit"] = room.claims
-        after = {"last": turn.last, "credit": turn.credit, "drawn": room.drawn, "spacing": room.spacing}
-        found = connection.fetch(sql, container=self._container, **values, **after)
+        choice = self._choose(connection, room)
+        if choice.drawn:
+            return None
+        if not choice.ids:
+            return []
+        turn = {"last": choice.turn.last, "credit": choice.turn.credit}
+        values = {"session": session, "ids": choice.ids, "version": version, **turn}
+        drawn = {"drawn": room.drawn, "spacing": room.spacing}
+        sql = self._flow_sql.claim_chosen
+        return self._mine(connection.fetch(sql, container=self._container, **values, **drawn))
+
+    def _mine(self, found: list[Row]) -> list[Row] | None:
+        """Return what was claimed of what was found; None if others were faster."""
         mine = [row[:4] for row in found if row[4]]
         if mine or not found:
             return mine

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from random import Random
 from typing import Any
 
 import pytest
 from sqlalchemy import inspect
 
 from jdbcstore import Message
+from jdbcstore.database.statements.claims import LANES
 from jdbcstore.errors import ClaimLost, ConfigurationError, SchemaError
 from jdbcstore.stores.claims import ClaimQueue, Claims, FlowSettings
 from jdbcstore.testing.clock import FakeClock
@@ -311,3 +313,44 @@ def test_the_table_is_created_once_something_is_set(
     assert "JDBCSTORE_FLOW" in tables()
     strict.queue("ORDERS").flow.limit(claims=1)
     assert flow.settings() == FlowSettings(paused=True, claims=1)
+
+
+@pytest.mark.backends("postgresql")
+def test_a_statement_finds_the_room_that_a_process_would(claims: Claims, database: Database) -> None:
+    """Where a claim is one statement, which counts in SQL what buckets.py counts in Python."""
+    queue = claims.queue("ORDERS")
+    queue.add(*(Message("x") for _ in range(150)))
+    queue.flow.limit(claims=1)
+    [(now_ns,)] = database.rows("SELECT CAST(extract(epoch FROM clock_timestamp()) AS BIGINT) * 1000000000")
+    chance = Random(5)
+    rooms = set()
+    for _ in range(60):
+        rate = chance.choice([None, 1, 7, 10**6, 3 * 10**6 + 1, 10**12])
+        burst = None if rate is None else chance.choice([1, 2, 5, 1000])
+        drawn = now_ns + chance.randint(-(10**10), 10**10) * chance.choice([0, 1, 10**5])
+        most = chance.choice([None, 1, 5, 200])
+        values = {"most": most, "rate": rate, "burst": burst, "drawn": drawn}
+        values["paused"] = int(chance.randint(0, 9) == 9)
+        database.execute(
+            f"UPDATE JDBCSTORE_FLOW SET {', '.join(f'{one} = :{one}' for one in values)}", **values
+        )
+
+        limit = chance.randint(1, 4)
+        found = claims.run(
+            lambda connection, limit=limit: connection.fetch(  # type: ignore[misc]
+                claims.session.flow_statements.claim_seen,
+                container="queue://ORDERS",
+                session=claims.lease.check(),
+                limit=limit,
+                lanes=[*LANES],
+                marks=[0] * len(LANES),
+            )
+        )
+
+        room = queue.flow.room_of(found[0][:-5], limit)
+        claimed = [row[-4] for row in found if row[-1]]
+        assert len(claimed) == room.claims
+        [(after,)] = database.rows("SELECT DRAWN FROM JDBCSTORE_FLOW")
+        assert after == (room.drawn + len(claimed) * room.spacing if claimed and room.spacing else drawn)
+        rooms.add(room.claims)
+    assert {0, 1, 2} <= rooms
