@@ -27,6 +27,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 SAMPLE = 50
 SAME = 3.0
 """What costs the same differs by less than this factor, even on a busy machine; reading all, by a hundred."""
+ATTEMPTS = 5
 MEMORY = 200_000_000
 
 
@@ -47,21 +48,26 @@ def test_paging_through_a_queue(million: Million) -> None:
 def test_the_last_pages_of_a_queue(million: Million, store: Store) -> None:
     queue = store.queue("BACKLOG")
     last = million.backlog - (SAMPLE + 1) * 500
-    assert _compared(_pages(queue, last), _pages(queue, 0)) < SAME
+    assert _cost_the_same(lambda: (_pages(queue, last), _pages(queue, 0)))
 
 
 def test_pages_of_a_topic_and_its_subscriptions(million: Million, store: Store) -> None:
     topic = store.topic("NEWS")
     for source in (topic, topic.subscription("client", "first")):
         for after in (million.backlog, million.backlog + million.news - (SAMPLE + 1) * 500):
-            assert _compared(_pages(source, after), _pages(store.queue("BACKLOG"), 0)) < SAME
+            assert _cost_the_same(
+                lambda source=source, after=after: (  # type: ignore[misc]
+                    _pages(source, after),
+                    _pages(store.queue("BACKLOG"), 0),
+                )
+            )
     million.acknowledge()
     second = topic.subscription("client", "second")
     assert [message.sequence for message in second.recover()] == [million.gap]
 
 
 def test_an_empty_queue_beside_them(store: Store) -> None:
-    assert _compared(store.queue("EMPTY").recover, _pages(store.queue("BACKLOG"), 0)) < SAME
+    assert _cost_the_same(lambda: (store.queue("EMPTY").recover, _pages(store.queue("BACKLOG"), 0)))
 
 
 def test_an_empty_queue_with_priorities_beside_them(store: Store) -> None:
@@ -72,7 +78,8 @@ def test_an_empty_queue_with_priorities_beside_them(store: Store) -> None:
         for _ in range(10):
             empty.recover()
 
-    assert _compared(store.queue("EMPTY.TOO", prioritized=True).recover, ten_times) < SAME
+    other = store.queue("EMPTY.TOO", prioritized=True)
+    assert _cost_the_same(lambda: (other.recover, ten_times))
 
 
 def test_cleanup(million: Million, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,6 +155,11 @@ def _pages(source: Recoverable, after: int) -> Callable[[], object]:
         cursor = page.cursor
 
     return read
+
+
+def _cost_the_same(calls: Callable[[], tuple[Callable[[], object], Callable[[], object]]]) -> bool:
+    """Whether the first call takes as long as the second, in one of some attempts: each has new calls."""
+    return any(_compared(*calls()) < SAME for _ in range(ATTEMPTS))
 
 
 def _compared(some: Callable[[], object], other: Callable[[], object]) -> float:
