@@ -1,19 +1,16 @@
-"""``broker`` and ``passwd``: a broker in this process, its log, and its users."""
+"""``broker`` and ``passwd``: a broker in this process, and its users."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import gc
-import json
-import logging
 import os
 import resource
 import signal
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jdbcstore.cli.console import schema_view
+from jdbcstore.cli.logs import log_to_stderr
 from jdbcstore.cli.output import journal_progress, printable
 from jdbcstore.cli.settings import CliCommand, Settings, make_default_folder, with_locker
 from jdbcstore.config import Configuration
@@ -58,8 +56,6 @@ _SCHEMES = {
 """By the option that names an address."""
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _KILLED = 128
-_STANDARD_FIELDS = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
-"""Attributes of every log record; all others were given as ``extra``."""
 
 
 @click.command(cls=CliCommand)
@@ -205,53 +201,6 @@ def _print_ready(settings: Settings, addresses: Addresses) -> None:
     facts = {"state": "ready", "master": True, "addresses": pairs}
     settings.print(facts, f"ready {where} master=yes")
     sys.stdout.flush()
-
-
-class _Formatter(logging.Formatter):
-    def fields(self, record: logging.LogRecord) -> dict[str, object]:
-        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        found: dict[str, object] = {
-            "time": time.replace("+00:00", "Z"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        found |= {name: value for name, value in vars(record).items() if name not in _STANDARD_FIELDS}
-        if record.exc_info:
-            found["traceback"] = self.formatException(record.exc_info)
-        return found
-
-
-class JsonFormatter(_Formatter):
-    """One JSON object per line, in ASCII."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return json.dumps(self.fields(record), default=str)
-
-
-class TextFormatter(_Formatter):
-    """``name=value`` pairs; a value that is not one plain word is quoted as JSON."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return " ".join(f"{name}={_word(str(value))}" for name, value in self.fields(record).items())
-
-
-def _word(text: str) -> str:
-    plain = text.isprintable() and text and not {*text} & {*' "='}
-    return text if plain else json.dumps(text)
-
-
-def log_to_stderr(log_format: str, *, debug: bool) -> None:
-    """Log to stderr at level INFO, and with ``debug`` this library at level DEBUG."""
-    from jdbcstore.broker.management.audit import AUDIT_LOG
-
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
-    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
-    logging.getLogger("jdbcstore").setLevel(logging.DEBUG if debug else logging.INFO)
-    audit = logging.StreamHandler(sys.stderr)  # its lines are JSON already
-    logging.getLogger(AUDIT_LOG).addHandler(audit)
-    logging.getLogger(AUDIT_LOG).propagate = False
 
 
 @click.command(cls=CliCommand)

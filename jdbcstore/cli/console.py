@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from jdbcstore.cli.logs import log_to_stderr
 from jdbcstore.cli.settings import CliCommand, Settings
-from jdbcstore.cli.shared import looking
+from jdbcstore.cli.shared import looking, open_claims
 from jdbcstore.errors import ConfigurationError, installation
 
 if TYPE_CHECKING:
@@ -24,12 +25,13 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 @click.command(cls=CliCommand)
 @click.option("--listen", metavar="HOST:PORT", default=DEFAULT, show_default=True, help="HTTP address.")
+@click.option("--manage", is_flag=True, help="Offer operations on queues that processes share.")
 @click.option("--users", metavar="FILE", help="Users file; without one, only this machine is answered.")
 @click.pass_obj
-def console(settings: Settings, listen: str, users: str | None) -> None:
+def console(settings: Settings, listen: str, manage: bool, users: str | None) -> None:
     """Serve pages for a browser that show the database, and change nothing.
 
-    A broker may serve the database at the same time: no lock is taken. SIGTERM and SIGINT stop it.
+    With --manage, users with this role can pause, purge and release what processes share. A broker may serve the database at the same time: no lock is taken. SIGTERM and SIGINT stop it.
     """
     from jdbcstore.config.broker import Address
 
@@ -44,12 +46,14 @@ def console(settings: Settings, listen: str, users: str | None) -> None:
         raise ConfigurationError(
             f"the console needs aiohttp and jinja2; run: {installation('broker')}"
         ) from error
-    from jdbcstore.stores.claims.numbers import read_shared
+    from jdbcstore.stores.claims.managing import SharedManagement
 
     try:
         address = Address.parse(listen, "listen")
     except ConfigurationError as error:
         raise click.UsageError(str(error)) from error
+    if manage:
+        log_to_stderr(settings.configuration().broker.log_format, debug=settings.debug)  # has the audit log
     with (
         settings.open_database(read_only=True) as store,
         looking(settings) as session,
@@ -57,8 +61,10 @@ def console(settings: Settings, listen: str, users: str | None) -> None:
         security = make_security(users, settings.configuration().broker.roles_of_groups)
         try:
             source, guard = DatabaseSource(store), Guard(security, address.host)
-            pages = Console(source, guard, schema=lambda: schema_view(settings))
-            page = partial(shared_page, source.checkup, partial(asyncio.to_thread, read_shared, session))
+            opened = partial(open_claims, settings, "jdbcstore console") if manage else None
+            shared = SharedManagement(session, opened)
+            pages = Console(source, guard, shared=shared, schema=lambda: schema_view(settings))
+            page = partial(shared_page, source.checkup, partial(asyncio.to_thread, shared.numbers))
             metrics = served(page, guard)
             asyncio.run(_serve(settings, {"/console": pages.application(), "/metrics": metrics}, address))
         finally:

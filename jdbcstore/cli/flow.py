@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +11,15 @@ import click
 
 from jdbcstore.cli.options import TARGET, Parsed
 from jdbcstore.cli.output import counted, print_table, printable
-from jdbcstore.cli.settings import CliCommand, Settings, advising_on_master
-from jdbcstore.cli.shared import cell
+from jdbcstore.cli.settings import CliCommand, Settings
+from jdbcstore.cli.shared import cell, open_claims
 from jdbcstore.errors import MessageNotFound
 
 if TYPE_CHECKING:
     from jdbcstore.message.destination import Destination
-    from jdbcstore.stores.claims import Claims, FlowSettings, QueueFlow
+    from jdbcstore.stores.claims import FlowSettings, QueueFlow
 
+_NAME = "jdbcstore flow"
 _UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
 
 
@@ -57,27 +57,38 @@ def flow() -> None:
 @click.pass_obj
 def list_(settings: Settings) -> None:
     """List the queues that are paused or limited."""
-    with _claims(settings) as claims:
+    with open_claims(settings, _NAME) as claims:
         found = [{"queue": name, **asdict(one)} for name, one in sorted(claims.flow().items())]
     columns = ("queue", "paused", "claims", "rate/s", "burst", "keys", "claims/key", "rate/key", "burst/key")
     rows = [tuple(map(cell, one.values())) for one in found]
     settings.print_each(found, lambda: print_table("Queues", columns, rows, right=columns[2:]))
 
 
+_key = click.option("--key", metavar="KEY", help="Only messages of this key; for a queue that is shared.")
+
+
 @flow.command(cls=CliCommand)
 @_queue
+@_key
 @click.pass_obj
-def pause(settings: Settings, queue: Destination) -> None:
+def pause(settings: Settings, queue: Destination, key: str | None) -> None:
     """Let nobody claim messages of QUEUE. Those that are claimed stay so."""
-    _change(settings, queue, lambda found: found.pause())
+    if key is None:
+        _change(settings, queue, lambda found: found.pause())
+    else:
+        _change_key(settings, queue, key, lambda found: found.pause_key(key), paused=True)
 
 
 @flow.command(cls=CliCommand)
 @_queue
+@_key
 @click.pass_obj
-def resume(settings: Settings, queue: Destination) -> None:
+def resume(settings: Settings, queue: Destination, key: str | None) -> None:
     """Let messages of QUEUE be claimed again, within its limits."""
-    _change(settings, queue, lambda found: found.resume())
+    if key is None:
+        _change(settings, queue, lambda found: found.resume())
+    else:
+        _change_key(settings, queue, key, lambda found: found.resume_key(key), paused=False)
 
 
 @flow.command(cls=CliCommand)
@@ -127,9 +138,7 @@ def unshare(settings: Settings, queue: Destination) -> None:
 @click.pass_obj
 def key(settings: Settings, /, queue: Destination, key: str, **options: Any) -> None:
     """Set everything of a KEY of QUEUE: what is left out is as by default."""
-    with _claims(settings) as found:
-        found.queue(queue).flow.set_key(key, **options)
-    settings.print({"queue": queue.name, "key": key, **options}, f"{queue.name}: set {key}")
+    _change_key(settings, queue, key, lambda found: found.set_key(key, **options), **options)
 
 
 @flow.command(cls=CliCommand)
@@ -137,7 +146,7 @@ def key(settings: Settings, /, queue: Destination, key: str, **options: Any) -> 
 @click.pass_obj
 def purge(settings: Settings, queue: Destination) -> None:
     """Remove the messages of QUEUE that nobody has claimed, while processes go on claiming."""
-    with _claims(settings) as claims:
+    with open_claims(settings, _NAME) as claims:
         removed = claims.queue(queue).purge()
     settings.print({"queue": queue.name, "removed": removed}, f"{queue.name}: removed {counted(removed)}")
 
@@ -150,7 +159,7 @@ def release(settings: Settings, worker: str) -> None:
 
     For a process that hangs. If it works on, its claims are lost, and it begins a new lease.
     """
-    with _claims(settings) as claims:
+    with open_claims(settings, _NAME) as claims:
         ended = claims.lease.end_those_of(worker)
     if not ended:
         raise MessageNotFound(f"there is no worker {worker}; see jdbcstore status")
@@ -158,11 +167,19 @@ def release(settings: Settings, worker: str) -> None:
 
 
 def _change(settings: Settings, queue: Destination, change: Callable[[QueueFlow], None]) -> None:
-    with _claims(settings) as claims:
+    with open_claims(settings, _NAME) as claims:
         found = claims.queue(queue).flow
         change(found)
         now = found.settings()
     settings.print({"queue": queue.name, **asdict(now)}, f"{queue.name}: {_in_words(now)}")
+
+
+def _change_key(
+    settings: Settings, queue: Destination, key: str, change: Callable[[QueueFlow], None], **facts: Any
+) -> None:
+    with open_claims(settings, _NAME) as claims:
+        change(claims.queue(queue).flow)
+    settings.print({"queue": queue.name, "key": key, **facts}, f"{queue.name}: set {printable(key)}")
 
 
 def _in_words(now: FlowSettings) -> str:
@@ -178,17 +195,3 @@ def _in_words(now: FlowSettings) -> str:
     if now.rate_per_key is not None:
         parts.append(f"at most {now.rate_per_key:g} claims of a key per second, {now.burst_per_key} at once")
     return ", ".join(parts) or "without limits"
-
-
-@contextlib.contextmanager
-def _claims(settings: Settings) -> Iterator[Claims]:
-    from jdbcstore.stores.claims import Claims
-
-    settings.database(must_exist=True)
-    configuration = settings.configuration()
-    with advising_on_master(), configuration.locating_errors():
-        url, user, password = configuration.login()
-        options: dict[str, Any] = {"user": user, "password": password, "name": "jdbcstore flow"}
-        opened = Claims(url, configuration.store, **options)
-    with opened as claims:
-        yield claims

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jdbcstore.cli.output import duration, print_table, printable
-from jdbcstore.cli.settings import Settings
+from jdbcstore.cli.settings import Settings, advising_on_master
 from jdbcstore.util.shared_queues import (
     ClaimNumbers,
     FlowSettings,
@@ -20,6 +20,7 @@ from jdbcstore.util.shared_queues import (
 
 if TYPE_CHECKING:
     from jdbcstore.database.session import DatabaseSession
+    from jdbcstore.stores.claims import Claims
 
 
 @contextlib.contextmanager
@@ -29,6 +30,17 @@ def looking(settings: Settings) -> Iterator[DatabaseSession]:
 
     with contextlib.closing(DatabaseSession.configured(settings.configuration(), read_only=True)) as session:
         yield session
+
+
+def open_claims(settings: Settings, name: str) -> Claims:
+    """Open the claims of the selected database, for an operation; workers are listed with this name."""
+    from jdbcstore.stores.claims import Claims
+
+    settings.database(must_exist=True)
+    configuration = settings.configuration()
+    with advising_on_master(), configuration.locating_errors():
+        url, user, password = configuration.login()
+        return Claims(url, configuration.store, user=user, password=password, name=name)
 
 
 def read_selected(settings: Settings) -> SharedNumbers:

@@ -45,6 +45,16 @@ def test_a_queue_is_limited_paused_and_resumed(invoke: Invoke, local_url: str) -
 
 
 @pytest.mark.usefixtures("queue_there")
+def test_a_key_is_paused(invoke: Invoke, local_url: str) -> None:
+    invoke("flow", "share", "ORDERS")
+    invoke("flow", "pause", "ORDERS", "--key", "ada")
+    with Claims(local_url) as claims:
+        assert claims.queue("ORDERS").flow.key_settings() == {"ada": KeySettings(paused=True)}
+        invoke("flow", "resume", "ORDERS", "--key", "ada")
+        assert claims.queue("ORDERS").flow.key_settings() == {}
+
+
+@pytest.mark.usefixtures("queue_there")
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [

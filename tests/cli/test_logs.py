@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 
-from jdbcstore.cli.broker import JsonFormatter, TextFormatter
+from jdbcstore.cli.logs import JsonFormatter, TextFormatter
 
 
 def record(text: str, **extra: object) -> logging.LogRecord:

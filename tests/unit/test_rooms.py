@@ -24,7 +24,7 @@ OUTSIDE: dict[str, dict[str, set[str]]] = {
         "broker/console/rendering.py": {"self._environment.filters", "self._environment.globals"},
         "broker/transport/connector.py": {"context.minimum_version", "context.verify_mode"},
         "cli/app.py": {"commands.help"},
-        "cli/broker.py": {"logging.getLogger(AUDIT_LOG).propagate"},
+        "cli/logs.py": {"logging.getLogger(AUDIT_LOG).propagate"},
         "cli/messages.py": {"table.expand"},
         "cli/top_screen.py": {"field.value"},
         "config/xml/beans.py": {

@@ -8,14 +8,15 @@ from contextlib import suppress
 from functools import partial
 from math import ceil
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from aiohttp import web
 
-from jdbcstore.broker.console.actions import ACTIONS, kind_of
+from jdbcstore.broker.console.actions import ACTIONS, Action, kind_of
 from jdbcstore.broker.console.alarms import alarms
 from jdbcstore.broker.console.bodies import preview, properties_of, shown_body
 from jdbcstore.broker.console.charts import Chart, chart
+from jdbcstore.broker.console.claims import CLAIM_ACTIONS, ClaimAction, SharedQueues, claims_context
 from jdbcstore.broker.console.database import ConsoleSource
 from jdbcstore.broker.console.dead import grouped
 from jdbcstore.broker.console.history import DEAD, DEQUEUED, ENQUEUED, CounterHistory
@@ -56,6 +57,7 @@ _NAVIGATION = (
     ("broker", "Lock and store"),
     ("database", "Database"),
 )
+_CLAIMS = ("claims", "Claims")
 _PAGE_OF = {"queue": "queues", "topic": "topics", "message": "queues", "do": ""}
 """The entry of the navigation for pages that have none."""
 
@@ -63,10 +65,18 @@ _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _Page = Callable[["Visit"], Awaitable[web.Response]]
 
 
+class _Offer(NamedTuple):
+    """An operation, and what does it for a visit."""
+
+    action: Action | ClaimAction
+    run: Callable[[Visit], Awaitable[tuple[str, str]]]
+
+
 class Console:
     """The pages of one source.
 
     :param management: what operations go through; None for a source that is only looked at
+    :param shared: the queues that processes share; None where a broker serves
     :param schema: looks at the schema of the database
     :param master: finds the master while this broker does not serve
     :param folders: the folders whose disks are watched
@@ -78,6 +88,7 @@ class Console:
         guard: Guard,
         *,
         management: Management | None = None,
+        shared: SharedQueues | None = None,
         schema: Schema | None = None,
         master: Master | None = None,
         folders: Iterable[Path] = (),
@@ -85,9 +96,19 @@ class Console:
     ) -> None:
         self._source = source
         self._management = management
+        self._shared = shared
+        self._clock = clock or SystemClock()
+        self._offers: dict[str, _Offer] = {}
+        if management is not None:
+            self._offers |= {name: _Offer(one, partial(one.run, management)) for name, one in ACTIONS.items()}
+        if shared is not None and shared.may_change:
+            self._offers |= {
+                name: _Offer(one, partial(one.run, shared, self._clock))
+                for name, one in CLAIM_ACTIONS.items()
+            }
+        self._navigation = _NAVIGATION if shared is None else (*_NAVIGATION[:2], _CLAIMS, *_NAVIGATION[2:])
         self._door = Door(guard)
         self._folders = tuple(folders)
-        self._clock = clock or SystemClock()
         self._lookups = Lookups(schema=schema, master=master, clock=self._clock)
         self._notices = VisitNotices()
         self._static = Static()
@@ -102,9 +123,12 @@ class Console:
         for path, role, page in self._pages():
             router.add_get(path, self._handler(role, page))
         router.add_get("/static/{file}", self._file)
-        if self._management is not None:
+        if self._shared is not None:
+            router.add_get("/claims", self._handler(VIEW, partial(self._claims, self._shared)))
+        if self._offers:
             router.add_get("/do/{action}", self._handler(MANAGE, self._ask))
             router.add_post("/do/{action}", self._handler(MANAGE, self._do))
+        if self._management is not None:
             sampler = Sampler(self._management.views, self._history, self._clock)
             application.cleanup_ctx.append(sampler.sampling)
         return application
@@ -147,7 +171,9 @@ class Console:
         common = {
             "visit": visit,
             "token": self._door.token(visit.actor),
-            "navigation": _NAVIGATION,
+            "navigation": self._navigation,
+            "may_change": bool(self._offers),
+            "has_claims": self._shared is not None,
             "place": _PAGE_OF.get(place, place),
             "notice": notice,
             "now_ms": self._clock.now_ms(),
@@ -375,20 +401,22 @@ class Console:
         checkup = await self._source.checkup() if served else None
         return self._render(visit, "database.html", checkup=checkup, figures=FIGURES)
 
+    async def _claims(self, shared: SharedQueues, visit: Visit) -> web.Response:
+        return self._render(visit, "claims.html", **await claims_context(shared, visit))
+
     # Operations
 
     async def _ask(self, visit: Visit) -> web.Response:
         return self._confirmation(visit)
 
     async def _do(self, visit: Visit) -> web.Response:
-        management = self._management
-        action = _action(visit)
+        offer = self._offer(visit)
         if visit.text("chosen") and not visit.form.get("id"):
             raise NotARequest("no message is chosen; go back, and choose some")
-        if visit.text("confirmed") != "yes" or management is None:
+        if visit.text("confirmed") != "yes":
             return self._confirmation(visit)
         try:
-            text, where = await action.run(management, visit)
+            text, where = await offer.run(visit)
         except (StoreError, TimeoutError) as error:
             status = status_of(error) if isinstance(error, StoreError) else 503
             return self._confirmation(visit, error=str(error) or "it took too long", status=status)
@@ -396,9 +424,15 @@ class Console:
         joint = "&" if "?" in where else "?"
         raise web.HTTPSeeOther(f"{where}{joint}notice={key}")
 
+    def _offer(self, visit: Visit) -> _Offer:
+        offer = self._offers.get(visit.request.match_info["action"])
+        if offer is None:
+            raise web.HTTPNotFound(text="there is no such operation")
+        return offer
+
     def _confirmation(self, visit: Visit, *, error: str | None = None, status: int = 200) -> web.Response:
         name = visit.request.match_info["action"]
-        action = _action(visit)
+        action = self._offer(visit).action
         template = "send.html" if name == "send" else "confirm.html"
         return self._render(
             visit,
@@ -422,13 +456,6 @@ def _page(visit: Visit, views: Sequence[Any]) -> dict[str, Any]:
     number = min(visit.number("page", least=1, most=1 << 31) or 1, pages)
     rows = views[(number - 1) * _ROWS : number * _ROWS]
     return {"rows": rows, "total": len(views), "number": number, "pages": pages}
-
-
-def _action(visit: Visit) -> Any:
-    action = ACTIONS.get(visit.request.match_info["action"])
-    if action is None:
-        raise web.HTTPNotFound(text="there is no such operation")
-    return action
 
 
 def _sortable(view: DestinationView, sort: str) -> tuple[int, str]:

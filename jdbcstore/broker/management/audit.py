@@ -29,34 +29,40 @@ class Actor:
     """The client's address; empty in this process."""
 
 
+@contextmanager
+def audited(clock: Clock, actor: Actor, name: str, **details: Any) -> Iterator[dict[str, Any]]:
+    """Log an operation when it ends; what is added to the dictionary is its result."""
+    line: dict[str, Any] = {
+        "time_ms": clock.now_ms(),
+        "operation": name,
+        "user": actor.user,
+        "peer": actor.peer,
+        **{key: value for key, value in details.items() if value is not None},
+    }
+    try:
+        yield line
+    except BaseException as error:
+        line["error"] = type(error).__name__
+        raise
+    finally:
+        logging.getLogger(AUDIT_LOG).info("%s", json.dumps(line, default=str))
+
+
 class Audit:
     """The audit log around each operation. Neither bodies, properties nor passwords are ever in it."""
 
     def __init__(self, clock: Clock, master: CurrentMaster) -> None:
         self._clock = clock
         self._master = master
-        self._log = logging.getLogger(AUDIT_LOG)
 
     @contextmanager
     def operation(self, actor: Actor, name: str, **details: Any) -> Iterator[tuple[Engine, dict[str, Any]]]:
-        """Log an operation on the engine when it ends; what is added to the dictionary is its result.
+        """Log an operation on the engine, as :func:`audited` does.
 
         :raises NotMaster: the broker does not serve, which is logged, too
         """
-        line: dict[str, Any] = {
-            "time_ms": self._clock.now_ms(),
-            "operation": name,
-            "user": actor.user,
-            "peer": actor.peer,
-            **{key: value for key, value in details.items() if value is not None},
-        }
-        try:
+        with audited(self._clock, actor, name, **details) as line:
             yield self._master.engine(), line
-        except BaseException as error:
-            line["error"] = type(error).__name__
-            raise
-        finally:
-            self._log.info("%s", json.dumps(line, default=str))
 
     def on_messages(
         self, actor: Actor, name: str, queue: Destination, choice: MessageChoice, **details: Any

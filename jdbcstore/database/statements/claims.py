@@ -352,6 +352,17 @@ class ClaimStatements(FreeMessages):
         self.return_all = self._compile(
             lambda: update(c).where(c.c.session == me).values(session=null(), due=ZERO)
         )
+        t = self._tables.messages
+        here = select(ONE).where(t.c.id == c.c.id, self._found_here(t)).scalar_subquery()
+        self.release_claim = self._compile(
+            lambda: (
+                update(c)
+                .where(c.c.id == bindparam("id_"), or_(c.c.session.is_not(None), c.c.due > self._now))
+                .where(here == ONE)
+                .values(session=null(), due=ZERO)
+            )
+        )
+        """Free a message of a queue, whoever has claimed or delayed it."""
         self.delay_message = self._compile(
             lambda: insert(c).values(
                 id=bindparam("id_"), session=null(), due=self._now + delay, taken=ONE, failed=ZERO

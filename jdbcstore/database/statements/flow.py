@@ -113,7 +113,7 @@ class FlowStatements(FreeMessages):
         this = and_(self._here(k), self._equal(k.c.name, bindparam("name_", type_=k.c.name.type)))
         settings = (k.c.paused, k.c.most, k.c.weight, k.c.rate, k.c.burst)
         is_plain = (k.c.paused == ZERO, k.c.most.is_(None), k.c.weight == ONE, k.c.rate.is_(None))
-        self.find_key = self._compile(lambda: select(k.c.name).where(this))
+        self.find_key = self._compile(lambda: select(*settings).where(this))
         self.find_keys = self._compile(
             lambda: select(k.c.name, *settings).where(self._here(k), not_(and_(*is_plain))).order_by(k.c.name)
         )

@@ -320,6 +320,14 @@ class AsyncQueueFlow:
         """As :meth:`QueueFlow.set_key`."""
         await self._run(partial(self._flow.set_key, key, **settings))
 
+    async def pause_key(self, key: str) -> None:
+        """As :meth:`QueueFlow.pause_key`."""
+        await self._run(partial(self._flow.pause_key, key))
+
+    async def resume_key(self, key: str) -> None:
+        """As :meth:`QueueFlow.resume_key`."""
+        await self._run(partial(self._flow.resume_key, key))
+
     async def key_settings(self) -> dict[str, KeySettings]:
         """As :meth:`QueueFlow.key_settings`."""
         return await self._run(self._flow.key_settings)

@@ -14,7 +14,7 @@ from jdbcstore.database.statements.builder import Statement
 from jdbcstore.database.statements.flow import FlowStatements
 from jdbcstore.errors import ConfigurationError
 from jdbcstore.stores.claims.buckets import Rate, check_whole, checked, look_into, rate_of
-from jdbcstore.stores.claims.keys import Keying, Turn, key_of, key_row
+from jdbcstore.stores.claims.keys import KEY_COLUMNS, Keying, Turn, key_of, key_row
 from jdbcstore.stores.claims.lease import knows_flow
 from jdbcstore.stores.claims.wakeups import Wakeups
 from jdbcstore.util.shared_queues import FlowSettings, KeySettings
@@ -240,13 +240,33 @@ class QueueFlow:
         stored = checked(rate, burst, _PAUSE_KEY) or (None, None)
         values = dict(zip(("rate", "burst"), stored, strict=True))
         values |= {"paused": int(bool(paused)), "most": claims, "weight": weight}
+        self._change_key(key, values)
+
+    def pause_key(self, key: str) -> None:
+        """Let nobody claim messages of a key of a queue that is shared by keys. The rest of it stays set.
+
+        :raises SchemaError: the tables are missing and must not be created
+        :raises StoreUnavailable: the database does not answer; pause it again
+        """
+        self._change_key(key, {"paused": 1})
+
+    def resume_key(self, key: str) -> None:
+        """Undo :meth:`pause_key`.
+
+        :raises StoreUnavailable: the database does not answer; resume it again
+        """
+        self._change_key(key, {"paused": 0})
+
+    def _change_key(self, key: str, values: dict[str, int | None]) -> None:
         sql, here = self._sql, {"container": self._container, "name_": key_of(key)}
 
         def change(connection: Connection) -> None:
             with connection.transaction():
                 connection.execute(sql.count_change)
-                if connection.fetch(sql.find_key, **here):
-                    connection.execute(sql.change_key, **here, **values)
+                found = connection.fetch(sql.find_key, **here)
+                if found:
+                    before: dict[str, int | None] = dict(zip(KEY_COLUMNS, found[0], strict=True))
+                    connection.execute(sql.change_key, **here, **before | values)
                 else:
                     connection.insert_rows(sql.add_key, [key_row(**here, **values)])
                 connection.execute(sql.remove_plain_keys, container=self._container)

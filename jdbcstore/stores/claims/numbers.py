@@ -40,19 +40,20 @@ MOST_QUEUES = 200
 _MOST_NAMES = 1000
 
 
-def read_shared(session: DatabaseSession, *, keys: bool = False) -> SharedNumbers:
+def read_shared(session: DatabaseSession, *, keys: bool | str = False) -> SharedNumbers:
     """Return the numbers of all shared queues and processes, by name; none where nobody has ever claimed.
 
     Queues are those that have messages, claims or settings. No queue is read whole for it: of each, the first
     :data:`MOST_COUNTED` messages at most, besides all claims.
 
-    :param keys: also look at the first keys of queues that are claimed from by key
+    :param keys: also look at the first keys of queues that are claimed from by key, or of this queue
     :raises StoreUnavailable: the database does not answer
     """
     if not session.has_claims:
         return SharedNumbers()
     settings = {name: one for name, one in read_all(session).items() if _is_queue(name)}
-    key_settings = {name: read_keys(session, name) for name, one in settings.items() if one.keys and keys}
+    keyed = {name for name, one in settings.items() if one.keys and (keys is True or _named(name) == keys)}
+    key_settings = {name: read_keys(session, name) for name in keyed}
     with session.translated(), closing(session.connect()) as connection:
         connection.control.read_in_order()
         return _Look(session, connection, settings, key_settings).read()
@@ -106,7 +107,7 @@ class _Look:
             keys, has_more_keys = self._keys(name)
             queues.append(
                 ClaimNumbers(
-                    queue=Destination.parse(name).name,
+                    queue=_named(name),
                     free=free_count,
                     has_more=has_more,
                     claimed=int(held),
@@ -210,6 +211,10 @@ class _Look:
             return int(self._connection.fetch(session.claim_statements.last_id)[0][0])
         found = self._connection.fetch(session.statements.find_number, name_=SEQUENCE_ROW)
         return int(found[0][0]) if found else None
+
+
+def _named(container: str) -> str:
+    return Destination.parse(container).name
 
 
 def _is_queue(container: str) -> bool:

@@ -360,6 +360,23 @@ def test_numbers_of_keys_and_claims(two: tuple[ClaimQueue, ClaimQueue]) -> None:
     assert not read_shared(one._owner.session).queues[0].keys
 
 
+def test_a_key_is_paused_and_resumed_and_keeps_its_settings(two: tuple[ClaimQueue, ClaimQueue]) -> None:
+    one, other = two
+    add(one, "ab")
+    one.flow.share()
+    one.flow.set_key("a", claims=5, rate=9.0, burst=9)
+
+    one.flow.pause_key("a")
+    one.flow.pause_key("b")
+    settings = other.flow.key_settings()
+    assert (settings["a"].paused, settings["a"].claims, settings["a"].burst) == (True, 5, 9)
+    assert other.claim(9) == []
+    other.flow.resume_key("b")
+    assert [claim.message.group_id for claim in other.claim(9)] == ["b"]
+    other.flow.resume_key("a")
+    assert [*one.flow.key_settings()] == ["a"]
+
+
 @pytest.mark.backends("sqlite")
 @pytest.mark.parametrize("weight", [0, -1, 1.5, True, None, "2"])
 def test_weights_that_cannot_be(claims: Claims, weight: Any) -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import time
+from functools import partial
 from typing import Any
 from unittest.mock import ANY
 
 import pytest
 
-from jdbcstore import Message
+from jdbcstore import Claims, Destination, Message
 from jdbcstore.cli import main
-from jdbcstore.errors import ClaimLost
+from jdbcstore.errors import ClaimLost, MessageNotFound
+from jdbcstore.stores.claims.managing import SharedManagement
 from jdbcstore.stores.claims.numbers import read_held, read_shared
 from jdbcstore.testing.clock import FakeClock
 from jdbcstore.util.shared_queues import ClaimNumbers
@@ -140,6 +142,24 @@ def test_held_messages(open_claims: OpenClaims) -> None:
         (ids[1], None, True, 0),
     ]
     assert len(read_held(claims.session, queue.destination, 1)) == 1
+
+
+def test_one_message_is_released(open_claims: OpenClaims, database: Database) -> None:
+    claims, other = open_claims(name="w-1"), open_claims(name="w-2")
+    queue = claims.queue("ORDERS")
+    queue.add(Message("0"))
+    [later] = queue.add(Message("1"), delay=3600)
+    [held] = queue.claim()
+    managed = SharedManagement(claims.session, partial(Claims, database.url))
+
+    for wrong, sequence in ((Destination.queue("OTHER"), later), (queue.destination, later + 1)):
+        with pytest.raises(MessageNotFound, match="neither claimed nor delayed"):
+            managed.release_message(wrong, sequence)
+    for sequence in (later, held.sequence):
+        managed.release_message(queue.destination, sequence)
+    assert {claim.sequence for claim in other.queue("ORDERS").claim(9)} == {later, held.sequence}
+    with pytest.raises(ClaimLost):
+        queue.acknowledge(held)
 
 
 def _of(one: ClaimNumbers) -> tuple[str, int, int, int, int]:

@@ -1,0 +1,101 @@
+"""The management of shared queues, in a process that does not claim messages itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from jdbcstore.database.session import DatabaseSession
+from jdbcstore.errors import MessageNotFound
+from jdbcstore.message.destination import Destination
+from jdbcstore.stores.claims.claims import Claims
+from jdbcstore.stores.claims.numbers import read_held, read_shared
+from jdbcstore.util.shared_queues import HeldMessage, SharedNumbers
+
+
+class SharedManagement:
+    """The shared queues of a database. Thread-safe.
+
+    :param session: reads
+    :param opened: opens claims for as long as one operation takes; None if nothing can be done
+    """
+
+    def __init__(self, session: DatabaseSession, opened: Callable[[], Claims] | None) -> None:
+        self._session = session
+        self._opened = opened
+
+    @property
+    def may_change(self) -> bool:
+        """Whether operations can be done."""
+        return self._opened is not None
+
+    def numbers(self, keyed: str | None = None) -> SharedNumbers:
+        """Return the numbers of all queues; of one, also those of its keys.
+
+        :raises StoreUnavailable: the database does not answer
+        """
+        return read_shared(self._session, keys=keyed or False)
+
+    def held(self, queue: Destination, limit: int) -> list[HeldMessage]:
+        """Return the first messages of a queue that are claimed or delayed.
+
+        :raises StoreUnavailable: the database does not answer
+        """
+        return read_held(self._session, queue, limit)
+
+    def pause(self, queue: Destination, key: str | None) -> None:
+        """Let nobody claim messages of a queue, or of one key of it.
+
+        :raises StoreError: as the constructor of :class:`Claims`, and :meth:`QueueFlow.pause`
+        """
+        with self._claims() as claims:
+            flow = claims.queue(queue).flow
+            flow.pause() if key is None else flow.pause_key(key)
+
+    def resume(self, queue: Destination, key: str | None) -> None:
+        """Undo :meth:`pause`.
+
+        :raises StoreError: as there
+        """
+        with self._claims() as claims:
+            flow = claims.queue(queue).flow
+            flow.resume() if key is None else flow.resume_key(key)
+
+    def release_worker(self, worker: str) -> int:
+        """End the leases of the processes of a name; return their number.
+
+        :raises MessageNotFound: there is none
+        :raises StoreError: as the constructor of :class:`Claims`
+        """
+        with self._claims() as claims:
+            ended = claims.lease.end_those_of(worker)
+        if not ended:
+            raise MessageNotFound(f"there is no worker {worker}; see jdbcstore status")
+        return ended
+
+    def release_message(self, queue: Destination, sequence: int) -> None:
+        """Free a message that is claimed or delayed; whoever has it has lost it.
+
+        :raises MessageNotFound: it is neither
+        :raises StoreError: as the constructor of :class:`Claims`
+        """
+        with self._claims() as claims:
+            values = {"container": queue.qualified_name, "id_": sequence}
+            sql = claims.session.claim_statements.release_claim
+            if not claims.run(lambda connection: connection.change(sql, **values)):
+                raise MessageNotFound(
+                    f"message {sequence} of {queue} is neither claimed nor delayed any more"
+                )
+            claims.wakeups.wake(queue.qualified_name, returned=True)
+
+    def purge(self, queue: Destination) -> int:
+        """Remove the messages of a queue that nobody has claimed; return their number.
+
+        :raises StoreError: as the constructor of :class:`Claims`
+        """
+        with self._claims() as claims:
+            return claims.queue(queue).purge()
+
+    def _claims(self) -> Claims:
+        if self._opened is None:
+            raise AssertionError("nothing can be changed here")
+        return self._opened()

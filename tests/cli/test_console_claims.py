@@ -1,0 +1,126 @@
+"""The console's pages of shared queues, and the operations of ``jdbcstore console --manage``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jdbcstore import Claims, Message
+from jdbcstore.broker.security import hash_password
+from jdbcstore.config.users import ROLES, write_user
+from jdbcstore.errors import ClaimLost
+from tests.support.broker.console import FORM, ConsoleClient
+from tests.support.cli.console import console_on
+
+HOSTILE = "<script>alert(1)</script>\"'&key=x"
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/mq.db"
+
+
+@pytest.fixture
+def claims(url: str) -> Iterator[Claims]:
+    with Claims(url, name="w-1") as claims:
+        yield claims
+
+
+def test_claims_are_looked_at(tmp_path: Path, url: str, claims: Claims) -> None:
+    queue = claims.queue("ORDERS")
+    queue.add(*(Message("x", group_id=key) for key in ("a", "a", HOSTILE)))
+    queue.add(Message("later", group_id="a"), delay=3600)
+    queue.flow.share(claims=1)
+    queue.flow.set_key("b", paused=True)
+    queue.reject(*queue.claim())
+    [claim] = queue.claim(1)
+    claims.queue(HOSTILE).add(Message("x"))
+
+    with console_on(tmp_path, url) as console:
+        every = console.get("/claims")
+        assert "ORDERS 2 1 1 1" in every.text
+        assert HOSTILE in every.text
+        assert "w-1" in every.text
+        one = console.get("/claims", name="ORDERS")
+        assert "at most 1 claim of a key" in one.text
+        assert "b paused 0 0" in one.text
+        assert f"{claim.sequence} w-1" in one.text
+        assert "delayed 60 min" in one.text.replace("1.0 h", "60 min")
+        assert HOSTILE in one.text
+        assert "Its claims" in console.get("/queue", name="ORDERS").text
+        for page in (every, one):
+            assert page.scripts == page.scripts[:1]
+            assert not any("/do/" in link for link in page.links)
+        assert console.ask("GET", "/console/claims?name=NONE").status == 404
+        assert console.ask("GET", "/console/do/pause-claims?name=ORDERS").status == 404
+
+
+def test_claims_are_managed(tmp_path: Path, url: str, claims: Claims) -> None:
+    users = tmp_path / "users.toml"
+    for role in ROLES:
+        write_user(users, role, hash_password("secret"), role=role)
+    queue, other = claims.queue("ORDERS"), claims.queue("OTHER")
+    queue.add(*(Message("x", group_id=key) for key in ("a", "a", "")))
+    queue.flow.share()
+    queue.flow.set_key("a", claims=1)
+    [first, second] = queue.claim(2)
+    other.add(Message("x"), Message("y"))
+    [third] = other.claim()
+
+    log = tmp_path / "err.log"
+    with (
+        log.open("wb") as stderr,
+        console_on(
+            tmp_path, url, "--manage", "--users", str(users), login=("manage", "secret"), stderr=stderr
+        ) as console,
+    ):
+
+        def act(do: str, /, **fields: Any) -> str:
+            return console.act(f"/do/{do}", {key: str(value) for key, value in fields.items()}).text
+
+        asked = console.get("/do/pause-claims", name="ORDERS")
+        assert "Nobody claims messages until you resume" in asked.text
+        assert not queue.flow.settings().paused
+        assert "Claims are paused" in act("pause-claims", name="ORDERS")
+        assert queue.flow.settings().paused
+        assert "claimed again" in act("resume-claims", name="ORDERS")
+        for key in ("a", ""):
+            act("pause-claims", name="ORDERS", key=key)
+        assert [(key, one.paused, one.claims) for key, one in queue.flow.key_settings().items()] == [
+            ("", True, None), ("a", True, 1),
+        ]  # fmt: skip
+        act("resume-claims", name="ORDERS", key="a")
+        assert not queue.flow.key_settings()["a"].paused
+
+        assert "The message is free" in act("release-message", name="ORDERS", message=first.sequence)
+        with pytest.raises(ClaimLost):
+            queue.acknowledge(first)
+        queue.acknowledge(second)
+        gone = console.act("/do/release-message", {"name": "ORDERS", "message": str(second.sequence)})
+        assert (gone.status, "neither claimed nor delayed" in gone.text) == (404, True)
+        assert "1 message was removed" in act("purge-free", name="OTHER")
+        assert "1 lease ended" in act("release-worker", worker="w-1")
+        with pytest.raises(ClaimLost):
+            other.acknowledge(third)
+        assert console.act("/do/release-worker", {"worker": "nobody"}).status == 404
+
+        refused = ConsoleClient(console.api.address, ("browse", "secret"))
+        assert refused.ask("GET", "/console/do/purge-free?name=ORDERS").status == 403
+        assert not any("/do/" in link for link in refused.get("/claims", name="ORDERS").links)
+        forged = console.ask(
+            "POST", "/console/do/purge-free", "name=ORDERS&confirmed=yes", {"Content-Type": FORM}
+        )
+        assert forged.status == 403
+    lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith('{"time_ms"')]
+    assert {line["user"] for line in lines} == {"manage"}
+    assert [(line["operation"], line.get("key"), line.get("error")) for line in lines[:4]] == [
+        ("pause-claims", None, None),
+        ("resume-claims", None, None),
+        ("pause-claims", "a", None),
+        ("pause-claims", "", None),
+    ]
+    assert [line.get("count", line.get("error")) for line in lines[-3:]] == [1, 1, "MessageNotFound"]
