@@ -31,7 +31,8 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 def console(settings: Settings, listen: str, manage: bool, users: str | None) -> None:
     """Serve pages for a browser that show the database, and change nothing.
 
-    With --manage, users with this role can pause, purge and release what processes share. A broker may serve the database at the same time: no lock is taken. SIGTERM and SIGINT stop it.
+    With --manage, users with this role can pause, purge and release what processes share. A broker may serve
+    the database at the same time: no lock is taken. SIGTERM and SIGINT stop it.
     """
     from jdbcstore.config.broker import Address
 

@@ -32,8 +32,9 @@ def doctor(settings: Settings, report: Path | None) -> int:
     What is wrong with the database is named with its cause, such as a session that keeps deleted rows from
     being vacuumed, and the statement that helps. Nothing is changed.
 
-    Exits with 0 if the selected store can be used, whatever else is missing; otherwise with the exit code
-    of any other command: 3 if its driver is missing, 4 if it is not reachable.
+    Exits with 0 if the selected store can be used and nothing is wrong with its database, whatever else is
+    missing; with 9 if something is wrong with it; otherwise with the exit code of any other command: 3 if
+    its driver is missing, 4 if it is not reachable.
     """
     from jdbcstore.tools.doctor import examine, examine_health, examine_store
 
@@ -56,7 +57,9 @@ def doctor(settings: Settings, report: Path | None) -> int:
         note(f"wrote {report}: read it, then attach it to the issue")
     facts = [*map(asdict, findings), *([] if health is None else _health_facts(health))]
     settings.print_each(facts, lambda: _print(findings, health))
-    return ExitCode.DONE if error is None else exit_code(error)
+    if error is not None:
+        return exit_code(error)
+    return ExitCode.SICK if health is not None and health.diagnoses else ExitCode.DONE
 
 
 def _write_new(path: Path, text: str) -> None:

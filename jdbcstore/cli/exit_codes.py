@@ -44,6 +44,7 @@ class ExitCode(IntEnum):
     NOT_FOUND = 6, "not found: no message to consume, no such subscription or transaction"
     CORRUPT = 7, "some messages cannot be decoded and were skipped; the others were processed"
     LOCKED = 8, "another broker or store is the master"
+    SICK = 9, "something is wrong with the database: doctor names it"
     INTERRUPTED = 130, "interrupted from the keyboard"
     PIPE_CLOSED = 141, "the reader of the output went away"
 

@@ -164,6 +164,32 @@ def test_a_session_that_is_idle_in_its_transaction(
     gone(store, "dead rows")
 
 
+@contextmanager
+def _busy(cursor: Any, statement: str) -> Iterator[None]:
+    """A session that runs a statement until it is ended."""
+
+    def run() -> None:
+        with contextlib.suppress(Exception):  # it is ended
+            cursor.execute(statement)
+
+    with waiting(run):
+        yield
+
+
+@pytest.mark.backends("postgresql")
+def test_a_long_transaction(store: JdbcStore, database: Database, session: Session) -> None:
+    worker = session("SET application_name = 'shop-export'", "BEGIN")
+    pid = _pid(worker)
+    with _busy(worker, "SELECT pg_sleep(3600)"):
+        try:
+            one = found(store, "long transaction")
+        finally:
+            database.rows(f"SELECT pg_terminate_backend({pid})")
+    assert f'session {pid} ("shop-export"' in (one.cause or "")
+    assert one.cure == f"SELECT pg_terminate_backend({pid})"
+    gone(store, "long transaction")
+
+
 @pytest.mark.backends("postgresql")
 def test_a_short_transaction_is_not_named(store: JdbcStore, session: Session) -> None:
     session("BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT 1")
@@ -348,6 +374,23 @@ def test_a_snapshot_that_holds_purge(store: JdbcStore, database: Database, sessi
     assert store.examine().figures["history_length"] >= 20
     database.execute(one.cure)
     gone(store, "idle in transaction")
+
+
+@innodb
+def test_a_long_transaction_of_innodb(store: JdbcStore, database: Database, session: Session) -> None:
+    worker = session(
+        "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+        "START TRANSACTION WITH CONSISTENT SNAPSHOT",
+    )
+    number = _connection_id(worker)
+    with _busy(worker, "SELECT SLEEP(3600)"):
+        try:
+            one = found(store, "long transaction")
+        finally:
+            database.execute(f"KILL {number}")
+    assert f"connection {number} (" in (one.cause or "")
+    assert one.cure == f"KILL {number}"
+    gone(store, "long transaction")
 
 
 @innodb
