@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from jdbcstore import Message
+from jdbcstore import JdbcStore, Message
 from jdbcstore.errors import LockLost, StoreError, StoreUnavailable
 from jdbcstore.stores.jdbc.checkpoint import Application
 from jdbcstore.stores.journaled import JournaledStore
-from jdbcstore.testing.messages import content, fill
+from jdbcstore.testing.messages import content, fill, message_id
 from tests.conftest import small_journal
 from tests.lockers.conftest import LEASE, OpenLocked, open_locked
 from tests.support.databases import Database
@@ -41,8 +41,10 @@ def locker(request: pytest.FixtureRequest) -> Any:
 def open_life(open_locked: OpenLocked, tmp_path: Path) -> Iterator[OpenLife]:
     with ExitStack() as stores:
 
-        def open_life(life: str, locker: Any = None, **options: Any) -> JournaledStore:
-            behind = open_locked(locker, journaled=True, broker_name=life, **options)
+        def open_life(
+            life: str, locker: Any = None, behind: JdbcStore | None = None, **options: Any
+        ) -> JournaledStore:
+            behind = behind or open_locked(locker, journaled=True, broker_name=life, **options)
             store = JournaledStore(behind, small_journal(tmp_path / life, checkpoint_interval=0.0))
             stores.callback(store.close)
             return store
@@ -114,6 +116,21 @@ def test_a_checkpoint_that_begins_late_is_refused(
     second.queue("Q").add_message(Message("new"))
     second.checkpoint()
     assert database.rows(STORED) == [(1,)]
+
+
+@pytest.mark.backends("sqlite")
+def test_what_was_committed_while_the_next_began_is_known_to_it(
+    open_life: OpenLife, open_locked: OpenLocked, database: Database, tmp_path: Path
+) -> None:
+    messages = [Message(body, message_id=message_id(number)) for number, body in enumerate("abc", 1)]
+    first = open_life(LIVES[0])
+    first.queue("Q").add_messages(messages)
+    behind = open_locked(None, journaled=True, enable_audit=True)
+    first.checkpoint()
+    kill(tmp_path)
+    second = open_life(LIVES[1], behind=behind)
+    assert [one.sequence for one in second.queue("Q").add_messages(messages)] == [-1, -1, -1]
+    consume(second, database)
 
 
 def test_an_opening_fails_while_one_is_committed(
