@@ -80,7 +80,7 @@ def signed(value: float | None) -> str:
 class ClaimReadings:
     """Readings of shared queues, one after the other; not for several threads at once.
 
-    :param read: reads the numbers
+    :param read: reads the numbers, and the last ID, which grows by one with each message that is added
     :param text: only queues whose names contain this, in any case of letters
     :param limit: the most queues
     :param period: as for :class:`~jdbcstore.cli.readings.Rates`
@@ -88,7 +88,7 @@ class ClaimReadings:
 
     def __init__(
         self,
-        read: Callable[[], SharedNumbers],
+        read: Callable[[], tuple[SharedNumbers, int | None]],
         period: float,
         clock: Clock | None = None,
         *,
@@ -106,18 +106,18 @@ class ClaimReadings:
 
         :raises StoreUnavailable: the database does not answer
         """
-        found = self._read()
+        found, last_id = self._read()
         counts = {("change", one.queue): _size(one) for one in found.queues if not one.has_more}
         if len(counts) == len(found.queues) and not found.more_queues:
             counts["", "size"] = sum(counts.values())
-        if found.last_id is not None:
-            counts["", "added"] = found.last_id
+        if last_id is not None:
+            counts["", "added"] = last_id
         rates = self._rates.since(self._clock.monotonic(), counts)
         added, growth = rates.get(("", "added")), rates.get(("", "size"))
         shown = [one for one in found.queues if self._text in one.queue.lower()]
         shown.sort(key=lambda one: (-_size(one), one.queue))
         return ClaimReading(
-            numbers=SharedNumbers(shown[: self._limit], found.workers, found.more_queues, found.last_id),
+            numbers=SharedNumbers(shown[: self._limit], found.workers, found.more_queues),
             changes={name: change for (kind, name), change in rates.items() if kind == "change"},
             added_per_second=added,
             removed_per_second=None if added is None or growth is None else max(0.0, added - growth),

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jdbcstore.cli.output import duration, print_table, printable
 from jdbcstore.cli.settings import Settings, advising_on_master
+from jdbcstore.errors import StoreError
 from jdbcstore.util.shared_queues import (
     ClaimNumbers,
     FlowSettings,
@@ -52,16 +52,25 @@ def read_selected(settings: Settings) -> SharedNumbers:
 
 
 @contextlib.contextmanager
-def looking_at_claims(settings: Settings) -> Iterator[Callable[[], SharedNumbers] | None]:
-    """Yield what reads the numbers again and again; None where messages were never claimed."""
-    from jdbcstore.stores.claims.numbers import read_shared
+def looking_at_claims(
+    settings: Settings,
+) -> Iterator[Callable[[], tuple[SharedNumbers, int | None]] | None]:
+    """Yield what reads the numbers and the last ID, again and again; None if nobody has ever claimed."""
+    from jdbcstore.stores.claims.numbers import read_last_id, read_shared
 
     configuration = settings.configuration()
     if configuration.stores or configuration.data_source.url == "memory:":
         yield None
         return
     with looking(settings) as session:
-        yield partial(read_shared, session, keys=True) if session.has_claims else None
+
+        def read() -> tuple[SharedNumbers, int | None]:
+            found, last_id = read_shared(session, keys=True), None
+            with contextlib.suppress(StoreError):  # one who only looks may have no right to read it
+                last_id = read_last_id(session)
+            return found, last_id
+
+        yield read if session.has_claims else None
 
 
 def shared_facts(found: SharedNumbers) -> dict[str, Any]:

@@ -64,7 +64,7 @@ class ClaimNumbers:
 
     queue: str
     free: int
-    """The messages that are neither claimed nor delayed."""
+    """The messages that are neither claimed nor delayed, and expired ones that nobody has removed yet."""
     has_more: bool = False
     """Whether there are more of them than were counted."""
     claimed: int = 0
@@ -109,8 +109,6 @@ class SharedNumbers:
     workers: Sequence[WorkerNumbers] = ()
     more_queues: int = 0
     """The queues that were not looked at, because there are so many."""
-    last_id: int | None = None
-    """The last ID, which grows by one with each message that is added; None if it leaps ahead."""
 
     @property
     def running(self) -> int:

@@ -14,7 +14,7 @@ from jdbcstore import Claims, JdbcStore, Message
 from jdbcstore.cli.claim_readings import ClaimReadings, signed
 from jdbcstore.cli.claims_screen import ClaimsTop
 from jdbcstore.errors import StoreUnavailable
-from jdbcstore.stores.claims.numbers import read_shared
+from jdbcstore.stores.claims.numbers import read_last_id, read_shared
 from jdbcstore.testing.clock import FakeClock
 from jdbcstore.util.shared_queues import ClaimNumbers, SharedNumbers
 from tests.cli.conftest import Invoke
@@ -34,7 +34,7 @@ def test_rates_are_those_between_two_readings(claims: Claims) -> None:
     orders, bills = claims.queue("ORDERS"), claims.queue("BILLS")
     orders.add(*[Message("x")] * 4)
     bills.add(Message("x"))
-    readings = ClaimReadings(lambda: read_shared(claims.session), 2.0, clock)
+    readings = ClaimReadings(lambda: (read_shared(claims.session), read_last_id(claims.session)), 2.0, clock)
 
     first = readings.read()
     assert [one.queue for one in first.numbers.queues] == ["ORDERS", "BILLS"]
@@ -51,10 +51,14 @@ def test_rates_are_those_between_two_readings(claims: Claims) -> None:
 def test_what_is_not_counted_has_no_rate() -> None:
     clock = FakeClock()
     found = [
-        SharedNumbers([ClaimNumbers(queue="A", free=5, has_more=True), ClaimNumbers(queue="B", free=size)],
-                      last_id=size)
+        (
+            SharedNumbers(
+                [ClaimNumbers(queue="A", free=5, has_more=True), ClaimNumbers(queue="B", free=size)]
+            ),
+            size,
+        )
         for size in (1, 3)
-    ]  # fmt: skip
+    ]
     readings = ClaimReadings(iter(found).__next__, 2.0, clock, text="b")
     readings.read()
     clock.advance(2.0)
@@ -94,10 +98,10 @@ def test_the_screen(claims: Claims) -> None:
     queue.add(Message("x"), Message("x"))
     failing: list[StoreUnavailable] = []
 
-    def read() -> SharedNumbers:
+    def read() -> tuple[SharedNumbers, None]:
         if failing:
             raise failing[0]
-        return read_shared(claims.session, keys=True)
+        return read_shared(claims.session, keys=True), None
 
     async def main() -> None:
         app = ClaimsTop(ClaimReadings(read, 3600.0), 3600.0)

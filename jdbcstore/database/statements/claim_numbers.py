@@ -61,7 +61,7 @@ class ClaimNumberStatements(FreeMessages):
         )
         """The number of messages in a queue, up to a limit."""
         self.find_first_free = self._compile(lambda: union_all(*map(self._first_free, LANES)))
-        """The first free message of each lane."""
+        """The first free message of each lane, also an expired one: of these a queue may be full."""
         self.find_messages = self._of_ids(
             t, lambda these: select(t.c.id, t.c.container, t.c.msg).where(these)
         )
@@ -115,7 +115,7 @@ class ClaimNumberStatements(FreeMessages):
         query = (
             select(t.c.id)
             .where(self._committed_here(), self._in_lane(literal_column(str(lane))))
-            .where(self._is_current(), self._is_free())
+            .where(self._is_free())
             .order_by(t.c.priority, t.c.id)
             .limit(ONE)
         )

@@ -59,6 +59,19 @@ def read_shared(session: DatabaseSession, *, keys: bool | str = False) -> Shared
         return _Look(session, connection, settings, key_settings).read()
 
 
+def read_last_id(session: DatabaseSession) -> int | None:
+    """Return the last ID, which grows by one with each message that is added; None where it leaps ahead.
+
+    :raises StoreUnavailable: the database does not answer, or the user has no right to read the sequence
+    """
+    if session.adapter.takes_numbers_in_blocks:
+        return None
+    if session.adapter.series:
+        return int(session.fetch(session.claim_statements.last_id)[0][0])
+    found = session.fetch(session.statements.find_number, name_=SEQUENCE_ROW)
+    return int(found[0][0]) if found else None
+
+
 def read_held(session: DatabaseSession, queue: Destination, limit: int) -> list[HeldMessage]:
     """Return the first messages of a queue that are claimed or delayed.
 
@@ -120,7 +133,7 @@ class _Look:
                     has_more_keys=has_more_keys,
                 )
             )
-        return SharedNumbers(queues, self._workers(), len(names) - len(chosen), self._last_id())
+        return SharedNumbers(queues, self._workers(), len(names) - len(chosen))
 
     def _containers(self) -> list[str]:
         """Return the destinations that have messages.
@@ -202,15 +215,6 @@ class _Look:
             left_seconds = int(left) / 1000
             workers.append(WorkerNumbers(name=name, lease_left=left_seconds, age=age, claims=int(claims)))
         return workers
-
-    def _last_id(self) -> int | None:
-        session = self._session
-        if session.adapter.takes_numbers_in_blocks:
-            return None
-        if session.adapter.series:
-            return int(self._connection.fetch(session.claim_statements.last_id)[0][0])
-        found = self._connection.fetch(session.statements.find_number, name_=SEQUENCE_ROW)
-        return int(found[0][0]) if found else None
 
 
 def _named(container: str) -> str:

@@ -96,7 +96,6 @@ def test_the_oldest_free_and_claimed(open_claims: OpenClaims) -> None:
     queue, now_ms = claims.queue("ORDERS"), time.time_ns() // 1_000_000
     for age, priority in ((400, 4), (300, 4), (200, 1), (100, 9)):
         queue.add(Message("x", timestamp_ms=now_ms - age * 1000, priority=priority))
-    queue.add(Message("gone", timestamp_ms=now_ms - 900_000, expiration_ms=1))
     assert len(queue.claim(2)) == 2  # that of priority 9, and the oldest
 
     [numbers] = read_shared(claims.session).queues
