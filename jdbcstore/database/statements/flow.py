@@ -43,6 +43,8 @@ from jdbcstore.database.schema import FLOW_ROW
 from jdbcstore.database.statements.builder import ONE, ZERO
 from jdbcstore.database.statements.claims import LANES, FreeMessages
 
+KEYED_IN_ORDER = 2
+"""The keying of a queue whose messages are claimed in the order of each key."""
 NS_PER_MS = 1_000_000
 RATE_NS = 1_000_000 * 1_000_000_000
 """A million seconds in nanoseconds: the time for which a rate is stored."""
@@ -234,35 +236,46 @@ class FlowStatements(FreeMessages):
         return k.c.name >= begin if inclusive else k.c.name > begin
 
     def _names(self, *, inclusive: bool, ordered: bool) -> Select[Any]:
+        ring = self._ring(
+            select(self._next_name(self._begin(inclusive=inclusive)).label("name"), ONE.label("number"))
+        )
+        query = self._keys(ring, ring.c.name, self._first_of_key(ring, ring.c.name, ordered=ordered))
+        return query.where(ring.c.name.is_not(None)).order_by(ring.c.number)
+
+    def _ring(self, begun: Select[Any]) -> CTE:
+        """Return the names that follow a first one, each found by one look, and last a NULL."""
         k = self._tables.keyed
-        begun = select(self._next_name(self._begin(inclusive=inclusive)).label("name"), ONE.label("number"))
         ring = begun.cte("ring", recursive=True)
-        ring = ring.union_all(
+        return ring.union_all(
             select(self._next_name(k.c.name > ring.c.name), ring.c.number + ONE).where(
                 ring.c.name.is_not(None), ring.c.number < bindparam("number", type_=Integer())
             )
         )
-        query = self._keys(ring, ring.c.name, ordered=ordered)
-        return query.where(ring.c.name.is_not(None)).order_by(ring.c.number)
 
     def _named(self, *, ordered: bool) -> Select[Any]:
         name = bindparam("name_", type_=self._tables.keyed.c.name.type)
-        return self._keys(select(ONE.label("number")).subquery("ring"), name, ordered=ordered)
+        ring = select(ONE.label("number")).subquery("ring")
+        return self._keys(ring, name, self._first_of_key(ring, name, ordered=ordered))
 
-    def _keys(self, ring: FromClause, name: ColumnElement[Any], *, ordered: bool) -> Select[Any]:
+    def _keys(self, ring: FromClause, name: ColumnElement[Any], first: ColumnElement[Any]) -> Select[Any]:
         """Return the settings of keys, and the first message of each that can be claimed."""
-        k, f = self._tables.keyed, self._tables.flow_keys
+        f = self._tables.flow_keys
         of_key = and_(f.c.container == bindparam("container", type_=f.c.container.type), f.c.name == name)
-        one = k.alias("one")
+        settings = (f.c.paused, f.c.most, f.c.weight, f.c.rate, f.c.burst, f.c.drawn)
+        query = select(name, *settings, first.label("first"), self._now.label("now"))
+        return query.select_from(ring.outerjoin(f, of_key))
+
+    def _first_of_key(
+        self, ring: FromClause, name: ColumnElement[Any], *, ordered: bool
+    ) -> ColumnElement[Any]:
+        one = self._tables.keyed.alias("one")
         message = self._of_key(one, name).limit(ONE)
         if ordered:
             message = message.with_only_columns(case((self._is_unclaimed(one), one.c.id)))
         else:
             message = message.where(self._is_unclaimed(one))
-        settings = (f.c.paused, f.c.most, f.c.weight, f.c.rate, f.c.burst, f.c.drawn)
-        first = message.correlate(ring).scalar_subquery()
-        query = select(name, *settings, first, self._now)
-        return query.select_from(ring.outerjoin(f, of_key))
+        first: ColumnElement[Any] = message.correlate(ring).scalar_subquery()
+        return first
 
     def _of_key(self, k: Any, name: ColumnElement[Any] | None = None) -> Select[Any]:
         t = self._tables.messages
@@ -293,16 +306,34 @@ class FlowStatements(FreeMessages):
         f = self._tables.flow
         self._version = cast(literal_column(self._adapter.row_version), Text())
         self._held = case((f.c.most.is_(None), ZERO), else_=self._count())
-        later = case((f.c.keying > ZERO, self._is_later()))
-        self.see = self._compile(
-            lambda: select(*self._columns, self._now, self._held, later, self._version).where(self._here(f))
-        )
-        """As ``lock`` and ``count``, without the lock; ``has_later``, and the version of the row."""
+        self.see = self._compile(self._seen_with_keys)
+        """As ``lock`` and ``count``, without the lock; ``has_later``, the version of the row, and the first
+        rows of ``names`` from where the turn is."""
         self.claim_seen = self._compile(self._claim_in_room)
         """The settings of the queue as ``lock`` and ``count`` return them, and messages that are claimed as
         far as they leave room. Of a queue with keys none is."""
         self.claim_chosen = self._compile(lambda: self._claim(self._chosen()))
         """Claim messages that were chosen, if the row of the queue is the version that was seen."""
+
+    def _seen_with_keys(self) -> Select[Any]:
+        f, k = self._tables.flow, self._tables.keyed
+        columns = (*self._columns, self._now.label("now"), self._held.label("held"))
+        later = case((f.c.keying > ZERO, self._is_later())).label("later")
+        seen = select(*columns, later, self._version.label("version")).where(self._here(f)).cte("seen")
+        last = func.coalesce(seen.c.last_key, literal_column("''"))
+        begun = case(
+            (seen.c.credit > ZERO, self._next_name(k.c.name >= last)), else_=self._next_name(k.c.name > last)
+        )
+        ring = self._ring(select(begun.label("name"), ONE.label("number")).select_from(seen))
+        in_order = select(seen.c.keying).scalar_subquery() == literal_column(str(KEYED_IN_ORDER))
+        first = case(
+            (in_order, self._first_of_key(ring, ring.c.name, ordered=True)),
+            else_=self._first_of_key(ring, ring.c.name, ordered=False),
+        )
+        named = self._keys(ring, ring.c.name, first).where(ring.c.name.is_not(None))
+        keys = named.add_columns(ring.c.number).subquery("keys")
+        *found, number = keys.c
+        return select(*seen.c, *found).select_from(seen.outerjoin(keys, true())).order_by(number)
 
     def _claim_in_room(self) -> Select[Any]:
         # Read once: a clock that runs on within the statement would count tokens that are not there yet.

@@ -14,7 +14,15 @@ from jdbcstore.database.statements.builder import Statement
 from jdbcstore.database.statements.flow import FlowStatements
 from jdbcstore.errors import ConfigurationError
 from jdbcstore.stores.claims.buckets import Rate, check_whole, checked, look_into, rate_of
-from jdbcstore.stores.claims.keys import KEY_COLUMNS, Keying, Turn, key_of, key_row
+from jdbcstore.stores.claims.keys import (
+    KEY_COLUMNS,
+    KEY_FIELDS,
+    Keying,
+    Turn,
+    at_first,
+    key_of,
+    key_row,
+)
 from jdbcstore.stores.claims.lease import knows_flow
 from jdbcstore.stores.claims.wakeups import Wakeups
 from jdbcstore.util.shared_queues import FlowSettings, KeySettings
@@ -65,6 +73,8 @@ class Seen(NamedTuple):
     """Whether messages were added whose keys are not known yet."""
     version: str | None
     """The version of the row; None if the queue has no settings any more."""
+    keys: Sequence[Row] = ()
+    """The first keys from where the turn is."""
 
 
 class _Stored(NamedTuple):
@@ -343,11 +353,13 @@ class QueueFlow:
 
         :param after: the ID up to which the keys of messages are known
         """
-        found = connection.fetch(self._sql.see, container=self._container, after=after)
+        number = at_first(limit)
+        found = connection.fetch(self._sql.see, container=self._container, after=after, number=number)
         if not found:
             return Seen(Room(limit), has_more=False, version=None)
-        *stored, more, version = found[0]
-        return Seen(self.room_of(stored, limit), bool(more), version)
+        *stored, more, version = found[0][:-KEY_FIELDS]
+        keys = [row[-KEY_FIELDS:] for row in found if row[-KEY_FIELDS] is not None]
+        return Seen(self.room_of(stored, limit), bool(more), version, keys)
 
     def room_of(self, row: Sequence[Any], limit: int) -> Room:
         """Return what the queue has room for, by its settings, the time, and the number of its claims."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
@@ -22,6 +22,7 @@ from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.connection import Connection, Runs
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.claims import LANES
+from jdbcstore.database.statements.flow import KEYED_IN_ORDER
 from jdbcstore.errors import CorruptMessage
 from jdbcstore.message import openwire
 from jdbcstore.stores.claims.buckets import Rate, look_into, rate_of
@@ -46,7 +47,7 @@ class Keying(IntEnum):
     IGNORED = 0
     SHARED = 1
     """Each key gets its share."""
-    IN_ORDER = 2
+    IN_ORDER = KEYED_IN_ORDER
     """Besides, the next message of a key is claimed once the one before is settled."""
 
 
@@ -86,6 +87,10 @@ class _Key(NamedTuple):
     now_ms: int
 
 
+KEY_FIELDS = len(_Key._fields)
+"""The columns of a key in a statement that chooses messages."""
+
+
 class Choice(NamedTuple):
     """The messages that are to be claimed, and what is to be noted with them."""
 
@@ -110,6 +115,11 @@ def key_of(group_id: str | None) -> str:
     if len(key) <= LONGEST and not key.endswith(" "):  # which MariaDB and MySQL ignore
         return key
     return f"{key[:LONGEST]} {hashlib.sha256(key.encode(errors='replace')).hexdigest()[:32]}"
+
+
+def at_first(limit: int) -> int:
+    """Return the number of keys that are looked at first: most often there is a message in each."""
+    return min(limit, _NAMES)
 
 
 class KeyedTaking:
@@ -186,9 +196,14 @@ class KeyedTaking:
         lane = _HIGHEST - min(max(priority or 0, _LOWEST), _HIGHEST)
         return (id_, self._container, key, lane)
 
-    def choose(self, connection: Connection, limit: int, turn: Turn) -> Choice:
-        """Choose up to ``limit`` messages to claim."""
-        choosing = _Choosing(self, connection, limit, turn)
+    def choose(
+        self, connection: Connection, limit: int, turn: Turn, first: Sequence[Row] | None = None
+    ) -> Choice:
+        """Choose up to ``limit`` messages to claim.
+
+        :param first: the first keys from where the turn is, if known, as many as :func:`at_first` returns
+        """
+        choosing = _Choosing(self, connection, limit, turn, first)
         choosing.run()
         return Choice(choosing.chosen, choosing.turn, choosing.drawn, choosing.opens_in)
 
@@ -255,6 +270,7 @@ class _Choosing:
     connection: Connection
     limit: int
     turn: Turn
+    first: Sequence[Row] | None
 
     def __post_init__(self) -> None:
         self.chosen: list[int] = []
@@ -284,7 +300,7 @@ class _Choosing:
         """Yield each key with messages once, from where the turn is."""
         last, credit = self.turn.last, self.turn.credit
         seen: set[str] = set()  # the database has an order of its own for names
-        for key in self._pages(last, inclusive=credit > 0):
+        for key in self._pages(last, inclusive=credit > 0, first=self.first):
             seen.add(key.name)
             yield key, credit if key.name == last else key.weight or 1
         for key in self._pages("", inclusive=True):
@@ -292,16 +308,18 @@ class _Choosing:
                 return
             yield key, key.weight or 1
 
-    def _pages(self, after: str, *, inclusive: bool) -> Iterator[_Key]:
-        count = min(self.limit, _NAMES)  # most often there is a message in each
+    def _pages(self, after: str, *, inclusive: bool, first: Sequence[Row] | None = None) -> Iterator[_Key]:
+        count = at_first(self.limit)
+        page = None if first is None else [_Key(*row) for row in first]
         while True:
-            page = self.taking.names(
-                self.connection, after, count, inclusive=inclusive, ordered=self._is_ordered
-            )
+            if page is None:
+                page = self.taking.names(
+                    self.connection, after, count, inclusive=inclusive, ordered=self._is_ordered
+                )
             yield from page
             if not page or (len(page) < count and not self.taking.walks):
                 return
-            after, inclusive, count = page[-1].name, False, min(4 * count, _NAMES)
+            after, inclusive, count, page = page[-1].name, False, min(4 * count, _NAMES), None
 
     def _serve(self, key: _Key, quantum: int) -> bool:
         """Choose of a key; whether it got its whole quantum, and so may have more."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.connection import Connection
@@ -115,12 +116,12 @@ class Taking:
         return self._mine([row for row in claimed if row[1] is not None])
 
     def _take_chosen(self, connection: Connection, session: int, limit: int) -> list[Row] | None:
-        room, has_more, version = self._flow.see(connection, limit, self.keyed.filed_to)
+        room, has_more, version, keys = self._flow.see(connection, limit, self.keyed.filed_to)
         if version is None or not room.turn.keying or has_more or room.is_ahead:
             return None
         if not room.claims:
             return []
-        choice = self._choose(connection, room)
+        choice = self._choose(connection, room, keys)
         if choice.drawn:
             return None
         if not choice.ids:
@@ -161,8 +162,8 @@ class Taking:
             self.keyed.committed(filed)
         return rows if filed is None or filed.is_all else None
 
-    def _choose(self, connection: Connection, room: Room) -> Choice:
-        choice = self.keyed.choose(connection, room.claims, room.turn)
+    def _choose(self, connection: Connection, room: Room, first: Sequence[Row] | None = None) -> Choice:
+        choice = self.keyed.choose(connection, room.claims, room.turn, first)
         if not choice.ids:
             self._flow.opens_in(choice.opens_in)
         return choice

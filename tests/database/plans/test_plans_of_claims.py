@@ -148,13 +148,13 @@ def test_a_look_at_numbers_costs_no_more_in_a_long_queue(
     sql = made(ClaimNumberStatements, large)
     for name, container, most in (
         ("next_container", BIG, 200),
-        ("count_some", BIG, 400),
-        ("find_first_free", BIG, 400),
+        ("count_some", BIG, 800),
+        ("find_first_free", BIG, 800),
         ("find_numbers", BIG, 200),
         ("find_held", BIG, 200),
         ("find_keys_held", BIG, 200),
         ("next_key", BIG, 200),
-        ("count_of_key", BIG, 400),
+        ("count_of_key", BIG, 800),
     ):
         statement = getattr(sql, name)
         values = {**VALUES, "container": container, "after_": BIG, "name_": "k20", "limit": 200}
