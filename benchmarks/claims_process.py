@@ -10,16 +10,22 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import os
 import sys
 import time
+from contextlib import suppress
+from dataclasses import dataclass
 from importlib import import_module
-from queue import Empty
 from typing import Any, Protocol
 
 BODY = "x" * 200
 NAME = "benchmark"
 _PAGE = 500
+_IDLE = 1.0
+"""Seconds without a message after which there are none."""
+_AWA_CONNECTIONS = 6
+"""Of a process: its worker keeps some for itself."""
 
 
 class Kind(Protocol):
@@ -42,12 +48,14 @@ class Drained:
         self.used_at_begin = self.used = time.process_time()
         self.number = 0
 
-    def add(self, number: int) -> int:
-        """Count some more, and return their number."""
-        if number:
-            self.number += number
-            self.end, self.used = time.perf_counter(), time.process_time()
-        return number
+    def add(self, number: int) -> None:
+        """Count some more."""
+        self.number += number
+        self.mark()
+
+    def mark(self) -> None:
+        """Note that messages are still left now."""
+        self.end, self.used = time.perf_counter(), time.process_time()
 
 
 class Ours:
@@ -70,27 +78,6 @@ class Ours:
         while found := self.queue.claim(limit):
             self.queue.acknowledge(*found)
             drained.add(len(found))
-
-
-class Sqla:
-    """kombu's own transport for SQLAlchemy, which marks a message as taken, and never removes it."""
-
-    def __init__(self, url: str) -> None:
-        import kombu
-
-        self.queue = kombu.Connection(f"sqla+{url}").SimpleQueue(NAME)
-
-    def fill(self, number: int) -> None:
-        for _ in range(number):
-            self.queue.put(BODY)
-
-    def drain(self, limit: int, drained: Drained) -> None:  # noqa: ARG002 (one at a time)
-        try:
-            while True:
-                self.queue.get_nowait().ack()
-                drained.add(1)
-        except Empty:
-            return
 
 
 class Pgmq:
@@ -118,7 +105,7 @@ class Pgmq:
 
 
 class Procrastinate:
-    """Its own worker, which takes jobs one by one."""
+    """Its own worker, which takes jobs one by one, and has up to ``limit`` of them at work."""
 
     def __init__(self, url: str) -> None:
         import procrastinate
@@ -130,7 +117,7 @@ class Procrastinate:
         self.drained = Drained()
         self.work = self.app.task(self._work, name=NAME, queue=NAME)
 
-    def _work(self, body: str) -> None:  # noqa: ARG002
+    async def _work(self, body: str) -> None:  # noqa: ARG002
         self.drained.add(1)
 
     def fill(self, number: int) -> None:
@@ -140,12 +127,12 @@ class Procrastinate:
             for some in _pages(number):
                 self.work.batch_defer(*({"body": BODY} for _ in range(some)))
 
-    def drain(self, limit: int, drained: Drained) -> None:  # noqa: ARG002 (one at a time)
+    def drain(self, limit: int, drained: Drained) -> None:
         self.drained = drained
         self.app.run_worker(
             queues=[NAME],
             wait=False,
-            concurrency=1,
+            concurrency=limit,
             listen_notify=False,
             delete_jobs="always",
             install_signal_handlers=False,
@@ -193,22 +180,111 @@ class PgQueuer:
         asyncio.run(drain())
 
 
+class Awa:
+    """Its own worker, which runs so many tasks of an event loop as are taken at a time."""
+
+    def __init__(self, url: str) -> None:
+        self.url = _plain(url)
+
+    def fill(self, number: int) -> None:
+        import psycopg
+        from awa import AsyncClient
+
+        with psycopg.connect(self.url) as connection:
+            is_there = connection.execute("SELECT to_regnamespace('awa')").fetchone() != (None,)
+
+        async def fill() -> None:
+            client = AsyncClient(self.url)
+            if not is_there:
+                await client.migrate()
+                await client.install_queue_storage()
+            for some in _pages(number):
+                await client.enqueue_many_copy([Work(BODY) for _ in range(some)], queue=NAME)
+            await client.close()
+
+        asyncio.run(fill())
+
+    def drain(self, limit: int, drained: Drained) -> None:
+        from awa import AsyncClient
+
+        async def drain() -> None:
+            client = AsyncClient(self.url, max_connections=_AWA_CONNECTIONS)
+
+            async def work(job: Any) -> None:  # noqa: ARG001
+                drained.add(1)
+
+            client.task(Work, queue=NAME)(work)
+            await client.start([(NAME, limit)])
+            is_left = True
+            while is_left:  # it removes messages some time after their tasks have ended
+                number = drained.number
+                await asyncio.sleep(_IDLE / 4)
+                if number == drained.number:
+                    is_left = any(one.available + one.running for one in await client.queue_stats())
+                    if is_left:
+                        drained.mark()
+            await client.shutdown()
+
+        asyncio.run(drain())
+
+
+@dataclass
+class Work:
+    """What a task of awa is given."""
+
+    body: str
+
+
+class Kombu:
+    """One of kombu's own transports, by a consumer, as Celery's workers are."""
+
+    def __init__(self, url: str) -> None:
+        import kombu
+
+        self.connection = kombu.Connection(url)
+        self.queue = self.connection.SimpleQueue(NAME)
+
+    def fill(self, number: int) -> None:
+        self.queue.clear()  # sqla marks messages as taken, and never removes them
+        for _ in range(number):
+            self.queue.put(BODY)
+
+    def drain(self, limit: int, drained: Drained) -> None:
+        import kombu
+
+        def take(message: Any) -> None:
+            message.ack()
+            drained.add(1)
+
+        queues = [self.queue.queue]
+        with (
+            kombu.Consumer(self.connection, queues, on_message=take, prefetch_count=limit),
+            suppress(TimeoutError),
+        ):
+            while True:
+                self.connection.drain_events(timeout=_IDLE)
+
+
 KINDS: dict[str, type[Kind]] = {
     "jdbcstore": Ours,
-    "sqla": Sqla,
     "pgmq": Pgmq,
     "PgQueuer": PgQueuer,
     "Procrastinate": Procrastinate,
+    "awa": Awa,
+    "sqla": Kombu,
+    "redis": Kombu,
+    "rabbitmq": Kombu,
 }
 _PACKAGES = {
     "jdbcstore": ("jdbcstore.stores.claims", "psycopg"),
-    "sqla": ("kombu.transport.sqlalchemy", "psycopg"),
     "pgmq": ("psycopg", "pgmq"),
     "PgQueuer": ("psycopg", "pgqueuer.queries", "pgqueuer.db"),
     "Procrastinate": ("psycopg", "procrastinate"),
+    "awa": ("awa",),
+    "sqla": ("kombu.transport.sqlalchemy", "psycopg"),
+    "redis": ("kombu.transport.redis",),
+    "rabbitmq": ("kombu.transport.pyamqp",),
 }
-SINGLY = ("sqla", "Procrastinate")
-"""Kinds that claim messages one at a time only."""
 
 
 def _pages(number: int) -> list[int]:
@@ -223,6 +299,7 @@ def main(kind: str, what: str, url: str, number: str, processes: str = "1") -> N
     if what == "fill":
         KINDS[kind](url).fill(int(number))
         return
+    logging.disable(logging.WARNING)
     for package in _PACKAGES[kind]:
         import_module(package)  # once for all
     gc.freeze()

@@ -11,6 +11,18 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 def seconds(root: int | None = None) -> float:
     """Measure CPU seconds of the processes below this one, or below ``root``, ended ones included."""
+    found = _tree(root or os.getpid())
+    while True:
+        again = _tree(root or os.getpid())
+        if {process: ended for process, (_, ended) in found.items()} == {
+            process: ended for process, (_, ended) in again.items()
+        }:
+            return sum(map(sum, found.values())) / _TICKS
+        found = again  # one ended, and was in both or in neither
+
+
+def _tree(root: int) -> dict[int, tuple[int, int]]:
+    """Read what each process has used, and what those used that it started and that have ended."""
     children, used = defaultdict(list), {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -18,8 +30,8 @@ def seconds(root: int | None = None) -> float:
         except OSError:
             continue  # ended
         children[int(fields[1])].append(int(path.parent.name))
-        used[int(path.parent.name)] = sum(map(int, fields[11:15]))
-    tree = [root or os.getpid()]
+        used[int(path.parent.name)] = (sum(map(int, fields[11:13])), sum(map(int, fields[13:15])))
+    tree = [root]
     for process in tree:
         tree += children[process]
-    return sum(used.get(process, 0) for process in tree) / _TICKS
+    return {process: used[process] for process in tree if process in used}

@@ -64,9 +64,9 @@ class RabbitMQ:
         usr = unpacked()
         self._directory = tempfile.TemporaryDirectory(prefix="jdbcstore-rabbitmq-")
         folder = Path(self._directory.name)
-        self.stomp_port = free_port()
+        self.port, self.stomp_port = free_port(), free_port()
         configuration = folder / "rabbitmq.conf"
-        configuration.write_text(_CONFIGURATION.format(port=free_port(), stomp_port=self.stomp_port))
+        configuration.write_text(_CONFIGURATION.format(port=self.port, stomp_port=self.stomp_port))
         plugins = folder / "enabled_plugins"
         plugins.write_text("[rabbitmq_stomp].")
         erlang, names = usr / "lib" / "erlang", str(free_port())

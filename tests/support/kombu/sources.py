@@ -18,7 +18,7 @@ REGISTERED = Path(__file__).with_name("registered")
 
 
 class SourceMissing(Exception):
-    """pip does not find a source distribution."""
+    """pip does not find a source distribution, or cannot install a package."""
 
 
 def source(name: str, version: str) -> Path:
@@ -50,7 +50,10 @@ def source(name: str, version: str) -> Path:
 
 
 def environment(name: str, *packages: str) -> Path:
-    """The Python of an environment that has these packages, above those of the environment that runs."""
+    """The Python of an environment that has these packages, above those of the environment that runs.
+
+    :raises SourceMissing: pip cannot install them
+    """
     folder = ROOT / ".build" / name
     python = folder / "bin" / "python"
     if not python.exists():
@@ -60,6 +63,9 @@ def environment(name: str, *packages: str) -> Path:
     Path(inside, "below.pth").write_text(f"{own}\n")
     installed = folder / "installed"
     if not installed.exists() or installed.read_text().split() != [*packages]:
-        subprocess.run([str(python), "-m", "pip", "install", *_QUIET, *packages], check=True)
+        command = [str(python), "-m", "pip", "install", *_QUIET, *packages]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            raise SourceMissing(f"pip cannot install {' '.join(packages)}: {done.stderr.strip()[-300:]}")
         installed.write_text("\n".join(packages))
     return python

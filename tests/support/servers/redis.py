@@ -42,6 +42,10 @@ class RedisServer:
         """The URL of one of its databases."""
         return f"redis://127.0.0.1:{self.port}/{number}"
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def close(self) -> None:
         """Stop it."""
         self._process.terminate()
