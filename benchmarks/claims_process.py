@@ -296,10 +296,10 @@ def _plain(url: str) -> str:
 
 
 def main(kind: str, what: str, url: str, number: str, processes: str = "1") -> None:
+    logging.disable(logging.WARNING)
     if what == "fill":
         KINDS[kind](url).fill(int(number))
         return
-    logging.disable(logging.WARNING)
     for package in _PACKAGES[kind]:
         import_module(package)  # once for all
     gc.freeze()
