@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import ClassVar
 
 from rich.text import Text
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, Footer, Static
 
 from jdbcstore.cli.claim_readings import QUEUE_TITLES, ClaimReading, ClaimReadings
+from jdbcstore.cli.live import LiveView
 from jdbcstore.cli.output import printable
 from jdbcstore.cli.shared import WORKER_TITLES, worker_cells
 from jdbcstore.errors import StoreError
 
 
-class ClaimsTop(App[None]):
+class ClaimsTop(LiveView):
     """The live view of shared queues. It only looks.
 
     :param period: seconds between readings
     """
 
-    TITLE = "jdbcstore top"
-    ENABLE_COMMAND_PALETTE = False
     CSS = """
     #summary, #state { height: auto; padding: 0 1; }
     #summary { text-style: bold; }
@@ -40,10 +38,8 @@ class ClaimsTop(App[None]):
     ]
 
     def __init__(self, readings: ClaimReadings, period: float) -> None:
-        super().__init__()
+        super().__init__(period)
         self._readings = readings
-        self._period = period
-        self._wanted = asyncio.Event()
         self.reading: ClaimReading | None = None
         """The last reading."""
 
@@ -61,19 +57,9 @@ class ClaimsTop(App[None]):
             for title in titles[1:]:
                 table.add_column(Text(title, justify="right"))
         self.query_one("#queues", DataTable).focus()
-        self.run_worker(self._follow())
+        self.run_worker(self.follow())
 
-    def action_read(self) -> None:
-        self._wanted.set()
-
-    async def _follow(self) -> None:
-        while True:
-            self._wanted.clear()
-            await self._read()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._wanted.wait(), self._period)
-
-    async def _read(self) -> None:
+    async def read(self) -> None:
         state = self.query_one("#state", Static)
         try:
             reading = await asyncio.to_thread(self._readings.read)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
 
 from rich.console import JustifyMethod
 from rich.text import Text
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen, Screen
 from textual.widgets import DataTable, Footer, Input, Static
 
+from jdbcstore.cli.live import LiveView
 from jdbcstore.cli.messages import body_text
 from jdbcstore.cli.output import as_text, counted, local_time, printable
 from jdbcstore.cli.readings import (
@@ -163,14 +163,12 @@ def message_text(facts: Facts, *, as_hex: bool = False) -> str:
     return "\n".join([*lines, "", printable(body[:_LONGEST], keep="\n\t") + more])
 
 
-class Top(App[None]):
+class Top(LiveView):
     """The live view: the broker in two lines, its destinations below.
 
     :param period: seconds between readings
     """
 
-    TITLE = "jdbcstore top"
-    ENABLE_COMMAND_PALETTE = False
     CSS = """
     #broker, #state, .title { height: auto; padding: 0 1; }
     #broker { text-style: bold; }
@@ -199,10 +197,8 @@ class Top(App[None]):
     ]
 
     def __init__(self, readings: Readings, selection: TopSelection, period: float) -> None:
-        super().__init__()
+        super().__init__(period)
         self._readings = readings
-        self._period = period
-        self._wanted = asyncio.Event()
         self._turn = asyncio.Lock()  # readings are not for several threads
         self.selection = selection
         """Displayed rows and their order."""
@@ -223,7 +219,7 @@ class Top(App[None]):
     def on_mount(self) -> None:
         self._table.focus()
         self._arrange()
-        self.run_worker(self._follow(), group="follow")
+        self.run_worker(self.follow(), group="follow")
 
     @property
     def _table(self) -> DataTable[Text]:
@@ -231,14 +227,7 @@ class Top(App[None]):
 
     # Readings
 
-    async def _follow(self) -> None:
-        while True:
-            self._wanted.clear()
-            await self._read()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._wanted.wait(), self._period)
-
-    async def _read(self) -> None:
+    async def read(self) -> None:
         selection = self.selection
         try:
             reading = await self._ask(lambda: self._readings.read(selection))
@@ -309,9 +298,6 @@ class Top(App[None]):
             table.scroll_to(left, above, animate=False)
 
     # Keys
-
-    def action_read(self) -> None:
-        self._wanted.set()
 
     def action_sort(self, step: int) -> None:
         at = COLUMNS.index(self.selection.column) + step
