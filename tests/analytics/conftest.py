@@ -54,6 +54,7 @@ def spark(event_log: Path, spark_home: Path) -> Iterator[SparkSession]:
     from pyspark import SparkContext
 
     from jdbcstore import analytics
+    from jdbcstore.analytics import decoding
 
     settings = {
         "spark.eventLog.enabled": "true",
@@ -81,8 +82,10 @@ def spark(event_log: Path, spark_home: Path) -> Iterator[SparkSession]:
     session.stop()
     gateway.shutdown()
     gateway.proc.stdin.close()  # which Java reads, to end with its parent
-    gateway.proc.wait()
+    gateway.proc.wait(60)
+    # If tests of another group follow here: what refers to this Java.
     SparkContext._gateway = SparkContext._jvm = None
+    decoding._function.cache_clear()
 
 
 @pytest.fixture
