@@ -1,4 +1,4 @@
-"""``console``: pages for a browser over a database, to look at only."""
+"""``console``: pages for a browser over a database, to look at, or to manage what processes share."""
 
 from __future__ import annotations
 

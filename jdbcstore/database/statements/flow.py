@@ -298,7 +298,7 @@ class FlowStatements(FreeMessages):
         return func.coalesce(of_claim, ZERO) == ZERO
 
     def _define_chained(self) -> None:
-        """Define a claim without a lock, where the vendor chains writes: in one statement, or three by keys.
+        """Define a claim without a lock, where the vendor chains writes: in one statement, or two by keys.
 
         Each claim writes the row of its queue. So if that is as it was when it was read, together with what
         is claimed, nobody has claimed from the queue since.

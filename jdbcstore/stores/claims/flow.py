@@ -15,8 +15,8 @@ from jdbcstore.database.statements.flow import FlowStatements
 from jdbcstore.errors import ConfigurationError
 from jdbcstore.stores.claims.buckets import Rate, check_whole, checked, look_into, rate_of
 from jdbcstore.stores.claims.keys import (
-    KEY_COLUMNS,
     KEY_FIELDS,
+    KEY_SETTINGS,
     Keying,
     Turn,
     at_first,
@@ -275,7 +275,7 @@ class QueueFlow:
                 connection.execute(sql.count_change)
                 found = connection.fetch(sql.find_key, **here)
                 if found:
-                    before: dict[str, int | None] = dict(zip(KEY_COLUMNS, found[0], strict=True))
+                    before: dict[str, int | None] = dict(zip(KEY_SETTINGS, found[0], strict=True))
                     connection.execute(sql.change_key, **here, **before | values)
                 else:
                     connection.insert_rows(sql.add_key, [key_row(**here, **values)])

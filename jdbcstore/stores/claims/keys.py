@@ -31,7 +31,7 @@ from jdbcstore.stores.claims.of_ids import execute, fetch
 
 LONGEST = 200
 """The longest key that is stored as it is, in characters; of a longer one the rest is a digest."""
-KEY_COLUMNS = ("paused", "most", "weight", "rate", "burst")
+KEY_SETTINGS = ("paused", "most", "weight", "rate", "burst")
 """The settings of a key, in the order of their columns."""
 _PAGE = 256
 _NAMES = 32
@@ -105,7 +105,7 @@ class Choice(NamedTuple):
 
 def key_row(**values: str | int | None) -> Row:
     """Return a new row of the settings of keys, of which nothing is drawn."""
-    names = ("container", "name_", *KEY_COLUMNS, "drawn")
+    names = ("container", "name_", *KEY_SETTINGS, "drawn")
     return tuple({"paused": 0, "weight": 1, "drawn": 0, **values}.get(name) for name in names)
 
 

@@ -18,7 +18,7 @@ from jdbcstore.database.adapters.sql import EpochGuard
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.schema import BEGUN_ROW, SEQUENCE_ROW
 from jdbcstore.database.session import DatabaseSession
-from jdbcstore.errors import NotMaster, StoreClosed, StoreError
+from jdbcstore.errors import MessageNotFound, NotMaster, StoreClosed, StoreError
 from jdbcstore.lockers.inspection import OtherLocks, last_epoch, number_in
 from jdbcstore.stores.jdbc.checkpoint import refuse_pending
 from jdbcstore.stores.jdbc.sequence import fetch_reserved
@@ -51,6 +51,7 @@ def begun_of(number: int) -> int | None:
 
 def _new_number(now_ms: int) -> int:
     begun = max(0, now_ms // 1000) % (1 << 62 - _CHANCE)
+    # As many random bits as ever: else each seed of the simulation becomes another history.
     return _KNOWS_FLOW | begun << _CHANCE | secrets.randbits(62) % (1 << _CHANCE)
 
 
@@ -171,10 +172,14 @@ class Lease:
 
         Others can claim at once what these have claimed. One that works on has lost its claims.
 
+        :raises MessageNotFound: there is none
         :raises StoreUnavailable: the database does not answer
         """
         with self._borrowed() as connection:
-            return connection.change(self._sql.remove_worker, name_=name)
+            ended = connection.change(self._sql.remove_worker, name_=name)
+        if not ended:
+            raise MessageNotFound(f"there is no worker {name}; see jdbcstore status")
+        return ended
 
     def _lease(self) -> dict[str, int]:
         return {"lease_ms": round(self._seconds * 1000)}

@@ -67,10 +67,7 @@ class SharedManagement:
         :raises StoreError: as the constructor of :class:`Claims`
         """
         with self._claims() as claims:
-            ended = claims.lease.end_those_of(worker)
-        if not ended:
-            raise MessageNotFound(f"there is no worker {worker}; see jdbcstore status")
-        return ended
+            return claims.lease.end_those_of(worker)
 
     def release_message(self, queue: Destination, sequence: int) -> None:
         """Free a message that is claimed or delayed; whoever has it has lost it.

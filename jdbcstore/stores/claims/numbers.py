@@ -108,7 +108,8 @@ class _Look:
         fetched = self._connection.fetch(self._sql.find_numbers)
         claimed = {name: numbers for name, *numbers in fetched if _is_queue(name)}
         names = [*sorted({*claimed, *self._settings})]
-        names += [name for name in self._containers() if name not in {*names}]
+        found = {*names}
+        names += [name for name in self._containers() if name not in found]
         chosen = names[:MOST_QUEUES]
         free = {name: self._first_free(name) for name in chosen}
         firsts = {*free.values(), *(claimed[name][-1] for name in chosen if name in claimed)}
@@ -176,9 +177,10 @@ class _Look:
                 held[key] += 1
                 claimed[key] += int(is_claimed)
         names, has_more = self._names(name)
-        names = sorted({*names, *settings, *held})[: MOST_KEYS + 1]  # besides the empty one
+        every = sorted({*names, *settings, *held})
+        most = MOST_KEYS + 1  # the empty one besides
         found = []
-        for key in names:
+        for key in every[:most]:
             limit = MOST_OF_KEY + held[key]
             values = {"container": name, "name_": key, "limit": limit + 1}
             [(count,)] = self._connection.fetch(self._sql.count_of_key, **values)
@@ -192,7 +194,7 @@ class _Look:
                         settings=settings.get(key, KeySettings()),
                     )
                 )
-        return found, has_more
+        return found, has_more or len(every) > most
 
     def _names(self, name: str) -> tuple[list[str], bool]:
         """Return the first keys that have messages, and whether there are more."""
