@@ -58,7 +58,11 @@ def test_of_two_transactions_with_one_message_the_second_waits(database: Databas
 
 
 def test_what_is_old_is_forgotten(database: Database) -> None:
-    with Inbox(database.url, "billing", retention=60.0) as inbox, opened(database.url, "core") as caller:
+    by_hand = StoreConfig(cleanup_period=0.0)
+    with (
+        Inbox(database.url, "billing", by_hand, retention=60.0) as inbox,
+        opened(database.url, "core") as caller,
+    ):
         inbox.accept(caller.connection, "old")
         inbox.accept(caller.connection, "new")
         caller.commit()
