@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
 from jdbcstore.testing import OpenStore
 from jdbcstore.testing.contract.test_batches import *
 from jdbcstore.testing.contract.test_batches import batch
 from jdbcstore.testing.without import IN_THE_JOURNAL, ONE_STORE
+from tests.support.cli.zygote import run_program
 from tests.support.databases import Database
 
 IN_ANOTHER_PROCESS = """
@@ -28,6 +26,5 @@ def test_another_process_sees_a_batch_whose_future_is_done(open_store: OpenStore
     first, *_ = queue.add_messages_async(batch("a", "b", "c")).result(180)
     queue.add_each_async(batch("d", "e")).result(180)
     queue.acknowledge_async(first, first.sequence + 3).result(180)
-    command = [sys.executable, "-c", IN_ANOTHER_PROCESS, database.url]
-    seen = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=180, check=True)
+    seen = run_program(IN_ANOTHER_PROCESS, database.url)
     assert seen.stdout.strip() == "['b', 'c', 'e']"

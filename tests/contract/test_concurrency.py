@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -15,6 +14,7 @@ from jdbcstore.testing import OpenStore
 from jdbcstore.testing.contract.test_concurrency import *
 from jdbcstore.testing.contract.test_concurrency import END, Readers, add_while_reading
 from jdbcstore.testing.without import ONE_STORE
+from tests.support.cli.zygote import fork_program
 from tests.support.databases import Database
 
 
@@ -61,8 +61,7 @@ with JdbcStore(sys.argv[1], StoreConfig(cleanup_period=0), read_only=True) as st
 @contextlib.contextmanager
 def other_process(readers: Readers, url: str) -> Iterator[None]:
     """A process that reads along, and what it found."""
-    command = [sys.executable, "-c", OTHER_PROCESS, url]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with fork_program(OTHER_PROCESS, url, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         yield

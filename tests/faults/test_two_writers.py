@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 
 import pytest
 
@@ -11,6 +10,7 @@ import jdbcstore
 from jdbcstore import JdbcStore, Message, XATransactionId
 from jdbcstore.abc import Store, pages
 from jdbcstore.lockers.database import LeaseDatabaseLocker
+from tests.support.cli.zygote import fork_main
 from tests.support.databases import Database
 from tests.support.faults.effects import WAIT
 
@@ -19,15 +19,9 @@ BATCHES, SIZE = 60, 200
 
 
 def test_nothing_is_lost_and_no_sequence_given_twice(url: str) -> None:
-    command = [sys.executable, "-m", "tests.support.faults.adder", url]
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     adders = {
-        name: subprocess.Popen(
-            [*command, name, str(BATCHES), str(SIZE)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        name: fork_main("tests.support.faults.adder", url, name, str(BATCHES), str(SIZE), **streams)
         for name in ("ONE", "TWO")
     }
     for adder in adders.values():

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 from pathlib import Path
+
+from tests.support.cli.zygote import fork_program
 
 WAIT = 180.0
 
@@ -22,12 +23,7 @@ sys.stdin.read()
 
 def other_process(file: Path) -> subprocess.Popen[str]:
     """It has stored ten messages, and goes on to have the journal."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, str(file)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    process = fork_program(PROGRAM, str(file), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     return process

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import count
@@ -17,6 +16,8 @@ from jdbcstore import StoreConfig
 from jdbcstore.database.engine import Database as Target
 from jdbcstore.database.schema import HEAD
 from jdbcstore.testing.polling import wait_until
+from tests.support import ROOT
+from tests.support.cli.command_line import CommandLine
 from tests.support.databases import Database, MysqlDatabase, PostgresqlDatabase, SqliteDatabase
 from tests.support.migrations.dying import DyingMigrations
 from tests.support.migrations.generations import BEFORE_PRIORITY, Generation, rows_of
@@ -131,12 +132,10 @@ def _is(descriptor: Path, path: Any) -> bool:
 def test_two_at_once(database: Database) -> None:
     make_oldest(database)
     rows = rows_of(database)
-    command = [sys.executable, "-m", "jdbcstore", "--url", database.url, "migrate"]
+    line, pipe = CommandLine(ROOT, database.url), subprocess.PIPE
 
     with Held(database) as held:
-        processes = [
-            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)
-        ]
+        processes = [line.fork("migrate", stdout=pipe, stderr=pipe) for _ in range(2)]
         wait_until(lambda: held.is_waited_for(processes), what="that both wait")
     outputs = [process.communicate(timeout=180) for process in processes]
 

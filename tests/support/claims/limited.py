@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from jdbcstore.errors import ClaimLost, StoreError
 from jdbcstore.stores.claims import Claim, Claims
+from tests.support.cli.zygote import fork_main
 
 QUEUE = "ORDERS"
 
@@ -60,11 +61,7 @@ class Limited:
 
     def __init__(self, url: str, lease: float, name: str, file: Path) -> None:
         self.name = name
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", __name__, url, str(lease), name, str(file)],
-            stdin=subprocess.PIPE,
-            text=True,
-        )
+        self.process = fork_main(__name__, url, str(lease), name, str(file), stdin=subprocess.PIPE)
 
     def work(self, turns: int) -> None:
         """Have it claim so many times."""
@@ -139,7 +136,3 @@ def excess(notes: Iterable[Note], rate: float, burst: int) -> float:
             total += count
             worst = max(worst, total - burst - rate * (at - begin))
     return worst
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

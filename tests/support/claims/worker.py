@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from jdbcstore.errors import StoreError
 from jdbcstore.stores.claims import Claim, Claims
+from tests.support.cli.zygote import fork_main
 
 QUEUE = "ORDERS"
 
@@ -42,12 +43,8 @@ class Worker:
     """That process, as a test sees it."""
 
     def __init__(self, url: str, lease: float = 30.0, name: str = "worker") -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", __name__, url, str(lease), name],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        pipe = subprocess.PIPE
+        self.process = fork_main(__name__, url, str(lease), name, stdin=pipe, stdout=pipe)
 
     def tell(self, command: str) -> None:
         assert self.process.stdin is not None
@@ -75,7 +72,3 @@ class Worker:
         if kind is not None:
             self.process.kill()
         self.process.communicate()
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -22,7 +22,7 @@ import threading
 import time
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import make_url
 
@@ -42,6 +42,7 @@ _LATER = (
     "jdbcstore.database.migrations.migration",
     "jdbcstore.lockers.database",
     "jdbcstore.lockers.shared_file",
+    "jdbcstore.stores.claims",
     "jdbcstore.stores.jdbc.store",
     "jdbcstore.stores.opening",
     "pymysql.cursors",
@@ -242,6 +243,18 @@ def run_program(program: str, *arguments: str) -> subprocess.CompletedProcess[st
     """As a Python would run it with ``-c``, to its end; that would import everything anew."""
     code, out, err = zygote().run(arguments, ROOT, {**os.environ}, b"", program)
     return subprocess.CompletedProcess([program, *arguments], code, out.decode(), err.decode())
+
+
+def fork_program(program: str, *arguments: str, **streams: Any) -> subprocess.Popen[str]:
+    """As :func:`run_program`, and left to the test to end it."""
+    return cast(
+        "subprocess.Popen[str]", Forked(arguments, ROOT, {**os.environ}, program, text=True, **streams)
+    )
+
+
+def fork_main(module: str, *arguments: str, **streams: Any) -> subprocess.Popen[str]:
+    """As :func:`fork_program`, for the ``main`` of a module."""
+    return fork_program(f"import sys\nfrom {module} import main\nmain(*sys.argv[1:])", *arguments, **streams)
 
 
 def _read(file: int) -> bytes:

@@ -9,6 +9,7 @@ import sys
 import threading
 from dataclasses import replace
 
+from tests.support.cli.zygote import fork_main
 from tests.support.failover.history import History
 from tests.support.failover.hole import HoleLine
 from tests.support.failover.member import Specification
@@ -38,13 +39,22 @@ class Member:
         self.start()
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "tests.support.failover.member", self._arguments]
-        self.process = subprocess.Popen(
-            [*(self.network.command if self.network else []), *command],
-            stdout=subprocess.PIPE,
-            text=True,
-            env=os.environ | (self.clock.environment if self.clock else {}),
-        )
+        module, pipe = "tests.support.failover.member", subprocess.PIPE
+        if self.network is None and self.clock is None:
+            self.process = fork_main(module, self._arguments, stdout=pipe)
+        else:
+            self.process = subprocess.Popen(
+                [
+                    *(self.network.command if self.network else []),
+                    sys.executable,
+                    "-m",
+                    module,
+                    self._arguments,
+                ],
+                stdout=pipe,
+                text=True,
+                env=os.environ | (self.clock.environment if self.clock else {}),
+            )
         self._reader = threading.Thread(target=self._read, args=(self.process,), daemon=True)
         self._reader.start()
 

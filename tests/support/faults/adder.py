@@ -1,4 +1,4 @@
-"""A process that adds messages: ``python -m tests.support.faults.adder URL NAME BATCHES SIZE``.
+"""A process that adds messages.
 
 Prints a line for each message: its sequence, and its number among this process's.
 """
@@ -21,7 +21,3 @@ def main(url: str, name: str, batches: str, size: str) -> None:
                 queue.add_messages([Message(str(number)) for number in numbers]), numbers, strict=True
             ):
                 sys.stdout.write(f"{reference.sequence} {number}\n")
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
