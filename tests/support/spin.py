@@ -45,7 +45,7 @@ class Model:
         for path in MODELS.glob("*.pml"):
             shutil.copy(path, folder)
         self._run(["spin", "-o7", *defines, "-a", self.source.name])
-        options = ["-O2", "-w", "-DSAFETY", "-DNOREDUCE", "-DVECTORSZ=8192"]
+        options = ["-O1", "-w", "-DSAFETY", "-DNOREDUCE", "-DVECTORSZ=8192"]
         self._run(["gcc", *options, "-o", "pan", "pan.c"])
 
     def _run(self, command: list[str], **environment: str) -> str:
