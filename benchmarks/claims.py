@@ -1,9 +1,11 @@
 """``python -m benchmarks.claims``: claims beside other queues, drained by several processes.
 
 Each gets the same number of messages of 200 bytes, which so many processes take and remove, one at a time or
-in batches; they take turns in each round. Those in PostgreSQL are on one server, in a database each.
-``sqla``, ``redis`` and ``rabbitmq`` are kombu's own transports, which Celery's workers use: with Redis that
-keeps nothing on the disk, and RabbitMQ with a durable queue and persistent messages.
+in batches; they take turns in each round. Before the clock starts all processes are connected, and have
+drained another queue together, ``--warming`` messages for each: what a new process costs is not measured.
+Those in PostgreSQL are on one server, in a database each. ``sqla``, ``redis`` and ``rabbitmq`` are kombu's
+own transports, which Celery's workers use: with Redis that keeps nothing on the disk, and RabbitMQ with a
+durable queue and persistent messages.
 
 Printed are messages a second, and in brackets the CPU that one takes in microseconds, of the processes and of
 the server. There are at least ``--each`` messages for each process. The others' packages come from PyPI into
@@ -104,13 +106,13 @@ class Queue:
     def _command(self, *arguments: object) -> list[str]:
         return [self.python, "-m", process.__name__, self.kind, *map(str, arguments)]
 
-    def fill(self, number: int) -> None:
+    def fill(self, number: int, warming: int = 0) -> None:
         """Add messages; PostgreSQL's commits do not wait for the disk, and its statistics are of now."""
         if "postgresql" not in self.url:
-            subprocess.run(self._command("fill", self.url, number), check=True, env=_environment())
+            subprocess.run(self._command("fill", self.url, number, warming), check=True, env=_environment())
             return
         url = f"{self.url}?options=-csynchronous_commit%3Doff"
-        subprocess.run(self._command("fill", url, number), check=True, env=_environment())
+        subprocess.run(self._command("fill", url, number, warming), check=True, env=_environment())
         plain = self.url.removeprefix("sqla+").replace("+psycopg", "")
         with psycopg.connect(plain, autocommit=True) as connection:
             connection.execute("VACUUM ANALYZE")
@@ -232,6 +234,7 @@ class Peers:
 @click.option("--rounds", default=3, show_default=True)
 @click.option("--messages", default=2000, show_default=True)
 @click.option("--each", default=20, show_default=True, help="Messages for each process, at least.")
+@click.option("--warming", default=20, show_default=True, help="Messages for each, before the clock starts.")
 @click.option("--processes", default=[1, 4, 16, 64, 256], show_default=True, multiple=True)
 @click.option("--limit", "limits", default=[1, 10], show_default=True, multiple=True, help="Taken at a time.")
 @click.option("--patience", default=120.0, show_default=True, help="Seconds that one may take to drain.")
@@ -240,6 +243,7 @@ def main(
     rounds: int,
     messages: int,
     each: int,
+    warming: int,
     processes: tuple[int, ...],
     limits: tuple[int, ...],
     patience: float,
@@ -261,7 +265,7 @@ def main(
                     continue
                 number = max(messages, count * each)
                 try:
-                    queues[kind].fill(number)
+                    queues[kind].fill(number, count * warming)
                     results.runs[case].append(queues[kind].drain(count, limit, number))
                     said = _cell(results.runs[case][-1:])
                 except click.ClickException as failure:

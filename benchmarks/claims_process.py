@@ -1,9 +1,10 @@
 """The processes of ``python -m benchmarks.claims``, which need the packages of what is measured.
 
-``KIND fill URL NUMBER`` adds messages. ``KIND drain URL LIMIT PROCESSES`` forks so many processes, prints a
-line once all are connected, and waits for one. Then each takes messages, ``LIMIT`` at a time, until there are
-none, and removes them before the next are taken. Of each it prints the number of messages, and the seconds on
-the clock and of processor time until the last was removed.
+``KIND fill URL NUMBER WARMING`` adds messages, and so many to another queue. ``KIND drain URL LIMIT
+PROCESSES`` forks so many processes, which connect, and then drain that other queue: so their modules are
+loaded, and their statements planned. It prints a line and waits for one. Then each takes messages, ``LIMIT``
+at a time, until there are none, and removes them before the next are taken. Of each it prints the number of
+messages, and the seconds on the clock and of processor time until the last was removed.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from typing import Any, Protocol
 
 BODY = "x" * 200
 NAME = "benchmark"
+WARMING = "warming"
+"""The queue that is drained before."""
 _PAGE = 500
 _IDLE = 1.0
 """Seconds without a message after which there are none."""
@@ -33,11 +36,11 @@ class Kind(Protocol):
 
     def __init__(self, url: str) -> None: ...
 
-    def fill(self, number: int) -> None:
-        """Add messages."""
+    def fill(self, name: str, number: int) -> None:
+        """Add messages to the queue of a name."""
 
-    def drain(self, limit: int, drained: Drained) -> None:
-        """Claim and remove all messages, up to ``limit`` at a time."""
+    def drain(self, name: str, limit: int, drained: Drained) -> None:
+        """Claim and remove all messages of a queue, up to ``limit`` at a time."""
 
 
 class Drained:
@@ -64,19 +67,19 @@ class Ours:
     def __init__(self, url: str) -> None:
         from jdbcstore import Claims
 
-        claims = Claims(url, lease=600.0)
-        claims.queue("other").claim()  # connects, as the others do here
-        self.queue = claims.queue(NAME)
+        self.claims = Claims(url, lease=600.0)
 
-    def fill(self, number: int) -> None:
+    def fill(self, name: str, number: int) -> None:
         from jdbcstore import Message
 
+        queue = self.claims.queue(name)
         for some in _pages(number):
-            self.queue.add(*(Message(BODY) for _ in range(some)))
+            queue.add(*(Message(BODY) for _ in range(some)))
 
-    def drain(self, limit: int, drained: Drained) -> None:
-        while found := self.queue.claim(limit):
-            self.queue.acknowledge(*found)
+    def drain(self, name: str, limit: int, drained: Drained) -> None:
+        queue = self.claims.queue(name)
+        while found := queue.claim(limit):
+            queue.acknowledge(*found)
             drained.add(len(found))
 
 
@@ -93,14 +96,14 @@ class Pgmq:
                 install.install_pgmq_sql(install.get_embedded_install_sql(), conn=connection)
         self.queue = PGMQueue(conn_string=plain, pool_size=1, init_extension=False)
 
-    def fill(self, number: int) -> None:
-        self.queue.create_queue(NAME)
+    def fill(self, name: str, number: int) -> None:
+        self.queue.create_queue(name)
         for some in _pages(number):
-            self.queue.send_batch(NAME, [{"body": BODY}] * some)
+            self.queue.send_batch(name, [{"body": BODY}] * some)
 
-    def drain(self, limit: int, drained: Drained) -> None:
-        while found := self.queue.read_batch(NAME, vt=600, batch_size=limit):
-            self.queue.delete_batch(NAME, [one.msg_id for one in found])
+    def drain(self, name: str, limit: int, drained: Drained) -> None:
+        while found := self.queue.read_batch(name, vt=600, batch_size=limit):
+            self.queue.delete_batch(name, [one.msg_id for one in found])
             drained.add(len(found))
 
 
@@ -115,22 +118,22 @@ class Procrastinate:
         )
         self.filling = procrastinate.SyncPsycopgConnector(conninfo=_plain(url))
         self.drained = Drained()
-        self.work = self.app.task(self._work, name=NAME, queue=NAME)
+        self.work = self.app.task(self._work, name=NAME)
 
     async def _work(self, body: str) -> None:  # noqa: ARG002
         self.drained.add(1)
 
-    def fill(self, number: int) -> None:
+    def fill(self, name: str, number: int) -> None:
         with self.app.replace_connector(self.filling) as app, app.open():
             if not app.check_connection():
                 app.schema_manager.apply_schema()
             for some in _pages(number):
-                self.work.batch_defer(*({"body": BODY} for _ in range(some)))
+                self.work.configure(queue=name).batch_defer(*({"body": BODY} for _ in range(some)))
 
-    def drain(self, limit: int, drained: Drained) -> None:
+    def drain(self, name: str, limit: int, drained: Drained) -> None:
         self.drained = drained
         self.app.run_worker(
-            queues=[NAME],
+            queues=[name],
             wait=False,
             concurrency=limit,
             listen_notify=False,
@@ -151,7 +154,7 @@ class PgQueuer:
 
         return PsycopgDriver(await psycopg.AsyncConnection.connect(self.url, autocommit=True))
 
-    def fill(self, number: int) -> None:
+    def fill(self, name: str, number: int) -> None:
         from pgqueuer.queries import Queries
 
         async def fill() -> None:
@@ -160,11 +163,11 @@ class PgQueuer:
                 if not await queries.has_table("pgqueuer"):
                     await queries.install()
                 for some in _pages(number):
-                    await queries.enqueue([NAME] * some, [BODY.encode()] * some, [0] * some)
+                    await queries.enqueue([name] * some, [BODY.encode()] * some, [0] * some)
 
         asyncio.run(fill())
 
-    def drain(self, limit: int, drained: Drained) -> None:
+    def drain(self, name: str, limit: int, drained: Drained) -> None:
         import pgqueuer
         from pgqueuer.types import QueueExecutionMode
 
@@ -174,7 +177,7 @@ class PgQueuer:
             async def work(job: Any) -> None:  # noqa: ARG001
                 drained.add(1)
 
-            worker.entrypoint(NAME)(work)
+            worker.entrypoint(name)(work)
             await worker.run(batch_size=limit, mode=QueueExecutionMode.drain)
 
         asyncio.run(drain())
@@ -186,7 +189,7 @@ class Awa:
     def __init__(self, url: str) -> None:
         self.url = _plain(url)
 
-    def fill(self, number: int) -> None:
+    def fill(self, name: str, number: int) -> None:
         import psycopg
         from awa import AsyncClient
 
@@ -199,12 +202,12 @@ class Awa:
                 await client.migrate()
                 await client.install_queue_storage()
             for some in _pages(number):
-                await client.enqueue_many_copy([Work(BODY) for _ in range(some)], queue=NAME)
+                await client.enqueue_many_copy([Work(BODY) for _ in range(some)], queue=name)
             await client.close()
 
         asyncio.run(fill())
 
-    def drain(self, limit: int, drained: Drained) -> None:
+    def drain(self, name: str, limit: int, drained: Drained) -> None:
         from awa import AsyncClient
 
         async def drain() -> None:
@@ -213,14 +216,16 @@ class Awa:
             async def work(job: Any) -> None:  # noqa: ARG001
                 drained.add(1)
 
-            client.task(Work, queue=NAME)(work)
-            await client.start([(NAME, limit)])
+            client.task(Work, queue=name)(work)
+            await client.start([(name, limit)])
             is_left = True
             while is_left:  # it removes messages some time after their tasks have ended
                 number = drained.number
                 await asyncio.sleep(_IDLE / 4)
                 if number == drained.number:
-                    is_left = any(one.available + one.running for one in await client.queue_stats())
+                    is_left = any(
+                        one.available + one.running for one in await client.queue_stats() if one.queue == name
+                    )
                     if is_left:
                         drained.mark()
             await client.shutdown()
@@ -242,21 +247,21 @@ class Kombu:
         import kombu
 
         self.connection = kombu.Connection(url)
-        self.queue = self.connection.SimpleQueue(NAME)
+        self.queues = {name: self.connection.SimpleQueue(name) for name in (NAME, WARMING)}
 
-    def fill(self, number: int) -> None:
-        self.queue.clear()  # sqla marks messages as taken, and never removes them
+    def fill(self, name: str, number: int) -> None:
+        self.queues[name].clear()  # sqla marks messages as taken, and never removes them
         for _ in range(number):
-            self.queue.put(BODY)
+            self.queues[name].put(BODY)
 
-    def drain(self, limit: int, drained: Drained) -> None:
+    def drain(self, name: str, limit: int, drained: Drained) -> None:
         import kombu
 
         def take(message: Any) -> None:
             message.ack()
             drained.add(1)
 
-        queues = [self.queue.queue]
+        queues = [self.queues[name].queue]
         with (
             kombu.Consumer(self.connection, queues, on_message=take, prefetch_count=limit),
             suppress(TimeoutError),
@@ -295,34 +300,44 @@ def _plain(url: str) -> str:
     return url.replace("+psycopg", "")
 
 
-def main(kind: str, what: str, url: str, number: str, processes: str = "1") -> None:
+def main(kind: str, what: str, url: str, number: str, others: str) -> None:
     logging.disable(logging.WARNING)
     if what == "fill":
-        KINDS[kind](url).fill(int(number))
+        made = KINDS[kind](url)
+        made.fill(NAME, int(number))
+        made.fill(WARMING, int(others))
         return
     for package in _PACKAGES[kind]:
         import_module(package)  # once for all
     gc.freeze()
-    ready, begin = os.pipe(), os.pipe()
-    for _ in range(int(processes)):
+    processes = range(int(others))
+    done, gates = os.pipe(), [os.pipe(), os.pipe()]
+    for _ in processes:
         if not os.fork():
-            os.close(begin[1])
-            _drain(kind, url, int(number), ready[1], begin[0])
-    for _ in range(int(processes)):
-        os.read(ready[0], 1)
+            for _, writing in gates:
+                os.close(writing)
+            _drain(kind, url, int(number), done[1], [reading for reading, _ in gates])
+    for _ in processes:
+        os.read(done[0], 1)
+    os.close(gates[0][1])  # now all begin
+    for _ in processes:
+        os.read(done[0], 1)
     _say("ready")
     sys.stdin.readline()
-    os.close(begin[1])  # now all begin
-    for _ in range(int(processes)):
+    os.close(gates[1][1])
+    for _ in processes:
         os.wait()
 
 
-def _drain(kind: str, url: str, limit: int, ready: int, begin: int) -> None:
+def _drain(kind: str, url: str, limit: int, done: int, gates: list[int]) -> None:
     made = KINDS[kind](url)
-    os.write(ready, b".")
-    os.read(begin, 1)
+    os.write(done, b".")
+    os.read(gates[0], 1)
+    made.drain(WARMING, limit, Drained())
+    os.write(done, b".")
+    os.read(gates[1], 1)
     drained = Drained()
-    made.drain(limit, drained)
+    made.drain(NAME, limit, drained)
     _say(drained.number, drained.end - drained.begin, drained.used - drained.used_at_begin)
     os._exit(0)
 

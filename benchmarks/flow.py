@@ -1,8 +1,8 @@
 """``python -m benchmarks.flow``: what limits, rates and keys of a queue cost each claim.
 
-One process claims and acknowledges one message at a time, of queues that have the same backlog on one
-PostgreSQL, in turns. Prints the microseconds of a message as Markdown, and the median of the rounds' ratios
-to a plain queue.
+One process claims and acknowledges one message at a time, of queues that have the same backlog in one
+database, in turns: that of a private server of each vendor, or a file of SQLite. Prints the microseconds of a
+message as Markdown, and the median of the rounds' ratios to a plain queue.
 """
 
 from __future__ import annotations
@@ -10,18 +10,22 @@ from __future__ import annotations
 import os
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from statistics import median
+from tempfile import TemporaryDirectory
 
 import click
 
 from jdbcstore import Message
 from jdbcstore.stores.claims import ClaimQueue, Claims
-from tests.support.servers.postgresql import PostgresqlServer
+from tests.support.servers import MariadbServer, MysqlServer, PostgresqlServer, ServerMissing
 
 _SIZE = 200
 _PAGE = 500
 _MANY = 1_000_000
+_SERVERS = {"PostgreSQL": PostgresqlServer, "MariaDB": MariadbServer, "MySQL": MysqlServer}
+_DATABASES = (*_SERVERS, "SQLite")
 _PLAIN = "plain"
 _KINDS: Mapping[str, Callable[[ClaimQueue], None]] = {
     _PLAIN: lambda _: None,
@@ -32,34 +36,58 @@ _KINDS: Mapping[str, Callable[[ClaimQueue], None]] = {
 }
 
 
+@contextmanager
+def _database(name: str) -> Iterator[str]:
+    """Make a database, and yield its URL."""
+    if name not in _SERVERS:
+        with TemporaryDirectory() as folder:
+            yield f"sqlite:///{folder}/benchmark.db"
+        return
+    server = _SERVERS[name]()
+    try:
+        yield server.url.render_as_string(hide_password=False)
+    finally:
+        server.close()
+
+
 @click.command(help=__doc__)
 @click.option("--rounds", default=5, show_default=True)
 @click.option("--messages", default=200, show_default=True, help="Claimed of each queue in a round.")
 @click.option("--backlog", default=5000, show_default=True)
 @click.option("--keys", default=300, show_default=True)
-def main(rounds: int, messages: int, backlog: int, keys: int) -> None:
-    server = PostgresqlServer()
-    try:
-        with Claims(server.url.render_as_string(hide_password=False)) as claims:
-            queues = {kind: _filled(claims.queue(f"BENCHMARK.{kind}"), backlog, keys) for kind in _KINDS}
-            for kind, queue in queues.items():
-                _KINDS[kind](queue)
-                _measure(queue, 1)  # keys of messages that are there already become known
-            times: dict[str, list[float]] = defaultdict(list)
-            for _ in range(rounds):
-                for kind, queue in queues.items():
-                    times[kind].append(_measure(queue, messages))
-    finally:
-        server.close()
-    click.echo("| queue | µs a message | of a plain one |\n|---|---|---|")
-    for kind, found in times.items():
-        ratio = median(one / plain for one, plain in zip(found, times[_PLAIN], strict=True))
-        click.echo(
-            f"| {kind} | {median(found):,.0f} ({min(found):,.0f} to {max(found):,.0f}) | {ratio:.2f} |"
-        )
+@click.option("--only", type=click.Choice(_DATABASES), multiple=True)
+def main(rounds: int, messages: int, backlog: int, keys: int, only: tuple[str, ...]) -> None:
+    for name in only or _DATABASES:
+        try:
+            with _database(name) as url:
+                times = _measured(url, rounds, messages, backlog, keys)
+        except ServerMissing as missing:
+            click.echo(f"{name}: {missing}\n")
+            continue
+        click.echo(f"| {name} | µs a message | of a plain one |\n|---|---|---|")
+        for kind, found in times.items():
+            ratio = median(one / plain for one, plain in zip(found, times[_PLAIN], strict=True))
+            click.echo(
+                f"| {kind} | {median(found):,.0f} ({min(found):,.0f} to {max(found):,.0f}) | {ratio:.2f} |"
+            )
+        click.echo("")
     click.echo(
-        f"\n{rounds} rounds of {messages}, {backlog} messages, {keys} keys, load {os.getloadavg()[0]:.1f}."
+        f"{rounds} rounds of {messages}, {backlog} messages, {keys} keys, load {os.getloadavg()[0]:.1f}."
     )
+
+
+def _measured(url: str, rounds: int, messages: int, backlog: int, keys: int) -> dict[str, list[float]]:
+    """Return the microseconds of a message in each round, by the kind of queue."""
+    times: dict[str, list[float]] = defaultdict(list)
+    with Claims(url) as claims:
+        queues = {kind: _filled(claims.queue(f"BENCHMARK.{kind}"), backlog, keys) for kind in _KINDS}
+        for kind, queue in queues.items():
+            _KINDS[kind](queue)
+            _measure(queue, 1)  # keys of messages that are there already become known
+        for _ in range(rounds):
+            for kind, queue in queues.items():
+                times[kind].append(_measure(queue, messages))
+    return times
 
 
 def _filled(queue: ClaimQueue, backlog: int, keys: int) -> ClaimQueue:
