@@ -43,7 +43,7 @@ from sqlalchemy.dialects.postgresql import insert as insert_or_update
 from sqlalchemy.sql import ClauseElement, ColumnElement
 
 from jdbcstore.database.adapters.sql import Sql, SqlText
-from jdbcstore.database.schema import ROUTING_ROW, SEQUENCE_ROW
+from jdbcstore.database.schema import BEGUN_ROW, ROUTING_ROW, SEQUENCE_ROW
 from jdbcstore.database.statements.builder import ONE, ZERO, StatementBuilder
 from jdbcstore.database.statements.lock import EPOCH_ROW
 
@@ -53,9 +53,8 @@ LISTED = (1, 16, 256)
 """The numbers of IDs that one statement takes, where it does not take an array."""
 NUMBERS = 256
 """The most numbers of the sequence that one statement returns."""
-_STEPS = 16
-_LEAPS = (("coarse", _STEPS), ("fine", _STEPS * _STEPS))
-"""The steps, as parts of a leap, in which the place is looked for where claims begin."""
+_LATER = 1024
+"""The claims, of any queues, among which the last one of a lane is looked for."""
 _DAY_MS = 86_400_000
 
 
@@ -179,52 +178,36 @@ class FreeMessages(LeaseConditions):
     def _of_lanes(
         self,
         free: Callable[[ColumnElement[int], ColumnElement[int]], Select[Any]],
-        *,
-        leaps: bool = False,
         within: ColumnElement[int] | None = None,
     ) -> Select[Any]:
         """Return messages of some lanes, in one statement; where the vendor takes arrays.
 
         :param within: the most of all lanes, if it is not the limit of each
         """
-        names = ("lane", "mark", "leap") if leaps else ("lane", "mark")
+        names = ("lane", "mark", "leap")
         arrays = (bindparam(f"{name}s", type_=ARRAY(BigInteger())) for name in names)
         lanes: Any = (
             func.unnest(*arrays)
             .table_valued(*(column(name, BigInteger()) for name in names), name="lanes")
             .render_derived()
         )
-        begins, mark = lanes, lanes.c.mark
-        for name, parts in _LEAPS if leaps else ():
-            step = lanes.c.leap // literal_column(str(parts), BigInteger())
-            place = self._place(name, lanes, mark, step)
-            begins, mark = begins.join(place, true()), place.c.place
-        found = free(lanes.c.lane, mark).lateral("free")
+        end = self._end(lanes)
+        found = free(lanes.c.lane, func.coalesce(end.c.place, lanes.c.mark)).lateral("free")
+        begins = lanes.outerjoin(end, true()).join(found, true())
         limit = bindparam("limit", type_=Integer()) if within is None else within
-        return select(lanes.c.lane, *found.c).select_from(begins.join(found, true())).limit(limit)
+        return select(lanes.c.lane, *found.c).select_from(begins).limit(limit)
 
-    def _place(self, name: str, lanes: Any, mark: Any, step: ColumnElement[int]) -> Any:
-        """Return the last of some steps from a mark before which the nearest message is not free."""
-        t = self._tables.messages
-        last = case((step > ZERO, literal_column(str(_STEPS - 1))), else_=ZERO)
-        numbers = func.generate_series(last, ONE, literal_column("-1"))
-        steps: Any = numbers.table_valued(
-            column("number", BigInteger()), name=f"{name}_steps"
-        ).render_derived()
-        outer = {lanes, mark.table}
-        at = mark + step * steps.c.number
-        before = (
-            select(case((and_(self._is_current(), self._is_free()), ONE), else_=ZERO))
-            .select_from(t)
-            .where(self._committed_here(), self._in_lane(lanes.c.lane), t.c.id >= mark, t.c.id < at)
-            .order_by(t.c.priority.desc(), t.c.id.desc())
-            .limit(ONE)
-            .correlate(*outer, steps)
-            .scalar_subquery()
-        )
-        farthest = select(at).where(func.coalesce(before, ZERO) == ZERO).select_from(steps).limit(ONE)
-        found = func.coalesce(farthest.correlate(*outer).scalar_subquery(), mark)
-        return select(found.label("place")).correlate(*outer).lateral(name)
+    def _end(self, lanes: Any) -> Any:
+        """Return the place behind the last message that is claimed in a lane, within its leap."""
+        c, t = self._tables.claims, self._tables.messages
+        within = (lanes.c.leap > ZERO, c.c.id >= lanes.c.mark, c.c.id < lanes.c.mark + lanes.c.leap)
+        later = select(c.c.id, c.c.session).where(*within).order_by(c.c.id.desc())
+        last = later.limit(literal_column(str(_LATER))).correlate(lanes).subquery("last")
+        lane = select(t.c.priority).where(t.c.id == last.c.id, self._found_here(t)).scalar_subquery()
+        # Not of messages that are delayed: those before them are free.
+        query = select((last.c.id + ONE).label("place"))
+        query = query.where(self._is_alive(last.c.session), lane == lanes.c.lane)
+        return query.order_by(last.c.id.desc()).limit(ONE).correlate(lanes).lateral("end")
 
     def _taken(self, found: FromClause) -> CTE:
         """Claim messages for a session, unless another one was faster; return their IDs.
@@ -282,6 +265,12 @@ class ClaimStatements(FreeMessages):
         self.find_sessions = self._compile(
             lambda: select(s.c.id, s.c.name, s.c.expires - self._now).where(s.c.expires >= self._now)
         )
+        state = self._tables.state
+        begun = state.c.name == literal(BEGUN_ROW)
+        self.count_begun = self._compile(
+            lambda: update(state).where(begun).values(number=state.c.number + ONE)
+        )
+        """Note that a session begins; others that do wait for the end of this transaction."""
         self.remove_old_sessions = self._compile(
             lambda: delete(s).where(s.c.expires < self._now - literal_column(str(_DAY_MS)))
         )
@@ -377,19 +366,14 @@ class ClaimStatements(FreeMessages):
             return query
         return query.with_for_update(skip_locked=True, of=self._tables.messages)
 
-    def _claim(self, *, leaps: bool = False) -> Select[Any]:
-        found = self._of_lanes(self._free_locked, leaps=leaps).cte("found")
+    def _claim(self) -> Select[Any]:
+        found = self._of_lanes(self._free_locked).cte("found")
         taken = self._taken(found)
         # Not a join: the planner expects one row, and would compare each with each.
         mine = found.c.id.in_(select(taken.c.id))
         query = select(found.c.lane, found.c.id, found.c.msg, found.c.failed, mine.label("mine"))
         # The commit does not wait for the disk or a standby: a claim that a crash undoes is a free message.
         return query.where(self._is_relaxed())
-
-    @cached_property
-    def claim_far(self) -> Sql:
-        """As :attr:`claim`, with a leap for each lane: the first free message may be so far from the mark."""
-        return self._compile(partial(self._claim, leaps=True))
 
     @cached_property
     def acknowledge_keyed(self) -> Sql:

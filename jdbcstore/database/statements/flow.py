@@ -35,6 +35,7 @@ from sqlalchemy import (
     or_,
     select,
     true,
+    union_all,
     update,
 )
 from sqlalchemy.sql import ColumnElement
@@ -76,7 +77,7 @@ class FlowStatements(FreeMessages):
         )
         self.remove = self._compile(lambda: delete(f).where(self._here(f)))
         self.lock = self._compile(self._lock)
-        """As ``find``; the row is locked until the transaction ends."""
+        """As ``find``, and ``has_later`` of a queue with keys; the row is locked."""
         self.count = self._compile(lambda: select(self._now, self._count()))
         """The time, and the number of claims in the queue that are in force."""
         self.read_clock = self._compile(lambda: select(self._now))
@@ -91,7 +92,7 @@ class FlowStatements(FreeMessages):
 
     def _lock(self) -> Select[Any]:
         f = self._tables.flow
-        query = select(*self._columns).where(self._here(f))
+        query = select(*self._columns, self._is_later_keyed()).where(self._here(f))
         if self._adapter.chains_writes:
             # The lock alone would have the commit wait for the disk.
             query = query.where(self._is_relaxed())
@@ -136,8 +137,8 @@ class FlowStatements(FreeMessages):
         limit = bindparam("limit", type_=Integer())
         self.has_later = self._compile(lambda: select(self._is_later()))
         """Whether there are messages after an ID, in any lane; NULL if not."""
-        self.find_unfiled = self._compile(self._unfiled)
-        """Messages of one lane after an ID whose keys are not stored yet."""
+        self.find_unfiled = self._compile(lambda: union_all(*map(self._unfiled, LANES)))
+        """The first messages of each lane after an ID whose keys are not stored yet."""
         self.find_last = self._compile(lambda: select(func.max(t.c.id)))
         self.add_keyed = self._insert(k)
         # By the whole key: of a part InnoDB would lock the gap behind it, where others file theirs. For this
@@ -150,6 +151,9 @@ class FlowStatements(FreeMessages):
             lambda: select(k.c.id).where(self._here(k), func.coalesce(of_message, ZERO) == ZERO).limit(limit)
         )
         """Keys of messages that are not in the queue any more."""
+        # InnoDB finds a minimum at once if it has not to be of the names after that of another row.
+        self.walks = self.settles_singly
+        """Whether ``names`` returns one at most."""
         self.names = {
             (inclusive, ordered): self._compile(partial(self._names, inclusive=inclusive, ordered=ordered))
             for inclusive in (False, True)
@@ -157,23 +161,6 @@ class FlowStatements(FreeMessages):
         }
         """The next keys that have messages, from one or after it, with their settings, and the first message
         that can be claimed: any that is free, or only the first of all."""
-        # InnoDB finds a minimum at once if it has not to be of the names after that of another row.
-        self.walks = self.settles_singly
-        """Whether keys are found one by one: by ``next_name`` and ``named``, and not by ``names``."""
-        self.next_name = {
-            inclusive: self._compile(
-                lambda inclusive=inclusive: (  # type: ignore[misc]
-                    select(func.min(k.c.name)).where(
-                        k.c.container == bindparam("container", type_=k.c.container.type),
-                        self._begin(inclusive=inclusive),
-                    )
-                )
-            )
-            for inclusive in (False, True)
-        }
-        self.named = {
-            ordered: self._compile(partial(self._named, ordered=ordered)) for ordered in (False, True)
-        }
         name = select(k.c.name).where(k.c.id == c.c.id, self._found_here(k)).scalar_subquery()
         self.find_held = self._compile(lambda: select(name).select_from(c).where(self._is_held_here()))
         """The key of each claim in the queue that is in force."""
@@ -188,6 +175,9 @@ class FlowStatements(FreeMessages):
         columns = (c.c.id, c.c.taken, c.c.failed + self._died(), self._is_held())
         self.find_claims = self._of_ids(c, lambda these: select(*columns).where(these))
         """The claims of messages: their numbers, their failures, and whether they are in force or delayed."""
+
+    def _is_later_keyed(self) -> ColumnElement[Any]:
+        return case((self._tables.flow.c.keying > ZERO, self._is_later())).label("later")
 
     def _is_later(self) -> ColumnElement[Any]:
         t = self._tables.messages
@@ -204,9 +194,9 @@ class FlowStatements(FreeMessages):
             )
         )
 
-    def _unfiled(self) -> Select[Any]:
+    def _unfiled(self, priority: int) -> Select[Any]:
         t, k = self._tables.messages, self._tables.keyed
-        lane = bindparam("lane", type_=BigInteger())
+        lane = literal_column(str(priority), BigInteger())
         filed = select(ONE).where(k.c.id == t.c.id, self._found_here(k)).scalar_subquery()
         query = (
             select(t.c.id, t.c.priority, t.c.msg)
@@ -217,7 +207,8 @@ class FlowStatements(FreeMessages):
             .order_by(t.c.priority, t.c.id)
             .limit(bindparam("limit", type_=Integer()))
         )
-        return self._in_order_of_claims(query)
+        found = self._in_order_of_claims(query).subquery()
+        return select(*found.c)
 
     def _next_name(self, after: ColumnElement[bool]) -> ColumnElement[Any]:
         """Return the next name by one look into the index, however many messages a key has."""
@@ -230,15 +221,12 @@ class FlowStatements(FreeMessages):
             first = select(func.min(k.c.name)).where(here, after)
         return first.scalar_subquery()
 
-    def _begin(self, *, inclusive: bool) -> ColumnElement[bool]:
+    def _names(self, *, inclusive: bool, ordered: bool) -> Select[Any]:
         k = self._tables.keyed
         begin = bindparam("name_", type_=k.c.name.type)
-        return k.c.name >= begin if inclusive else k.c.name > begin
-
-    def _names(self, *, inclusive: bool, ordered: bool) -> Select[Any]:
-        ring = self._ring(
-            select(self._next_name(self._begin(inclusive=inclusive)).label("name"), ONE.label("number"))
-        )
+        name = self._next_name(k.c.name >= begin if inclusive else k.c.name > begin).label("name")
+        begun: Select[Any] = select(name, ONE.label("number"))
+        ring = begun.subquery("ring") if self.walks else self._ring(begun)
         query = self._keys(ring, ring.c.name, self._first_of_key(ring, ring.c.name, ordered=ordered))
         return query.where(ring.c.name.is_not(None)).order_by(ring.c.number)
 
@@ -251,11 +239,6 @@ class FlowStatements(FreeMessages):
                 ring.c.name.is_not(None), ring.c.number < bindparam("number", type_=Integer())
             )
         )
-
-    def _named(self, *, ordered: bool) -> Select[Any]:
-        name = bindparam("name_", type_=self._tables.keyed.c.name.type)
-        ring = select(ONE.label("number")).subquery("ring")
-        return self._keys(ring, name, self._first_of_key(ring, name, ordered=ordered))
 
     def _keys(self, ring: FromClause, name: ColumnElement[Any], first: ColumnElement[Any]) -> Select[Any]:
         """Return the settings of keys, and the first message of each that can be claimed."""
@@ -306,56 +289,120 @@ class FlowStatements(FreeMessages):
         f = self._tables.flow
         self._version = cast(literal_column(self._adapter.row_version), Text())
         self._held = case((f.c.most.is_(None), ZERO), else_=self._count())
-        self.see = self._compile(self._seen_with_keys)
-        """As ``lock`` and ``count``, without the lock; ``has_later``, the version of the row, and the first
-        rows of ``names`` from where the turn is."""
+        self.claim_next = self._compile(self._claim_next)
+        """The settings of the queue as ``lock`` and ``count`` return them; ``has_later``, the version of the
+        row; the first rows of ``names`` from where the turn is, and the messages of these that are claimed:
+        all, or none if there is more to consider."""
         self.claim_seen = self._compile(self._claim_in_room)
         """The settings of the queue as ``lock`` and ``count`` return them, and messages that are claimed as
         far as they leave room. Of a queue with keys none is."""
         self.claim_chosen = self._compile(lambda: self._claim(self._chosen()))
         """Claim messages that were chosen, if the row of the queue is the version that was seen."""
 
-    def _seen_with_keys(self) -> Select[Any]:
-        f, k = self._tables.flow, self._tables.keyed
-        columns = (*self._columns, self._now.label("now"), self._held.label("held"))
-        later = case((f.c.keying > ZERO, self._is_later())).label("later")
-        seen = select(*columns, later, self._version.label("version")).where(self._here(f)).cte("seen")
+    def _seen(self, *, keyed: bool) -> CTE:
+        # The clock is read once: one that runs on within the statement would count tokens that are not there
+        # yet.
+        clock = select(self._now.label("now")).cte("clock")
+        now: ColumnElement[int] = select(clock.c.now).scalar_subquery()
+        columns = [*self._columns, now.label("now"), self._held.label("held"), *self._room(now, keyed=keyed)]
+        if keyed:
+            columns.append(self._is_later_keyed())
+        return select(*columns).where(self._here(self._tables.flow)).cte("seen")
+
+    def _claim_next(self) -> Select[Any]:
+        seen, limit = self._seen(keyed=True), bindparam("limit", type_=Integer())
+        keys = self._next_keys(seen)
+        is_begun = and_(seen.c.credit > ZERO, keys.c.name == seen.c.last_key)
+        quantum = case((is_begun, seen.c.credit), else_=func.coalesce(keys.c.weight, ONE))
+        is_served = and_(func.coalesce(keys.c.paused, ZERO) == ZERO, keys.c.first.is_not(None))
+        chosen = (
+            select(keys.c.first.label("id"), keys.c.name, keys.c.number, quantum.label("quantum"))
+            .select_from(keys.join(seen, true()))
+            .where(is_served, not_(self._is_full(seen, keys)))
+            .order_by(keys.c.number)
+            .limit(limit)
+            .cte("chosen")
+        )
+        is_simple = and_(
+            seen.c.room >= limit,
+            seen.c.later.is_(None),
+            seen.c.key_rate.is_(None),
+            not_(exists(select(ONE).select_from(keys).where(keys.c.rate.is_not(None)))),
+            # A key that may have several of these has to be looked at again.
+            or_(limit == ONE, not_(exists(select(ONE).select_from(chosen).where(chosen.c.quantum != ONE)))),
+            select(func.count()).select_from(chosen).scalar_subquery() == limit,
+        )
+        found = self._numbered(chosen).where(exists(select(ONE).select_from(seen).where(is_simple)))
+        end = select(chosen.c.name, chosen.c.quantum).order_by(chosen.c.number.desc()).limit(ONE)
+        values = {
+            "last_key": end.with_only_columns(chosen.c.name).scalar_subquery(),
+            "credit": end.with_only_columns(chosen.c.quantum - ONE).scalar_subquery(),
+        }
+        claimed = self._claim_in_version(found.cte("found"), seen, values).subquery("claimed")
+        settings = [seen.c[column.key] for column in self._columns]
+        *of_key, number = keys.c
+        query = select(
+            *settings, seen.c.now, seen.c.held, seen.c.later, seen.c.version, *of_key, *claimed.c
+        ).where(self._is_relaxed())
+        rows = seen.outerjoin(keys, true()).outerjoin(claimed, claimed.c.id == keys.c.first)
+        return query.select_from(rows).order_by(number)
+
+    def _next_keys(self, seen: CTE) -> CTE:
+        """Return the keys from where the turn is, of which the first may be the first of all."""
+        k = self._tables.keyed
         last = func.coalesce(seen.c.last_key, literal_column("''"))
         begun = case(
             (seen.c.credit > ZERO, self._next_name(k.c.name >= last)), else_=self._next_name(k.c.name > last)
         )
-        ring = self._ring(select(begun.label("name"), ONE.label("number")).select_from(seen))
-        in_order = select(seen.c.keying).scalar_subquery() == literal_column(str(KEYED_IN_ORDER))
+        first_of_all = self._next_name(k.c.name >= literal_column("''"))
+        name = func.coalesce(begun, first_of_all).label("name")
+        first_name: Any = select(name, ONE.label("number")).select_from(seen)
+        ring = self._ring(first_name)
         first = case(
-            (in_order, self._first_of_key(ring, ring.c.name, ordered=True)),
+            (self._is_in_order(seen), self._first_of_key(ring, ring.c.name, ordered=True)),
             else_=self._first_of_key(ring, ring.c.name, ordered=False),
         )
         named = self._keys(ring, ring.c.name, first).where(ring.c.name.is_not(None))
-        keys = named.add_columns(ring.c.number).subquery("keys")
-        *found, number = keys.c
-        return select(*seen.c, *found).select_from(seen.outerjoin(keys, true())).order_by(number)
+        return named.add_columns(ring.c.number).cte("keys")
+
+    def _is_in_order(self, seen: CTE) -> ColumnElement[bool]:
+        return select(seen.c.keying).scalar_subquery() == literal_column(str(KEYED_IN_ORDER))
+
+    def _is_full(self, seen: CTE, keys: CTE) -> ColumnElement[bool]:
+        """Return whether a key has as many claims in force as it may have."""
+        k, c = self._tables.keyed, self._tables.claims
+        most = case((self._is_in_order(seen), ONE), else_=func.coalesce(keys.c.most, seen.c.key_most))
+        name = select(k.c.name).where(k.c.id == c.c.id, self._found_here(k)).scalar_subquery()
+        held = select(name.label("name")).select_from(c).where(self._is_held_here()).cte("held")
+        # Read once, and not for each key.
+        held = held.prefix_with("MATERIALIZED")
+        count = select(func.count()).where(held.c.name == keys.c.name).scalar_subquery()
+        return case((most.is_(None), ZERO), else_=case((count >= most, ONE), else_=ZERO)) == ONE
 
     def _claim_in_room(self) -> Select[Any]:
-        # Read once: a clock that runs on within the statement would count tokens that are not there yet.
-        clock = select(self._now.label("now")).cte("clock")
-        now: ColumnElement[int] = select(clock.c.now).scalar_subquery()
-        seen = select(*self._columns, now.label("now"), self._held.label("held"), *self._room(now))
-        seen_row = seen.where(self._here(self._tables.flow)).cte("seen")
+        seen = self._seen(keyed=False)
+        room = select(seen.c.room).scalar_subquery()
+        found = self._of_lanes(self._free, within=room).cte("found")
+        claimed = self._claim_in_version(found, seen, {}).subquery("claimed")
+        settings = [seen.c[column.key] for column in self._columns]
+        query = select(*settings, seen.c.now, seen.c.held, *claimed.c)
+        return query.select_from(seen.outerjoin(claimed, true())).where(self._is_relaxed())
+
+    def _claim_in_version(
+        self, found: CTE, seen: CTE, values: Mapping[str, ColumnElement[Any]]
+    ) -> Select[Any]:
+        """As :meth:`_claim_found`, for the version of the row that was seen, with the tokens drawn."""
 
         def of_seen(name: str) -> ColumnElement[Any]:
-            value: ColumnElement[Any] = select(seen_row.c[name]).scalar_subquery()
+            value: ColumnElement[Any] = select(seen.c[name]).scalar_subquery()
             return value
 
-        found = self._of_lanes(self._free, within=of_seen("room")).cte("found")
         count = select(func.count()).select_from(found).scalar_subquery()
         drawn = of_seen("begun") + count * of_seen("spacing")
-        values = {"drawn": func.coalesce(drawn, self._tables.flow.c.drawn)}
-        claimed = self._claim_found(found, of_seen("version"), values).subquery("claimed")
-        settings = [seen_row.c[column.key] for column in self._columns]
-        query = select(*settings, seen_row.c.now, seen_row.c.held, *claimed.c)
-        return query.select_from(seen_row.outerjoin(claimed, true())).where(self._is_relaxed())
+        values = {"drawn": func.coalesce(drawn, self._tables.flow.c.drawn), **values}
+        return self._claim_found(found, of_seen("version"), values)
 
-    def _room(self, now: ColumnElement[int]) -> list[ColumnElement[Any]]:
+    def _room(self, now: ColumnElement[int], *, keyed: bool) -> list[ColumnElement[Any]]:
         """Return how many messages may be claimed, with tokens as in ``jdbcstore.stores.claims.buckets``."""
         f, limit = self._tables.flow, bindparam("limit", type_=Integer())
         now_ns = now * literal_column(str(NS_PER_MS))
@@ -364,7 +411,7 @@ class FlowStatements(FreeMessages):
         begun = func.least(func.greatest(f.c.drawn, now_ns), full)
         # What is NULL, because there is no such limit, is not the least.
         left = func.least(limit, f.c.most - self._held, (full - begun) // spacing)
-        closed = or_(f.c.paused != ZERO, f.c.keying != ZERO)
+        closed = or_(f.c.paused != ZERO, f.c.keying == ZERO if keyed else f.c.keying != ZERO)
         room = case((closed, ZERO), else_=func.greatest(left, ZERO))
         return [
             room.label("room"),
@@ -374,9 +421,13 @@ class FlowStatements(FreeMessages):
         ]
 
     def _chosen(self) -> Select[Any]:
-        c = self._tables.claims
         ids = func.unnest(bindparam("ids", type_=ARRAY(BigInteger())))
         chosen = ids.table_valued(column("id", BigInteger()), name="chosen").render_derived()
+        return self._numbered(chosen).where(self._is_unclaimed(chosen))
+
+    def _numbered(self, chosen: Any) -> Select[Any]:
+        """Return messages that were chosen, with the number of their next claim."""
+        c = self._tables.claims
 
         def of_claim(value: ColumnElement[Any]) -> ColumnElement[Any]:
             query = select(value).where(c.c.id == chosen.c.id).correlate(chosen)
@@ -386,7 +437,7 @@ class FlowStatements(FreeMessages):
             chosen.c.id,
             (of_claim(c.c.taken) + ONE).label("taken"),
             of_claim(c.c.failed + self._died()).label("failed"),
-        ).where(self._is_unclaimed(chosen))
+        )
 
     def _claim(self, candidates: Select[Any]) -> Select[Any]:
         f, number = self._tables.flow, BigInteger()

@@ -30,6 +30,8 @@ from jdbcstore.util.shared_queues import FlowSettings, KeySettings
 T = TypeVar("T")
 
 
+CLAIMED = 5
+"""Columns of a message that was found, in a statement that claims."""
 _PLAIN = FlowSettings()
 _PAUSE_KEY = "to claim nothing, pause the key"
 _KEYS = {Keying.IGNORED: None, Keying.SHARED: "shared", Keying.IN_ORDER: "in order"}
@@ -66,15 +68,17 @@ class Room(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """The room of a queue that is not locked."""
+    """The room of a queue, and what was found with it."""
 
     room: Room
-    has_more: bool
+    has_more: bool = False
     """Whether messages were added whose keys are not known yet."""
-    version: str | None
-    """The version of the row; None if the queue has no settings any more."""
+    version: str | None = None
+    """The version of the row, if it is not locked; None if the queue has no settings any more."""
     keys: Sequence[Row] = ()
     """The first keys from where the turn is."""
+    claimed: Sequence[Row] = ()
+    """Messages that were claimed with it."""
 
 
 class _Stored(NamedTuple):
@@ -348,35 +352,46 @@ class QueueFlow:
         room = self._room(connection, _Stored(*found[0]), 1)
         return room.claims > 0 or room.is_ahead
 
-    def see(self, connection: Connection, limit: int, after: int) -> Seen:
-        """Return what a queue with keys has room for, up to ``limit``, where the vendor chains writes.
+    def claim_next(self, fetch: Callable[..., list[Row]], session: int, limit: int, after: int) -> Seen:
+        """Claim messages of a queue with keys, where the vendor chains writes, and nothing has to be chosen.
+
+        Else return what the queue has room for, up to ``limit``.
 
         :param after: the ID up to which the keys of messages are known
         """
-        number = at_first(limit)
-        found = connection.fetch(self._sql.see, container=self._container, after=after, number=number)
+        values = {"container": self._container, "session": session, "limit": limit, "after": after}
+        found = fetch(self._sql.claim_next, **values, number=at_first(limit))
         if not found:
-            return Seen(Room(limit), has_more=False, version=None)
-        *stored, more, version = found[0][:-KEY_FIELDS]
-        keys = [row[-KEY_FIELDS:] for row in found if row[-KEY_FIELDS] is not None]
-        return Seen(self.room_of(stored, limit), bool(more), version, keys)
+            return Seen(Room(limit))
+        *stored, more, version = found[0][: -KEY_FIELDS - CLAIMED]
+        keys = [row[-KEY_FIELDS - CLAIMED : -CLAIMED] for row in found]
+        claimed = [row[-CLAIMED:] for row in found if row[-CLAIMED + 1] is not None]
+        there = [key for key in keys if key[0] is not None]
+        return Seen(self.room_of(stored, limit), bool(more), version, there, claimed)
 
     def room_of(self, row: Sequence[Any], limit: int) -> Room:
         """Return what the queue has room for, by its settings, the time, and the number of its claims."""
         *stored, now_ms, held = row
         return self._noted(_Stored(*stored).room(limit, now_ms, held))
 
-    def lock(self, connection: Connection, limit: int) -> Room:
-        """Return what the queue has room for, up to ``limit``, until the transaction ends."""
-        found = connection.fetch(self._sql.lock, container=self._container)
-        return self._room(connection, _Stored(*found[0]), limit) if found else Room(limit)
+    def lock(self, connection: Connection, limit: int, after: int) -> Seen:
+        """Return what the queue has room for, up to ``limit``, until the transaction ends.
+
+        :param after: the ID up to which the keys of messages are known
+        """
+        found = connection.fetch(self._sql.lock, container=self._container, after=after)
+        if not found:
+            return Seen(Room(limit))
+        *stored, more = found[0]
+        return Seen(self._room(connection, _Stored(*stored), limit), bool(more))
 
     def _room(self, connection: Connection, stored: _Stored, limit: int) -> Room:
         # After the lock: what others claimed while this one waited counts, and so does their time.
-        if stored.most is None:
-            [(now_ms,)], held = connection.fetch(self._sql.read_clock), 0
-        else:
+        now_ms = held = 0
+        if stored.most is not None:
             [(now_ms, held)] = connection.fetch(self._sql.count, container=self._container)
+        elif stored.rate is not None:
+            [(now_ms,)] = connection.fetch(self._sql.read_clock)
         return self._noted(stored.room(limit, now_ms, held))
 
     def _noted(self, room: Room) -> Room:

@@ -21,7 +21,6 @@ from typing import NamedTuple
 from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.connection import Connection, Runs
 from jdbcstore.database.session import DatabaseSession
-from jdbcstore.database.statements.claims import LANES
 from jdbcstore.database.statements.flow import KEYED_IN_ORDER
 from jdbcstore.errors import CorruptMessage
 from jdbcstore.message import openwire
@@ -140,22 +139,25 @@ class KeyedTaking:
         with self._lock:
             return self._filed_to
 
-    def file(self, connection: Connection) -> Filed:
-        """File messages that were added since the last time, in the caller's transaction."""
+    def file(self, connection: Connection, *, has_later: bool) -> Filed:
+        """File messages that were added since the last time, in the caller's transaction.
+
+        :param has_later: whether there are messages after :attr:`filed_to`
+        """
         with self._lock:
             after, rewound = self._filed_to, self._is_rewound
         here = {"container": self._container}
-        last = connection.fetch(self._sql.find_last)[0][0] if rewound else None
+        last = None
+        if rewound:
+            last = connection.fetch(self._sql.find_last)[0][0]
+            has_later = connection.fetch(self._sql.has_later, **here, after=after)[0][0] is not None
+        if not has_later:
+            return Filed(max(after, last or -1), is_all=True)
         for _ in range(_PAGES):
-            if connection.fetch(self._sql.has_later, **here, after=after)[0][0] is None:
-                return Filed(max(after, last or -1), is_all=True)
-            pages = [
-                connection.fetch(self._sql.find_unfiled, **here, after=after, lane=lane, limit=_PAGE)
-                for lane in LANES
-            ]
-            found = [row for page in pages for row in page]
+            found = connection.fetch(self._sql.find_unfiled, **here, after=after, limit=_PAGE)
             connection.insert_rows(self._sql.add_keyed, [self._filed(*row) for row in found])
-            full = [page[-1][0] for page in pages if len(page) == _PAGE]
+            lanes = Counter(row[1] for row in found)
+            full = [max(row[0] for row in found if row[1] == lane) for lane in lanes if lanes[lane] == _PAGE]
             after = min(full) if full else max([after, last or -1, *(row[0] for row in found)])
             if not full:
                 return Filed(after, is_all=True)
@@ -180,10 +182,8 @@ class KeyedTaking:
             self.remove(connection, gone)
         connection.execute(self._sql.remove_plain_keys, **here)
         last = connection.fetch(self._sql.find_last)[0][0]
-        for lane in LANES:
-            if connection.fetch(self._sql.find_unfiled, **here, after=-1, lane=lane, limit=1):
-                last = None
-                break
+        if connection.fetch(self._sql.find_unfiled, **here, after=-1, limit=1):
+            last = None
         with self._lock:
             self._filed_to = self._earlier = -1 if last is None else last
             self._is_rewound = last is None
@@ -223,11 +223,6 @@ class KeyedTaking:
         self, connection: Connection, after: str, count: int, *, inclusive: bool, ordered: bool
     ) -> list[_Key]:
         """Return the next keys that have messages."""
-        if self._sql.walks:
-            here = {"container": self._container}
-            name = connection.fetch(self._sql.next_name[inclusive], **here, name_=after)[0][0]
-            sql = self._sql.named[ordered]
-            return [] if name is None else [_Key(*connection.fetch(sql, **here, name_=name)[0])]
         sql = self._sql.names[inclusive, ordered]
         values = {"container": self._container, "name_": after, "number": count}
         return [_Key(*row) for row in connection.fetch(sql, **values)]
@@ -302,7 +297,7 @@ class _Choosing:
         seen: set[str] = set()  # the database has an order of its own for names
         for key in self._pages(last, inclusive=credit > 0, first=self.first):
             seen.add(key.name)
-            yield key, credit if key.name == last else key.weight or 1
+            yield key, credit if credit and key.name == last else key.weight or 1
         for key in self._pages("", inclusive=True):
             if key.name in seen:
                 return

@@ -220,11 +220,9 @@ class Lease:
     def _prepare(self, connection: Connection, number: int) -> None:
         """Begin above every ID that was given, and let a store without a locker give none any more."""
         sql, own = self._session.statements, self._sql
-        begun = number_in(BEGUN_ROW, self._session, connection)
+        number_in(BEGUN_ROW, self._session, connection)  # there is such a row
         with connection.transaction():
-            begin = self._session.lock_statements.begin_epoch
-            while not connection.change(begin, epoch_row=BEGUN_ROW, old=begun, new=begun + 1):
-                begun += 1
+            connection.execute(own.count_begun)
             reserved = fetch_reserved(connection, sql)
             highest = max(
                 reserved,

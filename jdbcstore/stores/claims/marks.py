@@ -6,7 +6,8 @@ committed late by a producer that took its ID early. So a mark trails by a momen
 seconds ignores it.
 
 Between the mark and the first free message are those that other processes have claimed, and of many processes
-these are many. So a claim looks for the place where they end, within twice the distance of the last time.
+these are many. So where these were far from each other the last time, a claim begins behind the last claim
+that is within twice that distance.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ class Begin(NamedTuple):
     """The places from where messages are looked for, in the order of :data:`LANES`."""
 
     marks: list[int]
-    leaps: list[int] | None = None
-    """The first free message may be as far as this from its mark; None if all are near."""
+    leaps: list[int] = [0] * len(LANES)
+    """The first free message may be as far as this from its mark; 0 where it is near."""
 
     def near(self) -> Begin:
         """Return the same without leaps."""
@@ -70,7 +71,7 @@ class Marks:
             self._used, self._advance_at = {**self._next}, now + _TRAIL
             self._begin = None
         if self._begin is None:
-            leaps = [self._leaps.get(lane, 0) for lane in LANES] if self._leaps else None
+            leaps = [self._leaps.get(lane, 0) for lane in LANES]
             self._begin = Begin([self._used[lane] for lane in LANES], leaps)
         return self._begin, False
 

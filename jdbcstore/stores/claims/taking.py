@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
-from jdbcstore.database.adapters.sql import Row
+from jdbcstore.database.adapters.sql import Row, Sql
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.claims import LANES
 from jdbcstore.stores.claims.claiming import still_free, write_claims
-from jdbcstore.stores.claims.flow import QueueFlow, Room
+from jdbcstore.stores.claims.flow import CLAIMED, QueueFlow, Room
 from jdbcstore.stores.claims.keys import Choice, KeyedTaking
 from jdbcstore.stores.claims.marks import START, Begin
 
-_TURNS = 16
+_TURNS = 128
 """Claims that take turns, after one that was too late for all that it had found."""
-_CONTENDED = 1.0
-"""Seconds for which a queue is locked first, after others claimed while it was not."""
-_CLAIMED = 5
-"""Columns of a message that was found, in a statement that claims."""
 
 
 class Taking:
@@ -31,7 +28,6 @@ class Taking:
         self._container = container
         self._flow = flow
         self._flow_sql = session.flow_statements
-        self._contended_until = float("-inf")
         self._was_empty = False
         self._turns = 0
         self._name = f"claims of {session.tables.messages.name} {container}"
@@ -45,7 +41,7 @@ class Taking:
         if self._adapter.chains_writes:
             while True:
                 found = self._find(connection, session, begin, limit)
-                if not found and begin.leaps:
+                if not found and any(begin.leaps):
                     begin = begin.near()
                     continue
                 # Others may claim a message after this statement's snapshot, and before it is locked; or be
@@ -69,10 +65,11 @@ class Taking:
 
         Where many processes claim, most find the same ones, and all but one are late: so they take turns.
         """
-        sql, lanes = self._sql.claim, {"lanes": [*LANES], "marks": begin.marks}
-        if begin.leaps:
-            sql, lanes["leaps"] = self._sql.claim_far, begin.leaps
+        lanes = {"lanes": [*LANES], "marks": begin.marks, "leaps": begin.leaps}
         values = {"container": self._container, "session": session, "limit": limit, **lanes}
+        return self._fetch(connection, self._sql.claim, **values)
+
+    def _fetch(self, connection: Connection, sql: Sql, **values: Any) -> list[Row]:
         if self._turns <= 0:
             return connection.fetch(sql, **values)
         self._turns -= 1
@@ -87,8 +84,10 @@ class Taking:
         # Processes that wait for room or for messages lock and write nothing.
         seen = START if flow.is_keyed else begin
         rows = None
-        if self._adapter.chains_writes and time.monotonic() >= self._contended_until:
+        if self._adapter.chains_writes:
             rows = self._take_seen(connection, session, begin, limit)
+            if rows is None and self._turns == _TURNS:
+                rows = self._take_seen(connection, session, begin, limit)
         elif self._was_empty and not (flow.has_room(connection) and self._find_lanes(connection, seen)):
             return []
         while rows is None:
@@ -105,23 +104,28 @@ class Taking:
         """Claim messages without a lock; None if others claimed meanwhile, or there is more to do."""
         if self._flow.is_keyed:
             return self._take_chosen(connection, session, limit)
-        values = {"lanes": [*LANES], "marks": begin.marks, "session": session, "limit": limit}
-        found = connection.fetch(self._flow_sql.claim_seen, container=self._container, **values)
+        lanes = {"lanes": [*LANES], "marks": begin.marks, "leaps": begin.leaps}
+        values = {**lanes, "session": session, "limit": limit}
+        found = self._fetch(connection, self._flow_sql.claim_seen, container=self._container, **values)
         if not found:
             return self.take(connection, session, begin, limit)
-        room = self._flow.room_of(found[0][:-_CLAIMED], limit)
+        room = self._flow.room_of(found[0][:-CLAIMED], limit)
         if room.is_ahead or room.turn.keying:
             return None
-        claimed = [row[-_CLAIMED:] for row in found]
+        claimed = [row[-CLAIMED:] for row in found]
         return self._mine([row for row in claimed if row[1] is not None])
 
     def _take_chosen(self, connection: Connection, session: int, limit: int) -> list[Row] | None:
-        room, has_more, version, keys = self._flow.see(connection, limit, self.keyed.filed_to)
-        if version is None or not room.turn.keying or has_more or room.is_ahead:
+        fetch = partial(self._fetch, connection)
+        seen = self._flow.claim_next(fetch, session, limit, self.keyed.filed_to)
+        room, version = seen.room, seen.version
+        if seen.claimed:
+            return self._mine(seen.claimed)
+        if version is None or not room.turn.keying or seen.has_more or room.is_ahead:
             return None
         if not room.claims:
             return []
-        choice = self._choose(connection, room, keys)
+        choice = self._choose(connection, room, seen.keys)
         if choice.drawn:
             return None
         if not choice.ids:
@@ -130,14 +134,14 @@ class Taking:
         values = {"session": session, "ids": choice.ids, "version": version, **turn}
         drawn = {"drawn": room.drawn, "spacing": room.spacing}
         sql = self._flow_sql.claim_chosen
-        return self._mine(connection.fetch(sql, container=self._container, **values, **drawn))
+        return self._mine(self._fetch(connection, sql, container=self._container, **values, **drawn))
 
-    def _mine(self, found: list[Row]) -> list[Row] | None:
-        """Return what was claimed of what was found; None if others were faster."""
+    def _mine(self, found: Sequence[Row]) -> list[Row] | None:
+        """Return what was claimed of what was found; None if others were faster, and turns are taken now."""
         mine = [row[:4] for row in found if row[4]]
         if mine or not found:
             return mine
-        self._contended_until = time.monotonic() + _CONTENDED
+        self._turns = _TURNS
         return None
 
     def _take_locked(
@@ -147,10 +151,10 @@ class Taking:
         rows: list[Row] = []
         filed = None
         with connection.transaction():
-            room = self._flow.lock(connection, limit)
-            turn = room.turn
+            seen = self._flow.lock(connection, limit, self.keyed.filed_to)
+            room, turn = seen.room, seen.room.turn
             if turn.keying:
-                filed = self.keyed.file(connection)
+                filed = self.keyed.file(connection, has_later=seen.has_more)
                 if filed.is_all and room.claims:
                     choice = self._choose(connection, room)
                     rows, turn = self.keyed.claim(connection, session, choice.ids), choice.turn

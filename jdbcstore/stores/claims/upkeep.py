@@ -10,6 +10,7 @@ from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.connection import Connection, RemovalReason
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.builder import Statement
+from jdbcstore.stores.claims.lease import Lease
 from jdbcstore.stores.claims.of_ids import execute, fetch
 from jdbcstore.util.clock import Clock
 
@@ -20,12 +21,15 @@ _EXPIRY = 10.0
 _PATIENCE = 100
 """The time until the next such look, as a multiple of what the last one took; for each process."""
 _PAGE = 256
+_PARTS = 1000
+"""Places of a period, of which the number of a session chooses its first."""
 
 
 class UpkeepOwner(Protocol):
     """The part of the claims that the upkeep uses."""
 
     session: DatabaseSession
+    lease: Lease
     clock: Clock
 
     def run(self, work: Callable[[Connection], T]) -> T:
@@ -53,20 +57,38 @@ class Upkeep:
         self._container = container
         self._remove = remove
         self._file = file
-        self._due = float("-inf")
+        self._expiry_due = self._strays_due = float("-inf")
+        self._is_new = True
 
     def keep_up(self) -> None:
         """Remove what has expired, and look for strays, if it is time to."""
-        clock = self._owner.clock
-        if (begun := clock.monotonic()) < self._due:
+        now = self._owner.clock.monotonic()
+        if now < min(self._expiry_due, self._strays_due):
             return
-        # By the database's clock: a process whose own is ahead must not remove what others may still get.
-        self.remove(self._sql.find_expired, RemovalReason.EXPIRED)
-        self._bring_in()
         # Each process does it: of many, none so often.
         processes = len(self._owner.fetch(self._sql.find_sessions))
+        if now >= self._expiry_due:
+            if self._is_new and processes > 1:
+                # It reads the whole queue, and of many that begin at once none needs to do it now.
+                part = self._owner.lease.number % _PARTS / _PARTS
+                self._expiry_due = now + _EXPIRY * processes * part
+            else:
+                self._expiry_due = self._after(self._remove_expired, processes)
+            self._is_new = False
+        if now >= self._strays_due:
+            self._strays_due = self._after(self._bring_in, processes)
+
+    def _after(self, work: Callable[[], object], processes: int) -> float:
+        """Do the work; return when it is due again."""
+        clock = self._owner.clock
+        begun = clock.monotonic()
+        work()
         ended = clock.monotonic()
-        self._due = ended + max(_EXPIRY, (ended - begun) * _PATIENCE * processes)
+        return ended + max(_EXPIRY, (ended - begun) * _PATIENCE * processes)
+
+    def _remove_expired(self) -> None:
+        # By the database's clock: a process whose own is ahead must not remove what others may still get.
+        self.remove(self._sql.find_expired, RemovalReason.EXPIRED)
 
     def _bring_in(self) -> None:
         """Give messages without a priority, or with one outside of 0 to 9, the nearest, and all a key."""

@@ -344,6 +344,7 @@ def test_a_statement_finds_the_room_that_a_process_would(claims: Claims, databas
                 limit=limit,
                 lanes=[*LANES],
                 marks=[0] * len(LANES),
+                leaps=[0] * len(LANES),
             )
         )
 

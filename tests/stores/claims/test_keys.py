@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from random import Random
 from typing import Any
 
 import pytest
 
 from jdbcstore import Message
+from jdbcstore.database.adapters.sql import Row, Sql
 from jdbcstore.errors import ConfigurationError
-from jdbcstore.stores.claims import ClaimQueue, Claims, KeySettings
+from jdbcstore.stores.claims import Claim, ClaimQueue, Claims, KeySettings
 from jdbcstore.stores.claims.numbers import read_shared
 from jdbcstore.testing.clock import FakeClock
 from tests.stores.claims.conftest import OpenClaims
@@ -339,6 +341,67 @@ def test_what_others_claimed_since_a_look_is_not_claimed_again(
         assert one.claim(9) == []
 
     assert sorted(claimed) == ["a1", "b0"]
+
+
+@pytest.mark.backends("postgresql")
+@pytest.mark.parametrize("in_order", [False, True])
+def test_one_statement_claims_what_a_process_would_choose(claims: Claims, *, in_order: bool) -> None:
+    chance, answers = Random(7), Counter[int]()
+    queues = claims.queue("ORDERS"), claims.queue("CHOSEN")
+    for queue in queues:
+        add(queue, "abacabdae-" * 12)
+        queue.flow.share(claims=None if in_order else 5, in_order=in_order)
+        queue.flow.set_key("b", weight=3)
+        queue.flow.set_key("c", claims=1)
+        queue.flow.pause_key("e")
+    choose = queues[1]._taking
+    held: tuple[list[Claim], list[Claim]] = [], []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(choose, "_take_seen", lambda *_: None)
+        for step in range(70):
+            if step == 35:
+                for queue in queues:
+                    queue.flow.limit(claims=6, rate=10_000)
+            limit, settled = chance.choice([1, 1, 1, 2, 3]), chance.random()
+            claimed = [queue.claim(limit) for queue in queues]
+            assert bodies(claimed[0]) == bodies(claimed[1]), step
+            answers[len(claimed[0])] += 1
+            for queue, some, new in zip(queues, held, claimed, strict=True):
+                some += new
+                while len(some) > 3:
+                    one = some.pop(int(settled * len(some)))
+                    (queue.release if settled > 0.8 else queue.acknowledge)(one)
+    assert {1, 2} <= {*answers}
+
+
+@pytest.mark.backends("postgresql")
+def test_a_claim_by_key_is_one_statement(open_claims: OpenClaims, clock: FakeClock) -> None:
+    claims = open_claims(clock=clock)
+    queue = claims.queue("ORDERS")
+    add(queue, "abcabcabcabcabcabc")
+    queue.flow.share(in_order=True)
+    queue.acknowledge(*queue.claim())
+    connection, asked = claims._connections.checkout(), list[Sql]()
+    fetch = connection.fetch
+
+    def counted(sql: Sql, **values: Any) -> list[Row]:
+        asked.append(sql)
+        return fetch(sql, **values)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(connection, "fetch", counted)
+        claims._connections.give_back(connection)
+        found = []
+        for limit in (1, 1, 2):
+            claimed = queue.claim(limit)
+            found.append(bodies(claimed))
+            queue.acknowledge(*claimed)
+
+    assert found == [["b0"], ["c0"], ["a1", "b1"]]
+    # An idle connection is asked whether it is there before it is used again.
+    asked = [sql for sql in asked if sql is not claims.session.lock_statements.find_epoch]
+    acknowledge = claims.session.claim_statements.acknowledge_keyed
+    assert asked == [claims.session.flow_statements.claim_next, acknowledge] * 3
 
 
 @pytest.mark.backends("sqlite")
