@@ -55,7 +55,7 @@ class Database(RawTables):
         self.pooled = pooled
         self.name = f"jdbcstore_{os.getpid()}_{next(_numbers)}"
         self._address = address
-        self._execute(self.create)
+        self._create()
         self._use(address.set(database=self.name))
 
     def _use(self, url: URL) -> None:
@@ -152,6 +152,9 @@ class Database(RawTables):
             self._own_sessions.add(connection.exec_driver_sql(self.session).scalar())
             connection.info["noted"] = True
 
+    def _create(self) -> None:
+        self._execute(self.create)
+
     def _execute(self, statement: str) -> None:
         with _server(self._address).connect() as connection:
             connection.exec_driver_sql(statement.format(name=self.name))
@@ -168,6 +171,13 @@ class PostgresqlDatabase(Database):
     session = "SELECT pg_backend_pid()"
     sessions = "SELECT pid FROM pg_stat_activity WHERE datname = :name AND backend_type = 'client backend'"
     ending = "SELECT pg_terminate_backend({session}, 30000)"
+
+    def _create(self) -> None:
+        """As files, where the server is new enough: with each block in its log, it takes twice as long."""
+        with _server(self._address).connect() as connection:
+            version: Any = connection.dialect.server_version_info
+            how = " STRATEGY file_copy" if version >= (15,) else ""
+            connection.exec_driver_sql(self.create.format(name=self.name) + how)
 
 
 class MysqlDatabase(Database):
