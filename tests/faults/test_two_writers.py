@@ -10,8 +10,10 @@ import jdbcstore
 from jdbcstore import JdbcStore, Message, XATransactionId
 from jdbcstore.abc import Store, pages
 from jdbcstore.lockers.database import LeaseDatabaseLocker
+from jdbcstore.testing.polling import wait_until
 from tests.support.cli.zygote import fork_main
 from tests.support.databases import Database
+from tests.support.faults.blocking import WAITING
 from tests.support.faults.effects import WAIT
 
 BATCHES, SIZE = 60, 200
@@ -86,3 +88,19 @@ def test_a_cursor_misses_nothing_that_another_writer_stores(url: str) -> None:
             seen += [message.body for message in page]
             cursor = page.cursor
         assert seen == sent
+
+
+@pytest.mark.backends("postgresql", "mariadb", "mysql")
+@pytest.mark.parametrize("count", [1, 3])
+def test_who_waits_for_a_reservation_gets_later_sequences(url: str, database: Database, count: int) -> None:
+    with jdbcstore.open(url, cleanup_period=0) as store, database.engine.connect() as other:
+        queue = store.queue("Q")
+        queue.add_message(Message("before"))
+        other.exec_driver_sql("BEGIN")
+        other.exec_driver_sql("UPDATE JDBCSTORE_STATE SET NUMBER = NUMBER + 10000 WHERE NAME = 'sequence'")
+        waiting = database.rows(WAITING[other.dialect.name])
+        late = queue.add_messages_async([Message("late")] * count)
+        wait_until(lambda: database.rows(WAITING[other.dialect.name]) > waiting, what="the wait")
+        other.exec_driver_sql("COMMIT")
+        assert [reference.sequence for reference in late.result(WAIT)] == [20_001, 20_002, 20_003][:count]
+        assert queue.message_count() == 1 + count

@@ -6,12 +6,13 @@ import itertools
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 
 import pytest
 
 import jdbcstore
-from jdbcstore import JdbcStore, Message
+from jdbcstore import JdbcStore, Message, MessageStore
 from jdbcstore.config.locker import DatabaseLockerConfig, LockerConfig
 from jdbcstore.errors import LockLost, NotMaster
 from jdbcstore.stores.shared.checkpoint import Changes, JournalMark
@@ -19,6 +20,8 @@ from jdbcstore.testing.polling import wait_until
 from tests.faults.conftest import line
 from tests.lockers.conftest import LEASE, OpenLocked
 from tests.support.databases import Database
+from tests.support.faults.blocking import WAITING
+from tests.support.faults.effects import WAIT
 from tests.support.faults.line import Break, Line
 
 __all__ = ["line"]
@@ -140,6 +143,34 @@ def test_an_epoch_begins_when_what_was_being_written_has_ended(
     with pytest.raises(LockLost):
         store.queue("Q").add_message(Message("late"))
     follower[0].queue("Q").add_message(Message("from the new master"))
+
+
+@pytest.mark.backends("postgresql", "mariadb", "mysql")
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda queue: queue.add_message_async(Message("late")),
+        lambda queue: queue.add_messages_async([Message("late"), Message("late")]),
+        lambda queue: queue.acknowledge_async(1),
+        lambda queue: queue.acknowledge_async(1, 2),
+    ],
+    ids=["adds one", "adds two", "removes one", "removes two"],
+)
+def test_a_write_that_waits_for_the_next_epoch_is_refused(
+    open_locked: OpenLocked, database: Database, write: Callable[[MessageStore], Future[object]]
+) -> None:
+    """What guards it is read once the row is free, whatever the statement has seen before."""
+    queue = open_locked().queue("Q")
+    queue.add_message(Message("before"))
+    with database.engine.connect() as other:
+        other.exec_driver_sql("BEGIN")
+        other.exec_driver_sql(DEPOSERS["another begins an epoch"])
+        waiting = database.rows(WAITING[other.dialect.name])
+        late = write(queue)
+        wait_until(lambda: database.rows(WAITING[other.dialect.name]) > waiting, what="the wait")
+        other.exec_driver_sql("COMMIT")
+    assert isinstance(late.exception(WAIT), LockLost)
+    assert [message.body for message in queue.recover()] == ["before"]
 
 
 @pytest.mark.backends("postgresql", "mariadb", "mysql")

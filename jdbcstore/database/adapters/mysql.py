@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import chain
 from operator import itemgetter
 from typing import Any, ClassVar
@@ -30,7 +31,19 @@ from jdbcstore.config.statements import Template
 from jdbcstore.database.adapters.base import Adapter, Failure, TransactionState, error_number
 from jdbcstore.database.adapters.control import Notifier, ServerControl
 from jdbcstore.database.adapters.mysql_health import MariadbHealth, MysqlHealth
-from jdbcstore.database.adapters.sql import MSG, Batch, Key, Row, Sql, count_columns, in_pairs, multi_row
+from jdbcstore.database.adapters.sql import (
+    MSG,
+    UNGUARDED,
+    Batch,
+    Guards,
+    Key,
+    Row,
+    Sql,
+    WriteStatements,
+    count_columns,
+    in_pairs,
+    multi_row,
+)
 from jdbcstore.database.adapters.writing import Writing
 from jdbcstore.errors import StoreUnavailable
 
@@ -38,6 +51,10 @@ _ROWS = 250
 """Rows of one INSERT, keys of one DELETE: few distinct texts, far below 65,535 parameters."""
 _OVERHEAD = 8192
 """An upper bound for the statement and the columns other than MSG, in bytes."""
+_SEVERAL_ROWS = 1242
+"""The server's error for a query with several rows in place of a value."""
+_FAILS = ", (SELECT 1 UNION ALL SELECT 2))"
+"""The end of an IF that raises it. NULL would not, in a column that numbers rows by itself."""
 _NEVER_PREPARED = 1295
 """The server's error for statements that it cannot prepare, such as LOCK TABLES."""
 _IN_TRANSACTION = 1
@@ -63,6 +80,26 @@ _COLLATIONS = text(
 )
 
 
+@lru_cache
+def _held(guards: tuple[str, ...]) -> str:
+    """Return the beginning of an expression that fails if the query of a guard finds no row.
+
+    Its value and :data:`_FAILS` follow. It saves the round trips of a transaction: what it locks stays locked
+    until its statement has committed itself.
+    """
+    found = " AND ".join(f"(SELECT 1 FROM {guard.split('FROM ', 1)[1]})" for guard in guards)  # noqa: S608
+    return f"IF({found}, "
+
+
+@lru_cache(maxsize=1024)
+def _guarded_insert(text: str, held: str, count: int) -> str:
+    """Return an INSERT of one row, as a guarded one of ``count`` rows: the guard is in the first value."""
+    head, values = text.rsplit("VALUES (", 1)
+    first, others = values.split(", ", 1)
+    rows = ", ".join([f"({held}{first}{_FAILS}, {others}", *[f"({values}"] * (count - 1)])
+    return f"{head}VALUES {rows}"
+
+
 class MysqlWriting(Writing):
     """Many rows in one statement, as far as the server takes its size."""
 
@@ -75,6 +112,34 @@ class MysqlWriting(Writing):
     def limit_packet(self, size: int) -> None:
         """Send no statement larger than this, in bytes."""
         self._packet = size
+
+    def write(
+        self, cursor: Any, statements: WriteStatements, batch: Batch, guards: Guards = UNGUARDED
+    ) -> None:
+        is_guarded = bool(guards.first) and not guards.last and (batch.adds or batch.removes)
+        if not is_guarded or self._is_one_guarded_row(batch, guards) or not self._is_one_statement(batch):
+            super().write(cursor, statements, batch, guards)
+            return
+        held = _held(tuple([guard.sql.text for guard in guards.first]))
+        values = [value for guard in guards.first for value in guard.values]
+        try:
+            if batch.adds:
+                text = _guarded_insert(statements.add_message.text, held, len(batch.adds))
+                cursor.execute(text, [*values, *chain.from_iterable(batch.adds)])
+            else:
+                condition = f" AND {held}1{_FAILS}"
+                keys = sorted(batch.removes, key=itemgetter(1))
+                self._delete(cursor, statements.remove_message, keys, condition, values)
+        except Exception as error:
+            if error_number(error) != _SEVERAL_ROWS:
+                raise
+        else:
+            return
+        self.begin(cursor)
+        for guard in guards.first:
+            self.check(cursor, guard)
+        # The guards hold again; the same work may succeed now.
+        raise guards.first[-1].refusal()
 
     def _is_one_statement(self, batch: Batch) -> bool:
         if super()._is_one_statement(batch):
@@ -94,11 +159,15 @@ class MysqlWriting(Writing):
         # Always in the same order: concurrent deletes cannot deadlock.
         ordered = sorted(keys, key=itemgetter(1))
         for start in range(0, len(ordered), _ROWS):
-            chunk = ordered[start : start + _ROWS]
-            parameters = [*(id_ for _, id_ in chunk), *chain.from_iterable(chunk)]
-            text = in_pairs(sql.text, len(chunk))
-            cursor.execute(text, parameters)
-            self.check_done(cursor, text, parameters)
+            self._delete(cursor, sql, ordered[start : start + _ROWS])
+
+    def _delete(
+        self, cursor: Any, sql: Sql, keys: Sequence[Key], condition: str = "", values: Sequence[Any] = ()
+    ) -> None:
+        parameters = [*(id_ for _, id_ in keys), *chain.from_iterable(keys)]
+        text = in_pairs(sql.text, len(keys))
+        cursor.execute(f"{text}{condition}", [*parameters, *values])
+        self.check_done(cursor, text, parameters)
 
     def check_done(self, cursor: Any, text: str, row: Sequence[Any]) -> None:
         # MariaDB reports a DELETE that KILL QUERY or max_statement_time has ended as one that found no rows.
