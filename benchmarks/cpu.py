@@ -17,20 +17,24 @@ def seconds(root: int | None = None) -> float:
         if {process: ended for process, (_, ended) in found.items()} == {
             process: ended for process, (_, ended) in again.items()
         }:
-            return sum(map(sum, found.values())) / _TICKS
+            return sum(map(sum, found.values()))
         found = again  # one ended, and was in both or in neither
 
 
-def _tree(root: int) -> dict[int, tuple[int, int]]:
+def _tree(root: int) -> dict[int, tuple[float, float]]:
     """Read what each process has used, and what those used that it started and that have ended."""
     children, used = defaultdict(list), {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = path.read_text().rpartition(")")[2].split()
+            running = sum(map(int, fields[11:13])) / _TICKS
+            if fields[17] == "1":
+                # Of the only thread, and exact: of many processes, what is less than a tick is a lot.
+                running = int(path.with_name("schedstat").read_text().split()[0]) / 1e9
         except OSError:
             continue  # ended
         children[int(fields[1])].append(int(path.parent.name))
-        used[int(path.parent.name)] = (sum(map(int, fields[11:13])), sum(map(int, fields[13:15])))
+        used[int(path.parent.name)] = (running, sum(map(int, fields[13:15])) / _TICKS)
     tree = [root]
     for process in tree:
         tree += children[process]
