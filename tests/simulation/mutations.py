@@ -106,8 +106,8 @@ def _look_before_the_lock() -> list[tuple[Any, str, Any]]:
             rooms[id(connection)] = self._flow._room(connection, flow._Stored(*found[0]), values["limit"])
         return take(self, connection, **values)
 
-    def unlocked(self: Any, connection: Connection, limit: int) -> Any:  # noqa: ARG001
-        return rooms.pop(id(connection), flow.Room(limit))
+    def unlocked(self: Any, connection: Connection, limit: int, after: int) -> Any:  # noqa: ARG001
+        return flow.Seen(rooms.pop(id(connection), flow.Room(limit)), has_more=True)
 
     return [(taking.Taking, "take_limited", looked), (flow.QueueFlow, "lock", unlocked)]
 
@@ -224,7 +224,7 @@ MUTATIONS: dict[str, Mutation] = {
     "a claim without its lease": Mutation("claims", _claim_without_lease),
     "a joined acknowledgement apart": Mutation("flow", _acknowledge_apart),
     "a joined claim that is lost": Mutation("flow", _join_what_is_lost),
-    "the newest of two leases taken for the one that runs": Mutation("claims", _newest_of_two_leases, 415),
+    "the newest of two leases taken for the one that runs": Mutation("flow", _newest_of_two_leases, 150),
     "a limit looked at before the lock": Mutation("flow", _look_before_the_lock),
     "a key whose claims are not counted": Mutation("flow", _forget_held_keys),
     "a token for several claims": Mutation("flow", _forget_tokens),
