@@ -19,7 +19,9 @@ from jdbcstore.database.statements.claims import LANES
 from jdbcstore.util.clock import Clock
 
 LOOK_AGAIN = 2.0
-"""Seconds between two looks from the start, if one takes little time."""
+"""Seconds between two looks from the start, if one takes little time, and few processes look."""
+FEW = 16
+"""Processes up to which each looks so often: what one finds, the others need not."""
 _LONGEST = 10.0
 _PATIENCE = 20
 """The time until the next look from the start, as a multiple of what the last one took."""
@@ -60,12 +62,13 @@ class Marks:
         self._look_at = self._usual = float("-inf")
         self._leaps: dict[int, int] = {}
         self._begin: Begin | None = None
+        self._period = LOOK_AGAIN
 
     def begin(self) -> tuple[Begin, bool]:
         """Return where to begin, and whether that is the start."""
         now = self._clock.monotonic()
         if now >= self._look_at:
-            self._look_at = self._usual = now + LOOK_AGAIN
+            self._look_at = self._usual = now + self._period
             return START, True
         if now >= self._advance_at:
             self._used, self._advance_at = {**self._next}, now + _TRAIL
@@ -99,6 +102,10 @@ class Marks:
         """Note how long a look from the start took: where many claims are held, that is long."""
         if self._look_at == self._usual:  # nobody has asked for an earlier one
             self._look_at = max(self._usual, self._clock.monotonic() + min(_LONGEST, seconds * _PATIENCE))
+
+    def shared_by(self, processes: int) -> None:
+        """Note how many processes look from the start."""
+        self._period = min(_LONGEST, LOOK_AGAIN * max(1.0, processes / FEW))
 
     def look_again(self, after: float = 0.0) -> None:
         """Begin from the start after so many seconds, at the latest."""

@@ -24,7 +24,7 @@ from jdbcstore.stores.claims.adding import MessageAdder
 from jdbcstore.stores.claims.flow import QueueFlow
 from jdbcstore.stores.claims.held import HeldClaims
 from jdbcstore.stores.claims.lease import Lease
-from jdbcstore.stores.claims.marks import Marks
+from jdbcstore.stores.claims.marks import LOOK_AGAIN, Marks
 from jdbcstore.stores.claims.of_ids import execute, fetch
 from jdbcstore.stores.claims.taking import Taking
 from jdbcstore.stores.claims.upkeep import Upkeep
@@ -126,6 +126,7 @@ class ClaimQueue:
         self._returned = 0
         self._upkeep = Upkeep(owner, self._container, self.remove, self._taking.look)
         self._lock = threading.Lock()
+        self._settings_due = float("-inf")
 
     def add(self, *messages: Message, delay: float = 0.0) -> list[int]:
         """Add messages, all or none; their IDs. They are durable when it returns.
@@ -195,7 +196,7 @@ class ClaimQueue:
                     self._returned = returns
                     self._marks.look_again()
                 begin, from_start = self._marks.begin()
-            if from_start or not self.flow.is_known:
+            if from_start or not self.flow.is_known or self._owner.clock.monotonic() >= self._settings_due:
                 self._look_around(from_start=from_start)
             take = self._taking.take_limited if self.flow.applies else self._taking.take
             begun = self._owner.clock.monotonic() if from_start else 0.0
@@ -226,10 +227,16 @@ class ClaimQueue:
     def _look_around(self, *, from_start: bool) -> None:
         """Look for settings; every few seconds for late messages, and what has expired or strayed."""
         self.flow.look()
+        self._settings_due = self._owner.clock.monotonic() + LOOK_AGAIN
+        if self.flow.is_keyed:
+            self._taking.keyed.file_late()
         if from_start:
-            if self.flow.is_keyed:
-                self._taking.keyed.file_late()
+            is_first = not self._upkeep.processes
             self._upkeep.keep_up()
+            if is_first:
+                self._taking.begin_among(self._upkeep.processes)
+            with self._lock:
+                self._marks.shared_by(self._upkeep.processes)
 
     def _sorted_out(self, rows: list[Row], session: int) -> tuple[list[Claim], list[Claim]]:
         """Claims to deliver, and those that were delivered too often."""

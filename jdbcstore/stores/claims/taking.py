@@ -13,7 +13,7 @@ from jdbcstore.database.statements.claims import LANES
 from jdbcstore.stores.claims.claiming import still_free, write_claims
 from jdbcstore.stores.claims.flow import CLAIMED, QueueFlow, Room
 from jdbcstore.stores.claims.keys import Choice, KeyedTaking
-from jdbcstore.stores.claims.marks import START, Begin
+from jdbcstore.stores.claims.marks import FEW, START, Begin
 
 _TURNS = 128
 """Claims that take turns, after one that was too late for all that it had found."""
@@ -59,6 +59,11 @@ class Taking:
             return self._take_from(connection, session, lanes, limit)
         with connection.transaction():
             return self._take_from(connection, session, lanes, limit)
+
+    def begin_among(self, processes: int) -> None:
+        """Take turns from now on, if these processes are so many that some begin at the same time."""
+        if processes > FEW:
+            self._turns = _TURNS
 
     def _find(self, connection: Connection, session: int, begin: Begin, limit: int) -> list[Row]:
         """Claim messages in one statement.

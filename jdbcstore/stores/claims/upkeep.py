@@ -59,6 +59,8 @@ class Upkeep:
         self._file = file
         self._expiry_due = self._strays_due = float("-inf")
         self._is_new = True
+        self.processes = 0
+        """The processes that claimed at the last upkeep."""
 
     def keep_up(self) -> None:
         """Remove what has expired, and look for strays, if it is time to."""
@@ -66,7 +68,7 @@ class Upkeep:
         if now < min(self._expiry_due, self._strays_due):
             return
         # Each process does it: of many, none so often.
-        processes = len(self._owner.fetch(self._sql.find_sessions))
+        self.processes = processes = len(self._owner.fetch(self._sql.find_sessions))
         if now >= self._expiry_due:
             if self._is_new and processes > 1:
                 # It reads the whole queue, and of many that begin at once none needs to do it now.
