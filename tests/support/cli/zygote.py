@@ -20,14 +20,20 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
-from tempfile import TemporaryFile
-from typing import Any, cast
+from tempfile import TemporaryDirectory, TemporaryFile
+from typing import Any, NoReturn, cast
 
 from sqlalchemy import make_url
 
+from jdbcstore import StoreConfig, load_config
 from jdbcstore.cli import main
+from jdbcstore.database.session import DatabaseSession
 from tests.support import ROOT
+from tests.support.compiling import compile_all
 
 WAIT = 280.0
 _SIZE = 1 << 17
@@ -46,6 +52,7 @@ _LATER = (
     "jdbcstore.stores.jdbc.store",
     "jdbcstore.stores.opening",
     "pymysql.cursors",
+    "rich.console",
     "rich.table",
     "urllib.request",
 )
@@ -61,6 +68,12 @@ _OF = {
         "jdbcstore.broker.stomp.session",
         "jdbcstore.cli.broker",
     ),
+    "doctor": (
+        *("aiohttp", "argon2", "jpype", "oracledb", "pandas", "pyspark.sql", "stomp", "textual"),
+        *("jdbcstore.cli.doctor", "jdbcstore.database.adapters.jdbc.jvm"),
+        *(f"jdbcstore.database.adapters.{name}" for name in ("java", "mssql", "oracle")),
+        *("sqlalchemy.dialects.mssql", "sqlalchemy.dialects.oracle"),
+    ),
     "sql": _SPARK,
     "--master": _SPARK,
 }
@@ -75,7 +88,8 @@ def serve(line: socket.socket) -> None:
             make_url(f"{scheme}://").get_dialect().import_dbapi()
     for name in _LATER:
         importlib.import_module(name)
-    gc.freeze()  # else each child frees all of this when it ends, which takes five times as long as most do
+    _begin()
+    gc.freeze()
     while True:
         request, streams, _, _ = socket.recv_fds(line, _SIZE, 3)
         if not request:
@@ -86,10 +100,20 @@ def serve(line: socket.socket) -> None:
         pid = _fork()
         if not pid:
             line.close()
-            sys.exit(_run(streams, **asked))
+            _leave(_code_of(functools.partial(_run, streams, **asked)))
         for stream in streams:
             os.close(stream)
         line.send(str(pid).encode())
+
+
+def _begin() -> None:
+    """Do once what each command would do again: look at all options, and compile the statements of SQLite."""
+    load_config(environment={})
+    with (
+        TemporaryDirectory() as folder,
+        closing(DatabaseSession(f"sqlite:///{folder}/mq.db", StoreConfig())) as session,
+    ):
+        compile_all(session.statements)
 
 
 @functools.cache
@@ -139,6 +163,33 @@ def _run(
         return 0
     sys.argv = ["jdbcstore", *arguments]
     return main(arguments)
+
+
+def _code_of(run: Callable[[], int]) -> int:
+    """The exit code of what is run, as Python has it."""
+    try:
+        return run()
+    except SystemExit as end:
+        if end.code is None or isinstance(end.code, int):
+            return end.code or 0
+        sys.stderr.write(f"{end.code}\n")
+    except Exception:
+        traceback.print_exc()
+    return 1
+
+
+def _leave(code: int) -> NoReturn:
+    """End as Python does, except that objects are left: to take them apart takes longer than a command."""
+    runtime: Any = threading, atexit
+    runtime[0]._shutdown()
+    runtime[1]._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if not stream.closed:
+                stream.flush()
+        except OSError:
+            code = 120
+    os._exit(code)
 
 
 class Zygote:

@@ -19,8 +19,8 @@ from contextlib import closing
 from sqlalchemy import make_url
 
 from jdbcstore import StoreConfig
-from jdbcstore.database.adapters.sql import Sql
 from jdbcstore.database.session import DatabaseSession
+from tests.support.compiling import compile_all
 from tests.support.crash import work
 
 _FIRST = 20
@@ -43,10 +43,7 @@ def main() -> None:
 def _compile(url: str) -> None:
     """Have the statements compiled, for which a process takes a quarter of its short life."""
     with closing(DatabaseSession(url, StoreConfig())) as session:
-        for found in vars(session.statements).values():
-            for statement in found if isinstance(found, tuple) else (found,):
-                if isinstance(statement, Sql):
-                    _ = statement.text
+        compile_all(session.statements)
     gc.freeze()
 
 
