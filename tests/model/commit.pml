@@ -225,7 +225,7 @@ end:
     if
     :: atomic { nempty(queue[w]) ->     /* WriteQueue.take_batch: the first, and maybe what is behind it */
             do
-            :: nempty(queue[w]) && count < MOST && removes == 0 ->
+            :: nempty(queue[w]) && count < MOST ->      /* no more than one removal is under way */
                 queue[w]?u;
                 if
                 :: u >= REMOVAL -> removes = u - REMOVAL
@@ -401,12 +401,9 @@ complete:
             :: else -> u = batch[i]; answer(u, outcome); u = 0
             fi;
             i++
-        :: i == count -> break
+        :: removes -> answer_removal(outcome); removes = 0
+        :: i == count && removes == 0 -> break
         od;
-        if
-        :: removes -> answer_removal(outcome)
-        :: else
-        fi;
         batch[0] = 0; batch[1] = 0;
         count = 0; removes = 0; i = 0; outcome = 0;
         doubtful = false; taken = false; tried = false;

@@ -91,7 +91,9 @@ class Model:
             path = self._folder / "trace"
             path.write_text("\n".join(str(_encoded(event)) for event in trace) + "\n")
             environment["MODEL_TRACE"] = str(path)
-        output = self._run(["./pan", f"-m{_DEPTH}", "-n", "-w20"], **environment)
+        # Where a trace is not allowed, processes wait for each other.
+        anywhere = [] if trace is None else ["-E"]
+        output = self._run(["./pan", f"-m{_DEPTH}", "-n", "-w20", *anywhere], **environment)
         assert "max search depth too small" not in output, output
         [states] = re.findall(r"(\d+) states, stored", output)
         replayed = [int(number) for number in re.findall(r"^replayed (\d+)", output, re.MULTILINE)]
