@@ -111,7 +111,7 @@ def store(line: Line) -> Iterator[Store]:
 
 
 def test_a_line_that_breaks_once_is_not_noticed(line: Line, store: Store, connection: Connection) -> None:
-    script = Script(store)
+    script, decoded = Script(store), dict[int, tuple[str, bytes]]()
     for how in line.breaks:
         for number in itertools.count(1):
             old, news = script.prepare()
@@ -121,7 +121,7 @@ def test_a_line_that_breaks_once_is_not_noticed(line: Line, store: Store, connec
                 call.finish()
             line.mend()
 
-            stored = stored_places(connection, TOPIC, SUBSCRIPTION)
+            stored = stored_places(connection, TOPIC, SUBSCRIPTION, decoded)
             for call in calls:
                 assert call.error is None, f"{call.what} at {how} {number}"
                 call.check(stored)
@@ -133,7 +133,7 @@ def test_a_line_that_breaks_once_is_not_noticed(line: Line, store: Store, connec
 
 def test_a_line_that_stays_broken_is_told(line: Line, connection: Connection) -> None:
     with jdbcstore.open(line.url, cleanup_period=0, reconnect_timeout=0.02) as store:
-        script = Script(store)
+        script, decoded = Script(store), dict[int, tuple[str, bytes]]()
         for how in line.breaks:
             failed = 0
             for number in itertools.count(1, 2):
@@ -144,7 +144,7 @@ def test_a_line_that_stays_broken_is_told(line: Line, connection: Connection) ->
                     call.finish()
                 line.mend()
 
-                stored = stored_places(connection, TOPIC, SUBSCRIPTION)
+                stored = stored_places(connection, TOPIC, SUBSCRIPTION, decoded)
                 for call in calls:
                     call.check(stored)
                 failed += sum(call.error is not None for call in calls)

@@ -56,8 +56,10 @@ class Call:
             assert undone, told
 
 
-def stored_places(connection: Connection, topic: str, subscription: str) -> Places:
-    """Every message in the tables, none of them twice."""
-    tables = Tables(connection, {})
+def stored_places(
+    connection: Connection, topic: str, subscription: str, decoded: dict[int, tuple[str, bytes]]
+) -> Places:
+    """Every message in the tables, none of them twice; ``decoded`` is kept from one look to the next."""
+    tables = Tables(connection, decoded)
     places = {(container, name) for container, names in tables.ids.items() for name in names}
     return places | {(subscription, name) for name in tables.pending(topic, subscription)}
