@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import make_url
 
 from tests.support import ROOT
+from tests.support.cli.zygote import Forked
 from tests.support.docs.pages import Page
 
 ENGINES = {"sqlite": "sqlite3", "postgresql": "postgresql", "mariadb": "mysql", "mysql": "mysql"}
@@ -22,6 +22,20 @@ def settings_of(url: str) -> dict[str, Any]:
     of = make_url(url)
     names = {"NAME": of.database, "USER": of.username, "PASSWORD": of.password, "HOST": of.host}
     return {"ENGINE": f"django.db.backends.{ENGINES[of.get_backend_name()]}", **names, "PORT": of.port}
+
+
+_PYTHON = """
+import runpy, sys, warnings
+warnings.simplefilter("error")
+sys.warnoptions.append("error")
+_, folder, kind, what, *rest = sys.argv
+sys.path.insert(0, folder)
+sys.argv = [what, *rest]
+if kind == "-m":
+    runpy.run_module(what, run_name="__main__", alter_sys=True)
+else:
+    exec(what)
+"""
 
 
 class Project:
@@ -41,18 +55,12 @@ class Project:
             "DATABASE": json.dumps(settings_of(url)),
         }
 
-    def start(self, *arguments: str, **options: Any) -> subprocess.Popen[str]:
-        """Start python with these arguments."""
-        program = [sys.executable, "-W", "error", *arguments]
-        return subprocess.Popen(
-            program,
-            cwd=self.directory,
-            env=self.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            **options,
-        )
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """Start python -W error with these arguments; it has the store imported already."""
+        streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        given = (str(self.directory), *arguments)
+        process = Forked(given, self.directory, self.environment, _PYTHON, **streams)
+        return cast("subprocess.Popen[str]", process)
 
     def manage(self, *arguments: str) -> subprocess.Popen[str]:
         """Start a command of manage.py."""
