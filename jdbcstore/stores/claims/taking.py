@@ -70,9 +70,8 @@ class Taking:
 
         Where many processes claim, most find the same ones, and all but one are late: so they take turns.
         """
-        lanes = {"lanes": [*LANES], "marks": begin.marks, "leaps": begin.leaps}
-        values = {"container": self._container, "session": session, "limit": limit, **lanes}
-        return self._fetch(connection, self._sql.claim, **values)
+        values = {"marks": begin.marks, "leaps": begin.leaps, "session": session, "limit": limit}
+        return self._fetch(connection, self._sql.claim, container=self._container, **values)
 
     def _fetch(self, connection: Connection, sql: Sql, **values: Any) -> list[Row]:
         if self._turns <= 0:
@@ -109,8 +108,7 @@ class Taking:
         """Claim messages without a lock; None if others claimed meanwhile, or there is more to do."""
         if self._flow.is_keyed:
             return self._take_chosen(connection, session, limit)
-        lanes = {"lanes": [*LANES], "marks": begin.marks, "leaps": begin.leaps}
-        values = {**lanes, "session": session, "limit": limit}
+        values = {"marks": begin.marks, "leaps": begin.leaps, "session": session, "limit": limit}
         found = self._fetch(connection, self._flow_sql.claim_seen, container=self._container, **values)
         if not found:
             return self.take(connection, session, begin, limit)

@@ -80,7 +80,10 @@ class Wakeups:
         messages = session.tables.messages.name
         digest = hashlib.sha256(f"{session.engine.url.database}/{messages}".encode())
         self._channel = f"jdbcstore_{digest.hexdigest()[:16]}"
-        self._changed = threading.Condition()
+        lock = threading.RLock()
+        self._changed = threading.Condition(lock)
+        self._unsent = threading.Condition(lock)
+        """Apart, as each acknowledgement of a limited queue is a wake-up, and few of them are sent."""
         self._counts: Counter[str] = Counter()
         self._of_any = 0
         self._returns: Counter[str] = Counter()
@@ -139,8 +142,9 @@ class Wakeups:
         if len(payload.encode()) > _LONGEST:
             return
         with self._changed:
-            self._pending[payload] = None
-            self._changed.notify_all()
+            if payload not in self._pending:
+                self._pending[payload] = None
+                self._unsent.notify_all()
         self._start("notify")
 
     def close(self) -> None:
@@ -148,6 +152,7 @@ class Wakeups:
         with self._changed:
             self._closed = True
             self._changed.notify_all()
+            self._unsent.notify_all()
         if "listen" in self._threads and self._session.adapter.listens_for > _BEARABLE:
             with contextlib.suppress(StoreError), open_line(self._session) as line:
                 line.send(self._channel, ANY)
@@ -189,7 +194,7 @@ class Wakeups:
         while True:
             with self._changed:
                 # Only the listener needs its connection while there is nothing to do.
-                self._changed.wait_for(lambda: listens or self._closed or self._pending)
+                self._unsent.wait_for(lambda: listens or self._closed or self._pending)
                 if self._closed and (listens or not self._pending):
                     return
             try:
@@ -198,7 +203,7 @@ class Wakeups:
             except StoreError as error:
                 log.info("no wake-ups until the database answers again: %s", error)
                 with self._changed:
-                    if self._changed.wait_for(lambda: self._closed, backoff.pause()):
+                    if self._unsent.wait_for(lambda: self._closed, backoff.pause()):
                         return
 
     def _listen(self, line: WakeupLine) -> None:
@@ -216,14 +221,14 @@ class Wakeups:
         sent: dict[str, float] = {}
         while True:
             with self._changed:
-                if not self._changed.wait_for(lambda: self._closed or self._pending, _IDLE):
+                if not self._unsent.wait_for(lambda: self._closed or self._pending, _IDLE):
                     return  # without a connection, until there is something again
                 if self._closed and not self._pending:
                     return
                 now = time.monotonic()
                 due = [one for one in self._pending if self._closed or sent.get(one, 0.0) + INTERVAL <= now]
                 if not due:
-                    self._changed.wait_for(lambda: self._closed, INTERVAL)
+                    self._unsent.wait_for(lambda: self._closed, INTERVAL)
                     continue
             for payload in due:
                 line.send(self._channel, payload)

@@ -34,7 +34,6 @@ VALUES: dict[str, Any] = {
     "lease_ms": 1000,
     "lane": 4,
     "mark": 0,
-    "lanes": [*LANES],
     "marks": [0] * len(LANES),
     "leaps": [1000] * len(LANES),
     **{f"mark_{lane}": 0 for lane in LANES},

@@ -342,7 +342,6 @@ def test_a_statement_finds_the_room_that_a_process_would(claims: Claims, databas
                 container="queue://ORDERS",
                 session=claims.lease.check(),
                 limit=limit,
-                lanes=[*LANES],
                 marks=[0] * len(LANES),
                 leaps=[0] * len(LANES),
             )

@@ -10,7 +10,6 @@ import pytest
 
 from jdbcstore import Message
 from jdbcstore.database.adapters.sql import Row, Sql
-from jdbcstore.database.statements.claims import LANES
 from jdbcstore.stores.claims import Claim, ClaimQueue, Claims
 from jdbcstore.testing.clock import FakeClock
 from jdbcstore.testing.polling import wait_until
@@ -26,8 +25,8 @@ def buffers(database: Database, claims: Claims, queue: ClaimQueue) -> int:
     """The pages that a claim of ten reads, from where this process would begin to look."""
     sql = claims.session.claim_statements
     begin, _ = queue._marks.begin()
-    lanes = {"lanes": [*LANES], "marks": begin.marks, "leaps": begin.leaps}
-    row = sql.claim.row(container=queue.destination.qualified_name, session=1, limit=10, **lanes)
+    places = {"marks": begin.marks, "leaps": begin.leaps}
+    row = sql.claim.row(container=queue.destination.qualified_name, session=1, limit=10, **places)
     return explained(database, claims, sql.claim, row)
 
 
