@@ -185,7 +185,7 @@ class FreeMessages(LeaseConditions):
         :param within: the most of all lanes, if it is not the limit of each
         """
         # Written into the text: the driver takes longer for each array than the server does.
-        every = literal_column(f"CAST('{{{','.join(map(str, LANES))}}}' AS BIGINT[])")
+        every: ColumnElement[Any] = literal_column(f"CAST('{{{','.join(map(str, LANES))}}}' AS BIGINT[])")
         arrays = (bindparam(name, type_=ARRAY(BigInteger())) for name in ("marks", "leaps"))
         names = ("lane", "mark", "leap")
         lanes: Any = (
