@@ -80,9 +80,9 @@ class Wakeups:
         messages = session.tables.messages.name
         digest = hashlib.sha256(f"{session.engine.url.database}/{messages}".encode())
         self._channel = f"jdbcstore_{digest.hexdigest()[:16]}"
-        lock = threading.RLock()
-        self._changed = threading.Condition(lock)
-        self._unsent = threading.Condition(lock)
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
+        self._unsent = threading.Condition(self._lock)
         """Apart, as each acknowledgement of a limited queue is a wake-up, and few of them are sent."""
         self._counts: Counter[str] = Counter()
         self._of_any = 0
