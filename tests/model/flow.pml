@@ -334,7 +334,7 @@ end:
     od;
 
 seen:
-    atomic {        /* QueueFlow.see */
+    atomic {        /* QueueFlow.claim_next */
         written[p] = false;
         c_code { PWorker->room = room(PWorker->limit); };
         if
