@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from tests.support.campaign.mutations import MUTATIONS
@@ -15,10 +17,13 @@ FAULTS = 4
 @pytest.mark.servers
 @pytest.mark.parametrize("database", ["sqlite", "postgresql"])
 def test_a_small_campaign(database: str) -> None:
+    before = {*threading.enumerate()}
     report = Report(seed=31)
     assert run_world(report, database, 0, FAULTS) == []
     assert sum(report.done.values()) == FAULTS
     assert report.counts["deliveries"] > 100
+    left = [thread.name for thread in threading.enumerate() if thread not in before]
+    assert not [name for name in left if name.startswith("jdbcstore")], "its clients left something open"
 
 
 @pytest.mark.parametrize("mutation", sorted(MUTATIONS))

@@ -157,6 +157,8 @@ class Publisher(Client):
                 except Exception:  # whatever a transport raises: the outcome is unknown
                     self.pause(0.1)
             self.pause(0.1)
+        # Celery's close leaves the pool's connections open, and with them the claims of this process.
+        self._app.pool.force_close_all()
         self._app.close()
 
 
