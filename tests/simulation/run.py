@@ -48,7 +48,11 @@ class Simulation:
         self.server = Server()
         atexit.register(self.server.close)
         self.sessions = Sessions()
-        modules = [module for name, module in sys.modules.items() if name.startswith("jdbcstore.")]
+        # Without libpq, whose thread may run on for seconds after a test with PostgreSQL.
+        names = [
+            name for name in sys.modules if name.startswith("jdbcstore.") and not name.endswith(".libpq")
+        ]
+        modules = [sys.modules[name] for name in names]
         self._replaced = replacements(modules)
         for module in (jdbcstore.stores.jdbc.store, jdbcstore.stores.claims.claims):
             self._replaced.append((module, "DatabaseSession", self.sessions.open))

