@@ -1,4 +1,4 @@
-"""A home of Spark whose Python workers start with everything imported, and whose jars are one.
+"""A home of Spark whose Python workers start with everything imported.
 
 Spark puts ``pyspark.zip`` on the path of its workers, which each compile what they import from there, and
 forks each worker from a daemon that has imported little: two to four seconds of a processor for each. In this
@@ -14,7 +14,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from tests.support import tiers
-from tests.support.analytics.merged import merged
 
 _STARTING = """
 import gc
@@ -49,10 +48,8 @@ def make(folder: Path) -> Path:
     tiers.starts("spark")
     pyspark = _package("pyspark")
     for part in pyspark.iterdir():
-        if part.name not in ("python", "jars"):
+        if part.name != "python":
             (folder / part.name).symlink_to(part)
-    (folder / "jars").mkdir()
-    (folder / "jars" / "spark.jar").symlink_to(merged(pyspark / "jars"))
     libraries = folder / "python" / "lib"
     for zipped in (pyspark / "python" / "lib").glob("*.zip"):
         name = zipped.name.partition("-")[0].removesuffix(".zip")
