@@ -115,8 +115,10 @@ class Taking:
         room = self._flow.room_of(found[0][:-CLAIMED], limit)
         if room.is_ahead or room.turn.keying:
             return None
-        claimed = [row[-CLAIMED:] for row in found]
-        return self._mine([row for row in claimed if row[1] is not None])
+        claimed = [row[-CLAIMED:] for row in found if row[-CLAIMED + 1] is not None]
+        if room.claims and not claimed and any(begin.leaps):
+            return self._take_seen(connection, session, begin.near(), limit)
+        return self._mine(claimed)
 
     def _take_chosen(self, connection: Connection, session: int, limit: int) -> list[Row] | None:
         fetch = partial(self._fetch, connection)

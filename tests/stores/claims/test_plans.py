@@ -129,6 +129,26 @@ def test_a_claim_reads_little_behind_what_others_hold(
     assert bodies(queue.claim()) == ["9"], "nothing is found so far away"
 
 
+@pytest.mark.parametrize("is_limited", [False, True])
+def test_what_becomes_free_before_the_place_where_claims_end_is_found(
+    open_claims: OpenClaims, database: Database, clock: FakeClock, is_limited: bool
+) -> None:
+    queue, other = (open_claims(clock=clock).queue("ORDERS") for _ in range(2))
+    queue.add(*(Message(str(number)) for number in range(300)))
+    if is_limited:
+        queue.flow.limit(claims=1000)
+    queue.claim(2)
+    held = other.claim(200)
+    clock.advance(0.3)
+    queue.claim(2)
+    other.claim(300)
+    assert any(queue._marks.begin()[0].leaps)
+    assert queue.claim() == []
+    # By nothing that wakes another process.
+    database.execute(f"DELETE FROM JDBCSTORE_CLAIMS WHERE ID = {held[100].sequence}")
+    assert bodies(queue.claim()) == ["102"]
+
+
 def bodies(found: list[Claim]) -> list[object]:
     return [claim.message.body for claim in found]
 
