@@ -10,22 +10,19 @@ from __future__ import annotations
 import os
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from statistics import median
-from tempfile import TemporaryDirectory
 
 import click
 
 from jdbcstore import Message
 from jdbcstore.stores.claims import ClaimQueue, Claims
-from tests.support.servers import MariadbServer, MysqlServer, PostgresqlServer, ServerMissing
+from tests.support.servers import ServerMissing
+from tests.support.servers.alone import VENDORS, database_of
 
 _SIZE = 200
 _PAGE = 500
 _MANY = 1_000_000
-_SERVERS = {"PostgreSQL": PostgresqlServer, "MariaDB": MariadbServer, "MySQL": MysqlServer}
-_DATABASES = (*_SERVERS, "SQLite")
 _PLAIN = "plain"
 _KINDS: Mapping[str, Callable[[ClaimQueue], None]] = {
     _PLAIN: lambda _: None,
@@ -36,30 +33,16 @@ _KINDS: Mapping[str, Callable[[ClaimQueue], None]] = {
 }
 
 
-@contextmanager
-def _database(name: str) -> Iterator[str]:
-    """Make a database, and yield its URL."""
-    if name not in _SERVERS:
-        with TemporaryDirectory() as folder:
-            yield f"sqlite:///{folder}/benchmark.db"
-        return
-    server = _SERVERS[name]()
-    try:
-        yield server.url.render_as_string(hide_password=False)
-    finally:
-        server.close()
-
-
 @click.command(help=__doc__)
 @click.option("--rounds", default=5, show_default=True)
 @click.option("--messages", default=200, show_default=True, help="Claimed of each queue in a round.")
 @click.option("--backlog", default=5000, show_default=True)
 @click.option("--keys", default=300, show_default=True)
-@click.option("--only", type=click.Choice(_DATABASES), multiple=True)
+@click.option("--only", type=click.Choice(VENDORS), multiple=True)
 def main(rounds: int, messages: int, backlog: int, keys: int, only: tuple[str, ...]) -> None:
-    for name in only or _DATABASES:
+    for name in only or VENDORS:
         try:
-            with _database(name) as url:
+            with database_of(name) as url:
                 times = _measured(url, rounds, messages, backlog, keys)
         except ServerMissing as missing:
             click.echo(f"{name}: {missing}\n")

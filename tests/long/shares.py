@@ -8,35 +8,17 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from contextlib import ExitStack
 
 import click
 
 from jdbcstore import Message
 from jdbcstore.stores.claims import Claims
-from tests.support.servers import MariadbServer, MysqlServer, PostgresqlServer
+from tests.support.servers.alone import VENDORS, database_of
 
 WEIGHTS = {"a": 1, "b": 2, "c": 3, "d": 5, "e": 10}
-_SERVERS = {"postgresql": PostgresqlServer, "mariadb": MariadbServer, "mysql": MysqlServer}
 _PAGE = 1000
-
-
-@contextmanager
-def database(name: str) -> Iterator[str]:
-    """Yield the URL of a database of its own."""
-    if name == "sqlite":
-        with TemporaryDirectory() as folder:
-            yield f"sqlite:///{Path(folder) / 'mq.db'}"
-        return
-    server = _SERVERS[name]()
-    try:
-        yield server.url.render_as_string(hide_password=False)
-    finally:
-        server.close()
 
 
 def shares(opened: list[Claims], claims: int) -> Counter[str]:
@@ -79,13 +61,13 @@ def flood(opened: list[Claims], messages: int) -> int:
 
 
 @click.command(help=__doc__)
-@click.option("--database", "names", multiple=True, default=["sqlite", *_SERVERS])
+@click.option("--database", "names", multiple=True, default=VENDORS)
 @click.option("--processes", default=4, show_default=True)
 @click.option("--claims", default=10_000, show_default=True)
 @click.option("--messages", default=100_000, show_default=True, help="Of the flood.")
 def main(names: tuple[str, ...], processes: int, claims: int, messages: int) -> None:
     for name in names:
-        with database(name) as url, ExitStack() as stack:
+        with database_of(name) as url, ExitStack() as stack:
             opened = [stack.enter_context(Claims(url, name=f"p{number}")) for number in range(processes)]
             begun = time.perf_counter()
             counts = shares(opened, claims)
