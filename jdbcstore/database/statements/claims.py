@@ -43,7 +43,7 @@ from sqlalchemy.dialects.postgresql import insert as insert_or_update
 from sqlalchemy.sql import ClauseElement, ColumnElement
 
 from jdbcstore.database.adapters.sql import Sql, SqlText
-from jdbcstore.database.schema import BEGUN_ROW, ROUTING_ROW, SEQUENCE_ROW
+from jdbcstore.database.schema import ROUTING_ROW, SEQUENCE_ROW
 from jdbcstore.database.statements.builder import ONE, ZERO, StatementBuilder
 from jdbcstore.database.statements.lock import EPOCH_ROW
 
@@ -267,12 +267,6 @@ class ClaimStatements(FreeMessages):
         self.find_sessions = self._compile(
             lambda: select(s.c.id, s.c.name, s.c.expires - self._now).where(s.c.expires >= self._now)
         )
-        state = self._tables.state
-        begun = state.c.name == literal(BEGUN_ROW)
-        self.count_begun = self._compile(
-            lambda: update(state).where(begun).values(number=state.c.number + ONE)
-        )
-        """Note that a session begins; others that do wait for the end of this transaction."""
         self.remove_old_sessions = self._compile(
             lambda: delete(s).where(s.c.expires < self._now - literal_column(str(_DAY_MS)))
         )

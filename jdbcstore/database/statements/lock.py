@@ -92,6 +92,10 @@ class LockStatements(StatementBuilder):
         self.begin_epoch = self._compile(
             lambda: update(state).where(self._epoch, state.c.number == old).values(number=new)
         )
+        self.count_epoch = self._compile(
+            lambda: update(state).where(self._epoch).values(number=state.c.number + literal_column("1"))
+        )
+        """Others that count it, too, wait for the end of this transaction."""
         in_epoch = and_(self._epoch, state.c.number == bindparam("epoch", type_=BigInteger()))
         held = and_(self._row, lock.c.broker_name == bindparam("holder"))
         self._unchanged = self._compile(lambda: select(state.c.number).where(in_epoch))

@@ -222,7 +222,7 @@ class Lease:
         sql, own = self._session.statements, self._sql
         number_in(BEGUN_ROW, self._session, connection)  # there is such a row
         with connection.transaction():
-            connection.execute(own.count_begun)
+            connection.execute(self._session.lock_statements.count_epoch, epoch_row=BEGUN_ROW)
             reserved = fetch_reserved(connection, sql)
             highest = max(
                 reserved,

@@ -64,10 +64,11 @@ def begin_journal(session: DatabaseSession) -> EpochGuard:
     sql, patience = session.lock_statements, max(session.config.reconnect_timeout, _LEAST_PATIENCE)
     with contextlib.closing(session.connect()) as connection, session.translated():
         connection.control.limit_lock_wait(patience)
-        begun = number_in(BEGUN_ROW, session, connection)
+        number_in(BEGUN_ROW, session, connection)  # there is such a row
         try:
-            while not connection.change(sql.begin_epoch, epoch_row=BEGUN_ROW, old=begun, new=begun + 1):
-                begun += 1
+            with connection.transaction():
+                connection.execute(sql.count_epoch, epoch_row=BEGUN_ROW)
+                begun = number_in(BEGUN_ROW, session, connection)
         except session.failures as error:
             if session.classify(error) is not Failure.TRANSIENT:
                 raise
@@ -78,7 +79,7 @@ def begin_journal(session: DatabaseSession) -> EpochGuard:
             ) from error
         # Afterwards: one that begins to claim adds its session first, and then changes the number.
         refuse_claims(session, connection)
-    return sql.held(BEGUN_ROW, begun + 1, _taken)
+    return sql.held(BEGUN_ROW, begun, _taken)
 
 
 def _mark_of(rows: Sequence[Row]) -> JournalMark | None:
