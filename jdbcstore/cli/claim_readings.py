@@ -10,7 +10,7 @@ from jdbcstore.cli.output import counted
 from jdbcstore.cli.readings import Rates, rate
 from jdbcstore.cli.shared import CLAIM_TITLES, claim_cells, claim_facts, key_cells
 from jdbcstore.util.clock import Clock, SystemClock
-from jdbcstore.util.shared_queues import ClaimNumbers, SharedNumbers
+from jdbcstore.util.shared_queues import ClaimNumbers, KeyNumbers, SharedNumbers
 
 QUEUE_TITLES = (*CLAIM_TITLES[:5], "change/s", *CLAIM_TITLES[5:])
 """The columns of queues; all but the first are numbers."""
@@ -24,8 +24,8 @@ class ClaimReading:
     """
 
     numbers: SharedNumbers
-    changes: Mapping[str, float]
-    """The messages that a queue gained, or has lost if that is negative, as far as it is known."""
+    changes: Mapping[tuple[str, ...], float]
+    """The messages that a queue gained, or a key of it, or has lost if that is negative; as far as known."""
     added_per_second: float | None
     """Messages that were added to all queues together."""
     removed_per_second: float | None
@@ -48,10 +48,10 @@ class ClaimReading:
         rows = []
         for one in self.numbers.queues:
             cells = [*claim_cells(one)]
-            rows.append((*cells[:5], signed(self.changes.get(one.queue)), *cells[5:]))
+            rows.append((*cells[:5], signed(self.changes.get((one.queue,))), *cells[5:]))
             for key in one.keys:
                 cells = [*key_cells(key)]
-                rows.append((*cells[:5], "", *cells[5:]))
+                rows.append((*cells[:5], signed(self.changes.get((one.queue, key.key))), *cells[5:]))
             if one.has_more_keys:
                 rows.append(("  more keys", *[""] * (len(QUEUE_TITLES) - 1)))
         return rows
@@ -59,15 +59,17 @@ class ClaimReading:
     def facts(self) -> dict[str, Any]:
         """Return the reading as JSON values."""
         return {
-            "queues": [
-                {**one, "change_per_second": self.changes.get(one["queue"])}
-                for one in claim_facts(self.numbers)
-            ],
+            "queues": [self._with_changes(one) for one in claim_facts(self.numbers)],
             "more_queues": self.numbers.more_queues,
             "workers": [asdict(one) for one in self.numbers.workers],
             "added_per_second": self.added_per_second,
             "removed_per_second": self.removed_per_second,
         }
+
+    def _with_changes(self, queue: dict[str, Any]) -> dict[str, Any]:
+        name = queue["queue"]
+        keys = [{**one, "change_per_second": self.changes.get((name, one["key"]))} for one in queue["keys"]]
+        return {**queue, "keys": keys, "change_per_second": self.changes.get((name,))}
 
 
 def signed(value: float | None) -> str:
@@ -107,22 +109,25 @@ class ClaimReadings:
         :raises StoreUnavailable: the database does not answer
         """
         found, last_id = self._read()
-        counts = {("change", one.queue): _size(one) for one in found.queues if not one.has_more}
-        if len(counts) == len(found.queues) and not found.more_queues:
-            counts["", "size"] = sum(counts.values())
+        sizes = {one.queue: _size(one) for one in found.queues if not one.has_more}
+        counts: dict[tuple[str, ...], int] = {("change", queue): size for queue, size in sizes.items()}
+        for one in found.queues:
+            counts |= {("change", one.queue, key.key): _size(key) for key in one.keys if not key.has_more}
+        if len(sizes) == len(found.queues) and not found.more_queues:
+            counts["size",] = sum(sizes.values())
         if last_id is not None:
-            counts["", "added"] = last_id
+            counts["added",] = last_id
         rates = self._rates.since(self._clock.monotonic(), counts)
-        added, growth = rates.get(("", "added")), rates.get(("", "size"))
+        added, growth = rates.get(("added",)), rates.get(("size",))
         shown = [one for one in found.queues if self._text in one.queue.lower()]
         shown.sort(key=lambda one: (-_size(one), one.queue))
         return ClaimReading(
             numbers=SharedNumbers(shown[: self._limit], found.workers, found.more_queues),
-            changes={name: change for (kind, name), change in rates.items() if kind == "change"},
+            changes={of[1:]: change for of, change in rates.items() if of[0] == "change"},
             added_per_second=added,
             removed_per_second=None if added is None or growth is None else max(0.0, added - growth),
         )
 
 
-def _size(one: ClaimNumbers) -> int:
+def _size(one: ClaimNumbers | KeyNumbers) -> int:
     return one.free + one.claimed + one.delayed

@@ -65,7 +65,7 @@ def console(settings: Settings, listen: str, manage: bool, users: str | None) ->
             opened = partial(open_claims, settings, "jdbcstore console") if manage else None
             shared = SharedManagement(session, opened)
             pages = Console(source, guard, shared=shared, schema=lambda: schema_view(settings))
-            page = partial(shared_page, source.checkup, partial(asyncio.to_thread, shared.numbers))
+            page = partial(shared_page, source.checkup, partial(asyncio.to_thread, shared.measured))
             metrics = served(page, guard)
             asyncio.run(_serve(settings, {"/console": pages.application(), "/metrics": metrics}, address))
         finally:

@@ -164,7 +164,7 @@ class TopSelection:
         return (*sorted(known, key=value, reverse=self.descending), *unknown)
 
 
-Counts = Mapping[tuple[str, str], int]
+Counts = Mapping[tuple[str, ...], int]
 """Counters of one moment, by destination and name; those of the broker have no destination."""
 
 
@@ -183,7 +183,7 @@ class Rates:
         self._last: tuple[float, Counts] | None = None
         self._base: tuple[float, Counts] | None = None
 
-    def since(self, now: float, counts: Counts) -> dict[tuple[str, str], float]:
+    def since(self, now: float, counts: Counts) -> dict[tuple[str, ...], float]:
         """Return the differences of those that were there before."""
         last = self._last
         if last is None or now - last[0] >= self._period / 2:
@@ -268,14 +268,17 @@ class Readings:
 
 
 def _counts(whole: Mapping[str, Any], store: Mapping[str, Any], destinations: list[dict[str, Any]]) -> Counts:
-    counts = {(view["name"], name): view[name] for view in destinations for name in ("enqueued", "dequeued")}
-    counts |= {("", name): whole[name] for name in ("enqueued", "dequeued")}
+    names = ("enqueued", "dequeued")
+    counts: dict[tuple[str, ...], int] = {
+        (view["name"], name): view[name] for view in destinations for name in names
+    }
+    counts |= {("", name): whole[name] for name in names}
     if "commit" in store["timings"]:
         counts["", "commits"] = store["timings"]["commit"]["count"]
     return counts
 
 
-def _row(view: Mapping[str, Any], rates: Mapping[tuple[str, str], float]) -> Row:
+def _row(view: Mapping[str, Any], rates: Mapping[tuple[str, ...], float]) -> Row:
     name = view["name"]
     same = ("is_topic", "is_paused", "size", "in_flight", "consumers", "producers", "oldest_age", "dead")
     return Row(

@@ -128,7 +128,8 @@ def claim_cells(one: ClaimNumbers) -> tuple[str, ...]:
 def key_cells(one: KeyNumbers) -> tuple[str, ...]:
     """Return the texts of a key, for a row below that of its queue."""
     name = f"  key {printable(one.key)!r}{' (paused)' if one.settings.paused else ''}"
-    return (name, _at_least(one.free, one.has_more), str(one.claimed), "", "", "", "")
+    numbers = (one.claimed, one.delayed, one.redeliveries)
+    return (name, _at_least(one.free, one.has_more), *map(str, numbers), "", "")
 
 
 def _at_least(count: int, has_more: bool) -> str:

@@ -55,6 +55,9 @@ class KeyNumbers:
     has_more: bool
     """Whether there are more of them than were counted."""
     claimed: int
+    delayed: int
+    redeliveries: int
+    """As those of the queue."""
     settings: KeySettings
 
 

@@ -45,7 +45,7 @@ def test_rates_are_those_between_two_readings(claims: Claims) -> None:
     second = readings.read()
     assert [one.queue for one in second.numbers.queues] == ["BILLS", "ORDERS"]
     assert (second.added_per_second, second.removed_per_second) == (3.0, 1.5)
-    assert second.changes == {"BILLS": 3.0, "ORDERS": -1.5}
+    assert second.changes == {("BILLS",): 3.0, ("ORDERS",): -1.5}
 
 
 def test_what_is_not_counted_has_no_rate() -> None:
@@ -63,8 +63,27 @@ def test_what_is_not_counted_has_no_rate() -> None:
     readings.read()
     clock.advance(2.0)
     second = readings.read()
-    assert (second.added_per_second, second.removed_per_second, second.changes) == (1.0, None, {"B": 1.0})
+    assert (second.added_per_second, second.removed_per_second, second.changes) == (1.0, None, {("B",): 1.0})
     assert [one.queue for one in second.numbers.queues] == ["B"]
+
+
+def test_keys_have_rates(claims: Claims) -> None:
+    clock = FakeClock()
+    queue = claims.queue("ORDERS")
+    queue.flow.share()
+    queue.add(*(Message("x", group_id=key) for key in "aab"))
+    assert len(queue.claim(2)) == 2
+    readings = ClaimReadings(lambda: (read_shared(claims.session, keys=True), None), 2.0, clock)
+    readings.read()
+    queue.add(*(Message("x", group_id=key) for key in "aac"))
+    queue.acknowledge(*(one for one in queue.claim(9) if one.message.group_id == "c"))
+    clock.advance(2.0)
+
+    reading = readings.read()
+    assert reading.changes == {("ORDERS",): 1.0, ("ORDERS", "a"): 1.0, ("ORDERS", "b"): 0.0}
+    [one] = reading.facts()["queues"]
+    assert [(key["key"], key["change_per_second"]) for key in one["keys"]] == [("a", 1.0), ("b", 0.0)]
+    assert [row[5] for row in reading.rows()] == ["+1.0", "+1.0", "0"]
 
 
 def test_a_change_as_text() -> None:

@@ -89,6 +89,11 @@ def test_claims_have_metrics(tmp_path: Path) -> None:
         queue.add(*[Message(str(number)) for number in range(5)])
         queue.add(Message("later"), delay=3600)
         queue.claim(limit=2)
+        keyed = claims.queue("KEYED")
+        keyed.add(*(Message("x", group_id=key) for key in "aab"))
+        keyed.flow.share()
+        keyed.flow.set_key("a", weight=2)
+        keyed.reject(*keyed.claim())
         with console_on(tmp_path, url) as console:
             status, answer = console.api.ask("GET", "/metrics")
         assert status == 200
@@ -99,6 +104,11 @@ def test_claims_have_metrics(tmp_path: Path) -> None:
         }
     of_queue = {name: values[f"jdbcstore_claims_{name}['ORDERS']"] for name in ("free", "claimed", "delayed")}
     assert of_queue == {"free": 3, "claimed": 2, "delayed": 1}
+    of_key = {name: value for name, value in values.items() if name.startswith("jdbcstore_claims_key_")}
+    assert of_key == {
+        f"jdbcstore_claims_key_{name}['a', 'KEYED']": value
+        for name, value in (("free", 2), ("claimed", 0), ("delayed", 0), ("redeliveries", 1))
+    }
     assert (values["jdbcstore_claims_workers[]"], values["jdbcstore_claims_left[]"]) == (1, 0)
     assert values["jdbcstore_database_sick[]"] == 0
     names = {name.partition("[")[0] for name in values}

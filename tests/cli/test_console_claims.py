@@ -47,7 +47,7 @@ def test_claims_are_looked_at(tmp_path: Path, url: str, claims: Claims) -> None:
         assert "w-1" in every.text
         one = console.get("/claims", name="ORDERS")
         assert "at most 1 claim of a key" in one.text
-        assert "b paused 0 0" in one.text
+        assert "b paused 0 0 0 0" in one.text
         assert f"{claim.sequence} w-1" in one.text
         assert "delayed 60 min" in one.text.replace("1.0 h", "60 min")
         assert HOSTILE in one.text
@@ -95,6 +95,22 @@ def test_claims_are_managed(tmp_path: Path, url: str, claims: Claims) -> None:
         ]  # fmt: skip
         act("resume-claims", name="ORDERS", key="a")
         assert not queue.flow.key_settings()["a"].paused
+
+        assert "limits are set" in act("limit-claims", name="ORDERS", claims="3", rate="0.5", burst="")
+        found = queue.flow.settings()
+        assert (found.claims, found.rate, found.burst, found.keys) == (3, 0.5, 1, "shared")
+        act("limit-claims", name="ORDERS", key="", claims="", rate="", burst="", weight="7")
+        of_none = queue.flow.key_settings()[""]
+        assert (of_none.paused, of_none.claims, of_none.weight) == (True, None, 7)
+        for wrong, said in (
+            ({"claims": "0"}, "claims must be an integer from 1"),
+            ({"rate": "fast"}, "rate must be a number"),
+            ({"rate": "", "burst": "2"}, "burst=2 needs a rate"),
+        ):
+            answer = console.act("/do/limit-claims", {"name": "ORDERS", **wrong})
+            assert (answer.status, said in answer.text) == (400, True), answer.text
+        act("limit-claims", name="ORDERS", claims="", rate="", burst="")
+        assert queue.flow.settings().claims is None
 
         assert "The message is free" in act("release-message", name="ORDERS", message=first.sequence)
         with pytest.raises(ClaimLost):

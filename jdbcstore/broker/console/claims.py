@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
@@ -12,7 +12,7 @@ from jdbcstore.broker.console.rendering import counted, url
 from jdbcstore.broker.console.visits import Visit
 from jdbcstore.broker.management.audit import audited
 from jdbcstore.broker.operations import NotARequest
-from jdbcstore.errors import DestinationNotFound
+from jdbcstore.errors import ConfigurationError, DestinationNotFound
 from jdbcstore.message.destination import Destination
 from jdbcstore.util.clock import Clock
 from jdbcstore.util.shared_queues import HeldMessage, SharedNumbers
@@ -40,6 +40,18 @@ class SharedQueues(Protocol):
     def resume(self, queue: Destination, key: str | None) -> None:
         """Undo that."""
 
+    def limit(
+        self,
+        queue: Destination,
+        key: str | None,
+        *,
+        claims: int | None,
+        rate: float | None,
+        burst: int | None,
+        weight: int,
+    ) -> None:
+        """Set all limits of a queue; or of one key of it, with its weight. None is without limit."""
+
     def release_worker(self, worker: str) -> int:
         """End the leases of the processes of a name; return their number."""
 
@@ -61,8 +73,8 @@ class ClaimAction:
     """The report of a result."""
     act: Callable[[SharedQueues, Visit], Any]
     is_final: bool = False
-    parameters: frozenset[str] = field(default=frozenset(), init=False)
-    """The names of what it asks for: nothing."""
+    parameters: frozenset[str] = frozenset()
+    """The names of what it asks for."""
 
     async def run(self, shared: SharedQueues, clock: Clock, visit: Visit) -> tuple[str, str]:
         """Do what a form says; return what was done, and the page to go to.
@@ -70,7 +82,8 @@ class ClaimAction:
         :raises NotARequest: a field is wrong
         :raises StoreError: it has failed
         """
-        given = {name: visit.text(name) or None for name in ("worker", "message")} | {"key": _key(visit)}
+        names = ("worker", "message", *sorted(self.parameters))
+        given = {name: visit.text(name) or None for name in names} | {"key": _key(visit)}
         queue = str(visit.destination()) if visit.text("name") else None
         with audited(clock, visit.actor, self.name, destination=queue, **given) as line:
             result = await asyncio.to_thread(self.act, shared, visit)
@@ -95,6 +108,24 @@ def _release_message(shared: SharedQueues, visit: Visit) -> None:
     shared.release_message(visit.destination(), sequence)
 
 
+def _limit(shared: SharedQueues, visit: Visit) -> None:
+    most = (1 << 63) - 1
+    limits = {name: visit.number(name, least=1, most=most) for name in ("claims", "burst")}
+    weight = visit.number("weight", least=1, most=most) or 1
+    try:
+        shared.limit(visit.destination(), _key(visit), rate=_decimal(visit, "rate"), weight=weight, **limits)
+    except ConfigurationError as error:
+        raise NotARequest(str(error)) from error
+
+
+def _decimal(visit: Visit, name: str) -> float | None:
+    text = visit.text(name).strip()
+    try:
+        return float(text) if text else None
+    except ValueError:
+        raise NotARequest(f"{name} must be a number, such as 0.5") from None
+
+
 CLAIM_ACTIONS = {
     action.name: action
     for action in (
@@ -111,6 +142,15 @@ CLAIM_ACTIONS = {
             "Messages are claimed again, within the limits.",
             lambda _: "Messages are claimed again.",
             lambda shared, visit: shared.resume(visit.destination(), _key(visit)),
+        ),
+        ClaimAction(
+            "limit-claims",
+            "Set the limits",
+            "What is left empty is without limit. If more is claimed already, that stays so, and nothing is"
+            " claimed until there is room.",
+            lambda _: "The limits are set.",
+            _limit,
+            parameters=frozenset({"claims", "rate", "burst", "weight"}),
         ),
         ClaimAction(
             "release-worker",

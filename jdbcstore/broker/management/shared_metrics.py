@@ -11,19 +11,23 @@ from jdbcstore.broker.management.metrics import of_checkup, text_of
 from jdbcstore.util.checkup import Checkup
 from jdbcstore.util.shared_queues import SharedNumbers
 
-_GAUGES = (
+_COUNTS = (
     ("free", "free", "Messages that are neither claimed nor delayed, as far as they are counted."),
-    ("claimed", "claimed", "Messages of a queue that processes have claimed."),
+    ("claimed", "claimed", "Messages that processes have claimed."),
     ("delayed", "delayed", "Messages that can be claimed later only."),
     (
         "redeliveries",
         "redeliveries",
         "Claims of messages that are there which were rejected, or left by a dead process.",
     ),
+)
+"""The ends of names, the numbers of a queue and of a key, and what each is."""
+_GAUGES = (
+    *_COUNTS,
     ("oldest_free_seconds", "oldest_free", "Seconds since the first free message was sent."),
     ("oldest_claimed_seconds", "oldest_claimed", "Seconds since the first claimed message was sent."),
 )
-"""The ends of names, the numbers of a queue, and what each is."""
+"""Likewise, of queues only."""
 
 
 async def shared_page(
@@ -48,6 +52,13 @@ def _of_claims(numbers: SharedNumbers) -> Iterator[Metric]:
     for one in queues:
         paused.add_metric([one.queue], one.settings.paused)
     yield paused
+    # Of the others there may be as many as there are tenants.
+    keys = [(one.queue, key) for one in queues for key in one.keys]
+    for name, field, text in _COUNTS:
+        gauge = GaugeMetricFamily(f"jdbcstore_claims_key_{name}", text, labels=["queue", "key"])
+        for queue, key in keys:
+            gauge.add_metric([queue, key.key], getattr(key, field))
+        yield gauge
     text = "Processes that claim messages, and whose lease is running."
     yield GaugeMetricFamily("jdbcstore_claims_workers", text, value=numbers.running)
     text = "Claims of processes that have ended without closing."

@@ -86,23 +86,16 @@ class ClaimNumberStatements(FreeMessages):
         )
         """The number of messages of a key, up to a limit."""
         key = select(k.c.name).where(k.c.id == c.c.id, self._found_here(k)).scalar_subquery()
-        self.find_keys_held = self._compile(
-            lambda: (
-                select(key, self._is_in_force())
-                .select_from(c)
-                .where(self._is_claim_here(), self._is_held() == ONE)
-            )
+        self.find_numbers_of_keys = self._compile(
+            lambda: self._sums(key.label("name"), self._is_claim_here())
         )
-        """The key of each message that is claimed or delayed, and whether it is claimed. Reads all claims."""
+        """As ``find_numbers``, of each key of a queue. Reads all claims."""
 
     def _next(self, name: ColumnElement[str], *conditions: ColumnElement[bool]) -> Select[Any]:
         if self._adapter.chains_writes:
             # For a minimum, a planner that knows of no rows reads them all.
             return select(name).where(*conditions).order_by(name).limit(ONE)
         return select(func.min(name)).where(*conditions)
-
-    def _is_in_force(self) -> ColumnElement[int]:
-        return case((self._is_alive(self._tables.claims.c.session), ONE), else_=ZERO)
 
     def _is_claim_here(self) -> ColumnElement[bool]:
         t, c = self._tables.messages, self._tables.claims
@@ -124,19 +117,26 @@ class ClaimNumberStatements(FreeMessages):
 
     def _numbers(self) -> Select[Any]:
         t, c = self._tables.messages, self._tables.claims
+        # Not a join, as above.
+        container = select(t.c.container).where(t.c.id == c.c.id).scalar_subquery()
+        return self._sums(container.label("name"))
+
+    def _sums(self, name: ColumnElement[Any], *conditions: ColumnElement[bool]) -> Select[Any]:
+        """Return what is claimed, delayed and failed, and the first that is claimed, by a name."""
+        c = self._tables.claims
         held = self._is_alive(c.c.session)
         each = (
             select(
-                # Not a join, as above.
-                select(t.c.container).where(t.c.id == c.c.id).scalar_subquery().label("container"),
+                name,
                 case((held, ONE), else_=ZERO).label("held"),
                 case((and_(not_(held), c.c.due > self._now), ONE), else_=ZERO).label("delayed"),
                 (c.c.failed + case((held, ZERO), else_=self._died())).label("failed"),
                 case((held, c.c.id)).label("id"),
             )
             .select_from(c)
+            .where(*conditions)
             .subquery("each_claim")
         )
         sums = (func.sum(each.c.held), func.sum(each.c.delayed), func.sum(each.c.failed))
-        query = select(each.c.container, *sums, func.min(each.c.id)).where(each.c.container.is_not(None))
-        return query.group_by(each.c.container).order_by(each.c.container)
+        query = select(each.c.name, *sums, func.min(each.c.id)).where(each.c.name.is_not(None))
+        return query.group_by(each.c.name)

@@ -232,7 +232,7 @@ class QueueFlow:
         self,
         key: str,
         *,
-        paused: bool = False,
+        paused: bool | None = False,
         claims: int | None = None,
         weight: int = 1,
         rate: float | None = None,
@@ -240,7 +240,7 @@ class QueueFlow:
     ) -> None:
         """Set everything of a key, which :meth:`share` obeys: what is left out is as by default.
 
-        :param paused: nobody claims its messages
+        :param paused: nobody claims its messages; None leaves that as it is
         :param claims: the most claims at the same time; None is what :meth:`share` says
         :param weight: the number of claims in each round of keys
         :param rate: the most claims per second; None is what :meth:`share` says
@@ -253,7 +253,9 @@ class QueueFlow:
         check_whole("weight", 0 if weight is None else weight, _PAUSE_KEY)
         stored = checked(rate, burst, _PAUSE_KEY) or (None, None)
         values = dict(zip(("rate", "burst"), stored, strict=True))
-        values |= {"paused": int(bool(paused)), "most": claims, "weight": weight}
+        values |= {"most": claims, "weight": weight}
+        if paused is not None:
+            values["paused"] = int(bool(paused))
         self._change_key(key, values)
 
     def pause_key(self, key: str) -> None:

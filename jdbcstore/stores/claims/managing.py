@@ -35,6 +35,13 @@ class SharedManagement:
         """
         return read_shared(self._session, keys=keyed or False)
 
+    def measured(self) -> SharedNumbers:
+        """Return the numbers of all queues, and of the keys that have settings of their own.
+
+        :raises StoreUnavailable: the database does not answer
+        """
+        return read_shared(self._session, keys=True, only_set=True)
+
     def held(self, queue: Destination, limit: int) -> list[HeldMessage]:
         """Return the first messages of a queue that are claimed or delayed.
 
@@ -59,6 +66,27 @@ class SharedManagement:
         with self._claims() as claims:
             flow = claims.queue(queue).flow
             flow.resume() if key is None else flow.resume_key(key)
+
+    def limit(
+        self,
+        queue: Destination,
+        key: str | None,
+        *,
+        claims: int | None,
+        rate: float | None,
+        burst: int | None,
+        weight: int,
+    ) -> None:
+        """Set all limits of a queue; or of one key of it, with its weight.
+
+        :raises StoreError: as :meth:`pause`, and :meth:`QueueFlow.limit`
+        """
+        with self._claims() as opened:
+            flow = opened.queue(queue).flow
+            if key is None:
+                flow.limit(claims=claims, rate=rate, burst=burst)
+            else:
+                flow.set_key(key, paused=None, claims=claims, weight=weight, rate=rate, burst=burst)
 
     def release_worker(self, worker: str) -> int:
         """End the leases of the processes of a name; return their number.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Mapping
 from contextlib import closing
 from typing import Any
@@ -40,13 +39,16 @@ MOST_QUEUES = 200
 _MOST_NAMES = 1000
 
 
-def read_shared(session: DatabaseSession, *, keys: bool | str = False) -> SharedNumbers:
+def read_shared(
+    session: DatabaseSession, *, keys: bool | str = False, only_set: bool = False
+) -> SharedNumbers:
     """Return the numbers of all shared queues and processes, by name; none where nobody has ever claimed.
 
     Queues are those that have messages, claims or settings. No queue is read whole for it: of each, the first
     :data:`MOST_COUNTED` messages at most, besides all claims.
 
     :param keys: also look at the first keys of queues that are claimed from by key, or of this queue
+    :param only_set: of these, only at the keys that have settings of their own
     :raises StoreUnavailable: the database does not answer
     """
     if not session.has_claims:
@@ -56,7 +58,7 @@ def read_shared(session: DatabaseSession, *, keys: bool | str = False) -> Shared
     key_settings = {name: read_keys(session, name) for name in keyed}
     with session.translated(), closing(session.connect()) as connection:
         connection.control.read_in_order()
-        return _Look(session, connection, settings, key_settings).read()
+        return _Look(session, connection, settings, key_settings, only_set=only_set).read()
 
 
 def read_last_id(session: DatabaseSession) -> int | None:
@@ -97,11 +99,14 @@ class _Look:
         connection: Connection,
         settings: Mapping[str, FlowSettings],
         key_settings: Mapping[str, Mapping[str, KeySettings]],
+        *,
+        only_set: bool,
     ) -> None:
         self._session = session
         self._connection = connection
         self._settings = settings
         self._key_settings = key_settings
+        self._only_set = only_set
         self._sql: ClaimNumberStatements = session.claim_number_statements
 
     def read(self) -> SharedNumbers:
@@ -171,26 +176,29 @@ class _Look:
         settings = self._key_settings.get(name)
         if settings is None:
             return [], False
-        held, claimed = Counter[str](), Counter[str]()
-        for key, is_claimed in self._connection.fetch(self._sql.find_keys_held, container=name):
-            if key is not None:
-                held[key] += 1
-                claimed[key] += int(is_claimed)
-        names, has_more = self._names(name)
-        every = sorted({*names, *settings, *held})
+        fetched = self._connection.fetch(self._sql.find_numbers_of_keys, container=name)
+        claims = {key: (int(held), int(delayed), int(failed)) for key, held, delayed, failed, _ in fetched}
+        if self._only_set:
+            every, has_more = sorted(settings), False
+        else:
+            names, has_more = self._names(name)
+            every = sorted({*names, *settings, *claims})
         most = MOST_KEYS + 1  # the empty one besides
         found = []
         for key in every[:most]:
-            limit = MOST_OF_KEY + held[key]
+            claimed, delayed, failed = claims.get(key, (0, 0, 0))
+            limit = MOST_OF_KEY + claimed + delayed
             values = {"container": name, "name_": key, "limit": limit + 1}
             [(count,)] = self._connection.fetch(self._sql.count_of_key, **values)
             if count or key in settings:
                 found.append(
                     KeyNumbers(
                         key=key,
-                        free=max(0, min(int(count), limit) - held[key]),
+                        free=max(0, min(int(count), limit) - claimed - delayed),
                         has_more=count > limit,
-                        claimed=claimed[key],
+                        claimed=claimed,
+                        delayed=delayed,
+                        redeliveries=failed,
                         settings=settings.get(key, KeySettings()),
                     )
                 )

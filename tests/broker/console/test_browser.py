@@ -1,4 +1,4 @@
-"""A walk through every page and every operation of the console in headless Chromium, under a small load."""
+"""A walk through every page and every operation of the consoles in headless Chromium, under a small load."""
 
 from __future__ import annotations
 
@@ -8,18 +8,22 @@ import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 import stomp
 
 import jdbcstore
-from jdbcstore import Destination, Message
+from jdbcstore import Claims, Destination, Message
+from jdbcstore.errors import ClaimLost
 from jdbcstore.message.ids import XATransactionId
+from jdbcstore.stores.claims import QueueFlow
 from jdbcstore.testing.polling import wait_until
 from tests.docs.site import PHONE, WIDE, Browser, chromium, problems_of
 from tests.support.broker.api import queue
 from tests.support.broker.console import ConsoleClient, console_of
 from tests.support.broker.programs import Client
+from tests.support.cli.console import console_on
 from tests.support.require import unavailable
 
 pytestmark = [
@@ -189,6 +193,64 @@ def test_a_page_says_that_its_broker_does_not_answer(url: str, browser: Browser)
     assert str(walk.value(state)).startswith("no answer")
     assert "This page is as of" in str(walk.value(stale))
     browser.open("about:blank")
+
+
+@pytest.mark.backends("sqlite")
+def test_shared_queues_are_looked_at_and_managed(url: str, tmp_path: Path, browser: Browser) -> None:
+    browser.resize(*WIDE)
+    with Claims(url, name="w-1") as claims, (tmp_path / "log").open("wb") as log:
+        queue = claims.queue("ORDERS")
+        queue.add(*(Message("x", group_id=key) for key in ("acme", "acme", "acme", "bolt")))
+        queue.flow.share()
+        first, second = queue.claim(2)
+        with console_on(tmp_path, url, "--manage", stderr=log) as console:
+            walk = Walk(browser, f"http://{console.api.address}/")
+            walk.open("console")
+            walk.click("Claims", "nav")
+            assert "w-1" in walk.text
+            walk.click("ORDERS", "tbody")
+            _change_flow(walk, queue.flow)
+            walk.click_in_row("w-1", "Release")
+            assert "free" in walk.confirm()
+            assert "3 messages were removed" in walk.act("Purge")
+            with pytest.raises(ClaimLost):
+                queue.acknowledge(first)
+            walk.resize(PHONE)
+            walk.open("console/claims?name=ORDERS")
+            walk.click("Limits", "main")
+            walk.click("Claims", "nav")
+            walk.click_in_row("w-1", "Release")
+            assert "1 lease ended" in walk.confirm()
+            with pytest.raises(ClaimLost):
+                queue.acknowledge(second)
+            assert walk.opened > 25
+            browser.open("about:blank")
+
+
+def _change_flow(walk: Walk, flow: QueueFlow) -> None:
+    def shown(field: str) -> object:
+        return walk.value(f"document.querySelector('main [name={field}]').value")
+
+    assert "Claims are paused" in walk.act("Pause")
+    assert flow.settings().paused
+    assert "claimed again" in walk.act("Resume")
+    assert "limits are set" in walk.act("Limits", claims="3", rate="0.5")
+    found = flow.settings()
+    assert (found.paused, found.claims, found.rate, found.burst) == (False, 3, 0.5, 1)
+    walk.click("Limits", "main")
+    assert [shown(field) for field in ("claims", "rate", "burst")] == ["3", "0.5", "1"]
+    assert "limits are set" in walk.confirm(claims="", rate="", burst="")
+    assert flow.settings().claims is None
+    walk.click_in_row("bolt", "Pause")
+    assert "Claims are paused" in walk.confirm()
+    walk.click_in_row("bolt", "Limits")
+    assert shown("weight") == "1"
+    assert "limits are set" in walk.confirm(claims="2", weight="5")
+    of_bolt = flow.key_settings()["bolt"]
+    assert (of_bolt.paused, of_bolt.claims, of_bolt.weight) == (True, 2, 5)
+    walk.click_in_row("bolt", "Resume")
+    assert "claimed again" in walk.confirm()
+    assert not flow.key_settings()["bolt"].paused
 
 
 def _look(walk: Walk, console: ConsoleClient) -> None:

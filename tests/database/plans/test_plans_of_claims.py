@@ -151,7 +151,7 @@ def test_a_look_at_numbers_costs_no_more_in_a_long_queue(
         ("find_first_free", BIG, 800),
         ("find_numbers", BIG, 200),
         ("find_held", BIG, 200),
-        ("find_keys_held", BIG, 200),
+        ("find_numbers_of_keys", BIG, 200),
         ("next_key", BIG, 200),
         ("count_of_key", BIG, 800),
     ):

@@ -128,6 +128,30 @@ def test_only_so_many_messages_keys_and_queues_are_looked_at(
     assert numbers.has_more_keys
 
 
+def test_what_is_claimed_delayed_and_failed_of_each_key(open_claims: OpenClaims, database: Database) -> None:
+    first, second = open_claims(name="w-1"), open_claims(name="w-2")
+    queue = first.queue("ORDERS")
+    queue.add(*(Message(key, group_id=key) for key in "aaAb"))
+    queue.add(Message("later", group_id="a"), delay=3600)
+    queue.flow.share()
+    queue.flow.set_key("b", weight=2)
+    queue.flow.set_key("none", claims=1)
+    claimed = {one.sequence: one for one in queue.claim(9)}
+    rejected, _, *others = (claimed[id_] for id_ in sorted(claimed))
+    queue.reject(rejected)
+    queue.release(*others)
+    assert len(second.queue("ORDERS").claim(9)) == 3
+    database.execute("UPDATE JDBCSTORE_CLAIM_SESSIONS SET EXPIRES = 1 WHERE NAME = 'w-2'")
+
+    def found(*, only_set: bool = False) -> list[tuple[str, int, int, int, int]]:
+        [numbers] = read_shared(first.session, keys=True, only_set=only_set).queues
+        return [(one.key, one.free, one.claimed, one.delayed, one.redeliveries) for one in numbers.keys]
+
+    every = [("A", 1, 0, 0, 1), ("a", 1, 1, 1, 2), ("b", 1, 0, 0, 1), ("none", 0, 0, 0, 0)]
+    assert found() == every
+    assert found(only_set=True) == every[2:]
+
+
 def test_held_messages(open_claims: OpenClaims) -> None:
     claims = open_claims(name="w-1")
     queue = claims.queue("ORDERS")
