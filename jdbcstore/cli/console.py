@@ -42,6 +42,7 @@ def console(settings: Settings, listen: str, manage: bool, users: str | None) ->
         from jdbcstore.broker.management.guard import Guard
         from jdbcstore.broker.management.metrics import served
         from jdbcstore.broker.management.shared_metrics import shared_page
+        from jdbcstore.broker.management.views import BrokerIdentity
         from jdbcstore.broker.security import make_security
     except ImportError as error:
         raise ConfigurationError(
@@ -61,7 +62,15 @@ def console(settings: Settings, listen: str, manage: bool, users: str | None) ->
     ):
         security = make_security(users, settings.configuration().broker.roles_of_groups)
         try:
-            source, guard = DatabaseSource(store), Guard(security, address.host)
+            broker = settings.configuration().broker
+            identity = BrokerIdentity(
+                name=store.place,
+                address=str(address),
+                database=store.place,
+                environment=broker.environment or "",
+                color=broker.environment_color,
+            )
+            source, guard = DatabaseSource(store, identity), Guard(security, address.host)
             opened = partial(open_claims, settings, "jdbcstore console") if manage else None
             shared = SharedManagement(session, opened)
             pages = Console(source, guard, shared=shared, schema=lambda: schema_view(settings))

@@ -39,6 +39,12 @@ class Whole:
     """The broker itself. It became the master at ``master_since``, in epoch milliseconds."""
 
     name: str
+    title: str
+    """What people call it."""
+    database: str
+    environment: str
+    color: str
+    """The colour of ``environment``."""
     url: str
     version: str
     uptime: float
@@ -52,8 +58,9 @@ class Whole:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopReading:
-    """A broker at one moment: the first ``rows`` of ``total`` destinations."""
+    """A broker at ``time_ms``: the first ``rows`` of ``total`` destinations."""
 
+    time_ms: int
     broker: Whole
     total: int
     rows: tuple[Row, ...]
@@ -61,7 +68,12 @@ class TopReading:
     def facts(self) -> dict[str, Any]:
         """Return the reading as JSON values."""
         rows = [asdict(row) for row in self.rows]
-        return {"broker": asdict(self.broker), "total": self.total, "destinations": rows}
+        return {
+            "time_ms": self.time_ms,
+            "broker": asdict(self.broker),
+            "total": self.total,
+            "destinations": rows,
+        }
 
 
 def _count(value: int | None) -> str:
@@ -103,8 +115,9 @@ NUMBERS = TITLES[1:]
 """The columns that are right-justified."""
 
 
-def broker_lines(broker: Whole) -> tuple[str, str]:
-    """Return the lines above the table: the mastership of the broker, and its rates."""
+def broker_lines(broker: Whole) -> tuple[str, str, str]:
+    """Return the lines above the table: which broker it is, its mastership, and its rates."""
+    environment = f"{broker.environment}  " if broker.environment else ""
     since = "" if broker.master_since is None else f"  master since {local_time(broker.master_since)}"
     epoch = "" if broker.epoch is None else f"  epoch {broker.epoch}"
     rates = {
@@ -114,6 +127,7 @@ def broker_lines(broker: Whole) -> tuple[str, str]:
     }
     shown = "  ".join(f"{name} {rate(value)}" for name, value in rates.items())
     return (
+        printable(f"{environment}{broker.title}  {broker.database}"),
         f"{printable(broker.url)}{since}{epoch}  up {duration(broker.uptime)}",
         f"connections {broker.connections}  {shown}",
     )
@@ -126,10 +140,11 @@ def cells(row: Row) -> tuple[str, ...]:
 
 
 def remainder(reading: TopReading) -> str:
-    """Return the number of destinations, and how many of them are not shown."""
+    """Return the number of destinations, how many of them are not shown, and as of when."""
     shown = len(reading.rows)
     whole = f"{reading.total} destination{'' if reading.total == 1 else 's'}"
-    return whole if shown == reading.total else f"{shown} of {whole}"
+    count = whole if shown == reading.total else f"{shown} of {whole}"
+    return f"{count}  as of {local_time(reading.time_ms)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,6 +268,8 @@ class Readings:
         since = [one["time_ms"] for one in history if one["event"] == "master"]
         seen = Whole(
             name=whole["name"],
+            title=whole["identity"]["name"],
+            **{key: whole["identity"][key] for key in ("database", "environment", "color")},
             url=broker.url,
             version=whole["version"],
             uptime=whole["uptime"],
@@ -264,7 +281,9 @@ class Readings:
             commits_per_second=rates.get(("", "commits")),
         )
         rows = tuple(_row(one, rates) for one in page["destinations"])
-        return TopReading(broker=seen, total=page["total"], rows=selection.arranged(rows))
+        return TopReading(
+            time_ms=self._clock.now_ms(), broker=seen, total=page["total"], rows=selection.arranged(rows)
+        )
 
 
 def _counts(whole: Mapping[str, Any], store: Mapping[str, Any], destinations: list[dict[str, Any]]) -> Counts:

@@ -26,6 +26,7 @@ from jdbcstore.cli.readings import (
     Row,
     TopReading,
     TopSelection,
+    Whole,
     broker_lines,
     cells,
     remainder,
@@ -39,6 +40,15 @@ _MESSAGES = 100
 """Messages of a queue that are looked at."""
 _LONGEST = 10_000
 """Characters of a body that are shown."""
+_COLORS = {
+    "gray": "grey37",
+    "red": "dark_red",
+    "orange": "dark_orange3",
+    "green": "dark_green",
+    "blue": "navy_blue",
+    "purple": "purple4",
+}
+"""The colours of environments, as they are here."""
 _KEYS = """\
 s, S     sort by the next column, or the one before; or click on a title
 r        reverse the order
@@ -173,7 +183,7 @@ class Top(LiveView):
     #broker, #state, .title { height: auto; padding: 0 1; }
     #broker { text-style: bold; }
     #state { color: $text-muted; }
-    #state.failed { color: $text-error; text-style: bold; }
+    #state.failed { background: $error; color: $text; text-style: bold; }
     #destinations { height: 1fr; }
     #filter { display: none; }
     #filter.shown { display: block; }
@@ -237,7 +247,7 @@ class Top(LiveView):
         if selection.text != self.selection.text:
             return  # the next reading is already wanted
         self.reading = reading
-        self._main("#broker").update(Text("\n".join(broker_lines(reading.broker))))
+        self._main("#broker").update(_titled(reading.broker))
         text = f"  with {selection.text!r}" if selection.text else ""
         self._state(f"{remainder(reading)}{text}", failed=False)
         self._arrange()
@@ -372,7 +382,8 @@ class Top(LiveView):
         what = "what is pending for its durable subscriptions without a consumer"
         if not row.is_topic:
             what = f"its {counted(row.size or 0)}, except those that consumers have"
-        text = f"Purge {printable(row.destination)}? This removes {what}."
+        title = "" if self.reading is None else f" of {printable(self.reading.broker.title)}"
+        text = f"Purge {printable(row.destination)}{title}? This removes {what}."
 
         def purge(broker: RemoteBroker, destination: Destination) -> int:
             return broker.act("purge", destination).count
@@ -398,6 +409,13 @@ class Top(LiveView):
     def check_action(self, action: str, _parameters: tuple[object, ...]) -> bool | None:
         """Return whether a key acts: none does on a destination while another screen hides the table."""
         return len(self.screen_stack) == 1 or action == "quit"
+
+
+def _titled(broker: Whole) -> Text:
+    """Return the lines above the table, the environment in its colour."""
+    text = Text("\n".join(broker_lines(broker)))
+    text.stylize(f"bold white on {_COLORS[broker.color]}", 0, len(printable(broker.environment)))
+    return text
 
 
 def _styled(row: Row) -> list[Text]:

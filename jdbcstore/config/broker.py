@@ -23,7 +23,7 @@ TLS_SCHEMES = (STOMP_TLS, OPENWIRE_TLS, AUTO_TLS, WSS)
 _ORIGIN = re.compile(r"\*|null|[a-zA-Z][a-zA-Z0-9+.-]*://[^/?#\s]+")
 _ADVERTISED = re.compile(r"(tcp|ssl)://[^/?#,\s]+:[0-9]+(\?[^#,\s]*)?")
 LOG_FORMATS = ("text", "json")
-
+COLORS = ("gray", "red", "orange", "green", "blue", "purple")
 
 _EXAMPLES = {"health": 8161, "listen": 8162}
 """Ports in errors, by the option."""
@@ -175,6 +175,11 @@ class BrokerConfig(Options):
     ``admins=manage, operators=view``; None is none. Not in ActiveMQ."""
     health: str | None = None
     """HOST:PORT of liveness, readiness and management over HTTP; None serves none. Not in ActiveMQ."""
+    environment: str | None = None
+    """What this broker is for, such as ``production``, shown on each page of the console and by ``top``. Not
+    in ActiveMQ."""
+    environment_color: str = option("gray", choices=COLORS)
+    """The colour of that. Not in ActiveMQ."""
     metrics_destinations: int = option(500, at_least=0)
     """Destinations that have labels of their own in the metrics; the others are one. Not in ActiveMQ."""
     tracing: bool = False

@@ -62,7 +62,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         write_user(users, role, hash_password(PASSWORD), role=role)
     write_user(users, "test", hash_password("secret"))
     locker = SharedFileLockerConfig(directory=str(folder / "lock"))
-    with console_of(url, locker=locker, users_file=str(users)) as (client, port):
+    label = {"environment": "tasting", "environment_color": "red"}
+    with console_of(url, locker=locker, users_file=str(users), **label) as (client, port):
         found = Place(folder, url, client.api.address, port)
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv(LOGIN_VARIABLE, f"view:{PASSWORD}")
@@ -186,9 +187,11 @@ def test_once(place: Place) -> None:
     assert (facts["total"], one["enqueued_per_second"]) == (1, 0)
     assert facts["broker"]["url"] == f"http://{place.address}"
     lines = cli("top", *options, "--sort", "destination", "--ascending", "--limit", "5").out.splitlines()
-    assert "master since" in lines[0]
-    assert lines[4].split()[:2] == ["destination", "size"]
-    assert lines[5].split()[:4] == ["queue://ONCE", "(paused)", "2", "0"]
+    assert lines[0] == f"tasting  {place.address}  {place.url}"
+    assert "master since" in lines[1]
+    assert "as of" in lines[3]
+    assert lines[5].split()[:2] == ["destination", "size"]
+    assert lines[6].split()[:4] == ["queue://ONCE", "(paused)", "2", "0"]
 
 
 def test_what_the_live_view_needs(
@@ -271,7 +274,8 @@ def test_sorting_and_filtering(place: Place) -> None:
             await sees(app, pilot, "SORT.A", "SORT.[red]", "SORT.B")
             assert "master since" in text_of(app, "#broker")
             assert "commits/s" in text_of(app, "#broker")
-            assert text_of(app, "#state") == "3 destinations  with 'sort.'"
+            assert text_of(app, "#state").startswith("3 destinations  as of ")
+            assert text_of(app, "#state").endswith("  with 'sort.'")
             await pilot.press("r")
             await sees(app, pilot, "SORT.B", "SORT.[red]", "SORT.A")
             await pilot.press("S")
@@ -334,7 +338,7 @@ def test_pausing_and_purging(place: Place) -> None:
             assert place.api.get(queue("ACT.Q"))["is_paused"]
             await pilot.press("p")
             await sees(app, pilot, "ACT.Q", "topic://ACT.T")
-            asks = "Purge queue://ACT.Q? This removes its 2 messages"
+            asks = f"Purge queue://ACT.Q of {place.address}? This removes its 2 messages"
             for no in ("n", "enter", "escape"):
                 await pilot.press("x")
                 await until(lambda: asks in text_of(app, "#question"), pilot)
@@ -347,7 +351,7 @@ def test_pausing_and_purging(place: Place) -> None:
             await pilot.press("y")
             await until(lambda: app.rows[0].size == 0, pilot)
             await pilot.press("down", "p", "enter", "x")
-            await until(lambda: "Purge topic://ACT.T?" in text_of(app, "#question"), pilot)
+            await until(lambda: "Purge topic://ACT.T of" in text_of(app, "#question"), pilot)
             await pilot.press("y")
             await until(lambda: "removed 0 messages from topic://ACT.T" in app.notes, pilot)
             assert app.notes == [

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from jdbcstore.broker.console.confirmations import Affected, affected
 from jdbcstore.broker.console.rendering import bare, url
 from jdbcstore.broker.console.visits import Visit
 from jdbcstore.broker.management.management import Management
@@ -47,6 +48,8 @@ class Action:
     """Whether what it removes is lost."""
     back: str = ""
     """The page to go to; that of the destination by default."""
+    typed: str = ""
+    """The field with the name that has to be typed; empty if messages are chosen, or nothing is lost."""
 
     @property
     def parameters(self) -> set[str]:
@@ -86,16 +89,28 @@ class Action:
         return self.done.format(counted=counted, stayed=stayed, name=name, to=to)
 
     def _next(self, visit: Visit) -> str:
-        if self.name == "delete":
-            return url(f"{_kind(visit)}s")
-        if self.name == "retry" and visit.text("group"):
-            return url("dead-letters")
-        return self.page_before(visit)
+        return url(f"{_kind(visit)}s") if self.name == "delete" else self.page_before(visit)
 
     def page_before(self, visit: Visit) -> str:
         """Return the page that its form was opened from."""
         name = visit.text("name")
-        return url(self.back) if self.back else url(_kind(visit), name=name) if name else url()
+        if visit.text("group"):
+            return visit.came_from(url("dead-letters"))
+        return visit.came_from(
+            url(self.back) if self.back else url(_kind(visit), name=name) if name else url()
+        )
+
+    async def affected(self, management: Management, visit: Visit) -> Affected | None:
+        """Count what it would be for now; None if that is not messages.
+
+        :raises NotARequest: a field is wrong
+        :raises StoreError: the selector is invalid, or the store cannot be read
+        """
+        if "choice" in self.parameters:
+            return await affected(management.views, visit.destination(), _choice(visit))
+        if self.typed == "name":
+            return await affected(management.views, visit.destination(kind_of(visit)), None)
+        return None
 
 
 def kind_of(visit: Visit) -> DestinationKind:
@@ -195,6 +210,7 @@ ACTIONS = {
             "All messages are removed, except those that consumers have.",
             "{counted} removed{stayed}.",
             is_final=True,
+            typed="name",
         ),
         Action(
             "remove",
@@ -243,6 +259,7 @@ ACTIONS = {
             " forgotten. It must not have consumers.",
             "{name} was deleted; {counted} removed{stayed}.",
             is_final=True,
+            typed="name",
         ),
         Action("send", "Send a message", "", "The message was sent."),
         Action(
@@ -258,6 +275,7 @@ ACTIONS = {
             "The durable subscription and its pending messages are removed. It must not have a consumer.",
             "The durable subscription was deleted.",
             is_final=True,
+            typed="subscription",
             back="subscribers",
         ),
         Action(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
+from jdbcstore.broker.console.confirmations import Affected
 from jdbcstore.broker.console.rendering import counted, url
 from jdbcstore.broker.console.visits import Visit
 from jdbcstore.broker.management.audit import audited
@@ -75,6 +76,7 @@ class ClaimAction:
     is_final: bool = False
     parameters: frozenset[str] = frozenset()
     """The names of what it asks for."""
+    typed: str = ""
 
     async def run(self, shared: SharedQueues, clock: Clock, visit: Visit) -> tuple[str, str]:
         """Do what a form says; return what was done, and the page to go to.
@@ -91,9 +93,22 @@ class ClaimAction:
                 line["count"] = result
         return self.done(result), self.page_before(visit)
 
+    async def affected(self, shared: SharedQueues, visit: Visit) -> Affected | None:
+        """Count what it would remove now; None if it removes nothing.
+
+        :raises NotARequest: a field is wrong
+        :raises StoreError: the database cannot be read
+        """
+        if not self.is_final:
+            return None
+        queue = visit.destination().name
+        numbers = await asyncio.to_thread(shared.numbers, None)
+        one = next((found for found in numbers.queues if found.queue == queue), None)
+        return None if one is None else Affected(one.free + one.delayed)
+
     def page_before(self, visit: Visit) -> str:
         """Return the page that its form was opened from."""
-        return url("claims", name=visit.text("name"))
+        return visit.came_from(url("claims", name=visit.text("name")))
 
 
 def _key(visit: Visit) -> str | None:
@@ -175,6 +190,7 @@ CLAIM_ACTIONS = {
             lambda count: f"{counted(count, 'message')} {'was' if count == 1 else 'were'} removed.",
             lambda shared, visit: shared.purge(visit.destination()),
             is_final=True,
+            typed="name",
         ),
     )
 }

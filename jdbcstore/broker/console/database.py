@@ -15,6 +15,7 @@ from jdbcstore.broker.management.checkups import Checkups
 from jdbcstore.broker.management.messages import MessageChoice, MessagePage, message_page
 from jdbcstore.broker.management.reading import Views
 from jdbcstore.broker.management.views import (
+    BrokerIdentity,
     BrokerView,
     ConnectionView,
     DestinationView,
@@ -44,11 +45,12 @@ class DatabaseSource:
     """The views of a store that was opened to be read only, as :class:`Views` says what each is.
 
     Nothing is written and no lock is taken. There are no clients, and no counters, because a database does
-    not have them; large queues are counted in turn.
+    not have them; large queues are counted in turn. ``identity`` is shown as that of a broker is.
     """
 
-    def __init__(self, store: JdbcStore) -> None:
+    def __init__(self, store: JdbcStore, identity: BrokerIdentity) -> None:
         self._store = store
+        self._identity = identity
         self._began = time.monotonic()
         self._checkups = Checkups(SystemClock())
         self._names: list[Destination] = []
@@ -60,6 +62,7 @@ class DatabaseSource:
         topics = sum(name.is_topic for name in self._names)
         return BrokerView(
             name=self._store.place,
+            identity=self._identity,
             obstacle=None,
             uptime=time.monotonic() - self._began,
             queues=len(self._names) - topics,

@@ -17,15 +17,16 @@ from jdbcstore.broker.console.alarms import alarms
 from jdbcstore.broker.console.bodies import preview, properties_of, shown_body
 from jdbcstore.broker.console.charts import Chart, chart
 from jdbcstore.broker.console.claims import CLAIM_ACTIONS, ClaimAction, SharedQueues, claims_context
+from jdbcstore.broker.console.confirmations import Affected, NotConfirmed, check, chosen_by
 from jdbcstore.broker.console.database import ConsoleSource
 from jdbcstore.broker.console.dead import grouped
+from jdbcstore.broker.console.frame import Frame, Handler, Page
 from jdbcstore.broker.console.history import DEAD, DEQUEUED, ENQUEUED, CounterHistory
 from jdbcstore.broker.console.lookups import Lookups, Master, Schema
-from jdbcstore.broker.console.rendering import HEADERS, ROOT, Renderer, Static, bare
+from jdbcstore.broker.console.rendering import Renderer, Static, bare
 from jdbcstore.broker.console.sampling import Sampler
-from jdbcstore.broker.console.visits import MAX_FORM, Door, Visit, VisitNotices
+from jdbcstore.broker.console.visits import MAX_FORM, Door, Visit
 from jdbcstore.broker.management.guard import Guard
-from jdbcstore.broker.management.http import reported
 from jdbcstore.broker.management.management import Management
 from jdbcstore.broker.management.messages import MessageChoice
 from jdbcstore.broker.management.requests import Fields, position
@@ -46,23 +47,6 @@ _MESSAGES = 50
 _LARGEST = 10
 """Queues on the overview, and dead letter queues on their page."""
 _SORTS = ("name", "size", "in_flight", "consumers", "producers", "enqueued", "dequeued", "dead")
-_NAVIGATION = (
-    ("", "Overview"),
-    ("queues", "Queues"),
-    ("topics", "Topics"),
-    ("subscribers", "Subscribers"),
-    ("connections", "Connections"),
-    ("dead-letters", "Dead letters"),
-    ("transactions", "Transactions"),
-    ("broker", "Lock and store"),
-    ("database", "Database"),
-)
-_CLAIMS = ("claims", "Claims")
-_PAGE_OF = {"queue": "queues", "topic": "topics", "message": "queues", "do": ""}
-"""The entry of the navigation for pages that have none."""
-
-_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-_Page = Callable[["Visit"], Awaitable[web.Response]]
 
 
 class _Offer(NamedTuple):
@@ -70,6 +54,7 @@ class _Offer(NamedTuple):
 
     action: Action | ClaimAction
     run: Callable[[Visit], Awaitable[tuple[str, str]]]
+    affected: Callable[[Visit], Awaitable[Affected | None]]
 
 
 class Console:
@@ -100,25 +85,36 @@ class Console:
         self._clock = clock or SystemClock()
         self._offers: dict[str, _Offer] = {}
         if management is not None:
-            self._offers |= {name: _Offer(one, partial(one.run, management)) for name, one in ACTIONS.items()}
+            self._offers |= {
+                name: _Offer(one, partial(one.run, management), partial(one.affected, management))
+                for name, one in ACTIONS.items()
+            }
         if shared is not None and shared.may_change:
             self._offers |= {
-                name: _Offer(one, partial(one.run, shared, self._clock))
+                name: _Offer(one, partial(one.run, shared, self._clock), partial(one.affected, shared))
                 for name, one in CLAIM_ACTIONS.items()
             }
-        self._navigation = _NAVIGATION if shared is None else (*_NAVIGATION[:2], _CLAIMS, *_NAVIGATION[2:])
         self._door = Door(guard)
         self._folders = tuple(folders)
         self._lookups = Lookups(schema=schema, master=master, clock=self._clock)
-        self._notices = VisitNotices()
         self._static = Static()
-        self._renderer = Renderer(self._static)
+        self._frame = Frame(
+            source,
+            self._door,
+            Renderer(self._static),
+            self._lookups,
+            self._clock,
+            is_live=management is not None,
+            may_change=bool(self._offers),
+            has_claims=shared is not None,
+        )
+        self._show = self._frame.page
         self._history = CounterHistory()
         """The figures in charts."""
 
     def application(self) -> web.Application:
         """Return an application to be mounted under ``/console``; it takes samples while it runs."""
-        application = web.Application(middlewares=[self._as_page], client_max_size=MAX_FORM)
+        application = web.Application(middlewares=[self._frame.errors], client_max_size=MAX_FORM)
         router = application.router
         for path, role, page in self._pages():
             router.add_get(path, self._handler(role, page))
@@ -133,7 +129,7 @@ class Console:
             application.cleanup_ctx.append(sampler.sampling)
         return application
 
-    def _pages(self) -> list[tuple[str, str, _Page]]:
+    def _pages(self) -> list[tuple[str, str, Page]]:
         return [
             ("", VIEW, self._overview),
             ("/", VIEW, self._overview),
@@ -148,12 +144,14 @@ class Console:
             ("/transactions", VIEW, self._transactions),
             ("/broker", VIEW, self._broker),
             ("/database", VIEW, self._database),
+            ("/state", VIEW, self._state),
         ]
 
-    def _handler(self, role: str, page: _Page) -> _Handler:
+    def _handler(self, role: str, page: Page) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
             began, cpu = time.perf_counter(), time.thread_time()
-            answer = await page(await self._door.visit(request, role))
+            visit = await self._door.visit(request, role)
+            answer = await self._frame.answered(visit, page)
             times = 1000 * (time.perf_counter() - began), 1000 * (time.thread_time() - cpu)
             answer.headers["Server-Timing"] = "page;dur={:.1f}, cpu;dur={:.1f}".format(*times)
             return answer
@@ -163,47 +161,6 @@ class Console:
     async def _file(self, request: web.Request) -> web.Response:
         return self._static.answer(request.match_info["file"])
 
-    # What all pages have
-
-    def _render(self, visit: Visit, template: str, *, status: int = 200, **context: Any) -> web.Response:
-        place = visit.request.path.removeprefix(ROOT).strip("/").partition("/")[0]
-        notice = None if status != 200 else self._notices.take(visit.actor, visit.text("notice"))
-        common = {
-            "visit": visit,
-            "token": self._door.token(visit.actor),
-            "navigation": self._navigation,
-            "may_change": bool(self._offers),
-            "has_claims": self._shared is not None,
-            "place": _PAGE_OF.get(place, place),
-            "notice": notice,
-            "now_ms": self._clock.now_ms(),
-            "broker": self._source.broker(),
-            "is_live": self._management is not None,
-            "may_manage": visit.may_manage and self._management is not None,
-        }
-        return self._renderer.page(template, common | context, status=status)
-
-    @web.middleware
-    async def _as_page(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
-        """Answer every error as a page, without what only the log may have."""
-        try:
-            return await handler(request)
-        except web.HTTPException as error:
-            if error.status < 400:
-                error.headers.update(HEADERS)
-                raise
-            kept = {
-                name: error.headers[name] for name in ("WWW-Authenticate", "Allow") if name in error.headers
-            }
-            return self._error(error.status, error.text or error.reason, kept)
-        except Exception as error:
-            return self._error(*reported(error, request))
-
-    def _error(self, status: int, text: str, headers: dict[str, str] | None = None) -> web.Response:
-        answer = self._renderer.page("error.html", {"status": status, "text": text}, status=status)
-        answer.headers.update(headers or {})
-        return answer
-
     # Pages
 
     async def _overview(self, visit: Visit) -> web.Response:
@@ -211,7 +168,7 @@ class Console:
         broker = source.broker()
         if broker.obstacle is not None:
             shown = [*alarms(broker, source.lock(), (), (), history, self._folders)]
-            return self._render(visit, "waiting.html", alarms=shown, master=await self._lookups.master())
+            return await self._show(visit, "waiting.html", alarms=shown)
         views = await source.destinations()
         queues = [view for view in views if not view.is_topic]
         largest = await source.with_ages(
@@ -220,7 +177,7 @@ class Console:
         dead = source.dead_letter_queues()
         dead_names = {str(name) for name in dead}
         ages = [view.oldest_age for view in largest if view.oldest_age is not None]
-        return self._render(
+        return await self._show(
             visit,
             "overview.html",
             alarms=[
@@ -275,7 +232,7 @@ class Console:
             counted = await self._source.destinations([Destination.parse(view.name) for view in rows])
             by_name = {view.name: view for view in counted}
             rows = [by_name.get(view.name, view) for view in rows]
-        return self._render(
+        return await self._show(
             visit,
             "destinations.html",
             kind="topic" if is_topic else "queue",
@@ -291,7 +248,7 @@ class Console:
         try:
             view = await self._source.destination(name)
         except DestinationNotFound:
-            return self._render(visit, "missing.html", status=404, name=name.name, kind=shown)
+            return await self._show(visit, "missing.html", status=404, name=name.name, kind=shown)
         page, error, history = None, None, self._history
         selector = visit.text("selector").strip()
         after = Fields({"after": visit.text("after")}).cursor("after")
@@ -302,7 +259,7 @@ class Console:
             except StoreError as failure:
                 error = failure
         subscriptions = await (self._subscriptions() if is_topic else self._source.subscriptions())
-        return self._render(
+        return await self._show(
             visit,
             "destination.html",
             status=200 if error is None else status_of(error),
@@ -332,7 +289,7 @@ class Console:
             body = shown_body(message, as_hex=as_hex)
         except CorruptMessage as error:
             damage = str(error)
-        return self._render(
+        return await self._show(
             visit,
             "message.html",
             name=name.name,
@@ -346,7 +303,7 @@ class Console:
 
     async def _subscribers(self, visit: Visit) -> web.Response:
         page = _page(visit, await self._subscriptions())
-        return self._render(visit, "subscribers.html", clients=self._clients(), **page)
+        return await self._show(visit, "subscribers.html", clients=self._clients(), **page)
 
     async def _subscriptions(self) -> list[SubscriptionView]:
         """Return subscriptions with what is pending, unless there are too many to count it for each page."""
@@ -360,7 +317,7 @@ class Console:
         return {view.id: view.client_id for view in self._source.connections()}
 
     async def _connections(self, visit: Visit) -> web.Response:
-        return self._render(visit, "connections.html", **_page(visit, self._source.connections()))
+        return await self._show(visit, "connections.html", **_page(visit, self._source.connections()))
 
     async def _dead_letters(self, visit: Visit) -> web.Response:
         views = [
@@ -371,10 +328,10 @@ class Console:
         for view in views[:_LARGEST]:
             with suppress(DestinationNotFound):
                 queues.append(await grouped(self._source, Destination.parse(view.name)))
-        return self._render(visit, "dead_letters.html", queues=queues, more=max(len(views) - _LARGEST, 0))
+        return await self._show(visit, "dead_letters.html", queues=queues, more=max(len(views) - _LARGEST, 0))
 
     async def _transactions(self, visit: Visit) -> web.Response:
-        return self._render(visit, "transactions.html", transactions=await self._source.transactions())
+        return await self._show(visit, "transactions.html", transactions=await self._source.transactions())
 
     async def _broker(self, visit: Visit) -> web.Response:
         broker = self._source.broker()
@@ -386,7 +343,7 @@ class Console:
         except StoreError:
             if self._source.broker().obstacle is None:
                 raise
-        return self._render(
+        return await self._show(
             visit,
             "broker.html",
             lock=self._source.lock(),
@@ -399,28 +356,35 @@ class Console:
     async def _database(self, visit: Visit) -> web.Response:
         served = self._source.broker().obstacle is None
         checkup = await self._source.checkup() if served else None
-        return self._render(visit, "database.html", checkup=checkup, figures=FIGURES)
+        return await self._show(visit, "database.html", checkup=checkup, figures=FIGURES)
+
+    async def _state(self, visit: Visit) -> web.Response:
+        """Answer the script of a page that does not renew itself."""
+        return await self._show(visit, "state.html")
 
     async def _claims(self, shared: SharedQueues, visit: Visit) -> web.Response:
-        return self._render(visit, "claims.html", **await claims_context(shared, visit))
+        return await self._show(visit, "claims.html", **await claims_context(shared, visit))
 
     # Operations
 
     async def _ask(self, visit: Visit) -> web.Response:
-        return self._confirmation(visit)
+        return await self._confirmation(visit)
 
     async def _do(self, visit: Visit) -> web.Response:
         offer = self._offer(visit)
         if visit.text("chosen") and not visit.form.get("id"):
             raise NotARequest("no message is chosen; go back, and choose some")
         if visit.text("confirmed") != "yes":
-            return self._confirmation(visit)
+            return await self._confirmation(visit)
         try:
+            check(offer.action, visit, await offer.affected(visit))
             text, where = await offer.run(visit)
+        except NotConfirmed as error:
+            return await self._confirmation(visit, question=str(error), status=409)
         except (StoreError, TimeoutError) as error:
             status = status_of(error) if isinstance(error, StoreError) else 503
-            return self._confirmation(visit, error=str(error) or "it took too long", status=status)
-        key = self._notices.add(visit.actor, text)
+            return await self._confirmation(visit, error=str(error) or "it took too long", status=status)
+        key = self._frame.notices.add(visit.actor, text)
         joint = "&" if "?" in where else "?"
         raise web.HTTPSeeOther(f"{where}{joint}notice={key}")
 
@@ -430,11 +394,16 @@ class Console:
             raise web.HTTPNotFound(text="there is no such operation")
         return offer
 
-    def _confirmation(self, visit: Visit, *, error: str | None = None, status: int = 200) -> web.Response:
+    async def _confirmation(
+        self, visit: Visit, *, question: str | None = None, error: str | None = None, status: int = 200
+    ) -> web.Response:
         name = visit.request.match_info["action"]
-        action = self._offer(visit).action
+        offer = self._offer(visit)
+        action, counted = offer.action, None
+        with suppress(StoreError):  # what is wrong is an error when it is confirmed
+            counted = await offer.affected(visit)
         template = "send.html" if name == "send" else "confirm.html"
-        return self._render(
+        return await self._show(
             visit,
             template,
             status=status,
@@ -443,6 +412,9 @@ class Console:
             kind="topic" if kind_of(visit) is DestinationKind.TOPIC else "queue",
             ids=visit.form.get("id", []),
             back=action.page_before(visit),
+            affected=counted,
+            counted_for=chosen_by(visit),
+            question=question,
             error=error,
         )
 

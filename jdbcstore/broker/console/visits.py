@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import re
 import secrets
 from collections import OrderedDict
 from dataclasses import dataclass
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, parse_qsl, urlsplit
 
 from aiohttp import web
 
+from jdbcstore.broker.console.rendering import ROOT, url
 from jdbcstore.broker.management.audit import Actor
 from jdbcstore.broker.management.guard import Guard
 from jdbcstore.broker.management.requests import Fields
@@ -23,6 +25,7 @@ MAX_FORM = 1024 * 1024
 _MOST_FIELDS = 2000
 _BODY_TIMEOUT = 30.0
 _MOST_NOTICES = 200
+_PAGE = re.compile(rf"{ROOT}(?:/([a-z-]+))?")
 _FORM = "application/x-www-form-urlencoded"
 
 
@@ -57,6 +60,21 @@ class Visit:
         if not text:
             raise NotARequest("the address has no name; go back, and choose a destination")
         return Destination(kind, text)
+
+    def came_from(self, default: str) -> str:
+        """Return the page that a form was opened from, with its search and position.
+
+        :param default: for a browser that does not say, or a page that a message may not be on any more
+        """
+        try:
+            parts = urlsplit(self.text("back") or self.request.headers.get("Referer", ""))
+        except ValueError:
+            return default
+        page = _PAGE.fullmatch(parts.path)
+        if page is None or page[1] in ("message", "state"):
+            return default
+        query = [one for one in parse_qsl(parts.query, keep_blank_values=True) if one[0] != "notice"]
+        return url(page[1] or "", **dict(query))
 
     def may(self, role: str) -> bool:
         """Return whether the visitor has a role."""

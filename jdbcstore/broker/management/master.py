@@ -8,7 +8,7 @@ from typing import Protocol
 from jdbcstore.abc import Store
 from jdbcstore.broker.engine import Engine
 from jdbcstore.broker.entry import Entry
-from jdbcstore.broker.management.views import LockEvent
+from jdbcstore.broker.management.views import BrokerIdentity, LockEvent
 from jdbcstore.broker.queues.browser import Browser
 from jdbcstore.broker.queues.queue import Queue
 from jdbcstore.broker.topics.topic import Topic
@@ -41,6 +41,10 @@ class Managed(Protocol):
     @property
     def master(self) -> Served | None:
         """The broker, while it is the master."""
+
+    @property
+    def identity(self) -> BrokerIdentity:
+        """What people tell it from other brokers by."""
 
     @property
     def history(self) -> Iterable[LockEvent]:

@@ -79,6 +79,7 @@ class Views:
         master = self._master.process.master
         engine = None if master is None else master.engine
         common: dict[str, Any] = {
+            "identity": self._master.process.identity,
             "obstacle": self._master.process.obstacle(),
             "uptime": self._clock.monotonic() - self._began,
         }

@@ -26,6 +26,22 @@ def _version() -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerIdentity:
+    """What people tell a broker from others by, also while it does not serve."""
+
+    name: str = ""
+    """The option ``broker_name``; the address where that is the default, which says nothing."""
+    address: str = ""
+    """HOST:PORT of its management, as other machines reach it."""
+    database: str = ""
+    """The URL of the database, without a password."""
+    environment: str = ""
+    """The option of this name; empty without one."""
+    color: str = "gray"
+    """Its colour, one of :data:`jdbcstore.config.broker.COLORS`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerView:
     """The whole broker, of this ``version``.
 
@@ -36,6 +52,7 @@ class BrokerView:
 
     name: str = ""
     """The broker's id for its connections: host, process, and the time of its start."""
+    identity: BrokerIdentity = BrokerIdentity()
     version: str = field(default_factory=_version)
     obstacle: str | None
     """Why it is not serving; None if it is. Most other fields are 0 then."""

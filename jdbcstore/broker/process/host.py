@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Self
 import jdbcstore
 from jdbcstore.abc import Announcing, Store
 from jdbcstore.broker.management.management import Management
-from jdbcstore.broker.management.views import WAITING, LockEvent
+from jdbcstore.broker.management.views import WAITING, BrokerIdentity, LockEvent
 from jdbcstore.broker.process.master import MasterBroker
 from jdbcstore.broker.process.slave import Recovering, SlaveConnectors, StoreOpening
 from jdbcstore.broker.security import Security, make_security
 from jdbcstore.config import Configuration
 from jdbcstore.config.broker import Address
+from jdbcstore.config.data_source import mask_url
 from jdbcstore.errors import ConfigurationError, LockLost, NotMaster, StoreClosed, StoreError, installation
 from jdbcstore.message.destination import Destination
 from jdbcstore.stores.io_exceptions import GuardedStore
@@ -94,6 +95,8 @@ class BrokerHost:
         self._failure: BaseException | None = None
         self.history: deque[LockEvent] = deque(maxlen=_HISTORY)
         """The last changes of the mastership, oldest first."""
+        self.identity = BrokerIdentity()
+        """What people tell it from other brokers by, once it is started."""
 
     def _remember(self, event: str, store: Store | None = None, detail: object = None) -> None:
         fence = store.fence if isinstance(store, GuardedStore) else None
@@ -184,6 +187,7 @@ class BrokerHost:
             }
             self._health = HealthServer(address, self.obstacle, parts)
             self._health_address = await self._health.start()
+            self.identity = _identity(self._configuration, self._health_address)
         self._task = asyncio.get_running_loop().create_task(self._run(), name="jdbcstore-broker")
 
     async def ready(self) -> None:
@@ -380,7 +384,23 @@ def _folders(configuration: Configuration) -> Iterator[Path]:
         yield Path(url.removeprefix("sqlite:///")).parent
 
 
+def _identity(configuration: Configuration, address: Address) -> BrokerIdentity:
+    broker, name, stores = configuration.broker, configuration.broker_name, len(configuration.stores)
+    where = str(_reached(address))
+    return BrokerIdentity(
+        name=where if name == Configuration().broker_name else name,
+        address=where,
+        database=f"{stores} databases" if stores else mask_url(configuration.data_source.url or ""),
+        environment=broker.environment or "",
+        color=broker.environment_color,
+    )
+
+
+def _reached(address: Address) -> Address:
+    """Return the address by which other machines reach it, or this one if they cannot."""
+    return address if address.host not in _EVERY else Address(socket.gethostname(), address.port)
+
+
 def _url(scheme: str, address: Address) -> str:
     """Return the URL under which other machines reach an address."""
-    host = socket.gethostname() if address.host in _EVERY else address.host
-    return f"{scheme}://{Address(host, address.port)}"
+    return f"{scheme}://{_reached(address)}"

@@ -175,23 +175,35 @@ def test_every_page_and_operation(url: str, browser: Browser) -> None:
 
 def test_a_page_says_that_its_broker_does_not_answer(url: str, browser: Browser) -> None:
     browser.resize(*WIDE)
-    state = "document.getElementById('state').innerText"
-    stale = "document.getElementById('stale')?.innerText ?? ''"
-    with console_of(url) as (console, _):
-        walk = Walk(browser, f"http://{console.api.address}/")
-        walk.open("console")
-        assert re.search(r"serving.*as of \d\d:\d\d:\d\d", str(walk.value(state)), re.DOTALL)
-        walk.value(
-            "{ window.kept = fetch; window.fetch = async () => new Response('x', {status: 503}); renew() }"
-        )
-        assert "error 503" in str(walk.value(state))
-        assert "This page is as of" in str(walk.value(stale))
-        walk.value("{ window.fetch = kept; renew() }")
-        assert str(walk.value(state)).startswith("serving")
-        assert walk.value(stale) == ""
+    state, banner = (f"document.getElementById('{name}').innerText" for name in ("state", "banner"))
+    with console_of(url, environment="production", environment_color="red") as (console, _):
+        address = console.api.address
+        walk = Walk(browser, f"http://{address}/")
+        answers = "window.kept = window.kept ?? fetch; window.fetch = async () => "
+        for path, is_live in (("console", True), ("console/do/purge?name=Q", False)):
+            walk.open(path)
+            title = str(walk.value("document.title"))
+            assert title.endswith(f" · {address}")
+            assert re.search(r"master.*as of \d\d:\d\d:\d\d UTC", str(walk.value(state)), re.DOTALL)
+            assert "production" in str(walk.value("document.querySelector('header').innerText"))
+            before = str(walk.value(state))
+            walk.value(f"{{ {answers} new Response('x', {{status: 503}}); renew() }}")
+            assert "error 503" in str(walk.value(state))
+            assert f"This page is {before.split(maxsplit=1)[1]}." in str(walk.value(banner))
+            assert walk.value("document.title") == f"(error 503) {title}"
+            assert walk.value("getComputedStyle(document.querySelector('#banner p')).backgroundColor") == (
+                "rgb(179, 38, 30)"
+            )
+            walk.value(f"{{ {answers} new Response('x', {{status: 401}}); renew() }}")
+            assert "Your login has ended" in str(walk.value(banner))
+            walk.value("{ window.fetch = kept; renew() }")
+            assert str(walk.value(state)).startswith("master")
+            assert (walk.value(banner), walk.value("document.title")) == ("", title)
+            if not is_live:
+                assert walk.value(state) == before  # the content is as old as it was
     walk.value("renew()")
     assert str(walk.value(state)).startswith("no answer")
-    assert "This page is as of" in str(walk.value(stale))
+    assert "The connection to the broker is lost. This page is as of" in str(walk.value(banner))
     browser.open("about:blank")
 
 

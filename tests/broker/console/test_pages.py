@@ -38,7 +38,8 @@ PAGES = (
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ConsoleClient, int]]:
     folder = tmp_path_factory.mktemp("console")
-    with console_of(f"sqlite:///{folder}/mq.db") as found:
+    label = {"environment": "tasting", "environment_color": "purple"}
+    with console_of(f"sqlite:///{folder}/mq.db", **label) as found:
         yield found
 
 
@@ -55,10 +56,15 @@ def test_every_page_opens_and_keeps_to_itself(console: ConsoleClient) -> None:
         assert "unsafe" not in policy
         assert page.headers["Cache-Control"] == "no-store"
         assert all(script.startswith("/console/static/console.js?") for script in page.scripts)
+        assert f" · {console.api.address}" in page.text
+        assert "tasting master as of " in page.text
+        assert "/mq.db" in page.text
         for tag, given in page.elements:
             if tag in ("link", "img", "script"):
                 asked = console.ask("GET", given.get("href") or given["src"])
                 assert (asked.status, asked.headers["X-Content-Type-Options"]) == (200, "nosniff")
+    assert ("header", {"class": "top purple"}) in page.elements
+    assert console.api.get("/api/broker")["identity"]["environment"] == "tasting"
     assert console.ask("GET", "/console/nothing").status == 404
     assert console.ask("GET", "/console/static/..%2Fpages.py").status == 404
 
@@ -330,6 +336,12 @@ def test_what_each_role_sees_and_may_do(tmp_path: Path, caplog: pytest.LogCaptur
         by_role = {name: ConsoleClient(address, (name, "secret")) for name in (*ROLES, "none")}
         found = unknown.ask("GET", "/console")
         assert (found.status, found.headers["WWW-Authenticate"][:5]) == (401, "Basic")
+        assert "mq.db" not in found.text
+        renewed = unknown.ask("GET", "/console", headers={"X-Requested-By": "console"})
+        assert (renewed.status, renewed.headers["WWW-Authenticate"]) == (
+            401,
+            None,
+        )  # no dialog of the browser
         assert by_role["none"].ask("GET", "/console").status == 403
         manager = by_role["manage"]
         manager.act("/do/send", {"name": "Q"}, body="seen by few", properties="secret=pint")

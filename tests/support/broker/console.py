@@ -111,10 +111,16 @@ class ConsoleClient:
         return found
 
     def act(self, path: str, query: dict[str, str], **fields: str) -> Page:
-        """Confirm an operation; the page after it."""
-        asked = self.get(path, **query)
-        [form] = [one for one in asked.forms if one.method == "post"]
-        return self.send(form, **fields)
+        """Confirm an operation, again if it asks again; return the page after it."""
+        answer = self.get(path, **query)
+        for _ in range(2):
+            [form] = [one for one in answer.forms if one.method == "post"]
+            if any(name == "typed" for name, _ in form.fields):
+                fields.setdefault("typed", query.get("subscription") or query["name"])
+            answer = self.send(form, **fields)
+            if answer.status != 409:
+                break
+        return answer
 
 
 @contextmanager

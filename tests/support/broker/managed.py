@@ -9,7 +9,7 @@ from jdbcstore import Store
 from jdbcstore.broker.engine import Engine
 from jdbcstore.broker.management.audit import Actor
 from jdbcstore.broker.management.management import Management
-from jdbcstore.broker.management.views import LockEvent
+from jdbcstore.broker.management.views import BrokerIdentity, LockEvent
 from jdbcstore.broker.transport.connector import Connector
 from jdbcstore.util.clock import Clock, SystemClock
 
@@ -32,6 +32,7 @@ class Process:
     master: Master | None
     handed_over: list[bool] = field(default_factory=list)
     history: Sequence[LockEvent] = ()
+    identity: BrokerIdentity = field(default_factory=BrokerIdentity)
 
     def obstacle(self) -> str | None:
         return None if self.master else "waiting for the lock"

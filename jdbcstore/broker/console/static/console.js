@@ -1,59 +1,86 @@
-// Every page works without this script: it renews live pages, and adds a key and a checkbox.
+// Every page works without this script: it renews live pages, says when their broker is lost, and adds a key
+// and a checkbox.
 "use strict";
 
-const PERIOD = 5000;
+const PERIOD = 4000;
 const PATIENCE = 10000;
 const live = document.getElementById("live");
+const title = document.title;
 let isRenewing = false;
 
 function isBusy() {
   const at = document.activeElement;
   const isTyping = at && at.closest("#main") && /^(INPUT|TEXTAREA|SELECT)$/.test(at.tagName);
   const isFilled = (one) => (one.type === "checkbox" ? one.checked : one.value !== one.defaultValue);
-  return isTyping || document.hidden || [...document.querySelectorAll("#main input")].some(isFilled);
+  return isTyping || [...document.querySelectorAll("#main input")].some(isFilled);
 }
 
 // Says that the page is old, and why; what it shows stays readable.
-function fail(reason) {
+function fail(reason, text) {
   const state = document.getElementById("state");
-  const asOf = state.querySelector("time");
   const pill = state.querySelector(".pill");
   pill.className = "pill bad";
   pill.textContent = reason;
-  if (document.getElementById("stale")) return;
-  const text = document.createElement("p");
-  text.id = "stale";
-  text.className = "error";
-  text.setAttribute("role", "alert");
-  text.textContent = `The broker does not answer (${reason}). This page is ${asOf.textContent} UTC.`;
-  document.getElementById("main").prepend(text);
+  document.title = `(${reason}) ${title}`;
+  document.body.classList.add("stale");
+  const shown = document.createElement("p");
+  shown.className = "bad";
+  shown.textContent = `${text} This page is ${state.querySelector("time").textContent}. `;
+  const again = document.createElement("a");
+  again.href = location.href;
+  again.textContent = "Load it again";
+  shown.append(again);
+  const banner = document.getElementById("banner");
+  if (banner.textContent !== shown.textContent) banner.replaceChildren(shown);
 }
 
 async function renew() {
-  const main = document.getElementById("main");
-  if (isRenewing || !live.checked || isBusy()) return;
+  if (isRenewing || document.hidden) return;
+  const isLive = () => live.checked && document.querySelector("main[data-live]") && !isBusy();
+  const isWhole = isLive(); // else only the state is asked for
+  const root = document.querySelector(".brand").href;
   isRenewing = true;
   try {
     const signal = AbortSignal.timeout(PATIENCE);
-    const answer = await fetch(location.href.split("#")[0], { credentials: "same-origin", signal });
+    const headers = { "X-Requested-By": "console" };
+    const url = isWhole ? location.href.split("#")[0] : `${root}/state`;
+    const answer = await fetch(url, { credentials: "same-origin", headers, signal });
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-    const [renewed, state] = ["main", "state"].map((id) => page.getElementById(id));
-    if (!renewed || !state) return fail(`error ${answer.status}`);
-    if (isBusy()) return;
-    show(main, renewed, state);
+    if (answer.status === 401) return fail("logged out", "Your login has ended: you see nothing new.");
+    if (answer.status === 403) return fail("not allowed", "You may not see this any more.");
+    if (!page.getElementById("state")) return fail(`error ${answer.status}`, `The broker answers with the error ${answer.status}.`);
+    if (named(page) !== named(document)) return fail("another broker", "Another broker answers at this address now.");
+    const isShown = isWhole && isLive();
+    showState(page, isShown);
+    if (isShown) show(document.getElementById("main"), page.getElementById("main"));
   } catch {
-    fail("no answer");
+    fail("no answer", "The connection to the broker is lost.");
   } finally {
     isRenewing = false;
   }
 }
 
-function show(main, renewed, state) {
+function named(page) {
+  return page.getElementById("broker").textContent;
+}
+
+// The role and the banner are always those of now, the time is that of the content.
+function showState(page, isWhole) {
+  const [state, now] = [document, page].map((one) => one.getElementById("state"));
+  if (isWhole) state.replaceChildren(...now.childNodes);
+  else state.querySelector(".pill").replaceWith(now.querySelector(".pill"));
+  const [banner, renewed] = [document, page].map((one) => one.getElementById("banner"));
+  if (banner.textContent !== renewed.textContent) banner.replaceChildren(...renewed.childNodes);
+  document.body.classList.remove("stale");
+  document.title = title;
+}
+
+function show(main, renewed) {
   const focused = document.activeElement;
   const href = focused && main.contains(focused) ? focused.getAttribute("href") : null;
+  const notice = main.querySelector(".notice");
   const scrolled = [...main.querySelectorAll(".table")].map((one) => one.scrollLeft);
-  document.getElementById("state").replaceChildren(...state.childNodes);
-  main.replaceChildren(...renewed.childNodes);
+  main.replaceChildren(...(notice ? [notice] : []), ...renewed.childNodes);
   main.querySelectorAll(".table").forEach((one, at) => { one.scrollLeft = scrolled[at] || 0; });
   prepare();
   if (href) [...main.querySelectorAll("a")].find((one) => one.getAttribute("href") === href)?.focus({ preventScroll: true });
@@ -77,9 +104,21 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
+// After an operation one is where one was, also on the page.
+const here = new URL(location.href);
+const isBack = here.searchParams.has("notice");
+here.searchParams.delete("notice");
+const place = `at ${here.pathname}${here.search}`;
+if (isBack) {
+  history.replaceState(null, "", here);
+  scrollTo(0, Number(sessionStorage.getItem(place)));
+}
+addEventListener("pagehide", () => sessionStorage.setItem(place, scrollY));
+
 prepare();
 document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
-if (live && document.querySelector("main[data-live]")) {
-  document.getElementById("clock").hidden = false;
+if (live) {
+  if (document.querySelector("main[data-live]")) document.getElementById("clock").hidden = false;
   setInterval(renew, PERIOD);
+  document.addEventListener("visibilitychange", renew);
 }

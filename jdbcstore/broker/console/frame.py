@@ -1,0 +1,121 @@
+"""The frame of every page: which broker it is of, in which role, as of when; and errors as pages."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from aiohttp import web
+
+from jdbcstore.broker.console.database import ConsoleSource
+from jdbcstore.broker.console.lookups import Lookups
+from jdbcstore.broker.console.rendering import HEADERS, ROOT, Renderer
+from jdbcstore.broker.console.visits import Door, Visit, VisitNotices
+from jdbcstore.broker.management.guard import CHANGE_HEADER
+from jdbcstore.broker.management.http import reported
+from jdbcstore.util.clock import Clock
+
+NAVIGATION = (
+    ("", "Overview"),
+    ("queues", "Queues"),
+    ("topics", "Topics"),
+    ("subscribers", "Subscribers"),
+    ("connections", "Connections"),
+    ("dead-letters", "Dead letters"),
+    ("transactions", "Transactions"),
+    ("broker", "Lock and store"),
+    ("database", "Database"),
+)
+CLAIMS = ("claims", "Claims")
+_PAGE_OF = {"queue": "queues", "topic": "topics", "message": "queues", "do": ""}
+"""The entry of the navigation for pages that have none."""
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Page = Callable[[Visit], Awaitable[web.Response]]
+
+
+class Frame:
+    """Puts a page into its frame.
+
+    :param is_live: whether the source is a broker, not a database
+    :param may_change: whether operations are offered
+    :param has_claims: whether queues are shared by processes
+    """
+
+    def __init__(
+        self,
+        source: ConsoleSource,
+        door: Door,
+        renderer: Renderer,
+        lookups: Lookups,
+        clock: Clock,
+        *,
+        is_live: bool,
+        may_change: bool,
+        has_claims: bool,
+    ) -> None:
+        self._source = source
+        self._door = door
+        self._renderer = renderer
+        self._lookups = lookups
+        self._clock = clock
+        self._is_live = is_live
+        self._may_change = may_change
+        self._has_claims = has_claims
+        self._navigation = (*NAVIGATION[:2], CLAIMS, *NAVIGATION[2:]) if has_claims else NAVIGATION
+        self.notices = VisitNotices()
+
+    async def page(self, visit: Visit, template: str, *, status: int = 200, **context: Any) -> web.Response:
+        """Return a page with what all of them have."""
+        place = visit.request.path.removeprefix(ROOT).strip("/").partition("/")[0]
+        broker = self._source.broker()
+        common = {
+            "visit": visit,
+            "token": self._door.token(visit.actor),
+            "navigation": self._navigation,
+            "may_change": self._may_change,
+            "has_claims": self._has_claims,
+            "place": _PAGE_OF.get(place, place),
+            "notice": None if status != 200 else self.notices.take(visit.actor, visit.text("notice")),
+            "now_ms": self._clock.now_ms(),
+            "broker": broker,
+            "master": None if broker.obstacle is None else await self._lookups.master(),
+            "is_live": self._is_live,
+            "may_manage": visit.may_manage and self._is_live,
+        }
+        return self._renderer.page(template, common | context, status=status)
+
+    @web.middleware
+    async def errors(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Answer what is refused as a page."""
+        try:
+            return await handler(request)
+        except Exception as error:
+            return await self._failed(error, request, None)
+
+    async def answered(self, visit: Visit, page: Page) -> web.StreamResponse:
+        """Return a page, or what has failed as one."""
+        try:
+            return await page(visit)
+        except Exception as error:
+            return await self._failed(error, visit.request, visit)
+
+    async def _failed(
+        self, error: Exception, request: web.Request, visit: Visit | None
+    ) -> web.StreamResponse:
+        """Return an error as a page, without what only the log may have."""
+        if not isinstance(error, web.HTTPException):
+            return await self._error(visit, *reported(error, request))
+        if error.status < 400:
+            error.headers.update(HEADERS)
+            raise error
+        # A script that asks again has no use for the browser's own question after the login.
+        kept = ("Allow",) if CHANGE_HEADER in request.headers else ("Allow", "WWW-Authenticate")
+        answer = await self._error(visit, error.status, error.text or error.reason)
+        answer.headers.update({name: error.headers[name] for name in kept if name in error.headers})
+        return answer
+
+    async def _error(self, visit: Visit | None, status: int, text: str) -> web.Response:
+        context = {"code": status, "text": text}
+        if visit is None:  # of somebody who may know nothing of the broker
+            return self._renderer.page("error.html", {**context, "layout": "base.html"}, status=status)
+        return await self.page(visit, "error.html", status=status, layout="page.html", **context)
