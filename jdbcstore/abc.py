@@ -523,6 +523,40 @@ class Announcing(Protocol):
         ...
 
 
+class PausedQueue(NamedTuple):
+    """A queue whose deliveries an administrator has paused."""
+
+    queue: Destination
+    user: str
+    """Who has paused it: a login, or an address."""
+    since_ms: int
+    """The time when it was paused."""
+
+
+@runtime_checkable
+class Pausing(Protocol):
+    """A store that keeps for the next master which queues are paused, such as JdbcStore."""
+
+    def pause_queue(self, queue: Destination, user: str) -> None:
+        """Keep that a queue is paused.
+
+        :raises LockLost: another process is the master
+        :raises StoreError: it cannot be kept
+        """
+        ...
+
+    def resume_queue(self, queue: Destination) -> None:
+        """Undo :meth:`pause_queue`; do nothing if the queue is not paused.
+
+        :raises LockLost: another process is the master
+        """
+        ...
+
+    def paused_queues(self) -> list[PausedQueue]:
+        """Return the queues that are paused, the first one first."""
+        ...
+
+
 @runtime_checkable
 class InMemory(Protocol):
     """A store whose messages take the memory of its process, such as MemoryStore."""

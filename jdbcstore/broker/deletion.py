@@ -62,7 +62,7 @@ class DestinationDeletion:
                 if destinations.is_current(destination):
                     left = await destinations.count(destination)
             destination.resume()
-        destinations.paused.discard(destination.destination)
+        await destinations.pauses.remove(destination.destination)
         return count, left
 
     def _remove(self, queue: Queue, entries: Sequence[Entry]) -> Future[None]:

@@ -17,6 +17,7 @@ from jdbcstore.broker.memory import Resources
 from jdbcstore.broker.policies import Policies
 from jdbcstore.broker.queues.dead_letters import DeadLetters
 from jdbcstore.broker.queues.moves import Moves
+from jdbcstore.broker.queues.pauses import Pauses
 from jdbcstore.broker.queues.queue import Queue
 from jdbcstore.broker.scheduler.jobs import JOBS
 from jdbcstore.broker.store_io.outbox import Outbox
@@ -38,7 +39,7 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
     """The queues and topics that exist now, by name. Every method is called on the loop.
 
     :param directory: is notified of destinations that are made and forgotten, except temporary ones
-    :param paused: the queues whose dispatch is paused, which a deletion takes from here
+    :param pauses: the queues whose dispatch is paused, which a deletion takes from here
     :param is_audited: whether the store drops a message id that it has seen in any destination
     :param is_concurrent: whether messages of queues are dispatched while they are being written
     :param is_scheduled: whether any message may be sent later
@@ -52,7 +53,7 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
         moves: Moves,
         policies: Policies,
         directory: Directory,
-        paused: set[Destination],
+        pauses: Pauses,
         virtual_topics: Sequence[VirtualTopicConfig],
         composites: Sequence[CompositeConfig],
         is_audited: bool,
@@ -63,7 +64,7 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
         """The queues and topics themselves, to look one up with each message."""
         self.forgotten = Counters()
         """The counters of all destinations that were forgotten."""
-        self.paused = paused
+        self.pauses = pauses
         self.last_sequence = 0
         """The last sequence in the store when the broker started."""
         self._loop, self._store = resources.loop, outbox.store
@@ -102,10 +103,13 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
         :raises StoreError: the store cannot be read
         """
         self.last_sequence = last_sequence
+        await self.pauses.load()
         await self.durables.load(names, last_sequence)
         for name in names:
             if name != JOBS and not (name.is_topic and is_wildcard(name)):
                 self._make(name, is_empty=False)
+        for name in [queue for queue in self.pauses if not (queue in self.by_name or queue.is_temporary)]:
+            self._make(name, is_empty=True)
         if is_counted:
             queues = [queue for queue in self.by_name.values() if isinstance(queue, Queue)]
             stores = [queue.store for queue in queues]
@@ -178,7 +182,7 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
                 is_concurrent=self._is_concurrent,
                 is_empty=is_empty,
                 is_rerouted=is_rerouted,
-                is_paused=name in self.paused,
+                is_paused=name in self.pauses,
             )
             if self.virtual.takes_copies(name):
                 self.virtual.introduce(name)
@@ -192,9 +196,10 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
         return [topic for topic in self.by_name.values() if isinstance(topic, Topic)]
 
     def forget_idle(self) -> None:
-        """Forget the destinations that have been empty and unused since the last call."""
+        """Forget the destinations that are not paused, and have been empty and unused since the last call."""
         for name, destination in [*self.by_name.items()]:
-            if not self.virtual.takes_copies(name) and destination.is_idle():
+            is_needed = self.virtual.takes_copies(name) or name in self.pauses
+            if not is_needed and destination.is_idle():
                 self._forget(destination)
 
     def _look_for_idle_later(self) -> None:

@@ -24,6 +24,7 @@ from jdbcstore.broker.loop import BrokerLoop
 from jdbcstore.broker.memory import MemoryUsage, Resources
 from jdbcstore.broker.policies import Policies
 from jdbcstore.broker.queues.moves import Moves
+from jdbcstore.broker.queues.pauses import KnownPauses, Pauses
 from jdbcstore.broker.queues.queue import Queue
 from jdbcstore.broker.routing import Router, addressed
 from jdbcstore.broker.scheduler.jobs import JOBS
@@ -98,7 +99,8 @@ class Engine:
 
     :param on_defect: called on the loop with an unexpected error, after which the engine has to be replaced:
         some callers may never be answered, and some stored messages are delivered by the next engine only
-    :param paused: the queues whose dispatch is paused, which the engine changes
+    :param paused: the queues whose dispatch is paused, which the engine changes, for a store that does not
+        keep them
     :param tracing: makes spans of sends, deliveries and acknowledgements
     """
 
@@ -110,7 +112,7 @@ class Engine:
         options: EngineOptions | None = None,
         clock: Clock | None = None,
         on_defect: Callable[[Exception], None] | None = None,
-        paused: set[Destination] | None = None,
+        paused: KnownPauses | None = None,
         tracing: Tracing | None = None,
     ) -> None:
         self.store = store
@@ -147,7 +149,7 @@ class Engine:
             moves=self.moves,
             policies=policies,
             directory=self.directory,
-            paused=set() if paused is None else paused,
+            pauses=Pauses(store, loop, {} if paused is None else paused),
             virtual_topics=options.virtual_topics,
             composites=options.composite_destinations,
             is_audited=options.audited,

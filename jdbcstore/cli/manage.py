@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from jdbcstore.cli.options import DESTINATION, SELECTOR, TARGET, all_of
+from jdbcstore.broker.operations import OperationOutcome
+from jdbcstore.cli.options import DESTINATION, SELECTOR, TARGET, all_of, destination_argument
 from jdbcstore.cli.output import counted, note, print_table, printable
 from jdbcstore.cli.remote import NO_BROKER, RemoteBroker
 from jdbcstore.cli.settings import CliCommand, Settings
@@ -83,7 +84,11 @@ def move(settings: Settings, /, queue: Destination, to: Destination, **given: An
     """Move messages that no consumer has to another destination, in one transaction each."""
     acted = _broker(settings).act("move", queue, to=to, **_chosen(**given))
     text = f"moved {counted(acted.count)} from {printable(str(queue))} to {printable(str(to))}"
-    settings.print({"moved": acted.count, "left": acted.left}, text)
+    _report(settings, "moved", acted, text)
+
+
+def _report(settings: Settings, done: str, acted: OperationOutcome, text: str) -> None:
+    settings.print({done: acted.count, "left": acted.left}, text)
     if acted.left:
         note(f"{counted(acted.left)} left: consumers or transactions have them")
 
@@ -98,6 +103,64 @@ def copy(settings: Settings, /, queue: Destination, to: Destination, **given: An
     settings.print(
         {"copied": count}, f"copied {counted(count)} from {printable(str(queue))} to {printable(str(to))}"
     )
+
+
+@manage.command(cls=CliCommand)
+@_choosing
+@click.pass_obj
+def remove(settings: Settings, /, queue: Destination, **given: Any) -> None:
+    """Remove some messages that no consumer has: name an ID, a selector or a number.
+
+    To remove all of them, use "jdbcstore purge".
+    """
+    chosen = _chosen(**given)
+    if not any(chosen.values()):
+        raise click.UsageError("name --id, --selector or --limit; to remove all, use jdbcstore purge")
+    acted = _broker(settings).act("remove", queue, **chosen)
+    _report(settings, "removed", acted, f"removed {counted(acted.count)} from {printable(str(queue))}")
+
+
+@manage.command(cls=CliCommand)
+@_choosing
+@click.option("--priority", type=click.IntRange(0, 9), metavar="N", help="The new priority, 0 to 9.")
+@click.option("--ttl", type=click.IntRange(min=0), metavar="SECONDS",
+              help="Expire after so many seconds; 0 is never.")  # fmt: skip
+@click.pass_obj
+def change(
+    settings: Settings, /, queue: Destination, priority: int | None, ttl: int | None, **given: Any
+) -> None:
+    """Replace messages by new ones with another priority or expiration, last in the queue."""
+    fields = {"priority": priority, "ttl_ms": None if ttl is None else 1000 * ttl, **_chosen(**given)}
+    if priority is None and ttl is None:
+        raise click.UsageError("nothing is to be changed; give --priority or --ttl")
+    acted = _broker(settings).act("change", queue, **fields)
+    _report(settings, "changed", acted, f"changed {counted(acted.count)} of {printable(str(queue))}")
+
+
+@manage.command(cls=CliCommand)
+@destination_argument
+@click.pass_obj
+def delete(settings: Settings, destination: Destination) -> None:
+    """Remove a queue with its messages, or a topic with its durable subscriptions.
+
+    It must not have consumers.
+    """
+    acted = OperationOutcome(**_broker(settings).call("delete", destination))
+    text = f"deleted {printable(str(destination))} with {counted(acted.count)}"
+    settings.print({"deleted": str(destination), "removed": acted.count, "left": acted.left}, text)
+    if acted.left:
+        note(f"{counted(acted.left)} left, in a destination of the same name: producers go on")
+
+
+@manage.command("reset-counters", cls=CliCommand)
+@click.argument("destination", metavar="[DEST]", required=False, type=DESTINATION)
+@click.pass_obj
+def reset_counters(settings: Settings, destination: Destination | None) -> None:
+    """Have the counters of a destination, or of all, begin at 0 again; not those of metrics."""
+    broker = _broker(settings)
+    broker.call("reset_all") if destination is None else broker.call("reset", destination)
+    name = "all" if destination is None else str(destination)
+    settings.print({"reset": name}, f"the counters of {printable(name)} begin at 0 again")
 
 
 @manage.command(cls=CliCommand)

@@ -105,7 +105,7 @@ class OtherLocks:
             return
         with connection.transaction():
             for old, _ in recorded:
-                connection.execute(self._sql.remove_lock_file, name_=old)
+                connection.execute(self._sql.remove_name, name_=old)
             connection.execute(self._sql.add_lock_file, name_=name)
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import cast
 
-from jdbcstore.abc import MasterAddress
+from jdbcstore.abc import MasterAddress, PausedQueue
 from jdbcstore.lockers import Fence
+from jdbcstore.message.destination import Destination
 from jdbcstore.stores.filtered import FilteredStore, Route
 from jdbcstore.stores.io_exceptions import GuardedStore, Tenure
 from jdbcstore.stores.jdbc.store import JdbcStore
@@ -38,6 +39,18 @@ class JournaledJdbcStore(JournaledStore):
     def announced(self) -> list[MasterAddress]:
         """As :meth:`jdbcstore.abc.Announcing.announced`, from the database."""
         return self.database.announced()
+
+    def pause_queue(self, queue: Destination, user: str) -> None:
+        """As :meth:`jdbcstore.abc.Pausing.pause_queue`, in the database."""
+        self.database.pause_queue(queue, user)
+
+    def resume_queue(self, queue: Destination) -> None:
+        """As :meth:`jdbcstore.abc.Pausing.resume_queue`."""
+        self.database.resume_queue(queue)
+
+    def paused_queues(self) -> list[PausedQueue]:
+        """As :meth:`jdbcstore.abc.Pausing.paused_queues`, from the database."""
+        return self.database.paused_queues()
 
     def examine(self) -> Checkup:
         """As :meth:`jdbcstore.abc.Examined.examine`."""

@@ -357,7 +357,7 @@ def test_an_address_of_ipv6_is_an_address() -> None:
     assert str(Address("::1", 5)) == "[::1]:5"
 
 
-def test_a_pause_outlasts_a_time_as_a_slave(
+def test_a_pause_outlasts_a_hand_over_and_a_restart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("jdbcstore.broker.process.host._HAND_OVER", 0.0)
@@ -368,7 +368,7 @@ def test_a_pause_outlasts_a_time_as_a_slave(
         async with BrokerHost(configuration(tmp_path), on_ready=lambda _: ready.set()) as host:
             management = Management(host, SystemClock())
             await management.destinations.create(ALICE, queue)
-            management.queues.pause(ALICE, queue)
+            await management.queues.pause(ALICE, queue)
             first = host.master
             ready.clear()
             host.hand_over()
@@ -381,8 +381,13 @@ def test_a_pause_outlasts_a_time_as_a_slave(
             found = host.master.engine.destinations[queue]
             assert isinstance(found, Queue)
             assert found.is_paused
-            assert "another master delivers what is paused here: queue://A" in caplog.text
-            management.queues.resume(ALICE, queue)
-            assert not found.is_paused
+            assert "another master delivers what is paused here" not in caplog.text
+        async with BrokerHost(configuration(tmp_path)) as another:
+            management = Management(another, SystemClock())
+            view = await management.views.destination(queue)
+            assert (view.is_paused, view.paused_by, view.size) == (True, "alice", 1)
+            await management.queues.resume(ALICE, queue)
+        async with BrokerHost(configuration(tmp_path)) as last:
+            assert not (await Management(last, SystemClock()).views.destination(queue)).is_paused
 
     run(main)

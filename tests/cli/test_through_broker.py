@@ -157,6 +157,19 @@ def test_what_only_a_broker_can_do(place: Place, tmp_path: Path) -> None:
     assert cli("manage", "copy", "MANAGED", *some).json == {"copied": 1}
     assert (api.get(queue("MANAGED"))["size"], api.get(queue("ELSEWHERE"))["size"]) == (2, 2)
     assert cli.run("manage", "pause", "topic://T").code == 2
+    changed = cli("manage", "change", "MANAGED", "--selector", "n = 0", "--priority", "9")
+    assert "changed 1 message of queue://MANAGED" in changed.out
+    assert [one["priority"] for one in api.get(queue("MANAGED", "messages"))] == [4, 9]
+    assert cli.run("manage", "change", "MANAGED").code == 2
+    assert cli.run("manage", "remove", "MANAGED").code == 2
+    assert cli("manage", "remove", "MANAGED", "--limit", "1", "--json").json == {"removed": 1, "left": 0}
+    assert "begin at 0" in cli("manage", "reset-counters", "MANAGED").out
+    assert api.get(queue("MANAGED"))["enqueued"] == 0
+    assert cli("manage", "reset-counters", "--json").json == {"reset": "all"}
+    assert api.get(queue("ELSEWHERE"))["enqueued"] == 0
+    assert "deleted queue://ELSEWHERE with 2 messages" in cli("manage", "delete", "ELSEWHERE").out
+    assert api.ask("GET", queue("ELSEWHERE"))[0] == 404
+    assert cli.run("manage", "delete", "ELSEWHERE").code == 6
     client = Client(process.port)
     client.connect()
     try:

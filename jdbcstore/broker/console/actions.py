@@ -248,7 +248,8 @@ ACTIONS = {
         Action(
             "pause",
             "Pause deliveries",
-            "Nothing is delivered until you resume. Producers go on, and consumers keep what they have.",
+            "Nothing is delivered until somebody resumes it, also after a restart, and by another master."
+            " Producers go on, and consumers keep what they have.",
             "Deliveries are paused; producers go on.",
         ),
         Action("resume", "Resume deliveries", "Messages are delivered again.", "Deliveries go on."),

@@ -163,27 +163,25 @@ class QueueOperations:
             count=count, left=left if choice.limit is None else min(left, choice.limit - count)
         )
 
-    def pause(self, actor: Actor, queue: Destination) -> None:
-        """Deliver no message of a queue until :meth:`resume`, also after a failure of the store.
+    async def pause(self, actor: Actor, queue: Destination) -> None:
+        """Deliver no message of a queue until :meth:`resume`, also after a restart and by another master.
 
         Messages that consumers have stay with them, and messages that are sent are stored.
+
+        :raises StoreError: it is paused, but the store has not kept that, so that it ends with this process
         """
-        self._set_paused(actor, queue, True)
+        with self._audit.operation(actor, "pause", destination=str(queue)) as (engine, line):
+            queue_of(engine, queue).pause()
+            await engine.destinations.pauses.add(queue, actor.user or actor.peer, line["time_ms"])
 
-    def resume(self, actor: Actor, queue: Destination) -> None:
-        """Deliver the messages of a queue again."""
-        self._set_paused(actor, queue, False)
+    async def resume(self, actor: Actor, queue: Destination) -> None:
+        """Deliver the messages of a queue again.
 
-    def _set_paused(self, actor: Actor, queue: Destination, paused: bool) -> None:
-        name = "pause" if paused else "resume"
-        with self._audit.operation(actor, name, destination=str(queue)) as (engine, _):
-            source = queue_of(engine, queue)
-            if paused:
-                engine.destinations.paused.add(queue)
-                source.pause()
-            else:
-                engine.destinations.paused.discard(queue)
-                source.resume()
+        :raises StoreError: it is, but the store has not kept that, and the next master pauses it again
+        """
+        with self._audit.operation(actor, "resume", destination=str(queue)) as (engine, _):
+            queue_of(engine, queue).resume()
+            await engine.destinations.pauses.remove(queue)
 
 
 def _check_target(queue: Destination, to: Destination) -> None:

@@ -138,6 +138,7 @@ class Views:
                 else self._baselines.since(destination, destination.counters),
                 held[name],
                 producers[name],
+                engine.destinations.pauses.get(name),
             )
             for name in chosen
             if (destination := engine.destinations.get(name)) is not None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 
-from jdbcstore.abc import PreparedWrites
+from jdbcstore.abc import PausedQueue, PreparedWrites
 from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.queues.queue import Queue
 from jdbcstore.broker.subscription import BaseSubscription
@@ -113,6 +113,9 @@ class DestinationView:
     """Connections that have sent to it."""
     memory_used: int = 0
     is_paused: bool = False
+    paused_by: str | None = None
+    """The login, or the address, of the administrator who has paused it."""
+    paused_since_ms: int | None = None
     average_wait: float | None = None
     """Seconds from the time when a message was sent to its delivery, on average; None without a delivery."""
     oldest_age: float | None = None
@@ -282,7 +285,7 @@ def values_of(counters: Counters) -> dict[str, int]:
 
 
 def destination_view(
-    found: Queue | Topic, counters: Counters, in_flight: int, producers: int
+    found: Queue | Topic, counters: Counters, in_flight: int, producers: int, pause: PausedQueue | None
 ) -> DestinationView:
     """Return a queue or a topic as it is now, with these counters."""
     queue = found if isinstance(found, Queue) else None
@@ -297,6 +300,8 @@ def destination_view(
         memory_used=found.memory.used,
         memory_limit=found.memory.limit,
         is_paused=queue is not None and queue.is_paused,
+        paused_by=None if pause is None else pause.user,
+        paused_since_ms=None if pause is None else pause.since_ms,
         average_wait=average_wait,
         **values_of(counters),
     )

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import jdbcstore
-from jdbcstore.abc import Announcing, Store
+from jdbcstore.abc import Announcing, PausedQueue, Pausing, Store
 from jdbcstore.broker.management.management import Management
 from jdbcstore.broker.management.views import WAITING, BrokerIdentity, LockEvent
 from jdbcstore.broker.process.master import MasterBroker
@@ -85,8 +85,8 @@ class BrokerHost:
         self._opening: StoreOpening | None = None
         self._refusing: SlaveConnectors | None = None
         self._master: MasterBroker | None = None
-        self._paused: set[Destination] = set()
-        """The queues whose dispatch is paused, until it is resumed or this process ends."""
+        self._paused: dict[Destination, PausedQueue] = {}
+        """The queues whose dispatch is paused, also for the next time that it is the master."""
         self._stopping = False
         self._handing_over = False
         self._stopped = Event()
@@ -310,7 +310,7 @@ class BrokerHost:
             self._changed.set()
             await master.stop()
             self._master = None
-            if self._paused and not self._stopping:
+            if self._paused and not self._stopping and not isinstance(store, Pausing):
                 text = "another master delivers what is paused here: %s; pause it there, too"
                 log.warning(text, ", ".join(sorted(map(str, self._paused))))
             await self._close(store)

@@ -14,13 +14,13 @@ from jdbcstore.abc import Store
 from jdbcstore.broker.engine import Engine, EngineOptions
 from jdbcstore.broker.policies import Policies
 from jdbcstore.broker.process.protocols import make_connector
+from jdbcstore.broker.queues.pauses import KnownPauses
 from jdbcstore.broker.security import Security
 from jdbcstore.broker.transport.connector import Connector
 from jdbcstore.broker.transport.service import Service
 from jdbcstore.config import Configuration
 from jdbcstore.config.broker import Address
 from jdbcstore.errors import ConfigurationError, StoreError, StoreUnavailable, installation
-from jdbcstore.message.destination import Destination
 from jdbcstore.stores.io_exceptions import GuardedStore, IOExceptionHandler
 from jdbcstore.util.clock import Clock
 
@@ -46,7 +46,7 @@ class MasterBroker:
     _security: Security
     _clock: Clock | None
     _on_serving: Callable[[], None]
-    _paused: set[Destination]
+    _paused: KnownPauses
     """The queues whose dispatch is paused, which every engine changes."""
 
     def __post_init__(self) -> None:

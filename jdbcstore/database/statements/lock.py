@@ -36,6 +36,8 @@ FILE_ROW = "lock_file:"
 """The prefix of a lock file's path, as a name in JDBCSTORE_STATE."""
 ADDRESS_ROW = "address:"
 """The prefix of an address of the master, as a name in JDBCSTORE_STATE: ``address:KIND:URL``."""
+PAUSED_ROW = "paused:"
+"""The prefix of a queue whose deliveries are paused: ``paused:SINCE:USER:QUEUE``, the last two encoded."""
 NO_ROW = "ACTIVEMQ_LOCK has no row with ID 1, and so the lock cannot be acquired; run jdbcstore init"
 
 
@@ -79,15 +81,15 @@ class LockStatements(StatementBuilder):
         self.find_lock_files = self._compile(
             lambda: select(state.c.name).where(state.c.name.like(bindparam("pattern")))
         )
-        self.remove_lock_file = self._compile(lambda: delete(state).where(of_file))
+        self.remove_name = self._compile(lambda: delete(state).where(of_file))
         self.add_lock_file = self._compile(
             lambda: insert(state).values(name=bindparam("name_"), number=literal_column("0"))
         )
         named = state.c.name.like(bindparam("pattern"))
-        self.find_addresses = self._compile(lambda: select(state.c.name, state.c.number).where(named))
-        self.remove_addresses = self._compile(lambda: delete(state).where(named))
+        self.find_named = self._compile(lambda: select(state.c.name, state.c.number).where(named))
+        self.remove_named = self._compile(lambda: delete(state).where(named))
         since = bindparam("since", type_=BigInteger())
-        self.add_address = self._compile(lambda: insert(state).values(name=bindparam("name_"), number=since))
+        self.add_named = self._compile(lambda: insert(state).values(name=bindparam("name_"), number=since))
         new, old = bindparam("new", type_=BigInteger()), bindparam("old", type_=BigInteger())
         self.begin_epoch = self._compile(
             lambda: update(state).where(self._epoch, state.c.number == old).values(number=new)

@@ -10,7 +10,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Self
 
-from jdbcstore.abc import MasterAddress, Outcome, Progress
+from jdbcstore.abc import MasterAddress, Outcome, PausedQueue, Progress
 from jdbcstore.config import Configuration, StoreConfig
 from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.checkup import examine
@@ -33,6 +33,7 @@ from jdbcstore.stores.jdbc.checkpoint import (
 )
 from jdbcstore.stores.jdbc.cleanup import clean
 from jdbcstore.stores.jdbc.history import RemovalHistory
+from jdbcstore.stores.jdbc.pauses import LONGEST_NAME, add_pause, find_pauses, remove_pause
 from jdbcstore.stores.jdbc.queue import JdbcMessageStore
 from jdbcstore.stores.jdbc.sequence import last_stored, refuse_claims
 from jdbcstore.stores.jdbc.topic import JdbcTopicMessageStore
@@ -55,8 +56,6 @@ from jdbcstore.util.timings import Timings
 
 log = logging.getLogger(__name__)
 
-_LONGEST_NAME = 250
-"""Characters of a name in JDBCSTORE_STATE."""
 RECORDED = 11
 """PRIORITY of the row in ACTIVEMQ_ACKS by which ActiveMQ records a queue of a virtual topic."""
 
@@ -324,10 +323,10 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         names = {f"{ADDRESS_ROW}{kind}:{url}" for kind, url in addresses}
 
         def write(connection: Connection) -> None:
-            connection.execute(sql.remove_addresses, pattern=f"{ADDRESS_ROW}%")
+            connection.execute(sql.remove_named, pattern=f"{ADDRESS_ROW}%")
             for name in sorted(names):
-                if len(name) <= _LONGEST_NAME:
-                    connection.execute(sql.add_address, name_=name, since=since)
+                if len(name) <= LONGEST_NAME:
+                    connection.execute(sql.add_named, name_=name, since=since)
 
         self._writes.call(write)
 
@@ -335,9 +334,21 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         """Return the addresses of the last master, which may have ended since; sorted."""
         if not self._session.has_own_tables:
             return []
-        rows = self._session.fetch(self._session.lock_statements.find_addresses, pattern=f"{ADDRESS_ROW}%")
+        rows = self._session.fetch(self._session.lock_statements.find_named, pattern=f"{ADDRESS_ROW}%")
         found = [(*name.removeprefix(ADDRESS_ROW).split(":", 1), since) for name, since in rows]
         return sorted(MasterAddress(kind, url, int(since)) for kind, url, since in found)
+
+    def pause_queue(self, queue: Destination, user: str) -> None:
+        """As :meth:`jdbcstore.abc.Pausing.pause_queue`, in JDBCSTORE_STATE."""
+        add_pause(self._session, self._writes.call, queue, user, self._clock.now_ms())
+
+    def resume_queue(self, queue: Destination) -> None:
+        """As :meth:`jdbcstore.abc.Pausing.resume_queue`."""
+        remove_pause(self._session, self._writes.call, queue)
+
+    def paused_queues(self) -> list[PausedQueue]:
+        """As :meth:`jdbcstore.abc.Pausing.paused_queues`."""
+        return find_pauses(self._session)
 
     @property
     def timings(self) -> Mapping[str, Timings]:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from jdbcstore import Destination, Store
+from jdbcstore.abc import PausedQueue
 from jdbcstore.broker.api import Delivery
 from jdbcstore.broker.engine import Engine
 from jdbcstore.broker.management import holds
@@ -30,6 +31,7 @@ from jdbcstore.errors import (
     TransactionNotFound,
 )
 from jdbcstore.message.ids import XATransactionId
+from jdbcstore.testing.clock import FakeClock
 from jdbcstore.util.clock import SystemClock
 from tests.support.broker.consuming import Recorder, consume, message, quiet, running, send
 from tests.support.broker.managed import ALICE, Process, managed
@@ -259,7 +261,7 @@ def test_a_paused_queue_stores_and_does_not_deliver(store: Store) -> None:
             consumer = await consume(engine, "Q", prefetch=1)
             await fill(engine, 2)
             await consumer.got(1)
-            management.queues.pause(ALICE, Q)
+            await management.queues.pause(ALICE, Q)
             await consumer.acknowledge(*consumer.deliveries)
             await send(engine, message("more"), message("transient", persistent=False))
             other = await consume(engine, "Q")
@@ -268,7 +270,7 @@ def test_a_paused_queue_stores_and_does_not_deliver(store: Store) -> None:
             assert stored(store, "Q") == ["Q1", "more"]
             assert (await management.views.destination(Q)).is_paused
             assert len(await management.views.browse(Q)) == 3
-            management.queues.resume(ALICE, Q)
+            await management.queues.resume(ALICE, Q)
             await other.wait(lambda: len(consumer.given) + len(other.given) == 4)
             assert not (await management.views.destination(Q)).is_paused
 
@@ -277,26 +279,35 @@ def test_a_paused_queue_stores_and_does_not_deliver(store: Store) -> None:
 
 def test_a_pause_outlasts_the_engine_and_an_idle_queue(store: Store) -> None:
     async def main() -> None:
-        paused: set[Destination] = set()
-        engine = Engine(store, paused=paused)
+        known: dict[Destination, PausedQueue] = {}  # for a store that does not keep them
+        clock = FakeClock()
+        engine = Engine(store, paused=known)
         await engine.start()
         await fill(engine, 1)
-        managed(engine).queues.pause(ALICE, Q)
-        await managed(engine).destinations.purge(ALICE, Q)
+        management = managed(engine, clock)
+        await management.queues.pause(ALICE, Q)
+        await management.destinations.purge(ALICE, Q)
         for _ in range(3):
             await quiet()
             engine.destinations.forget_idle()
-        assert not engine.knows(Q)
-        await fill(engine, 1)
+        assert engine.knows(Q)
         await engine.stop()
-        again = Engine(store, paused=paused)
+        again = Engine(store, paused=known)
         await again.start()
+        management = managed(again, clock)
+        found = await management.views.destination(Q)
+        assert (found.is_paused, found.paused_by, found.paused_since_ms) == (True, "alice", clock.now_ms())
+        await fill(again, 1)
         consumer = await consume(again, "Q")
         await quiet()
         assert consumer.given == []
-        managed(again).queues.resume(ALICE, Q)
+        await management.queues.resume(ALICE, Q)
         await consumer.got(1)
         await again.stop()
+        last = Engine(store, paused=known)
+        await last.start()
+        assert not (await managed(last).views.destination(Q)).is_paused
+        await last.stop()
 
     run(main)
 
@@ -333,7 +344,7 @@ def test_what_is_sent_while_a_queue_is_deleted_is_removed_or_stays(store: Store)
             copies = Destination.queue(name)
             (await consume(engine, name)).subscription.close()
             for round_ in range(8):
-                management.queues.pause(ALICE, copies)
+                await management.queues.pause(ALICE, copies)
                 sends = [send(engine, message(f"{round_} {n}", name)) for n in range(40)]
                 deleting = asyncio.create_task(management.destinations.delete(ALICE, copies))
                 await asyncio.gather(deleting, *sends)
@@ -700,8 +711,8 @@ def test_every_operation_is_in_the_audit_log_and_no_body(
         async with administered(store) as (_, management):
             await management.destinations.send(ALICE, Q, [message("top secret", properties={"pin": "4711"})])
             await management.views.browse(Q)
-            management.queues.pause(ALICE, Q)
-            management.queues.resume(ALICE, Q)
+            await management.queues.pause(ALICE, Q)
+            await management.queues.resume(ALICE, Q)
             await management.queues.move(ALICE, Q, MessageChoice(limit=5), R)
             with pytest.raises(InvalidDestination):
                 await management.destinations.delete(ALICE, Destination.queue("X"))

@@ -1,0 +1,62 @@
+"""The queues whose deliveries an administrator has paused, which the store keeps for the next master."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, MutableMapping
+from functools import partial
+
+from jdbcstore.abc import PausedQueue, Pausing, Store
+from jdbcstore.broker.loop import BrokerLoop
+from jdbcstore.message.destination import Destination
+
+KnownPauses = MutableMapping[Destination, PausedQueue]
+"""Who has paused each queue, and when."""
+
+
+class Pauses:
+    """The paused queues of a broker, by name. Every method is called on the loop.
+
+    :param known: those of this process, for a store that does not keep them
+    """
+
+    def __init__(self, store: Store, loop: BrokerLoop, known: KnownPauses) -> None:
+        self._store = store
+        self._loop = loop
+        self._known = known
+
+    def __contains__(self, queue: Destination) -> bool:
+        return queue in self._known
+
+    def __iter__(self) -> Iterator[Destination]:
+        return iter(self._known)
+
+    def get(self, queue: Destination) -> PausedQueue | None:
+        """Return who has paused a queue, and when; None if it is not paused."""
+        return self._known.get(queue)
+
+    async def load(self) -> None:
+        """Read what the store has kept.
+
+        :raises StoreError: it cannot be read
+        """
+        if isinstance(self._store, Pausing):
+            kept = await self._loop.run(self._store.paused_queues)
+            self._known.clear()
+            self._known |= {one.queue: one for one in kept}
+
+    async def add(self, queue: Destination, user: str, now_ms: int) -> None:
+        """Keep that a queue is paused.
+
+        :raises StoreError: the store has not kept it; it is paused until this process ends
+        """
+        self._known[queue] = PausedQueue(queue, user, now_ms)
+        if isinstance(self._store, Pausing) and not queue.is_temporary:
+            await self._loop.run(partial(self._store.pause_queue, queue, user))
+
+    async def remove(self, queue: Destination) -> None:
+        """Forget that a queue is paused; do nothing if it is not.
+
+        :raises StoreError: the store still has it, and the next master pauses it again
+        """
+        if self._known.pop(queue, None) is not None and isinstance(self._store, Pausing):
+            await self._loop.run(partial(self._store.resume_queue, queue))
