@@ -608,6 +608,8 @@ class JournalState:
     """Its files."""
     pending_bytes: int
     """Bytes in memory that are not in the backing store yet."""
+    memory_limit: int
+    """The bytes at which writers wait for the backing store."""
     checkpoint_age: float
     """Seconds since the last checkpoint began."""
     failure: str | None

@@ -1,13 +1,19 @@
-"""Alarms: what an operator should look at first."""
+"""Alarms: what an operator should look at first, and what to do about it.
+
+Each is also one of the alerts of docs/monitoring/alerts.yml, which Prometheus evaluates over the metrics.
+"""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isnan
 from pathlib import Path
 
-from jdbcstore.broker.console.history import DEAD, ENQUEUED, CounterHistory
+from jdbcstore.abc import JournalState
+from jdbcstore.broker.console.history import DEAD, ENQUEUED, INTERVAL, CounterHistory
+from jdbcstore.broker.console.rendering import counted, duration, moment, rate
 from jdbcstore.broker.management.views import BrokerView, DestinationView, MastershipView, TransactionView
 from jdbcstore.message.destination import Destination
 from jdbcstore.util.checkup import BAD, WARNING, Checkup
@@ -16,15 +22,24 @@ _FULL = 0.8
 _FREE = 0.1
 _TEN_MINUTES = 60
 _NAMED = 3
+_BACKLOG = 1000
+"""Messages of a queue from which on its growth matters."""
+_GROWTH = 1.2
+_OLD = 3600.0
+"""Seconds after which the first message of a queue is old."""
 
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
     """Something that is wrong."""
 
+    rule: str
+    """The alert of Prometheus for the same."""
     level: str
     text: str
     """In words of ours."""
+    help: str
+    """What to do."""
     names: tuple[str, ...] = ()
     """The destinations that it is about, the first ones."""
     more: int = 0
@@ -35,46 +50,68 @@ class Alarm:
     """The page that shows more."""
 
 
-def alarms(
-    broker: BrokerView,
-    lock: MastershipView,
-    views: Sequence[DestinationView],
-    dead: Iterable[Destination],
-    history: CounterHistory,
-    folders: Iterable[Path],
-    in_doubt: Sequence[TransactionView] = (),
-    checkup: Checkup | None = None,
-) -> Iterator[Alarm]:
-    """Yield all that is wrong now, the worst first.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    """All that alarms are about, as it was at one moment."""
 
-    :param dead: the dead letter queues
-    :param in_doubt: the prepared transactions
-    :param checkup: the state of the database
-    """
-    if lock.lost is not None:
-        yield Alarm(BAD, f"The lock is lost: {lock.lost}")
-    if broker.obstacle is not None:
-        if not broker.is_slave:
-            yield Alarm(BAD, f"The broker does not serve: {broker.obstacle}")
+    broker: BrokerView
+    lock: MastershipView
+    now_ms: int
+    folders: Iterable[Path] = ()
+    """The folders whose disks are watched."""
+    history: CounterHistory
+    views: Sequence[DestinationView] = ()
+    dead: Iterable[Destination] = ()
+    """The dead letter queues."""
+    ages: Mapping[str, float] = field(default_factory=dict)
+    """The age of the first message of the largest queues."""
+    in_doubt: Sequence[TransactionView] = ()
+    """The prepared transactions."""
+    slow: Sequence[str] = ()
+    """Clients that do not read what they are sent."""
+    journal: JournalState | None = None
+    checkup: Checkup | None = None
+    """The state of the database."""
+
+
+def alarms(now: Watched) -> Iterator[Alarm]:
+    """Yield all that is wrong, the worst first."""
+    if now.lock.lost is not None:
+        help_ = "look at the log and the database; another broker may be the master, or this one waits for it"
+        yield Alarm("JdbcstoreNoMaster", BAD, f"The lock is lost: {now.lock.lost}", help_, page="broker")
+    if now.broker.obstacle is not None:
+        if not now.broker.is_slave:
+            text = f"The broker does not serve: {now.broker.obstacle}"
+            yield Alarm("JdbcstoreNoMaster", BAD, text, "look at its log, and run jdbcstore doctor")
         return
-    for one in () if checkup is None else checkup.diagnoses:
-        yield Alarm(one.severity, f"The database: {one.name}. {one.text}", page="database")
-    yield from _of_space(broker, folders)
-    if in_doubt:
-        what = "1 transaction is" if len(in_doubt) == 1 else f"{len(in_doubt):,} transactions are"
-        yield Alarm(WARNING, f"{what} in doubt: prepared, and not decided", page="transactions")
-    dead = {*dead}
-    growing = [str(name) for name in dead if history.growth(ENQUEUED, name, _TEN_MINUTES) > 0]
-    if growing:
-        yield from _about("Dead letters have arrived within ten minutes in", growing)
-    elif history.growth(DEAD, samples=_TEN_MINUTES) > 0:  # in a queue without a history of its own
-        yield Alarm(WARNING, "Dead letters have arrived within ten minutes", page="dead-letters")
-    yield from _about("", [view.name for view in views if view.is_paused], "is paused", "are paused")
-    names = {str(name) for name in dead}
-    alone = [view for view in views if view.size and not (view.consumers or view.is_paused)]
-    alone.sort(key=lambda view: -(view.size or 0))
-    waiting = [view.name for view in alone if view.name not in names]
-    yield from _about("", waiting, "has messages but no consumer", "have messages but no consumer")
+    for one in () if now.checkup is None else now.checkup.diagnoses:
+        text = f"The database: {one.name}. {one.text}"
+        yield Alarm("JdbcstoreDatabaseSick", one.severity, text, one.cure, page="database")
+    yield from _of_space(now.broker, now.folders)
+    yield from _of_journal(now.journal)
+    if now.in_doubt:
+        what = "1 transaction is" if len(now.in_doubt) == 1 else f"{len(now.in_doubt):,} transactions are"
+        yield Alarm(
+            "JdbcstoreInDoubt",
+            WARNING,
+            f"{what} in doubt: prepared, and not decided",
+            "start their transaction manager again; if it never returns, decide them here",
+            page="transactions",
+        )
+    names = {str(name) for name in now.dead}
+    yield from _of_dead_letters(now)
+    yield from _of_backlogs(now, [view for view in now.views if view.name not in names])
+    if now.slow:
+        more = f" and {len(now.slow) - _NAMED:,} more" if len(now.slow) > _NAMED else ""
+        does = "client does" if len(now.slow) == 1 else "clients do"
+        yield Alarm(
+            "JdbcstoreSlowConsumer",
+            WARNING,
+            f"{len(now.slow):,} {does} not read what is sent:",
+            "look at the program; drop its connection, and its messages go to others",
+            after=", ".join(now.slow[:_NAMED]) + more,
+            page="connections",
+        )
 
 
 def _of_space(broker: BrokerView, folders: Iterable[Path]) -> Iterator[Alarm]:
@@ -84,18 +121,118 @@ def _of_space(broker: BrokerView, folders: Iterable[Path]) -> Iterator[Alarm]:
         except OSError:
             continue
         if usage.free < _FREE * usage.total:
-            yield Alarm(BAD, f"The disk of {folder} has only {100 * usage.free // usage.total} % free")
-    for used, limit, what in (
-        (broker.memory_used, broker.memory_limit, "memory_limit"),
-        (broker.temp_used, broker.temp_limit, "temp_limit"),
+            text = f"The disk of {folder} has only {100 * usage.free // usage.total} % free"
+            yield Alarm("JdbcstoreDiskLow", BAD, text, "make room, or move the folder to a larger disk")
+    for used, limit, what, rule in (
+        (broker.memory_used, broker.memory_limit, "memory_limit", "JdbcstoreMemoryFull"),
+        (broker.temp_used, broker.temp_limit, "temp_limit", "JdbcstoreTemporaryFilesFull"),
     ):
         if limit and used > _FULL * limit:
-            yield Alarm(
-                WARNING, f"{100 * used // limit} % of {what} are used: producers have to wait when it is full"
-            )
+            text = f"{100 * used // limit} % of {what} are used: producers have to wait when it is full"
+            yield Alarm(rule, WARNING, text, f"add consumers to the largest queues, or raise {what}")
 
 
-def _about(text: str, names: Sequence[str], one: str = "", several: str = "") -> Iterator[Alarm]:
-    if names:
+def _of_journal(journal: JournalState | None) -> Iterator[Alarm]:
+    if journal is None:
+        return
+    if journal.failure is not None:
+        text = f"The last checkpoint of the journal failed: {journal.failure}"
+        help_ = "mend the database; the journal keeps everything until then, and tries again"
+        yield Alarm("JdbcstoreCheckpointFailed", BAD, text, help_, page="broker")
+    if journal.pending_bytes > _FULL * journal.memory_limit:
+        share = 100 * journal.pending_bytes // journal.memory_limit
+        text = f"The journal is full to {share} %: the database is behind, and writers wait when it is full"
+        yield Alarm("JdbcstoreJournalFull", WARNING, text, "look at the database", page="broker")
+    if journal.refused:
+        text = f"The database has refused {counted(journal.refused, 'message')} of the journal"
+        help_ = "list them with jdbcstore journal refused, and say what becomes of them"
+        yield Alarm("JdbcstoreMessagesRefused", WARNING, text, help_, page="broker")
+
+
+def _of_dead_letters(now: Watched) -> Iterator[Alarm]:
+    grown = {}
+    for name in now.dead:
+        growth = now.history.growth(ENQUEUED, name, _TEN_MINUTES)
+        if growth > 0:
+            grown[str(name)] = growth, now.history.since(ENQUEUED, name, _TEN_MINUTES)
+    total = sum(growth for growth, _ in grown.values())
+    first = max((since for _, since in grown.values()), default=0)
+    if not grown:  # in a queue without a history of its own
+        total = now.history.growth(DEAD, samples=_TEN_MINUTES)
+        first = now.history.since(DEAD, samples=_TEN_MINUTES)
+    if total > 0:
+        when = moment(now.now_ms - int(1000 * first * INTERVAL))[11:16]
+        yield from _about(
+            "JdbcstoreDeadLetters",
+            f"{counted(int(total), 'dead letter')} since {when} UTC" + (" in" if grown else ""),
+            "look at their reasons, mend the consumers, and retry the messages",
+            list(grown),
+            page="dead-letters",
+        )
+
+
+def _of_backlogs(now: Watched, views: Sequence[DestinationView]) -> Iterator[Alarm]:
+    yield from _about(
+        "JdbcstorePaused",
+        "",
+        "resume it when its consumers are mended",
+        [view.name for view in views if view.is_paused],
+        "is paused",
+        "are paused",
+    )
+    alone = [view for view in views if view.size and not (view.consumers or view.is_paused)]
+    alone.sort(key=lambda view: -(view.size or 0))
+    yield from _about(
+        "JdbcstoreNoConsumer",
+        "",
+        "start its consumers; if nobody wants it, move or purge it",
+        [view.name for view in alone],
+        "has messages but no consumer",
+        "have messages but no consumer",
+    )
+    growing = [
+        (slope, view)
+        for view in views
+        if view.consumers and not view.is_paused and (view.size or 0) >= _BACKLOG
+        if (slope := _slope(now.history.sizes(Destination.parse(view.name)))) is not None
+    ]
+    for slope, view in sorted(growing, key=lambda pair: -pair[0])[:_NAMED]:
+        yield Alarm(
+            "JdbcstoreGrowingBacklog",
+            WARNING,
+            "",
+            "add consumers, or look at what slows them down",
+            (view.name,),
+            after=f"grows by {rate(slope)}, and has {counted(view.size or 0, 'message')}",
+        )
+    old = {view.name: now.ages[view.name] for view in views if now.ages.get(view.name, 0.0) > _OLD}
+    if old:
+        yield from _about(
+            "JdbcstoreBacklog",
+            f"Messages are up to {duration(max(old.values()))} old in",
+            "add consumers; look for messages that none of their selectors wants",
+            list(old),
+        )
+
+
+def _slope(sizes: Sequence[float]) -> float | None:
+    """Return by how many messages a second a queue grows; None if it does not, for ten minutes."""
+    before, between, now = (sizes[-at] for at in (_TEN_MINUTES + 1, _TEN_MINUTES // 2 + 1, 1))
+    if any(map(isnan, (before, between, now))) or not (before < between and now > _GROWTH * before):
+        return None
+    return (now - before) / (_TEN_MINUTES * INTERVAL) if now > between else None
+
+
+def _about(
+    rule: str,
+    text: str,
+    help_: str,
+    names: Sequence[str],
+    one: str = "",
+    several: str = "",
+    page: str | None = None,
+) -> Iterator[Alarm]:
+    if names or page:
         after = one if len(names) == 1 else several
-        yield Alarm(WARNING, text, tuple(names[:_NAMED]), max(len(names) - _NAMED, 0), after)
+        more = max(len(names) - _NAMED, 0)
+        yield Alarm(rule, WARNING, text, help_, tuple(names[:_NAMED]), more, after, page)

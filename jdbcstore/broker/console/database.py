@@ -123,6 +123,9 @@ class DatabaseSource:
     def connections(self) -> list[ConnectionView]:
         return []
 
+    def slow_clients(self) -> list[str]:
+        return []
+
     async def subscriptions(self, *, pending: bool = False) -> list[SubscriptionView]:
         return await self._run(partial(self._subscriptions, pending))
 

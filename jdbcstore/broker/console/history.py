@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Container, Mapping, Sequence
-from itertools import pairwise
 from math import isnan, nan
 
 from jdbcstore.broker.counters import Counters
@@ -132,10 +131,22 @@ class CounterHistory:
 
         A counter begins at 0: what it has when it is first sampled, or after it fell, has been added since.
         """
+        return sum(self._steps(kind, name, samples).values())
+
+    def since(self, kind: int, name: Destination | None = None, samples: int = LENGTH) -> int:
+        """Return how many samples ago a counter has begun to grow within the last ones; 0 if it has not."""
+        return next((ago for ago, step in self._steps(kind, name, samples).items() if step > 0), 0)
+
+    def _steps(self, kind: int, name: Destination | None, samples: int) -> dict[int, float]:
+        """Return by how much a counter grew until each of the last samples, by how long ago that is."""
         values = self._values(name, kind)
-        known = [one for one in values[:-samples] if not isnan(one)][-1:] or [0.0]
-        known += [one for one in values[-samples:] if not isnan(one)]
-        return sum(after - before if after >= before else after for before, after in pairwise(known))
+        before = next((one for one in reversed(values[:-samples]) if not isnan(one)), 0.0)
+        steps = {}
+        for ago, value in zip(range(samples, 0, -1), values[-samples:], strict=True):
+            if not isnan(value):
+                steps[ago] = value - before if value >= before else value
+                before = value
+        return steps
 
     def _values(self, name: Destination | None, kind: int) -> Values:
         series = self._total if name is None else self._series.get(name)

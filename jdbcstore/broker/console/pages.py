@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from aiohttp import web
 
 from jdbcstore.broker.console.actions import ACTIONS, Action, kind_of
-from jdbcstore.broker.console.alarms import alarms
+from jdbcstore.broker.console.alarms import Watched, alarms
 from jdbcstore.broker.console.bodies import preview, properties_of, shown_body
 from jdbcstore.broker.console.charts import Chart, chart
 from jdbcstore.broker.console.claims import CLAIM_ACTIONS, ClaimAction, SharedQueues, claims_context
@@ -167,8 +167,7 @@ class Console:
         source, history = self._source, self._history
         broker = source.broker()
         if broker.obstacle is not None:
-            shown = [*alarms(broker, source.lock(), (), (), history, self._folders)]
-            return await self._show(visit, "waiting.html", alarms=shown)
+            return await self._show(visit, "waiting.html", alarms=[*alarms(self._watched())])
         views = await source.destinations()
         queues = [view for view in views if not view.is_topic]
         largest = await source.with_ages(
@@ -182,14 +181,15 @@ class Console:
             "overview.html",
             alarms=[
                 *alarms(
-                    broker,
-                    source.lock(),
-                    views,
-                    dead,
-                    history,
-                    self._folders,
-                    await source.transactions(),
-                    await source.checkup(),
+                    self._watched(
+                        views=views,
+                        dead=dead,
+                        ages={view.name: view.oldest_age for view in largest if view.oldest_age is not None},
+                        in_doubt=await source.transactions(),
+                        slow=source.slow_clients(),
+                        journal=await source.journal(),
+                        checkup=await source.checkup(),
+                    )
                 )
             ],
             largest=largest,
@@ -201,6 +201,16 @@ class Console:
             rates=[history.rate(kind) for kind in (ENQUEUED, DEQUEUED, DEAD)],
             charts=self._charts(),
             store=await source.store(),
+        )
+
+    def _watched(self, **found: Any) -> Watched:
+        return Watched(
+            broker=self._source.broker(),
+            lock=self._source.lock(),
+            now_ms=self._clock.now_ms(),
+            folders=self._folders,
+            history=self._history,
+            **found,
         )
 
     def _charts(self, name: Destination | None = None, *, is_topic: bool = False) -> list[Chart]:

@@ -84,6 +84,7 @@ class Renderer:
             "duration": duration,
             "moment": moment,
             "bare": bare,
+            "sentence": sentence,
         }
 
     def page(self, template: str, context: Mapping[str, Any], *, status: int = 200) -> web.Response:
@@ -105,6 +106,11 @@ def url(path: str = "", **query: Any) -> str:
 def visible(value: object) -> str:
     """Return a string with signs in the place of control characters; it is not escaped yet."""
     return str(value).translate(_SYMBOLS)
+
+
+def sentence(text: str) -> str:
+    """Return a string that begins with a capital letter."""
+    return text[:1].upper() + text[1:]
 
 
 def number(value: float | None) -> str:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections import Counter
 from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate
+from pathlib import Path
 
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -19,6 +22,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector, CollectorRegistry
 
+from jdbcstore.abc import JournalState
 from jdbcstore.broker.management.guard import Guard
 from jdbcstore.broker.management.reading import Views
 from jdbcstore.broker.management.views import BrokerView, DestinationView, MastershipView
@@ -57,14 +61,21 @@ _WORK = {
     "journal": ("journal_write_seconds", "journal_records", "Writes of the journal.", "Their records."),
 }
 
+_WAITING = {
+    "transactions_in_doubt": "XA transactions that are prepared, and not decided.",
+    "slow_connections": "Clients that do not read what they are sent.",
+}
+
 
 class Metrics:
     """The page of metrics of one broker.
 
     :param most: the destinations that have labels of their own; the first ones that are seen
+    :param folders: the folders whose disks are watched
     """
 
-    def __init__(self, views: Views, guard: Guard, most: int) -> None:
+    def __init__(self, views: Views, guard: Guard, most: int, folders: Iterable[Path] = ()) -> None:
+        self._folders = tuple(folders)
         self._views = views
         self._guard = guard
         self._labelled = _Labelled(most)
@@ -82,6 +93,8 @@ class Metrics:
         pending = (0, 0)
         dead: set[str] = set()
         checkup: Checkup | None = None
+        journal: JournalState | None = None
+        waiting: dict[str, int] = {}
         if broker.obstacle is None:
             try:
                 named, other = self._labelled.split(await views.destinations(monotonic=True))
@@ -89,6 +102,11 @@ class Metrics:
                 pending = views.pending()
                 dead = {str(name) for name in views.dead_letter_queues()}
                 checkup = await views.checkup()
+                journal = await views.journal()
+                waiting = {
+                    "transactions_in_doubt": len(await views.transactions()),
+                    "slow_connections": len(views.slow_clients()),
+                }
             except StoreError:  # it has stopped serving meanwhile
                 named, other = (), None
         families = [
@@ -96,6 +114,9 @@ class Metrics:
             *_of_lock(views.lock()),
             *_of_destinations(named, other, dead),
             *_of_work(views.timings()),
+            *(_gauge(name, _WAITING[name], value) for name, value in waiting.items()),
+            *_of_journal(journal),
+            *_of_disks(self._folders),
             *of_checkup(checkup),
         ]
         return await text_of(families)
@@ -251,6 +272,28 @@ def _of_work(timings: dict[str, Timings]) -> Iterator[Metric]:
         buckets = list(zip(bounds, accumulate(one.buckets), strict=True))
         yield HistogramMetricFamily(f"jdbcstore_{seconds}", work, buckets=buckets, sum_value=one.seconds)
         yield CounterMetricFamily(f"jdbcstore_{items}", parts, value=one.items)
+
+
+def _of_journal(journal: JournalState | None) -> Iterator[Metric]:
+    if journal is not None:
+        yield _gauge(
+            "journal_pending_bytes", "Bytes that are not in the database yet.", journal.pending_bytes
+        )
+        yield _gauge("journal_limit_bytes", "The journal's option memory_limit.", journal.memory_limit)
+        failed = journal.failure is not None
+        yield _gauge("journal_checkpoint_failed", "Whether the last checkpoint has failed.", failed)
+        yield _gauge("journal_refused_messages", "Messages that the database has refused.", journal.refused)
+
+
+def _of_disks(folders: Iterable[Path]) -> Iterator[Metric]:
+    names = ("disk_free_bytes", "Bytes that are free on the disk of a folder."), ("disk_bytes", "Its size.")
+    free, size = (GaugeMetricFamily(f"jdbcstore_{name}", text, labels=["folder"]) for name, text in names)
+    for folder in folders:
+        with suppress(OSError):
+            usage = shutil.disk_usage(folder)
+            free.add_metric([str(folder)], usage.free)
+            size.add_metric([str(folder)], usage.total)
+    yield from (free, size)
 
 
 def of_checkup(checkup: Checkup | None) -> Iterator[Metric]:

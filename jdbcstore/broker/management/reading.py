@@ -220,6 +220,12 @@ class Views:
             for client in connector.clients
         ]
 
+    def slow_clients(self) -> list[str]:
+        """Return the clients that do not read what they are sent, by client id, or by connection."""
+        served, _ = self._master.required()
+        slow = [client for client in clients_of(served) if client.output.paused]
+        return [client.access.client_id or client.connection_id for client in slow]
+
     async def subscriptions(self, *, pending: bool = False) -> list[SubscriptionView]:
         """Return every consumer, and the durable subscriptions that have none.
 

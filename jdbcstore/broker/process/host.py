@@ -167,7 +167,7 @@ class BrokerHost:
             address = Address.parse(broker.health, "health")
             management = Management(self, self._clock or SystemClock())
             guard = Guard(self._security, address.host)
-            folders = _folders(self._configuration)
+            folders = [*_folders(self._configuration)]
             console = Console(
                 management.views,
                 guard,
@@ -183,7 +183,9 @@ class BrokerHost:
                 "/admin/xml": AdminPages(management.views, guard).application(),
                 "/api": Api(management, guard).application(),
                 "/console": console.application(),
-                "/metrics": Metrics(management.views, guard, broker.metrics_destinations).application(),
+                "/metrics": Metrics(
+                    management.views, guard, broker.metrics_destinations, folders
+                ).application(),
             }
             self._health = HealthServer(address, self.obstacle, parts)
             self._health_address = await self._health.start()

@@ -84,6 +84,7 @@ class JournaledStore(DestinationsStore[JournaledMessageStore, JournaledTopicMess
         super().__init__(self.config.name_lengths)
         self._store = store
         self._directory = config.directory
+        self._memory_limit = config.memory_limit
         self._overlay = overlay = Overlay()
         due = threading.Event()
         audit = None if store.audit is None else JournalAudit(store.audit, overlay)
@@ -174,6 +175,7 @@ class JournaledStore(DestinationsStore[JournaledMessageStore, JournaledTopicMess
                 applied=self._checkpointer.mark.applied,
                 segments=segments,
                 pending_bytes=overlay.size,
+                memory_limit=self._memory_limit,
                 checkpoint_age=self._checkpointer.age,
                 failure=self._checkpointer.failure,
                 refused=refused,

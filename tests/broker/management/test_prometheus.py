@@ -149,6 +149,8 @@ SERVING = 'jdbcstore_broker_serving{job="mq",instance="%s"}'
 UP = 'up{job="mq",instance="one"}'
 DEAD = 'jdbcstore_destination_dead_messages_total{instance="one",type="queue",destination="PAY"}'
 OF_QUEUE = '{instance="one",type="queue",destination="%s"}'
+OF_BROKER = 'jdbcstore_%s{instance="one"}'
+OF_DISK = 'jdbcstore_disk_%sbytes{instance="one",folder="/j"}'
 CRITICAL, WARNING = {"severity": "critical"}, {"severity": "warning"}
 
 
@@ -163,6 +165,21 @@ def waiting(name: str, more: str = "") -> dict[str, str]:
     return {f"jdbcstore_destination_{metric}{OF_QUEUE % name}": values for metric, values in found.items()}
 
 
+def growing(sizes: str, consumers: str = "1x60") -> dict[str, str]:
+    """The series of a queue with these sizes."""
+    found = {"messages": sizes, "consumers": consumers, "paused": "0x60"}
+    return {f"jdbcstore_destination_{metric}{OF_QUEUE % 'Q'}": values for metric, values in found.items()}
+
+
+def of_one(severity: str, text: str) -> tuple[tuple[dict[str, str], str], ...]:
+    """An alert of the broker one."""
+    return (({"severity": severity, "instance": "one"}, text),)
+
+
+GROWING = (
+    {**WARNING, "instance": "one", "type": "queue", "destination": "Q"},
+    "Q grows by 1 messages a second",
+)
 NO_MASTER = ({**CRITICAL, "job": "mq"}, "No broker of mq serves clients")
 TO_DEAD = (
     {**WARNING, "instance": "one", "destination": "PAY"},
@@ -195,6 +212,59 @@ CASES: dict[str, tuple[str, str, dict[str, str], tuple[tuple[dict[str, str], str
     "old dead letters": ("JdbcstoreDeadLetters", "50m", {DEAD: "_x15 1x60"}, ()),
     "no dead letters": ("JdbcstoreDeadLetters", "20m", {DEAD: "_x15 0x30"}, ()),
     "no consumer": ("JdbcstoreNoConsumer", "30m", waiting("Q"), (ALONE,)),
+    "a growing backlog": ("JdbcstoreGrowingBacklog", "20m", growing("3000+60x30"), (GROWING,)),
+    "a backlog that is worked off": ("JdbcstoreGrowingBacklog", "20m", growing("3000+60x12 3700-60x20"), ()),
+    "a backlog that has grown before": ("JdbcstoreGrowingBacklog", "20m", growing("3000+60x12 3700x30"), ()),
+    "a backlog without a consumer": ("JdbcstoreGrowingBacklog", "20m", growing("3000+60x30", "0x60"), ()),
+    "a full disk": (
+        "JdbcstoreDiskLow",
+        "10m",
+        {OF_DISK % "free_": "5x30", OF_DISK % "": "100x30"},
+        (({**CRITICAL, "instance": "one", "folder": "/j"}, "The disk of /j of one has 5% free"),),
+    ),
+    "a disk with room": ("JdbcstoreDiskLow", "10m", {OF_DISK % "free_": "50x30", OF_DISK % "": "100x30"}, ()),
+    "a failed checkpoint": (
+        "JdbcstoreCheckpointFailed",
+        "10m",
+        {OF_BROKER % "journal_checkpoint_failed": "0 1x30"},
+        of_one("critical", "The last checkpoint of the journal of one failed; look at its database"),
+    ),
+    "a full journal": (
+        "JdbcstoreJournalFull",
+        "10m",
+        {OF_BROKER % "journal_pending_bytes": "90x30", OF_BROKER % "journal_limit_bytes": "100x30"},
+        of_one("warning", "The journal of one is full to 90%"),
+    ),
+    "refused messages": (
+        "JdbcstoreMessagesRefused",
+        "10m",
+        {OF_BROKER % "journal_refused_messages": "0 1x30"},
+        of_one("warning", "The database of one has refused messages; run jdbcstore journal refused"),
+    ),
+    "in doubt": (
+        "JdbcstoreInDoubt",
+        "10m",
+        {OF_BROKER % "transactions_in_doubt": "0 2x30"},
+        of_one("warning", "2 transactions of one are in doubt; start their manager again"),
+    ),
+    "in doubt for a moment": (
+        "JdbcstoreInDoubt",
+        "10m",
+        {OF_BROKER % "transactions_in_doubt": "0 2x3 0x30"},
+        (),
+    ),
+    "a slow client": (
+        "JdbcstoreSlowConsumer",
+        "10m",
+        {OF_BROKER % "slow_connections": "0 1x30"},
+        of_one("warning", "1 clients of one do not read what they are sent"),
+    ),
+    "its broker is gone": (
+        "JdbcstoreSlowConsumer",
+        "20m",
+        {OF_BROKER % "slow_connections": "0 1x10 stale"},
+        (),
+    ),
     "no consumer of dead letters": ("JdbcstoreNoConsumer", "30m", waiting("D", "dead_letter_queue"), ()),
 }
 

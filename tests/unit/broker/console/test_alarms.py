@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
-from jdbcstore.broker.console.alarms import alarms
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from jdbcstore.abc import JournalState
+from jdbcstore.broker.console import alarms as module
+from jdbcstore.broker.console.alarms import Watched, alarms
 from jdbcstore.broker.console.history import INTERVAL, CounterHistory
 from jdbcstore.broker.counters import Counters
-from jdbcstore.broker.management.views import BrokerView, MastershipView, TransactionView
+from jdbcstore.broker.management.views import (
+    WAITING,
+    BrokerView,
+    DestinationView,
+    MastershipView,
+    TransactionView,
+)
 from jdbcstore.message.destination import Destination
+from jdbcstore.util.checkup import BAD, Checkup, Diagnosis
+from tests.support import ROOT
 
-DLQ = Destination.queue("ActiveMQ.DLQ")
+DLQ, Q = Destination.queue("ActiveMQ.DLQ"), Destination.queue("Q")
 LOCK = MastershipView(is_held=True, epoch=1, lost=None)
+BROKER = BrokerView(obstacle=None, uptime=1.0)
+NOON = 1_800_014_400_000
+"""12:00 UTC of some day."""
+NOT_SEEN = {"JdbcstoreTwoMasters", "JdbcstoreDestinationsWithoutLabels", "JdbcstoreSlowCommits"}
+"""Alerts of several brokers, of the metrics themselves, and of a rate that only Prometheus knows."""
 
 
 class Samples:
@@ -27,50 +47,116 @@ class Samples:
         for _ in range(ticks):
             self._tick += 1
             self.history.add(self._tick * INTERVAL, tallies, (size, total))
-        return said(self.history)
+        return said(history=self.history, dead=[DLQ])
 
 
-def said(history: CounterHistory, in_doubt: tuple[TransactionView, ...] = ()) -> list[str]:
+def said(**found: Any) -> list[str]:
     """The text of each warning, with its names."""
-    found = alarms(BROKER, LOCK, (), [DLQ], history, (), in_doubt)
-    return [" ".join((one.text, *one.names)).strip() for one in found]
-
-
-BROKER = BrokerView(
-    **dict.fromkeys(BrokerView.__dataclass_fields__, 0)  # type: ignore[arg-type]
-    | {"obstacle": None, "name": "b", "version": "1", "addresses": ()}
-)
-ARRIVED = f"Dead letters have arrived within ten minutes in {DLQ}"
+    given = {"broker": BROKER, "lock": LOCK, "now_ms": NOON, "history": CounterHistory(), **found}
+    seen = [*alarms(Watched(**given))]
+    assert all(one.help for one in seen)
+    return [" ".join(filter(None, (one.text, *one.names, one.after))) for one in seen]
 
 
 def test_the_first_dead_letters_are_an_alarm() -> None:
     samples = Samples()
     assert samples.after(0, 0) == []
-    assert samples.after(20, 20) == [ARRIVED]
-    assert samples.after(20, 20, ticks=61) == []
+    assert samples.after(20, 20) == [f"20 dead letters since 11:59 UTC in {DLQ}"]
+    assert samples.after(21, 21, ticks=30) == [f"21 dead letters since 11:54 UTC in {DLQ}"]
+    assert samples.after(21, 21, ticks=61) == []
 
 
 def test_dead_letters_after_a_purge_are_an_alarm() -> None:
     samples = Samples()
     samples.after(23, 23)
     samples.after(0, 23, ticks=61)
-    assert samples.after(5, 28) == [ARRIVED]
+    assert samples.after(5, 28) == [f"5 dead letters since 11:59 UTC in {DLQ}"]
 
 
 def test_dead_letters_of_an_earlier_run_are_none() -> None:
     samples = Samples()
     samples.history.add(0, {DLQ: (23, Counters())}, (23, Counters()))
-    assert said(samples.history) == []
+    assert said(history=samples.history, dead=[DLQ]) == []
 
 
 def test_dead_letters_are_an_alarm_without_a_history_of_their_queue() -> None:
     samples = Samples(most=0)
     samples.after(0, 0)
-    assert samples.after(20, 20) == ["Dead letters have arrived within ten minutes"]
+    assert samples.after(1, 1) == ["1 dead letter since 11:59 UTC"]
 
 
 def test_transactions_in_doubt_are_an_alarm() -> None:
-    history = CounterHistory()
     one, two = (TransactionView(xid=f"XID:{number}", writes=()) for number in range(2))
-    assert said(history, (one,)) == ["1 transaction is in doubt: prepared, and not decided"]
-    assert said(history, (one, two)) == ["2 transactions are in doubt: prepared, and not decided"]
+    assert said(in_doubt=(one,)) == ["1 transaction is in doubt: prepared, and not decided"]
+    assert said(in_doubt=(one, two)) == ["2 transactions are in doubt: prepared, and not decided"]
+
+
+def test_a_backlog_that_grows_is_an_alarm() -> None:
+    view = DestinationView(name=str(Q), is_topic=False, size=2000, consumers=1)
+
+    def after(sizes: list[int], **changes: Any) -> list[str]:
+        history = CounterHistory()
+        for tick, size in enumerate(sizes):
+            counters = Counters()
+            counters.enqueued = size
+            history.add(tick * INTERVAL, {Q: (size, counters)}, (size, counters))
+        return said(history=history, views=[replace(view, **changes)])
+
+    growing = [1400 + 10 * number for number in range(61)]
+    assert after(growing) == [f"{Q} grows by 1/s, and has 2,000 messages"]
+    assert after(growing, size=999) == []
+    assert after(growing, is_paused=True) == [f"{Q} is paused"]
+    assert after(growing, consumers=0) == [f"{Q} has messages but no consumer"]
+    assert after(growing[1:]) == []  # not for ten minutes yet
+    assert after([1400] * 40 + [2000] * 21) == []
+    assert after([2000] * 61) == []
+    assert said(views=[view], ages={str(Q): 7200.0}) == [f"Messages are up to 2 h old in {Q}"]
+
+
+def test_a_journal_that_is_behind_is_an_alarm() -> None:
+    state = JournalState(
+        directory="j", first_record=1, last_record=2, applied=1, segments=1, pending_bytes=79,
+        memory_limit=100, checkpoint_age=1.0, failure=None, refused=0, in_doubt=0,
+    )  # fmt: skip
+    assert said(journal=state) == []
+    wrong = replace(state, pending_bytes=81, failure="no answer", refused=1)
+    assert said(journal=wrong) == [
+        "The last checkpoint of the journal failed: no answer",
+        "The journal is full to 81 %: the database is behind, and writers wait when it is full",
+        "The database has refused 1 message of the journal",
+    ]
+
+
+def test_clients_that_do_not_read_are_an_alarm() -> None:
+    assert said(slow=["a"]) == ["1 client does not read what is sent: a"]
+    assert said(slow=[*"abcd"]) == ["4 clients do not read what is sent: a, b, c and 1 more"]
+
+
+def test_full_memory_and_disks_are_alarms(tmp_path: Path) -> None:
+    full = replace(BROKER, memory_used=81, memory_limit=100, temp_used=99, temp_limit=100)
+    found = said(broker=full, folders=[tmp_path, tmp_path / "missing"])
+    assert [one.split(" are ")[0] for one in found[-2:]] == ["81 % of memory_limit", "99 % of temp_limit"]
+
+
+def test_a_broker_that_does_not_serve_has_no_other_alarms() -> None:
+    lost = MastershipView(is_held=False, epoch=1, lost="another master")
+    assert said(broker=replace(BROKER, obstacle=WAITING), slow=["a"]) == []
+    assert said(broker=replace(BROKER, obstacle="it is starting"), lock=lost, slow=["a"]) == [
+        "The lock is lost: another master",
+        "The broker does not serve: it is starting",
+    ]
+
+
+def test_what_is_wrong_with_the_database_has_its_cure() -> None:
+    sick = Diagnosis(name="missing index", severity=BAD, text="There is none", cure="CREATE INDEX i")
+    watched = Watched(
+        broker=BROKER, lock=LOCK, now_ms=NOON, history=CounterHistory(), checkup=Checkup({}, (sick,))
+    )
+    [alarm] = alarms(watched)
+    assert (alarm.level, alarm.help, alarm.page) == (BAD, "CREATE INDEX i", "database")
+
+
+def test_alarms_and_alerts_are_the_same() -> None:
+    rules = {*re.findall(r"- alert: (\w+)", (ROOT / "docs/monitoring/alerts.yml").read_text())}
+    used = {*re.findall(r'"(Jdbcstore\w+)"', Path(module.__file__).read_text())}
+    assert used == rules - NOT_SEEN
