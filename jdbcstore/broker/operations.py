@@ -54,6 +54,8 @@ class OperationOutcome:
     left: int = 0
     """Chosen messages of a queue that were left: a consumer or a transaction has them, or a dead letter's
     original destination is unknown."""
+    is_stopped: bool = False
+    """Whether an administrator has stopped it before its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +184,7 @@ OPERATIONS = {
         _view("journal", "/journal"),
         _view("store", "/store"),
         _view("checkup", "/checkup"),
+        _view("operations", "/operations"),
         _view("browse", "/{queue}/messages", Parameter("choice", "selected"), _LIMIT, role=BROWSE),
         _view("message", "/{queue}/messages/{message}", role=BROWSE),
         _view(
@@ -208,6 +211,7 @@ OPERATIONS = {
             _number("priority", least=0, most=9),
             Parameter("expiration_ms", "expiration", "ttl_ms"),
         ),
+        _change("queues.stop", "/operations/{run}/stop", name="stop_operation"),
         _change("queues.pause", "/{queue}/pause"),
         _change("queues.resume", "/{queue}/resume"),
         _change("holds.consume", "/{queue}/consume", _CHOICE),

@@ -8,7 +8,7 @@ import click
 
 from jdbcstore.broker.operations import OperationOutcome
 from jdbcstore.cli.options import DESTINATION, SELECTOR, TARGET, all_of, destination_argument
-from jdbcstore.cli.output import counted, note, print_table, printable
+from jdbcstore.cli.output import counted, local_time, note, print_table, printable
 from jdbcstore.cli.remote import NO_BROKER, RemoteBroker
 from jdbcstore.cli.settings import CliCommand, Settings
 from jdbcstore.errors import NotMaster
@@ -89,6 +89,8 @@ def move(settings: Settings, /, queue: Destination, to: Destination, **given: An
 
 def _report(settings: Settings, done: str, acted: OperationOutcome, text: str) -> None:
     settings.print({done: acted.count, "left": acted.left}, text)
+    if acted.is_stopped:
+        note("an administrator has stopped it before its end")
     if acted.left:
         note(f"{counted(acted.left)} left: consumers or transactions have them")
 
@@ -172,6 +174,43 @@ def connections(settings: Settings) -> None:
     keys = ("id", "client_id", "user", "peer", "protocol", "consumers", "in_flight")
     rows = [tuple("" if one[key] is None else str(one[key]) for key in keys) for one in found]
     settings.print_each(found, lambda: print_table("Connections", names, rows, right=names[-2:]))
+
+
+@manage.command(cls=CliCommand)
+@click.pass_obj
+def operations(settings: Settings) -> None:
+    """List operations on messages that are under way, and the last ones that have ended."""
+    found = _broker(settings).call("operations")
+    names = ("id", "operation", "destination", "user", "began", "looked at", "of", "done", "state")
+    rows = [
+        (
+            one["id"],
+            one["operation"],
+            *(printable(one[key]) for key in ("destination", "user")),
+            local_time(one["began_ms"]),
+            *(str(one[key]) for key in ("seen", "size", "count")),
+            printable(_state(one)),
+        )
+        for one in found
+    ]
+    settings.print_each(found, lambda: print_table("Operations", names, rows, right=names[5:8]))
+
+
+def _state(one: dict[str, Any]) -> str:
+    if one["error"] is not None:
+        return f"failed: {one['error']}"
+    if one["ended_ms"] is None:
+        return "stopping" if one["is_stopped"] else "under way"
+    return "stopped" if one["is_stopped"] else "done"
+
+
+@manage.command(cls=CliCommand)
+@click.argument("operation", metavar="ID")
+@click.pass_obj
+def stop(settings: Settings, operation: str) -> None:
+    """Have an operation end that is under way; what it has done stays done."""
+    _broker(settings).call("stop_operation", operation)
+    settings.print({"stopped": operation}, f"stopping the operation {printable(operation)}")
 
 
 @manage.command(cls=CliCommand)

@@ -52,6 +52,11 @@ class Action:
     """The field with the name that has to be typed; empty if messages are chosen, or nothing is lost."""
 
     @property
+    def is_long(self) -> bool:
+        """Whether it is for any number of messages, and goes on when nobody waits for it."""
+        return self.name == "purge" or "choice" in self.parameters
+
+    @property
     def parameters(self) -> set[str]:
         """The names of what it asks for."""
         return {parameter.name for parameter in self._operation("destination").parameters}
@@ -85,6 +90,7 @@ class Action:
             count = outcome.count
             counted = f"{count:,} {'message was' if count == 1 else 'messages were'}"
             stayed = f"; {outcome.left:,} stayed, {self.why}" if outcome.left else ""
+            stayed += "; then it was stopped" if outcome.is_stopped else ""
         to = bare(arguments["to"]) if "to" in arguments else ""
         return self.done.format(counted=counted, stayed=stayed, name=name, to=to)
 
@@ -142,6 +148,7 @@ def _choice(visit: Visit) -> MessageChoice:
     return MessageChoice(
         ids=ids,
         group=visit.text("group") or None,
+        origin=Destination.named(visit.text("origin").strip()) if visit.text("origin").strip() else None,
         selector=visit.text("selector").strip() or None,
         limit=visit.number("limit", least=1, most=_LONGEST),
     )
@@ -302,6 +309,13 @@ ACTIONS = {
             "The transaction was rolled back.",
             is_final=True,
             back="transactions",
+        ),
+        Action(
+            "stop-operation",
+            "Stop the operation",
+            "What it has done stays done, and the other messages stay where they are.",
+            "The operation ends after the messages that it is at.",
+            back="operations",
         ),
         Action(
             "checkpoint",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
@@ -77,6 +77,7 @@ class ClaimAction:
     parameters: frozenset[str] = frozenset()
     """The names of what it asks for."""
     typed: str = ""
+    is_long: bool = field(default=False, init=False)
 
     async def run(self, shared: SharedQueues, clock: Clock, visit: Visit) -> tuple[str, str]:
         """Do what a form says; return what was done, and the page to go to.

@@ -14,6 +14,7 @@ from jdbcstore.abc import Cursor, JournalState
 from jdbcstore.broker.management.checkups import Checkups
 from jdbcstore.broker.management.messages import MessageChoice, MessagePage, message_page
 from jdbcstore.broker.management.reading import Views
+from jdbcstore.broker.management.runs import Run
 from jdbcstore.broker.management.views import (
     BrokerIdentity,
     BrokerView,
@@ -121,6 +122,9 @@ class DatabaseSource:
         return [name for name in self._names if not name.is_topic and any(map(name.name.startswith, _DEAD))]
 
     def connections(self) -> list[ConnectionView]:
+        return []
+
+    def operations(self) -> list[Run]:
         return []
 
     def slow_clients(self) -> list[str]:

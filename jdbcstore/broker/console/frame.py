@@ -22,6 +22,7 @@ NAVIGATION = (
     ("subscribers", "Subscribers"),
     ("connections", "Connections"),
     ("dead-letters", "Dead letters"),
+    ("operations", "Operations"),
     ("transactions", "Transactions"),
     ("broker", "Lock and store"),
     ("database", "Database"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
@@ -23,7 +24,7 @@ from jdbcstore.broker.console.dead import grouped
 from jdbcstore.broker.console.frame import Frame, Handler, Page
 from jdbcstore.broker.console.history import DEAD, DEQUEUED, ENQUEUED, CounterHistory
 from jdbcstore.broker.console.lookups import Lookups, Master, Schema
-from jdbcstore.broker.console.rendering import Renderer, Static, bare
+from jdbcstore.broker.console.rendering import Renderer, Static, bare, url
 from jdbcstore.broker.console.sampling import Sampler
 from jdbcstore.broker.console.visits import MAX_FORM, Door, Visit
 from jdbcstore.broker.management.guard import Guard
@@ -44,6 +45,8 @@ _ROWS = 100
 _MOST_COUNTED = 100
 """Durable subscriptions whose pending messages are counted for a page."""
 _MESSAGES = 50
+_MOMENT = 1.0
+"""Seconds that the form of an operation waits for its end."""
 _LARGEST = 10
 """Queues on the overview, and dead letter queues on their page."""
 _SORTS = ("name", "size", "in_flight", "consumers", "producers", "enqueued", "dequeued", "dead")
@@ -94,6 +97,7 @@ class Console:
                 name: _Offer(one, partial(one.run, shared, self._clock), partial(one.affected, shared))
                 for name, one in CLAIM_ACTIONS.items()
             }
+        self._tasks: set[asyncio.Task[tuple[str, str]]] = set()
         self._door = Door(guard)
         self._folders = tuple(folders)
         self._lookups = Lookups(schema=schema, master=master, clock=self._clock)
@@ -144,6 +148,7 @@ class Console:
             ("/transactions", VIEW, self._transactions),
             ("/broker", VIEW, self._broker),
             ("/database", VIEW, self._database),
+            ("/operations", VIEW, self._operations),
             ("/state", VIEW, self._state),
         ]
 
@@ -340,6 +345,9 @@ class Console:
                 queues.append(await grouped(self._source, Destination.parse(view.name)))
         return await self._show(visit, "dead_letters.html", queues=queues, more=max(len(views) - _LARGEST, 0))
 
+    async def _operations(self, visit: Visit) -> web.Response:
+        return await self._show(visit, "operations.html", runs=self._source.operations())
+
     async def _transactions(self, visit: Visit) -> web.Response:
         return await self._show(visit, "transactions.html", transactions=await self._source.transactions())
 
@@ -388,7 +396,7 @@ class Console:
             return await self._confirmation(visit)
         try:
             check(offer.action, visit, await offer.affected(visit))
-            text, where = await offer.run(visit)
+            text, where = await self._carry_out(offer, visit)
         except NotConfirmed as error:
             return await self._confirmation(visit, question=str(error), status=409)
         except (StoreError, TimeoutError) as error:
@@ -397,6 +405,26 @@ class Console:
         key = self._frame.notices.add(visit.actor, text)
         joint = "&" if "?" in where else "?"
         raise web.HTTPSeeOther(f"{where}{joint}notice={key}")
+
+    async def _carry_out(self, offer: _Offer, visit: Visit) -> tuple[str, str]:
+        """Do what a form says; return what to report, and the page to go to.
+
+        What takes long goes on after a moment, and is seen on the page of operations.
+        """
+        if not offer.action.is_long:
+            return await offer.run(visit)
+        task = asyncio.create_task(offer.run(visit), name="jdbcstore-console-operation")
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        done, _ = await asyncio.wait({task}, timeout=_MOMENT)
+        if done:
+            return task.result()
+        return "The operation is under way; see how far it is, or stop it, here.", url("operations")
+
+    def _ended(self, task: asyncio.Task[tuple[str, str]]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # the page of operations has it
 
     def _offer(self, visit: Visit) -> _Offer:
         offer = self._offers.get(visit.request.match_info["action"])

@@ -17,6 +17,7 @@ from jdbcstore.broker.management.holds import HoldOperations
 from jdbcstore.broker.management.master import CurrentMaster, Managed
 from jdbcstore.broker.management.queues import QueueOperations
 from jdbcstore.broker.management.reading import Views
+from jdbcstore.broker.management.runs import Runs
 from jdbcstore.broker.management.subscriptions import SubscriptionOperations
 from jdbcstore.broker.operations import Operation
 from jdbcstore.util.clock import Clock, SystemClock
@@ -35,9 +36,10 @@ class Management:
         clock = clock or SystemClock()
         master, baselines = CurrentMaster(process), Baselines()
         audit = Audit(clock, master)
-        self.views = Views(master=master, baselines=baselines, clock=clock)
+        runs = Runs(clock)
+        self.views = Views(master=master, baselines=baselines, runs=runs, clock=clock)
         self.broker = BrokerOperations(audit=audit, master=master)
-        self.queues = QueueOperations(audit=audit)
+        self.queues = QueueOperations(audit=audit, runs=runs)
         self.destinations = DestinationOperations(audit=audit, baselines=baselines, queues=self.queues)
         self.subscriptions = SubscriptionOperations(audit=audit)
         self.holds = HoldOperations(audit=audit, clock=clock)

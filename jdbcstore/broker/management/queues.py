@@ -14,6 +14,7 @@ from jdbcstore.broker.entry import Entry
 from jdbcstore.broker.management.audit import Actor, Audit
 from jdbcstore.broker.management.master import CONNECTION, in_flight, queue_of
 from jdbcstore.broker.management.messages import MessageChoice, addressed, browse, change, move
+from jdbcstore.broker.management.runs import Runs
 from jdbcstore.broker.operations import OperationOutcome
 from jdbcstore.broker.queues.queue import Queue
 from jdbcstore.broker.queues.selection import Act
@@ -33,8 +34,9 @@ class QueueOperations:
     exist, InvalidDestination if it is a topic, and InvalidSelector for a selector that is invalid.
     """
 
-    def __init__(self, *, audit: Audit) -> None:
+    def __init__(self, *, audit: Audit, runs: Runs) -> None:
         self._audit = audit
+        self._runs = runs
 
     async def remove(
         self, actor: Actor, queue: Destination, choice: MessageChoice, *, name: str = "remove"
@@ -81,18 +83,22 @@ class QueueOperations:
         :raises InvalidDestination: it is the same as ``to``
         :raises StoreError: some of them could not be copied
         """
-        count, batch = 0, []
+        batch: list[Message] = []
         with self._audit.on_messages(actor, "copy", queue, choice, to=str(to)) as (engine, line):
             source = queue_of(engine, queue)
             _check_target(queue, to)
-            async for message in browse(engine, source, choice, choice.limit, last=source.arrived):
-                batch.append(addressed(engine, message, to))
-                if len(batch) == _BATCH:
-                    await asyncio.gather(*[engine.send(copied, CONNECTION) for copied in batch])
-                    count, batch = count + len(batch), []
-            await asyncio.gather(*[engine.send(copied, CONNECTION) for copied in batch])
-            line["count"] = count = count + len(batch)
-        return OperationOutcome(count=count)
+            with self._runs.run(actor, "copy", queue, source.size or 0) as run:
+                async for message in browse(engine, source, choice, choice.limit, last=source.arrived):
+                    batch.append(addressed(engine, message, to))
+                    if len(batch) == _BATCH:
+                        await asyncio.gather(*[engine.send(copied, CONNECTION) for copied in batch])
+                        run.count = run.seen = run.count + len(batch)
+                        batch = []
+                        if run.is_stopped:
+                            break
+                await asyncio.gather(*[engine.send(copied, CONNECTION) for copied in batch])
+                run.count = line["count"] = run.count + len(batch)
+        return OperationOutcome(count=run.count, is_stopped=run.is_stopped)
 
     async def change(
         self,
@@ -144,6 +150,7 @@ class QueueOperations:
             act, wanted = act_of(engine, source), choice.wanted()
 
             def chosen(message: Message) -> bool:
+                run.seen += 1
                 if not wanted(message):
                     return False
                 if unknown is None or message.original_destination is not None:
@@ -154,14 +161,33 @@ class QueueOperations:
             def checked(entries: Sequence[Entry]) -> Future[None]:
                 if engine.is_stopping:
                     raise StoreClosed("the broker is stopping; ask the next master")
+                nonlocal under_way
+                run.count, under_way = run.count + under_way, len(entries)
                 return act(entries)
 
-            count = await source.take(chosen, checked, most=choice.limit, ids=choice.message_ids())
-            line["count"] = count
-        left = sum(entry.destination == queue and wanted(entry.message) for entry in in_flight(engine))
-        return OperationOutcome(
-            count=count, left=left if choice.limit is None else min(left, choice.limit - count)
-        )
+            under_way = 0  # of the batch before, which is done when there is another
+            with self._runs.run(actor, name, queue, source.size or 0) as run:
+                count = await source.take(
+                    chosen,
+                    checked,
+                    most=choice.limit,
+                    ids=choice.message_ids(),
+                    is_stopped=lambda: run.is_stopped,
+                )
+                run.count = line["count"] = count
+                left = sum(
+                    entry.destination == queue and wanted(entry.message) for entry in in_flight(engine)
+                )
+                run.left = left if choice.limit is None else min(left, choice.limit - count)
+        return OperationOutcome(count=count, left=run.left, is_stopped=run.is_stopped)
+
+    def stop(self, actor: Actor, run: str) -> None:
+        """Have an operation that is under way end after the messages that it is at.
+
+        :raises MessageNotFound: it is not under way
+        """
+        with self._audit.operation(actor, "stop_operation", run=run):
+            self._runs.stop(run)
 
     async def pause(self, actor: Actor, queue: Destination) -> None:
         """Deliver no message of a queue until :meth:`resume`, also after a restart and by another master.

@@ -23,6 +23,7 @@ from jdbcstore.broker.management.master import (
     queue_of,
 )
 from jdbcstore.broker.management.messages import MessageChoice, MessagePage, browse, message_page
+from jdbcstore.broker.management.runs import Run, Runs
 from jdbcstore.broker.management.subscriptions import pending_messages
 from jdbcstore.broker.management.views import (
     BrokerView,
@@ -63,7 +64,8 @@ class Views:
     reads the store raises :class:`~jdbcstore.errors.StoreError` if that cannot be read.
     """
 
-    def __init__(self, *, master: CurrentMaster, baselines: Baselines, clock: Clock) -> None:
+    def __init__(self, *, master: CurrentMaster, baselines: Baselines, runs: Runs, clock: Clock) -> None:
+        self._runs = runs
         self._master = master
         self._baselines = baselines
         self._clock = clock
@@ -219,6 +221,11 @@ class Views:
             for connector in served.connectors
             for client in connector.clients
         ]
+
+    def operations(self) -> list[Run]:
+        """Return operations on messages that are under way, and the last ones that have ended."""
+        self._master.engine()
+        return self._runs.all()
 
     def slow_clients(self) -> list[str]:
         """Return the clients that do not read what they are sent, by client id, or by connection."""

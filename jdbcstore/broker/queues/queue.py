@@ -375,6 +375,7 @@ class Queue:
         *,
         most: int | None = None,
         ids: Sequence[MessageId] | None = None,
+        is_stopped: Callable[[], bool] = lambda: False,
     ) -> int:
         """Withdraw messages from dispatch in batches, pass each to ``act``, and return their number.
 
@@ -382,13 +383,15 @@ class Queue:
         has stay there. ``act`` decides where the entries go: it acknowledges, moves or gives them back.
 
         :param ids: only messages with these ids, which are looked up instead of searched for
+        :param is_stopped: whether to take no more
         :raises StoreError: the store cannot be read, or as ``act`` does
         """
         # Files, and lists of all messages, cannot be searched while they change.
         holds = not self.pending.is_window
         self._holds += holds
         try:
-            return await self._selection.run(wanted, act, self.arrived, next(self._numbers), most, ids)
+            last_transient = next(self._numbers)
+            return await self._selection.run(wanted, act, self.arrived, last_transient, most, ids, is_stopped)
         finally:
             self._holds -= holds
             if holds and not self._is_closed:

@@ -42,8 +42,11 @@ class QueueSelection:
         last_transient: int,
         most: int | None,
         ids: Sequence[MessageId] | None,
+        is_stopped: Callable[[], bool],
     ) -> int:
         """Take at most so many messages and pass them to ``act`` in batches; returns their number.
+
+        It ends after a batch once it is stopped.
 
         :param last: the sequence up to which all messages have arrived: a later one may still be on its way
             from the store to the queue, which would then have it twice
@@ -61,18 +64,18 @@ class QueueSelection:
             count += 1
             return True
 
-        while taken := self._from_memory(chosen):
+        while not is_stopped() and (taken := self._from_memory(chosen)):
             await act(taken)
             if self._pending.transient.head() is None:  # it reads more from files, if there are any
                 break
         rows = self._pending.rows
-        if rows is not None and count != most:
+        if rows is not None and count != most and not is_stopped():
             async for page in self._pages(rows.store, ids):
                 # Those of the page that are in memory are taken from there, or are not wanted.
                 taken = [*self._from_memory(chosen), *self._pending.take_stored(page, chosen)]
                 if taken:
                     await act(taken)
-                if count == most:
+                if count == most or is_stopped():
                     break
         return count
 

@@ -32,7 +32,8 @@ pytestmark = [
     pytest.mark.xdist_group("chromium"),
 ]
 PAGES = (
-    *("Overview", "Queues", "Topics", "Subscribers", "Connections", "Dead letters", "Transactions"),
+    *("Overview", "Queues", "Topics", "Subscribers", "Connections", "Dead letters", "Operations"),
+    "Transactions",
     "Lock and store",
 )
 

@@ -24,14 +24,14 @@ from jdbcstore.config.users import ROLES, write_user
 from jdbcstore.message.values import Byte, Char
 from jdbcstore.testing.polling import wait_until
 from tests.support.broker.api import queue
-from tests.support.broker.console import FORM, ConsoleClient, console_of
+from tests.support.broker.console import FORM, ConsoleClient, Form, console_of
 from tests.support.broker.programs import BrokerProcess, Client
 from tests.support.ports import free_port
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}"
 PAGES = (
     "", "/queues", "/topics", "/subscribers", "/connections", "/dead-letters", "/transactions", "/broker",
-    "/database",
+    "/database", "/operations",
 )  # fmt: skip
 
 
@@ -189,7 +189,7 @@ def test_dead_letters_are_grouped_and_go_back(served: tuple[ConsoleClient, int])
     wait_until(lambda: console.api.get(queue("PAY"))["consumers"] == 0)
     page = console.get("/dead-letters")
     assert "3 Rejected by its consumer PAY" in page.text
-    [where] = {link for link in page.links if "/do/retry" in link}
+    [where] = {link for link in page.links if "/do/retry" in link and "group=" in link}
     [form] = [one for one in console.ask("GET", where).forms if one.method == "post"]
     assert "3 messages were sent again" in console.send(form).text
     assert (dead(), console.api.get(queue("PAY"))["size"]) == (0, 3)
@@ -207,11 +207,78 @@ def test_a_group_of_more_dead_letters_than_a_page_has_is_acted_on_whole(tmp_path
             ("retry", "1,500 messages were sent again"),
             ("remove", "1,200 messages were removed"),
         ):
-            where = next(link for link in console.get("/dead-letters").links if f"/do/{kind}" in link)
+            links = console.get("/dead-letters").links
+            where = next(link for link in links if f"/do/{kind}" in link and "group=" in link)
             [form] = [one for one in console.ask("GET", where).forms if one.method == "post"]
             assert said in console.send(form).text
         assert console.api.get(queue("MANY"))["size"] == 1_500
         assert console.api.get(queue("ActiveMQ.DLQ"))["size"] == 0
+
+
+def test_a_long_operation_is_seen_and_stopped(
+    console: ConsoleClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jdbcstore.broker.console.pages._MOMENT", 0.0)
+    for number in range(3):
+        console.api.post(queue("LONG", "messages"), body=f"m{number}", properties={"n": number})
+    page = console.act("/do/move", {"name": "LONG"}, to="AWAY", selector="n > 0")
+    assert "The operation is under way" in page.text
+    wait_until(lambda: console.api.get(queue("LONG"))["size"] == 1)
+    wait_until(lambda: "done" in console.get("/operations").text)
+    [one] = [one for one in console.api.get("/api/operations") if one["destination"] == "queue://LONG"]
+    assert (one["operation"], one["count"], one["size"], one["seen"]) == ("move", 2, 3, 3)
+    assert (one["user"], one["error"], one["is_stopped"]) == ("127.0.0.1", None, False)
+    assert console.api.ask("POST", f"/api/operations/{one['id']}/stop", {})[0] == 404
+    assert console.api.ask("POST", "/api/operations/none/stop", {})[0] == 404
+
+
+def test_confirmations_say_how_many_and_are_asked_again(console: ConsoleClient) -> None:
+    def asked(path: str, **query: str) -> tuple[str, Form]:
+        page = console.get(f"/do/{path}", **query)
+        [form] = [one for one in page.forms if one.method == "post"]
+        return page.text, form
+
+    def send(count: int) -> None:
+        for number in range(count):
+            console.api.post(queue("ASKED", "messages"), body="x", properties={"n": number})
+
+    send(3)
+    text, form = asked("purge", name="ASKED")
+    assert f"On {console.api.address}, tasting" in text
+    assert "Now: 3 messages" in text
+    found = console.send(form, typed="asked")
+    assert (found.status, "type ASKED to confirm this" in found.text) == (409, True)
+    send(12)
+    found = console.send(form, typed="ASKED")
+    assert (found.status, "15 messages instead of 3" in found.text) == (409, True)
+    assert console.api.get(queue("ASKED"))["size"] == 15
+    _, form = asked("remove", name="ASKED")
+    found = console.send(form, selector="n < 2")
+    assert (found.status, "this is for 4 messages; confirm it" in found.text) == (409, True)
+    [again] = [one for one in found.forms if one.method == "post"]
+    assert "4 messages were removed." in console.send(again).text
+    invalid = console.send(form, selector="n <")
+    assert (invalid.status, "n <" in html.unescape(invalid.source)) == (400, True)
+    text, form = asked("delete", name="ASKED")
+    assert "Now: 11 messages" in text
+    assert "was deleted" not in console.send(form).text
+    assert "ASKED was deleted" in console.send(form, typed="ASKED").text
+
+
+def test_after_an_operation_one_is_where_one_was(console: ConsoleClient) -> None:
+    for number in range(2):
+        console.api.post(queue("PLACE", "messages"), body="x", properties={"n": number})
+    before = "/console/queue?name=PLACE&selector=n%20%3E%200"
+    headers = {"Referer": f"http://x{before}&notice=a"}
+    asked = console.ask("GET", "/console/do/pause?name=PLACE", headers=headers)
+    assert before in asked.links
+    [form] = [one for one in asked.forms if one.method == "post"]
+    answer = console.ask("POST", form.action, urlencode(form.fields), {"Content-Type": FORM})
+    assert answer.headers["Location"].startswith(f"{before}&notice=")
+    for elsewhere in ("http://evil.example.com/", "//evil.example.com/x", "/console/do/purge", "http://[x"):
+        asked = console.ask("GET", "/console/do/resume?name=PLACE", headers={"Referer": elsewhere})
+        [form] = [one for one in asked.forms if one.method == "post"]
+        assert dict(form.fields)["back"] == "/console/queue?name=PLACE"
 
 
 def test_forms_need_the_token_of_their_user(console: ConsoleClient) -> None:

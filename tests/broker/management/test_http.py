@@ -88,7 +88,7 @@ def test_under_load_nothing_is_lost_that_was_not_removed_and_nothing_removed_is_
 
 def test_views_and_operations(broker: tuple[BrokerProcess, ApiClient]) -> None:
     process, api = broker
-    assert api.post(queue("A/B c", "messages"), **SEND) == {"count": 1, "left": 0}
+    assert api.post(queue("A/B c", "messages"), **SEND) == {"count": 1, "left": 0, "is_stopped": False}
     [shown] = api.get(queue("A/B c", "messages"))
     assert (shown["body"], shown["properties"]) == ("two pints", {"table": 7})
     assert api.get(queue("A/B c", f"messages/{shown['message_id']}")) == shown
@@ -130,14 +130,14 @@ def test_views_and_operations(broker: tuple[BrokerProcess, ApiClient]) -> None:
     assert api.post(queue("Q2", "change"), priority=9, ttl_ms=60_000)["count"] == 1
     [changed] = api.get(queue("Q2", "messages"))
     assert (changed["priority"], changed["expiration"] > changed["timestamp"]) == (9, True)
-    assert api.post(queue("Q2", "purge"), expired=True) == {"count": 0, "left": 0}
-    assert api.post("/api/topics/T.X/purge") == {"count": 0, "left": 0}
+    assert api.post(queue("Q2", "purge"), expired=True) == {"count": 0, "left": 0, "is_stopped": False}
+    assert api.post("/api/topics/T.X/purge") == {"count": 0, "left": 0, "is_stopped": False}
     for path in (queue("Q2", "reset-counters"), "/api/topics/T.X/reset-counters", "/api/reset-counters"):
         assert api.post(path) == {}
     assert (api.get(queue("Q2"))["size"], api.get(queue("Q2"))["enqueued"]) == (1, 0)
     assert [one["event"] for one in api.get("/api/lock/history")] == ["master"]
     assert api.get("/api/journal") is None
-    assert api.ask("DELETE", queue("Q2")) == (200, {"count": 1, "left": 0})
+    assert api.ask("DELETE", queue("Q2")) == (200, {"count": 1, "left": 0, "is_stopped": False})
     assert api.ask("GET", queue("Q2"))[0] == 404
     assert api.post(queue("Q3", "copy"), to="topic://T.X")["count"] == 1
     api.post("/api/checkpoint")
