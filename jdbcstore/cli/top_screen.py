@@ -34,7 +34,7 @@ from jdbcstore.cli.readings import (
 from jdbcstore.cli.remote import RemoteBroker
 from jdbcstore.errors import StoreError
 from jdbcstore.message.destination import Destination
-from jdbcstore.message.readable import indented_json
+from jdbcstore.message.readable import indented
 
 _MESSAGES = 100
 """Messages of a queue that are looked at."""
@@ -168,7 +168,7 @@ def message_text(facts: Facts, *, as_hex: bool = False) -> str:
         if value is not None
     ]
     body = body_text(facts, as_hex=as_hex)
-    body = body if as_hex else indented_json(body) or body
+    body = body if as_hex else indented(body)
     more = f"\n(and {len(body) - _LONGEST} characters more)" if len(body) > _LONGEST else ""
     return "\n".join([*lines, "", printable(body[:_LONGEST], keep="\n\t") + more])
 

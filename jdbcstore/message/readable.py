@@ -1,10 +1,13 @@
-"""Bodies as people read them: bytes that are text, and JSON with indentation."""
+"""Bodies as people read them: bytes that are text, and JSON and XML with indentation."""
 
 from __future__ import annotations
 
 import codecs
 import json
 import re
+from collections.abc import Callable
+from itertools import pairwise
+from xml.parsers import expat
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
@@ -23,6 +26,11 @@ def text_of_bytes(data: bytes, most: int | None = None) -> str | None:
     except UnicodeDecodeError:
         return None
     return None if _CONTROL.search(text) else text
+
+
+def indented(text: str) -> str:
+    """Indent JSON and XML; return any other text as it is."""
+    return indented_json(text) or indented_xml(text) or text
 
 
 def indented_json(text: str) -> str | None:
@@ -57,3 +65,66 @@ def indented_json(text: str) -> str | None:
         else:
             found.append(": " if part == ":" else part)
     return "".join(found)
+
+
+def indented_xml(text: str) -> str | None:
+    """Indent an XML document, a line for each element, with every tag and text as it was written.
+
+    None if the text is something else, has a DOCTYPE, is nested too deep to be read, or has elements among
+    text, where spaces may matter.
+    """
+    if not text.lstrip().startswith("<") or "<!DOCTYPE" in text:
+        return None
+    try:
+        parts = _xml_parts(text.strip().encode())
+    except (expat.ExpatError, UnicodeEncodeError):
+        return None
+    lines: list[str] = []
+    depth = 0
+    for at, (kind, part) in enumerate(parts):
+        before, after = (parts[at - 1] if at else ("", "")), (*parts[at + 1 : at + 2], ("", ""))[0]
+        is_leaf = before[0] == "start" and after[0] == "end"
+        if kind == "text":
+            if part.strip() and not is_leaf:
+                return None
+            lines[-1] += part if is_leaf else ""
+        elif kind == "end":
+            depth -= 1
+            opened_here = before[0] == "start" or (before[0] == "text" and parts[at - 2][0] == "start")
+            if opened_here:
+                lines[-1] += part
+            else:
+                lines.append("  " * depth + part)
+        else:
+            lines.append("  " * depth + part)
+            depth += kind == "start"
+            if depth > _DEEPEST:
+                return None
+    return "\n".join(lines)
+
+
+def _xml_parts(data: bytes) -> list[tuple[str, str]]:
+    """Split a document into tags, texts and others, each as it is written.
+
+    :raises ExpatError: it is not well-formed
+    """
+    parser = expat.ParserCreate("utf-8")
+    places: list[tuple[int, str]] = []
+
+    def note(kind: str) -> Callable[..., None]:
+        return lambda *_: places.append((parser.CurrentByteIndex, kind))
+
+    parser.StartElementHandler, parser.EndElementHandler = note("start"), note("end")
+    parser.CharacterDataHandler = parser.StartCdataSectionHandler = note("text")
+    parser.EndCdataSectionHandler = note("text")
+    parser.CommentHandler = parser.ProcessingInstructionHandler = parser.XmlDeclHandler = note("other")
+    parser.Parse(data, True)
+    found: list[tuple[str, str]] = []
+    for (begin, kind), (end, _) in pairwise([*places, (len(data), "")]):
+        part = data[begin:end].decode()
+        if kind == "text" and found and found[-1][0] == "text":
+            found[-1] = kind, found[-1][1] + part
+        else:
+            # What is between a declaration and the root is not reported.
+            found.append((kind, part if kind == "text" else part.rstrip()))
+    return found

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from jdbcstore.errors import CorruptMessage
 from jdbcstore.message.facts import facts_of
 from jdbcstore.message.message import BodyType, Message
-from jdbcstore.message.readable import indented_json, text_of_bytes
+from jdbcstore.message.readable import indented, text_of_bytes
 from jdbcstore.message.values import Byte, Char, Float, Long, Short, plain
 
 MOST_TEXT = 256 * 1024
@@ -60,7 +60,7 @@ class ShownBody:
 
 
 def shown_body(message: Message, *, as_hex: bool = False) -> ShownBody:
-    """Return the body; JSON is indented, and bytes that are UTF-8 are text.
+    """Return the body; JSON and XML are indented, and bytes that are UTF-8 are text.
 
     :param as_hex: a string and bytes are dumped
 
@@ -80,7 +80,7 @@ def shown_body(message: Message, *, as_hex: bool = False) -> ShownBody:
             return _dumped(kind, body.encode("utf-8", "surrogatepass"), "; in UTF-8")
         case _, str():
             cut = f"The first {MOST_TEXT:,} of " if len(body) > MOST_TEXT else ""
-            text = _indented(body[:MOST_TEXT])
+            text = indented(body[:MOST_TEXT])
             return ShownBody(kind=kind, note=f"{cut}{len(body):,} characters", text=text, has_dump=True)
         case BodyType.OBJECT, bytes():
             return _dumped(kind, body, ", serialised by Java; they are not deserialised here")
@@ -90,7 +90,7 @@ def shown_body(message: Message, *, as_hex: bool = False) -> ShownBody:
                 return _dumped(kind, body)
             cut = f"The first {MOST_TEXT:,} of " if len(body) > MOST_TEXT else ""
             note = f"{cut}{len(body):,} bytes, text in UTF-8"
-            return ShownBody(kind=kind, note=note, text=_indented(found), has_dump=True)
+            return ShownBody(kind=kind, note=note, text=indented(found), has_dump=True)
         case _, Mapping():
             return ShownBody(kind=kind, note=_rows(len(body)), rows=rows_of(body.items()))
         case _:
@@ -101,10 +101,6 @@ def shown_body(message: Message, *, as_hex: bool = False) -> ShownBody:
 def _dumped(kind: str, data: bytes, more: str = "") -> ShownBody:
     cut = f"The first {MOST_BYTES:,} of " if len(data) > MOST_BYTES else ""
     return ShownBody(kind=kind, note=f"{cut}{len(data):,} bytes{more}", dump=dump(data[:MOST_BYTES]))
-
-
-def _indented(text: str) -> str:
-    return indented_json(text) or text
 
 
 def _rows(count: int) -> str:

@@ -14,7 +14,7 @@ from jdbcstore.errors import InvalidDestination, StoreError
 from jdbcstore.message.destination import DestinationKind
 from jdbcstore.message.ids import MessageId, ProducerId, XATransactionId
 from jdbcstore.message.patterns import DestinationPattern
-from jdbcstore.message.readable import indented_json, text_of_bytes
+from jdbcstore.message.readable import indented_json, indented_xml, text_of_bytes
 from jdbcstore.message.selector import Selector
 from tests.support.selector.table import CASES, MESSAGE
 
@@ -191,7 +191,7 @@ def names() -> Iterator[bytes]:
 
 
 def read_body(data: bytes) -> None:
-    """Show a body: text as it is, and JSON with indentation, which has the same values."""
+    """Show a body: text as it is, and JSON and XML with indentation, which have the same values."""
     text = text_of_bytes(data)
     assert text is None or text.encode() == data
     for most in (1, 5):
@@ -200,11 +200,14 @@ def read_body(data: bytes) -> None:
         assert text is None or beginning is not None
     if text is not None and (shown := indented_json(text)) is not None:
         assert repr(json.loads(shown)) == repr(json.loads(text))
+    if text is not None and (shown := indented_xml(text)) is not None:
+        assert "".join(shown.split()) == "".join(text.split())
 
 
 def bodies() -> Iterator[bytes]:
     """Yield text, JSON, and neither."""
     yield from (
         *(b"text", "é€\U0001f600".encode(), b"\xc3", b'{"a": [1, 2.5, null, true, "x\\"y"], "b": {}}', b"[]"),
+        *(b"<a b='1'><c>x</c><d/>\n</a>", b"<a>x<b/></a>"),
         *(b"[[[1]], {}]", b'{"a": 1e999, "b": -0, "c": NaN}', b'["\\ud800"]'),
     )

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jdbcstore.message.readable import indented_json, text_of_bytes
+from jdbcstore.message.readable import indented, indented_json, indented_xml, text_of_bytes
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -52,3 +52,39 @@ def test_values_stay_as_they_were_written(text: str) -> None:
 @pytest.mark.parametrize("text", ["", "1", '"a"', "{a: 1}", "[1,]", "[" * 100_000, "[" * 50 + "]" * 50])
 def test_what_is_not_json_or_too_deep(text: str) -> None:
     assert indented_json(text) is None
+
+
+ORDER = """<?xml version="1.0" encoding="ISO-8859-1"?>
+<order id='1'><item n="a &gt; b">two <![CDATA[<b> ]]> é</item><none/><empty> </empty><!-- c --><?p i?><y>
+<z>1</z></y></order>
+"""
+INDENTED = """<?xml version="1.0" encoding="ISO-8859-1"?>
+<order id='1'>
+  <item n="a &gt; b">two <![CDATA[<b> ]]> é</item>
+  <none/>
+  <empty> </empty>
+  <!-- c -->
+  <?p i?>
+  <y>
+    <z>1</z>
+  </y>
+</order>"""
+
+
+def test_xml_is_indented_as_it_was_written() -> None:
+    assert indented_xml(ORDER) == INDENTED
+    assert indented_xml(INDENTED) == INDENTED
+    assert indented(ORDER) == INDENTED
+    assert indented("[1]") == "[\n  1\n]"
+    assert indented("<a> or [b") == "<a> or [b"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "x", "<a>", "<a></b>", "<a/><b/>", "<p>a <b>c</b></p>", "<a>\ud800</a>"),
+        *('<!DOCTYPE a [<!ENTITY e "x">]><a>&e;</a>', "<a>" * 31 + "</a>" * 31, '<"' * 100_000),
+    ],
+)
+def test_what_is_not_xml_or_too_deep_or_has_elements_in_text(text: str) -> None:
+    assert indented_xml(text) is None
