@@ -62,8 +62,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         write_user(users, role, hash_password(PASSWORD), role=role)
     write_user(users, "test", hash_password("secret"))
     locker = SharedFileLockerConfig(directory=str(folder / "lock"))
-    label = {"environment": "tasting", "environment_color": "red"}
-    with console_of(url, locker=locker, users_file=str(users), **label) as (client, port):
+    color = "red"
+    with console_of(
+        url, locker=locker, users_file=str(users), environment="tasting", environment_color=color
+    ) as (client, port):
         found = Place(folder, url, client.api.address, port)
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv(LOGIN_VARIABLE, f"view:{PASSWORD}")

@@ -82,7 +82,7 @@ async def _searched(views: Views, queue: Destination, choice: MessageChoice) -> 
 
 def chosen_by(visit: Visit) -> str:
     """Return what a form chooses messages by, to be compared with what they were counted for."""
-    return "\n".join(visit.text(name).strip() for name in ("limit", "origin", "selector"))
+    return " · ".join(visit.text(name).strip() for name in ("limit", "origin", "selector"))
 
 
 def check(action: Confirmed, visit: Visit, now: Affected | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from math import ceil
@@ -56,7 +56,7 @@ class _Offer(NamedTuple):
     """An operation, and what does it for a visit."""
 
     action: Action | ClaimAction
-    run: Callable[[Visit], Awaitable[tuple[str, str]]]
+    run: Callable[[Visit], Coroutine[None, None, tuple[str, str]]]
     affected: Callable[[Visit], Awaitable[Affected | None]]
 
 
@@ -314,6 +314,7 @@ class Console:
             body=body,
             as_hex=as_hex,
             damage=damage,
+            back=visit.came_from(url("queue", name=name.name)),
         )
 
     async def _subscribers(self, visit: Visit) -> web.Response:

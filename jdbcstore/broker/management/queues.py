@@ -92,9 +92,8 @@ class QueueOperations:
                     batch.append(addressed(engine, message, to))
                     if len(batch) == _BATCH:
                         await asyncio.gather(*[engine.send(copied, CONNECTION) for copied in batch])
-                        run.count = run.seen = run.count + len(batch)
-                        batch = []
-                        if run.is_stopped:
+                        run.count, batch = run.count + len(batch), []
+                        if not run.looked_at(_BATCH):
                             break
                 await asyncio.gather(*[engine.send(copied, CONNECTION) for copied in batch])
                 run.count = line["count"] = run.count + len(batch)
@@ -150,13 +149,14 @@ class QueueOperations:
             act, wanted = act_of(engine, source), choice.wanted()
 
             def chosen(message: Message) -> bool:
-                run.seen += 1
                 if not wanted(message):
                     return False
                 if unknown is None or message.original_destination is not None:
                     return True
                 unknown.append(message.message_id)
                 return False
+
+            under_way = 0  # of the batch before, which is done when there is another
 
             def checked(entries: Sequence[Entry]) -> Future[None]:
                 if engine.is_stopping:
@@ -165,16 +165,16 @@ class QueueOperations:
                 run.count, under_way = run.count + under_way, len(entries)
                 return act(entries)
 
-            under_way = 0  # of the batch before, which is done when there is another
             with self._runs.run(actor, name, queue, source.size or 0) as run:
                 count = await source.take(
                     chosen,
                     checked,
                     most=choice.limit,
                     ids=choice.message_ids(),
-                    is_stopped=lambda: run.is_stopped,
+                    goes_on=run.looked_at,
                 )
                 run.count = line["count"] = count
+                run.seen = max(run.seen, count)
                 left = sum(
                     entry.destination == queue and wanted(entry.message) for entry in in_flight(engine)
                 )

@@ -41,6 +41,11 @@ class Run:
     error: str | None = None
     """Why it has failed."""
 
+    def looked_at(self, number: int) -> bool:
+        """Count messages that were looked at; return whether to go on."""
+        self.seen += number
+        return not self.is_stopped
+
 
 class Runs:
     """The operations of this process that are under way, and the last ones that have ended."""

@@ -375,7 +375,7 @@ class Queue:
         *,
         most: int | None = None,
         ids: Sequence[MessageId] | None = None,
-        is_stopped: Callable[[], bool] = lambda: False,
+        goes_on: Callable[[int], bool] = lambda _: True,
     ) -> int:
         """Withdraw messages from dispatch in batches, pass each to ``act``, and return their number.
 
@@ -383,7 +383,8 @@ class Queue:
         has stay there. ``act`` decides where the entries go: it acknowledges, moves or gives them back.
 
         :param ids: only messages with these ids, which are looked up instead of searched for
-        :param is_stopped: whether to take no more
+        :param goes_on: called with the number of messages of each batch or page, once it is done; whether to
+            go on with the next
         :raises StoreError: the store cannot be read, or as ``act`` does
         """
         # Files, and lists of all messages, cannot be searched while they change.
@@ -391,7 +392,7 @@ class Queue:
         self._holds += holds
         try:
             last_transient = next(self._numbers)
-            return await self._selection.run(wanted, act, self.arrived, last_transient, most, ids, is_stopped)
+            return await self._selection.run(wanted, act, self.arrived, last_transient, most, ids, goes_on)
         finally:
             self._holds -= holds
             if holds and not self._is_closed:

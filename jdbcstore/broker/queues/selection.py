@@ -42,15 +42,15 @@ class QueueSelection:
         last_transient: int,
         most: int | None,
         ids: Sequence[MessageId] | None,
-        is_stopped: Callable[[], bool],
+        goes_on: Callable[[int], bool],
     ) -> int:
         """Take at most so many messages and pass them to ``act`` in batches; returns their number.
-
-        It ends after a batch once it is stopped.
 
         :param last: the sequence up to which all messages have arrived: a later one may still be on its way
             from the store to the queue, which would then have it twice
         :param last_transient: the same for messages that are not stored
+        :param goes_on: called with the number of messages of each batch or page, once it is done; whether to
+            go on with the next
         :raises StoreError: the store cannot be read, or as ``act`` does
         """
         count = 0
@@ -64,20 +64,26 @@ class QueueSelection:
             count += 1
             return True
 
-        while not is_stopped() and (taken := self._from_memory(chosen)):
-            await act(taken)
+        async for taken, number in self._batches(chosen, ids):
+            if taken:
+                await act(taken)
+            if not goes_on(number) or count == most:
+                break
+        return count
+
+    async def _batches(
+        self, chosen: Wanted, ids: Sequence[MessageId] | None
+    ) -> AsyncIterator[tuple[list[Entry], int]]:
+        """Yield what is taken, and of how many messages: from memory, then from each page of the store."""
+        while taken := self._from_memory(chosen):
+            yield taken, len(taken)
             if self._pending.transient.head() is None:  # it reads more from files, if there are any
                 break
         rows = self._pending.rows
-        if rows is not None and count != most and not is_stopped():
+        if rows is not None:
             async for page in self._pages(rows.store, ids):
                 # Those of the page that are in memory are taken from there, or are not wanted.
-                taken = [*self._from_memory(chosen), *self._pending.take_stored(page, chosen)]
-                if taken:
-                    await act(taken)
-                if count == most or is_stopped():
-                    break
-        return count
+                yield [*self._from_memory(chosen), *self._pending.take_stored(page, chosen)], len(page)
 
     def _from_memory(self, chosen: Wanted) -> list[Entry]:
         return [*self._pending.take(chosen), *self._pending.rejections.take(chosen)]

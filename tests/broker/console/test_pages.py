@@ -38,8 +38,8 @@ PAGES = (
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ConsoleClient, int]]:
     folder = tmp_path_factory.mktemp("console")
-    label = {"environment": "tasting", "environment_color": "purple"}
-    with console_of(f"sqlite:///{folder}/mq.db", **label) as found:
+    url = f"sqlite:///{folder}/mq.db"
+    with console_of(url, environment="tasting", environment_color="purple") as found:
         yield found
 
 
@@ -275,6 +275,10 @@ def test_after_an_operation_one_is_where_one_was(console: ConsoleClient) -> None
     [form] = [one for one in asked.forms if one.method == "post"]
     answer = console.ask("POST", form.action, urlencode(form.fields), {"Content-Type": FORM})
     assert answer.headers["Location"].startswith(f"{before}&notice=")
+    message = next(link for link in console.ask("GET", before).links if link.startswith("/console/message"))
+    shown = console.ask("GET", message, headers={"Referer": f"http://x{before}"})
+    move = next(link for link in shown.links if "/do/move" in link)
+    assert before in console.ask("GET", move, headers={"Referer": f"http://x{message}"}).links
     for elsewhere in ("http://evil.example.com/", "//evil.example.com/x", "/console/do/purge", "http://[x"):
         asked = console.ask("GET", "/console/do/resume?name=PLACE", headers={"Referer": elsewhere})
         [form] = [one for one in asked.forms if one.method == "post"]
@@ -432,7 +436,7 @@ def test_what_each_role_sees_and_may_do(tmp_path: Path, caplog: pytest.LogCaptur
         # The token is of its user: another manager's is refused.
         write_user(users, "other", hash_password("secret"), role="manage")
         assert ConsoleClient(address, ("other", "secret")).send(form).status == 403
-        assert "1 message was removed." in manager.send(form).text
+        assert "1 message was removed." in manager.send(form, typed="Q").text
     lines = [json.loads(one.getMessage()) for one in caplog.records if one.name == AUDIT_LOG]
     found_lines = [(one["operation"], one["user"], one["peer"], one["count"]) for one in lines]
     assert found_lines == [("send", "manage", "127.0.0.1", 1), ("purge", "manage", "127.0.0.1", 1)]
@@ -501,4 +505,5 @@ def test_text_of_stomp_clients_is_read_as_text(served: tuple[ConsoleClient, int]
     assert '{\n  "table": 7,\n  "name": "Zoë"\n}' in html.unescape(shown.source)
     dumped = console.ask("GET", next(link for link in shown.links if "hex=yes" in link))
     assert "7b 22 74 61" in dumped.text
-    assert next(link for link in dumped.links if link.startswith("/console/message")) in page.links
+    back = next(link for link in dumped.links if link.startswith("/console/message"))
+    assert "7b 22 74 61" not in console.ask("GET", back).text

@@ -121,7 +121,7 @@ def test_views_and_operations(broker: tuple[BrokerProcess, ApiClient]) -> None:
         assert (connection["consumers"], connection["in_flight"]) == (1, 1)
         [subscription] = api.get("/api/subscriptions?pending=true")
         assert (subscription["destination"], subscription["is_active"]) == ("queue://Q1", True)
-        assert api.post(queue("Q1", "purge")) == {"count": 0, "left": 1}
+        assert api.post(queue("Q1", "purge")) == {"count": 0, "left": 1, "is_stopped": False}
         assert api.ask("DELETE", queue("Q1"))[0] == 400
         assert api.ask("DELETE", f"/api/connections/{connection['id']}")[0] == 200
         assert api.ask("DELETE", f"/api/connections/{connection['id']}")[0] == 404
