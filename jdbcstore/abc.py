@@ -528,7 +528,7 @@ class PausedQueue(NamedTuple):
 
     queue: Destination
     user: str
-    """Who has paused it: a login, or an address."""
+    """The login, or the address, of the one who has paused it."""
     since_ms: int
     """The time when it was paused."""
 

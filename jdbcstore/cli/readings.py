@@ -40,7 +40,7 @@ class Whole:
 
     name: str
     title: str
-    """What people call it."""
+    """Its name among people."""
     database: str
     environment: str
     color: str

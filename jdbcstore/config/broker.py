@@ -176,8 +176,8 @@ class BrokerConfig(Options):
     health: str | None = None
     """HOST:PORT of liveness, readiness and management over HTTP; None serves none. Not in ActiveMQ."""
     environment: str | None = None
-    """What this broker is for, such as ``production``, shown on each page of the console and by ``top``. Not
-    in ActiveMQ."""
+    """A word for its use, such as ``production``, shown on each page of the console and by ``top``. Not in
+    ActiveMQ."""
     environment_color: str = option("gray", choices=COLORS)
     """The colour of that. Not in ActiveMQ."""
     metrics_destinations: int = option(500, at_least=0)

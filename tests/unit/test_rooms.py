@@ -157,6 +157,18 @@ OUTSIDE: dict[str, dict[str, set[str]]] = {
     "Writer and journal need each other: the journal is opened with the writer's callbacks.": {
         "stores/journaled/store.py": {"writer.journal"},
     },
+    "Python's parser of XML gets its callbacks as attributes.": {
+        "message/readable.py": {
+            "parser.CharacterDataHandler",
+            "parser.CommentHandler",
+            "parser.EndCdataSectionHandler",
+            "parser.EndElementHandler",
+            "parser.ProcessingInstructionHandler",
+            "parser.StartCdataSectionHandler",
+            "parser.StartElementHandler",
+            "parser.XmlDeclHandler",
+        },
+    },
     "A transaction is decided under its own lock, by the one who holds it.": {
         "stores/journaled/transactions.py": {"held.is_decided"},
     },

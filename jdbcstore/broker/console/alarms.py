@@ -39,7 +39,7 @@ class Alarm:
     text: str
     """In words of ours."""
     help: str
-    """What to do."""
+    """The next step of an operator."""
     names: tuple[str, ...] = ()
     """The destinations that it is about, the first ones."""
     more: int = 0

@@ -1,4 +1,4 @@
-"""What an operation is confirmed by: how many messages there are for it now, and a name that is typed."""
+"""Confirmations of operations: by the number of messages that they are for now, and a name that is typed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Confirmed(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Affected:
-    """What an operation would be for, counted a moment ago."""
+    """The messages, or subscriptions, that an operation would be for, counted a moment ago."""
 
     count: int
     noun: str = "message"

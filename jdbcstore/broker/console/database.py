@@ -14,7 +14,7 @@ from jdbcstore.abc import Cursor, JournalState
 from jdbcstore.broker.management.checkups import Checkups
 from jdbcstore.broker.management.messages import MessageChoice, MessagePage, message_page
 from jdbcstore.broker.management.reading import Views
-from jdbcstore.broker.management.runs import Run
+from jdbcstore.broker.management.runs import OperationRun
 from jdbcstore.broker.management.views import (
     BrokerIdentity,
     BrokerView,
@@ -124,7 +124,7 @@ class DatabaseSource:
     def connections(self) -> list[ConnectionView]:
         return []
 
-    def operations(self) -> list[Run]:
+    def operations(self) -> list[OperationRun]:
         return []
 
     def slow_clients(self) -> list[str]:

@@ -34,7 +34,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Page = Callable[[Visit], Awaitable[web.Response]]
 
 
-class Frame:
+class PageFrame:
     """Puts a page into its frame.
 
     :param is_live: whether the source is a broker, not a database

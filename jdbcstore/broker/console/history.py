@@ -134,7 +134,7 @@ class CounterHistory:
         return sum(self._steps(kind, name, samples).values())
 
     def since(self, kind: int, name: Destination | None = None, samples: int = LENGTH) -> int:
-        """Return how many samples ago a counter has begun to grow within the last ones; 0 if it has not."""
+        """Return how many samples ago a counter has begun to grow within the last ones; 0 if it did not."""
         return next((ago for ago, step in self._steps(kind, name, samples).items() if step > 0), 0)
 
     def _steps(self, kind: int, name: Destination | None, samples: int) -> dict[int, float]:

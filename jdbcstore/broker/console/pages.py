@@ -21,7 +21,7 @@ from jdbcstore.broker.console.claims import CLAIM_ACTIONS, ClaimAction, SharedQu
 from jdbcstore.broker.console.confirmations import Affected, NotConfirmed, check, chosen_by
 from jdbcstore.broker.console.database import ConsoleSource
 from jdbcstore.broker.console.dead import grouped
-from jdbcstore.broker.console.frame import Frame, Handler, Page
+from jdbcstore.broker.console.frame import Handler, Page, PageFrame
 from jdbcstore.broker.console.history import DEAD, DEQUEUED, ENQUEUED, CounterHistory
 from jdbcstore.broker.console.lookups import Lookups, Master, Schema
 from jdbcstore.broker.console.rendering import Renderer, Static, bare, url
@@ -102,7 +102,7 @@ class Console:
         self._folders = tuple(folders)
         self._lookups = Lookups(schema=schema, master=master, clock=self._clock)
         self._static = Static()
-        self._frame = Frame(
+        self._frame = PageFrame(
             source,
             self._door,
             Renderer(self._static),

@@ -4,6 +4,7 @@ from jdbcstore.broker.management.audit import Actor
 from jdbcstore.broker.management.management import Management
 from jdbcstore.broker.management.messages import MessageChoice
 from jdbcstore.broker.management.views import (
+    BrokerIdentity,
     BrokerView,
     ConnectionView,
     DestinationView,
@@ -18,6 +19,7 @@ from jdbcstore.broker.operations import OperationOutcome
 
 __all__ = [
     "Actor",
+    "BrokerIdentity",
     "BrokerView",
     "ConnectionView",
     "DestinationView",

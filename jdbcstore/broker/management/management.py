@@ -17,7 +17,7 @@ from jdbcstore.broker.management.holds import HoldOperations
 from jdbcstore.broker.management.master import CurrentMaster, Managed
 from jdbcstore.broker.management.queues import QueueOperations
 from jdbcstore.broker.management.reading import Views
-from jdbcstore.broker.management.runs import Runs
+from jdbcstore.broker.management.runs import OperationRuns
 from jdbcstore.broker.management.subscriptions import SubscriptionOperations
 from jdbcstore.broker.operations import Operation
 from jdbcstore.util.clock import Clock, SystemClock
@@ -36,7 +36,7 @@ class Management:
         clock = clock or SystemClock()
         master, baselines = CurrentMaster(process), Baselines()
         audit = Audit(clock, master)
-        runs = Runs(clock)
+        runs = OperationRuns(clock)
         self.views = Views(master=master, baselines=baselines, runs=runs, clock=clock)
         self.broker = BrokerOperations(audit=audit, master=master)
         self.queues = QueueOperations(audit=audit, runs=runs)

@@ -44,7 +44,7 @@ class Managed(Protocol):
 
     @property
     def identity(self) -> BrokerIdentity:
-        """What people tell it from other brokers by."""
+        """The name and the places that people tell it from other brokers by."""
 
     @property
     def history(self) -> Iterable[LockEvent]:

@@ -14,7 +14,7 @@ from jdbcstore.broker.entry import Entry
 from jdbcstore.broker.management.audit import Actor, Audit
 from jdbcstore.broker.management.master import CONNECTION, in_flight, queue_of
 from jdbcstore.broker.management.messages import MessageChoice, addressed, browse, change, move
-from jdbcstore.broker.management.runs import Runs
+from jdbcstore.broker.management.runs import OperationRuns
 from jdbcstore.broker.operations import OperationOutcome
 from jdbcstore.broker.queues.queue import Queue
 from jdbcstore.broker.queues.selection import Act
@@ -34,7 +34,7 @@ class QueueOperations:
     exist, InvalidDestination if it is a topic, and InvalidSelector for a selector that is invalid.
     """
 
-    def __init__(self, *, audit: Audit, runs: Runs) -> None:
+    def __init__(self, *, audit: Audit, runs: OperationRuns) -> None:
         self._audit = audit
         self._runs = runs
 
@@ -92,11 +92,12 @@ class QueueOperations:
                     batch.append(addressed(engine, message, to))
                     if len(batch) == _BATCH:
                         await asyncio.gather(*[engine.send(copied, CONNECTION) for copied in batch])
-                        run.count, batch = run.count + len(batch), []
-                        if not run.looked_at(_BATCH):
+                        batch.clear()
+                        if not run.advance(_BATCH, _BATCH):
                             break
                 await asyncio.gather(*[engine.send(copied, CONNECTION) for copied in batch])
-                run.count = line["count"] = run.count + len(batch)
+                run.advance(len(batch), len(batch))
+                line["count"] = run.count
         return OperationOutcome(count=run.count, is_stopped=run.is_stopped)
 
     async def change(
@@ -156,13 +157,9 @@ class QueueOperations:
                 unknown.append(message.message_id)
                 return False
 
-            under_way = 0  # of the batch before, which is done when there is another
-
             def checked(entries: Sequence[Entry]) -> Future[None]:
                 if engine.is_stopping:
                     raise StoreClosed("the broker is stopping; ask the next master")
-                nonlocal under_way
-                run.count, under_way = run.count + under_way, len(entries)
                 return act(entries)
 
             with self._runs.run(actor, name, queue, source.size or 0) as run:
@@ -171,15 +168,15 @@ class QueueOperations:
                     checked,
                     most=choice.limit,
                     ids=choice.message_ids(),
-                    goes_on=run.looked_at,
+                    goes_on=run.advance,
                 )
-                run.count = line["count"] = count
-                run.seen = max(run.seen, count)
+                line["count"] = count
                 left = sum(
                     entry.destination == queue and wanted(entry.message) for entry in in_flight(engine)
                 )
-                run.left = left if choice.limit is None else min(left, choice.limit - count)
-        return OperationOutcome(count=count, left=run.left, is_stopped=run.is_stopped)
+                left = left if choice.limit is None else min(left, choice.limit - count)
+                run.leave(left)
+        return OperationOutcome(count=count, left=left, is_stopped=run.is_stopped)
 
     def stop(self, actor: Actor, run: str) -> None:
         """Have an operation that is under way end after the messages that it is at.

@@ -23,7 +23,7 @@ from jdbcstore.broker.management.master import (
     queue_of,
 )
 from jdbcstore.broker.management.messages import MessageChoice, MessagePage, browse, message_page
-from jdbcstore.broker.management.runs import Run, Runs
+from jdbcstore.broker.management.runs import OperationRun, OperationRuns
 from jdbcstore.broker.management.subscriptions import pending_messages
 from jdbcstore.broker.management.views import (
     BrokerView,
@@ -64,7 +64,9 @@ class Views:
     reads the store raises :class:`~jdbcstore.errors.StoreError` if that cannot be read.
     """
 
-    def __init__(self, *, master: CurrentMaster, baselines: Baselines, runs: Runs, clock: Clock) -> None:
+    def __init__(
+        self, *, master: CurrentMaster, baselines: Baselines, runs: OperationRuns, clock: Clock
+    ) -> None:
         self._runs = runs
         self._master = master
         self._baselines = baselines
@@ -222,7 +224,7 @@ class Views:
             for client in connector.clients
         ]
 
-    def operations(self) -> list[Run]:
+    def operations(self) -> list[OperationRun]:
         """Return operations on messages that are under way, and the last ones that have ended."""
         self._master.engine()
         return self._runs.all()

@@ -18,7 +18,7 @@ _KEPT = 50
 
 
 @dataclass(slots=True, kw_only=True)
-class Run:
+class OperationRun:
     """One operation on messages of a queue, which changes until ``ended_ms``."""
 
     id: str
@@ -41,25 +41,30 @@ class Run:
     error: str | None = None
     """Why it has failed."""
 
-    def looked_at(self, number: int) -> bool:
-        """Count messages that were looked at; return whether to go on."""
-        self.seen += number
+    def advance(self, done: int, seen: int) -> bool:
+        """Count messages that were done and looked at; return whether to go on."""
+        self.count += done
+        self.seen += seen
         return not self.is_stopped
 
+    def leave(self, left: int) -> None:
+        """Take the number of those that stay."""
+        self.left = left
 
-class Runs:
+
+class OperationRuns:
     """The operations of this process that are under way, and the last ones that have ended."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._numbers = count(1)
-        self._active: dict[str, Run] = {}
-        self._ended: deque[Run] = deque(maxlen=_KEPT)
+        self._active: dict[str, OperationRun] = {}
+        self._ended: deque[OperationRun] = deque(maxlen=_KEPT)
 
     @contextmanager
-    def run(self, actor: Actor, operation: str, queue: Destination, size: int) -> Iterator[Run]:
+    def run(self, actor: Actor, operation: str, queue: Destination, size: int) -> Iterator[OperationRun]:
         """Keep an operation while the block runs."""
-        run = Run(
+        run = OperationRun(
             id=str(next(self._numbers)),
             operation=operation,
             destination=str(queue),
@@ -78,7 +83,7 @@ class Runs:
             del self._active[run.id]
             self._ended.append(run)
 
-    def all(self) -> list[Run]:
+    def all(self) -> list[OperationRun]:
         """Return those that are under way, the last one first, then those that have ended."""
         return [*reversed(self._active.values()), *reversed(self._ended)]
 

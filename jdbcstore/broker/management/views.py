@@ -27,7 +27,7 @@ def _version() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerIdentity:
-    """What people tell a broker from others by, also while it does not serve."""
+    """The name and the places that people tell a broker from others by, also while it does not serve."""
 
     name: str = ""
     """The option ``broker_name``; the address where that is the default, which says nothing."""
@@ -53,6 +53,7 @@ class BrokerView:
     name: str = ""
     """The broker's id for its connections: host, process, and the time of its start."""
     identity: BrokerIdentity = BrokerIdentity()
+    """Its name, address, database and environment."""
     version: str = field(default_factory=_version)
     obstacle: str | None
     """Why it is not serving; None if it is. Most other fields are 0 then."""
@@ -116,6 +117,7 @@ class DestinationView:
     paused_by: str | None = None
     """The login, or the address, of the administrator who has paused it."""
     paused_since_ms: int | None = None
+    """The time of that."""
     average_wait: float | None = None
     """Seconds from the time when a message was sent to its delivery, on average; None without a delivery."""
     oldest_age: float | None = None

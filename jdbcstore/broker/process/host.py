@@ -96,7 +96,7 @@ class BrokerHost:
         self.history: deque[LockEvent] = deque(maxlen=_HISTORY)
         """The last changes of the mastership, oldest first."""
         self.identity = BrokerIdentity()
-        """What people tell it from other brokers by, once it is started."""
+        """The name and the places that people tell it from other brokers by, once it is started."""
 
     def _remember(self, event: str, store: Store | None = None, detail: object = None) -> None:
         fence = store.fence if isinstance(store, GuardedStore) else None

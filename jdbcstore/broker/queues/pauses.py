@@ -10,7 +10,7 @@ from jdbcstore.broker.loop import BrokerLoop
 from jdbcstore.message.destination import Destination
 
 KnownPauses = MutableMapping[Destination, PausedQueue]
-"""Who has paused each queue, and when."""
+"""The user who has paused each queue, and the time."""
 
 
 class Pauses:

@@ -375,7 +375,7 @@ class Queue:
         *,
         most: int | None = None,
         ids: Sequence[MessageId] | None = None,
-        goes_on: Callable[[int], bool] = lambda _: True,
+        goes_on: Callable[[int, int], bool] = lambda _done, _seen: True,
     ) -> int:
         """Withdraw messages from dispatch in batches, pass each to ``act``, and return their number.
 
@@ -383,8 +383,8 @@ class Queue:
         has stay there. ``act`` decides where the entries go: it acknowledges, moves or gives them back.
 
         :param ids: only messages with these ids, which are looked up instead of searched for
-        :param goes_on: called with the number of messages of each batch or page, once it is done; whether to
-            go on with the next
+        :param goes_on: called after each batch with the numbers of messages that were taken, and looked at;
+            whether to go on with the next
         :raises StoreError: the store cannot be read, or as ``act`` does
         """
         # Files, and lists of all messages, cannot be searched while they change.

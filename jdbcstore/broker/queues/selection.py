@@ -42,15 +42,15 @@ class QueueSelection:
         last_transient: int,
         most: int | None,
         ids: Sequence[MessageId] | None,
-        goes_on: Callable[[int], bool],
+        goes_on: Callable[[int, int], bool],
     ) -> int:
         """Take at most so many messages and pass them to ``act`` in batches; returns their number.
 
         :param last: the sequence up to which all messages have arrived: a later one may still be on its way
             from the store to the queue, which would then have it twice
         :param last_transient: the same for messages that are not stored
-        :param goes_on: called with the number of messages of each batch or page, once it is done; whether to
-            go on with the next
+        :param goes_on: called after each batch with the numbers of messages that were taken, and looked at;
+            whether to go on with the next
         :raises StoreError: the store cannot be read, or as ``act`` does
         """
         count = 0
@@ -67,7 +67,7 @@ class QueueSelection:
         async for taken, number in self._batches(chosen, ids):
             if taken:
                 await act(taken)
-            if not goes_on(number) or count == most:
+            if not goes_on(len(taken), number) or count == most:
                 break
         return count
 

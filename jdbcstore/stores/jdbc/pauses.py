@@ -17,7 +17,7 @@ LONGEST_NAME = 250
 """Characters of a name in JDBCSTORE_STATE."""
 _LONGEST_USER = 40
 _PLAIN = "".join(sorted({*string.punctuation} - {"%", ":"}))
-"""What is not encoded, with letters and digits: only ASCII without spaces is the same in every database."""
+"""Characters that are not encoded, besides letters and digits: only ASCII is the same in every database."""
 
 
 def add_pause(
