@@ -79,9 +79,13 @@ class Walk:
         return self.confirm(**values)
 
     def confirm(self, **values: str) -> str:
-        self.fill(**values)
-        self._browser.follow("document.querySelector('.confirm .actions button').click()")
-        self._check()
+        for _ in range(2):  # it asks again for other messages than it has counted
+            name = str(self.value("document.querySelector('label[for=typed] .name')?.textContent ?? ''"))
+            self.fill(**values, **({"typed": name} if name else {}))
+            self._browser.follow("document.querySelector('.confirm .actions button').click()")
+            self._check()
+            if not self.value("Boolean(document.querySelector('.question'))"):
+                break
         return str(self.value("document.querySelector('.notice').textContent"))
 
     def value(self, script: str) -> object:
