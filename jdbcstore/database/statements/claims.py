@@ -184,20 +184,20 @@ class FreeMessages(LeaseConditions):
 
         :param within: the most of all lanes, if it is not the limit of each
         """
-        # Written into the text: the driver takes longer for each array than the server does.
-        every: ColumnElement[Any] = literal_column(f"CAST('{{{','.join(map(str, LANES))}}}' AS BIGINT[])")
-        arrays = (bindparam(name, type_=ARRAY(BigInteger())) for name in ("marks", "leaps"))
-        names = ("lane", "mark", "leap")
-        lanes: Any = (
-            func.unnest(every, *arrays)
-            .table_valued(*(column(name, BigInteger()) for name in names), name="lanes")
-            .render_derived()
-        )
+        lanes = self._every_lane("mark", "leap")
         end = self._end(lanes)
         found = free(lanes.c.lane, func.coalesce(end.c.place, lanes.c.mark)).lateral("free")
         begins = lanes.outerjoin(end, true()).join(found, true())
         limit = bindparam("limit", type_=Integer()) if within is None else within
         return select(lanes.c.lane, *found.c).select_from(begins).limit(limit)
+
+    def _every_lane(self, *names: str) -> Any:
+        """Return all lanes, each with the elements that belong to it of arrays: ``marks`` for ``mark``."""
+        # Written into the text: the driver takes longer for each array than the server does.
+        every: ColumnElement[Any] = literal_column(f"CAST('{{{','.join(map(str, LANES))}}}' AS BIGINT[])")
+        arrays = (bindparam(f"{name}s", type_=ARRAY(BigInteger())) for name in names)
+        columns = (column(name, BigInteger()) for name in ("lane", *names))
+        return func.unnest(every, *arrays).table_valued(*columns, name="lanes").render_derived()
 
     def _end(self, lanes: Any) -> Any:
         """Return the place behind the last message that is claimed in a lane, within its leap."""

@@ -8,7 +8,8 @@ row is still the version that it saw.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from sqlalchemy import (
@@ -19,7 +20,6 @@ from sqlalchemy import (
     Select,
     Text,
     and_,
-    any_,
     bindparam,
     case,
     cast,
@@ -41,8 +41,8 @@ from jdbcstore.database.schema import FLOW_ROW
 from jdbcstore.database.statements.builder import ONE, ZERO
 from jdbcstore.database.statements.keyed import KeyedMessages
 
-KEYED_IN_ORDER = 2
-"""The keying of a queue whose messages are claimed in the order of each key."""
+UNKEYED, KEYED, KEYED_IN_ORDER = range(3)
+"""The use that a queue makes of keys: none, shares of keys, or shares and the order of each."""
 NS_PER_MS = 1_000_000
 RATE_NS = 1_000_000 * 1_000_000_000
 """A million seconds in nanoseconds: the time for which a rate is stored."""
@@ -128,36 +128,37 @@ class FlowStatements(KeyedMessages):
         f = self._tables.flow
         self._version = cast(literal_column(self._adapter.row_version), Text())
         self._held = case((f.c.most.is_(None), ZERO), else_=self._count())
-        self.claim_next = self._compile(self._claim_next)
+        self.claim_next = {
+            ordered: self._compile(partial(self._claim_next, ordered=ordered)) for ordered in (False, True)
+        }
         """The settings of the queue as ``lock`` and ``count`` return them; ``has_later``, the version of the
         row; the first rows of ``names`` from where the turn is, and the messages of these that are claimed:
-        all, or none if there is more to consider."""
+        all, or none if there is more to consider, or the queue is not in order or not as was thought."""
         self.claim_seen = self._compile(self._claim_in_room)
         """The settings of the queue as ``lock`` and ``count`` return them, and messages that are claimed as
         far as they leave room. Of a queue with keys none is."""
         self.claim_chosen = self._compile(lambda: self._claim(self._chosen()))
         """Claim messages that were chosen, if the row of the queue is the version that was seen."""
 
-    def _seen(self, *, keyed: bool) -> CTE:
+    def _seen(self, keying: int) -> CTE:
         # The clock is read once: one that runs on within the statement would count tokens that are not there
-        # yet.
-        clock = select(self._now.label("now")).cte("clock")
-        now: ColumnElement[int] = select(clock.c.now).scalar_subquery()
-        columns = [*self._columns, now.label("now"), self._held.label("held"), *self._room(now, keyed=keyed)]
-        if keyed:
-            columns.append(self._is_later_keyed())
-        return select(*columns).where(self._here(self._tables.flow)).cte("seen")
+        # yet. And what is found once is not written, planned and looked for again.
+        found = (self._now.label("now"), self._held.label("held"), self._version.label("version"))
+        columns = (*self._columns, *found, *([self._is_later_keyed()] if keying else ()))
+        stored = select(*columns).where(self._here(self._tables.flow)).cte("stored")
+        stored = stored.prefix_with("MATERIALIZED")
+        return select(*stored.c, *self._room(stored, keying)).cte("seen")
 
-    def _claim_next(self) -> Select[Any]:
-        seen, limit = self._seen(keyed=True), bindparam("limit", type_=Integer())
-        keys = self._next_keys(seen)
+    def _claim_next(self, *, ordered: bool) -> Select[Any]:
+        seen, limit = self._seen(KEYED_IN_ORDER if ordered else KEYED), bindparam("limit", type_=Integer())
+        keys = self._next_keys(seen, ordered=ordered)
         is_begun = and_(seen.c.credit > ZERO, keys.c.name == seen.c.last_key)
         quantum = case((is_begun, seen.c.credit), else_=func.coalesce(keys.c.weight, ONE))
         is_served = and_(func.coalesce(keys.c.paused, ZERO) == ZERO, keys.c.first.is_not(None))
         chosen = (
             select(keys.c.first.label("id"), keys.c.name, keys.c.number, quantum.label("quantum"))
             .select_from(keys.join(seen, true()))
-            .where(is_served, not_(self._is_full(seen, keys)))
+            .where(is_served, not_(self._is_full(seen, keys, ordered=ordered)))
             .order_by(keys.c.number)
             .limit(limit)
             .cte("chosen")
@@ -172,11 +173,8 @@ class FlowStatements(KeyedMessages):
             select(func.count()).select_from(chosen).scalar_subquery() == limit,
         )
         found = self._numbered(chosen).where(exists(select(ONE).select_from(seen).where(is_simple)))
-        end = select(chosen.c.name, chosen.c.quantum).order_by(chosen.c.number.desc()).limit(ONE)
-        values = {
-            "last_key": end.with_only_columns(chosen.c.name).scalar_subquery(),
-            "credit": end.with_only_columns(chosen.c.quantum - ONE).scalar_subquery(),
-        }
+        last = select(chosen.c.name, chosen.c.quantum).order_by(chosen.c.number.desc()).limit(ONE).cte("last")
+        values = {"last_key": last.c.name, "credit": last.c.quantum - ONE}
         claimed = self._claim_in_version(found.cte("found"), seen, values).subquery("claimed")
         settings = [seen.c[column.key] for column in self._columns]
         *of_key, number = keys.c
@@ -186,7 +184,7 @@ class FlowStatements(KeyedMessages):
         rows = seen.outerjoin(keys, true()).outerjoin(claimed, claimed.c.id == keys.c.first)
         return query.select_from(rows).order_by(number)
 
-    def _next_keys(self, seen: CTE) -> CTE:
+    def _next_keys(self, seen: CTE, *, ordered: bool) -> CTE:
         """Return the keys from where the turn is, of which the first may be the first of all."""
         k = self._tables.keyed
         last = func.coalesce(seen.c.last_key, literal_column("''"))
@@ -197,20 +195,14 @@ class FlowStatements(KeyedMessages):
         name = func.coalesce(begun, first_of_all).label("name")
         first_name: Any = select(name, ONE.label("number")).select_from(seen)
         ring = self._ring(first_name)
-        first = case(
-            (self._is_in_order(seen), self._first_of_key(ring, ring.c.name, ordered=True)),
-            else_=self._first_of_key(ring, ring.c.name, ordered=False),
-        )
+        first = self._first_of_key(ring, ring.c.name, ordered=ordered)
         named = self._keys(ring, ring.c.name, first).where(ring.c.name.is_not(None))
         return named.add_columns(ring.c.number).cte("keys")
 
-    def _is_in_order(self, seen: CTE) -> ColumnElement[bool]:
-        return select(seen.c.keying).scalar_subquery() == literal_column(str(KEYED_IN_ORDER))
-
-    def _is_full(self, seen: CTE, keys: CTE) -> ColumnElement[bool]:
+    def _is_full(self, seen: CTE, keys: CTE, *, ordered: bool) -> ColumnElement[bool]:
         """Return whether a key has as many claims in force as it may have."""
         k, c = self._tables.keyed, self._tables.claims
-        most = case((self._is_in_order(seen), ONE), else_=func.coalesce(keys.c.most, seen.c.key_most))
+        most = ONE if ordered else func.coalesce(keys.c.most, seen.c.key_most)
         name = select(k.c.name).where(k.c.id == c.c.id, self._found_here(k)).scalar_subquery()
         held = select(name.label("name")).select_from(c).where(self._is_held_here()).cte("held")
         # Read once, and not for each key.
@@ -219,7 +211,7 @@ class FlowStatements(KeyedMessages):
         return case((most.is_(None), ZERO), else_=case((count >= most, ONE), else_=ZERO)) == ONE
 
     def _claim_in_room(self) -> Select[Any]:
-        seen = self._seen(keyed=False)
+        seen = self._seen(UNKEYED)
         room = select(seen.c.room).scalar_subquery()
         found = self._of_lanes(self._free, within=room).cte("found")
         claimed = self._claim_in_version(found, seen, {}).subquery("claimed")
@@ -232,32 +224,24 @@ class FlowStatements(KeyedMessages):
     ) -> Select[Any]:
         """As :meth:`_claim_found`, for the version of the row that was seen, with the tokens drawn."""
 
-        def of_seen(name: str) -> ColumnElement[Any]:
-            value: ColumnElement[Any] = select(seen.c[name]).scalar_subquery()
-            return value
+        def moved(count: ColumnElement[int]) -> Mapping[str, ColumnElement[Any]]:
+            drawn = func.coalesce(seen.c.begun + count * seen.c.spacing, self._tables.flow.c.drawn)
+            return {"drawn": drawn, **values}
 
-        count = select(func.count()).select_from(found).scalar_subquery()
-        drawn = of_seen("begun") + count * of_seen("spacing")
-        values = {"drawn": func.coalesce(drawn, self._tables.flow.c.drawn), **values}
-        return self._claim_found(found, of_seen("version"), values)
+        return self._claim_found(found, seen.c.version, moved)
 
-    def _room(self, now: ColumnElement[int], *, keyed: bool) -> list[ColumnElement[Any]]:
+    def _room(self, stored: CTE, keying: int) -> list[ColumnElement[Any]]:
         """Return how many messages may be claimed, with tokens as in ``jdbcstore.stores.claims.buckets``."""
-        f, limit = self._tables.flow, bindparam("limit", type_=Integer())
-        now_ns = now * literal_column(str(NS_PER_MS))
-        spacing: ColumnElement[int] = (literal_column(str(RATE_NS)) + f.c.rate - ONE) // f.c.rate
-        full = now_ns + f.c.burst * spacing
-        begun = func.least(func.greatest(f.c.drawn, now_ns), full)
+        f, limit = stored.c, bindparam("limit", type_=Integer())
+        now_ns = f.now * literal_column(str(NS_PER_MS))
+        spacing: ColumnElement[int] = (literal_column(str(RATE_NS)) + f.rate - ONE) // f.rate
+        full = now_ns + f.burst * spacing
+        begun = func.least(func.greatest(f.drawn, now_ns), full)
         # What is NULL, because there is no such limit, is not the least.
-        left = func.least(limit, f.c.most - self._held, (full - begun) // spacing)
-        closed = or_(f.c.paused != ZERO, f.c.keying == ZERO if keyed else f.c.keying != ZERO)
+        left = func.least(limit, f.most - f.held, (full - begun) // spacing)
+        closed = or_(f.paused != ZERO, f.keying != literal_column(str(keying)))
         room = case((closed, ZERO), else_=func.greatest(left, ZERO))
-        return [
-            room.label("room"),
-            begun.label("begun"),
-            spacing.label("spacing"),
-            self._version.label("version"),
-        ]
+        return [room.label("room"), begun.label("begun"), spacing.label("spacing")]
 
     def _chosen(self) -> Select[Any]:
         ids = func.unnest(bindparam("ids", type_=ARRAY(BigInteger())))
@@ -268,45 +252,51 @@ class FlowStatements(KeyedMessages):
         """Return messages that were chosen, with the number of their next claim."""
         c = self._tables.claims
 
-        def of_claim(value: ColumnElement[Any]) -> ColumnElement[Any]:
-            query = select(value).where(c.c.id == chosen.c.id).correlate(chosen)
-            return func.coalesce(query.scalar_subquery(), ZERO)
-
-        return select(
-            chosen.c.id,
-            (of_claim(c.c.taken) + ONE).label("taken"),
-            of_claim(c.c.failed + self._died()).label("failed"),
-        )
+        columns = (c.c.taken, (c.c.failed + self._died()).label("failed"))
+        # The limit keeps it from becoming a join, for which a planner might read all claims.
+        before = select(*columns).where(c.c.id == chosen.c.id).limit(ONE).correlate(chosen).lateral("before")
+        taken = func.coalesce(before.c.taken, ZERO) + ONE
+        failed = func.coalesce(before.c.failed, ZERO)
+        query = select(chosen.c.id, taken.label("taken"), failed.label("failed"))
+        return query.select_from(chosen.outerjoin(before, true()))
 
     def _claim(self, candidates: Select[Any]) -> Select[Any]:
         f, number = self._tables.flow, BigInteger()
         found = candidates.cte("found")
-        count = select(func.count()).select_from(found).scalar_subquery()
         spacing, drawn = bindparam("spacing", type_=number), bindparam("drawn", type_=number)
-        values = {
-            "last_key": bindparam("last", type_=f.c.last_key.type),
-            "credit": bindparam("credit", type_=number),
-            "drawn": case((spacing > ZERO, drawn + count * spacing), else_=f.c.drawn),
-        }
-        claimed = self._claim_found(found, bindparam("version", type_=Text()), values)
+
+        def moved(count: ColumnElement[int]) -> Mapping[str, ColumnElement[Any]]:
+            return {
+                "last_key": bindparam("last", type_=f.c.last_key.type),
+                "credit": bindparam("credit", type_=number),
+                "drawn": case((spacing > ZERO, drawn + count * spacing), else_=f.c.drawn),
+            }
+
+        claimed = self._claim_found(found, bindparam("version", type_=Text()), moved)
         return claimed.where(self._is_relaxed())
 
     def _claim_found(
-        self, found: CTE, version: ColumnElement[Any], values: Mapping[str, ColumnElement[Any]]
+        self,
+        found: CTE,
+        version: ColumnElement[Any],
+        values: Callable[[ColumnElement[int]], Mapping[str, ColumnElement[Any]]],
     ) -> Select[Any]:
-        """Claim what was found if the row of the queue is that version, and change the row."""
+        """Claim what was found if the row of the queue is that version, and change the row.
+
+        :param values: returns its new values, of how many were found
+        """
         t, f = self._tables.messages, self._tables.flow
-        count = select(func.count()).select_from(found).scalar_subquery()
-        is_seen = self._version == version
-        moved = (
-            update(f).where(self._here(f), is_seen, count > ZERO).values(values).returning(ONE.label("one"))
-        )
+        counted = select(func.count().label("count")).select_from(found).cte("counted")
+        is_seen = (self._here(f), self._version == version, counted.c.count > ZERO)
+        moved = update(f).where(*is_seen).values(values(counted.c.count)).returning(ONE.label("one"))
         # Not locked before, as this may have waited: another process would pass them over meanwhile.
         seen = moved.cte("moved")
         ids = func.array(select(found.c.id).scalar_subquery(), type_=ARRAY(BigInteger()))
+        # Not by the index of this column: a planner that knows of no rows would read nearly all with it.
+        is_committed = func.coalesce(t.c.xid, literal_column("''")) == literal_column("''")
         locked = (
             select(t.c.id, func.coalesce(t.c.priority, ZERO).label("lane"), t.c.msg)
-            .where(t.c.id == any_(ids), t.c.xid.is_(None), self._found_here(t), exists(select(seen.c.one)))
+            .where(self._at(t, ids), is_committed, self._found_here(t), exists(select(seen.c.one)))
             .with_for_update(skip_locked=True)
             .cte("locked")
         )

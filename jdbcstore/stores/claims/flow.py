@@ -75,8 +75,8 @@ class Seen(NamedTuple):
     """Whether messages were added whose keys are not known yet."""
     version: str | None = None
     """The version of the row, if it is not locked; None if the queue has no settings any more."""
-    keys: Sequence[Row] = ()
-    """The first keys from where the turn is."""
+    keys: Sequence[Row] | None = None
+    """The first keys from where the turn is, if they were looked at as the queue is keyed."""
     claimed: Sequence[Row] = ()
     """Messages that were claimed with it."""
 
@@ -132,13 +132,18 @@ class QueueFlow:
         self._version: int | None = None
         self.applies = False
         """Whether the queue has settings, as far as this process knows."""
-        self.is_keyed = False
-        """Whether its messages are claimed by key, as far as this process knows."""
+        self._keying = Keying.IGNORED
+        """The use that it makes of keys, as far as this process knows."""
         self.is_known = False
         """Whether the last look at that has succeeded."""
         self.is_blocked = False
         """Whether there was no room at the last look."""
         self._opens_at = float("inf")
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether its messages are claimed by key, as far as this process knows."""
+        return self._keying is not Keying.IGNORED
 
     # Settings
 
@@ -210,7 +215,7 @@ class QueueFlow:
         check_whole("claims", claims, _PAUSE_KEY)
         rate, burst = _rounded(checked(rate, burst, _PAUSE_KEY))
         self._share("in order" if in_order else "shared", claims, rate, burst)
-        self.is_keyed = True
+        self._keying = Keying.IN_ORDER if in_order else Keying.SHARED
 
     def unshare(self) -> None:
         """Undo :meth:`share`: keys are ignored.
@@ -342,7 +347,8 @@ class QueueFlow:
         if version != self._version:
             find = self._sql.find
             found = [] if version is None else self._owner.fetch(find, container=self._container)
-            self.applies, self.is_keyed = bool(found), bool(found and _Stored(*found[0]).keying)
+            self.applies = bool(found)
+            self._keying = Keying(_Stored(*found[0]).keying) if found else Keying.IGNORED
             self._version = version
         self.is_known = True
 
@@ -362,14 +368,21 @@ class QueueFlow:
         :param after: the ID up to which the keys of messages are known
         """
         values = {"container": self._container, "session": session, "limit": limit, "after": after}
-        found = fetch(self._sql.claim_next, **values, number=at_first(limit))
+        thought = self._keying
+        claim = self._sql.claim_next[thought is Keying.IN_ORDER]
+        found = fetch(claim, **values, number=at_first(limit))
         if not found:
             return Seen(Room(limit))
         *stored, more, version = found[0][: -KEY_FIELDS - CLAIMED]
         keys = [row[-KEY_FIELDS - CLAIMED : -CLAIMED] for row in found]
         claimed = [row[-CLAIMED:] for row in found if row[-CLAIMED + 1] is not None]
-        there = [key for key in keys if key[0] is not None]
-        return Seen(self.room_of(stored, limit), bool(more), version, there, claimed)
+        room = self.room_of(stored, limit)
+        there = None
+        if room.turn.keying is thought:
+            there = [key for key in keys if key[0] is not None]
+        elif room.turn.keying is not Keying.IGNORED:
+            self._keying = room.turn.keying
+        return Seen(room, bool(more), version, there, claimed)
 
     def room_of(self, row: Sequence[Any], limit: int) -> Room:
         """Return what the queue has room for, by its settings, the time, and the number of its claims."""

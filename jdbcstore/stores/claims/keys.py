@@ -21,7 +21,7 @@ from typing import NamedTuple
 from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.connection import Connection, Runs
 from jdbcstore.database.session import DatabaseSession
-from jdbcstore.database.statements.flow import KEYED_IN_ORDER
+from jdbcstore.database.statements.flow import KEYED, KEYED_IN_ORDER, UNKEYED
 from jdbcstore.errors import CorruptMessage
 from jdbcstore.message import openwire
 from jdbcstore.stores.claims.buckets import Rate, look_into, rate_of
@@ -43,8 +43,8 @@ _PAGES = 8
 class Keying(IntEnum):
     """The use that a queue makes of the keys of its messages."""
 
-    IGNORED = 0
-    SHARED = 1
+    IGNORED = UNKEYED
+    SHARED = KEYED
     """Each key gets its share."""
     IN_ORDER = KEYED_IN_ORDER
     """Besides, the next message of a key is claimed once the one before is settled."""

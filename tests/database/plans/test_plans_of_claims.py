@@ -169,7 +169,7 @@ def test_a_claim_by_key_costs_no_more_in_a_long_queue(
     flow = large.session.flow_statements
     statements = [flow.has_later, flow.find_unfiled, flow.find_of_key, flow.find_held, *flow.names.values()]
     if large.session.adapter.chains_writes:
-        statements.append(flow.claim_next)
+        statements += flow.claim_next.values()
     for sql in statements:
         for name in ("", "k20"):
             values = {**VALUES, "container": BIG, "after": large.last, "limit": 8, "number": 8, "name_": name}

@@ -343,6 +343,20 @@ def test_what_others_claimed_since_a_look_is_not_claimed_again(
     assert sorted(claimed) == ["a1", "b0"]
 
 
+def test_a_claim_obeys_an_order_of_which_its_process_does_not_know(
+    two: tuple[ClaimQueue, ClaimQueue],
+) -> None:
+    one, other = two
+    add(one, "aab")
+    one.flow.share()
+    other.release(*other.claim())
+
+    one.flow.share(in_order=True)
+    assert sorted(bodies(other.claim(9))) == ["a0", "b0"]
+    one.flow.share()
+    assert bodies(other.claim(9)) == ["a1"]
+
+
 @pytest.mark.backends("postgresql")
 @pytest.mark.parametrize("in_order", [False, True])
 def test_one_statement_claims_what_a_process_would_choose(claims: Claims, *, in_order: bool) -> None:
@@ -401,7 +415,7 @@ def test_a_claim_by_key_is_one_statement(open_claims: OpenClaims, clock: FakeClo
     # An idle connection is asked whether it is there before it is used again.
     asked = [sql for sql in asked if sql is not claims.session.lock_statements.find_epoch]
     acknowledge = claims.session.claim_statements.acknowledge_keyed
-    assert asked == [claims.session.flow_statements.claim_next, acknowledge] * 3
+    assert asked == [claims.session.flow_statements.claim_next[True], acknowledge] * 3
 
 
 @pytest.mark.backends("sqlite")

@@ -107,6 +107,21 @@ def test_an_acknowledgement_reads_little_whatever_is_believed_of_the_table(
     assert explained(database, claims, acknowledge, row) <= 30 * len(ids)
 
 
+def test_a_claim_by_key_reads_little_in_a_table_of_which_nothing_is_known(
+    open_claims: OpenClaims, database: Database
+) -> None:
+    claims = open_claims()
+    queue = claims.queue("ORDERS")
+    queue.flow.share()
+    queue.add(*(Message("x", group_id=f"k{number % 7}") for number in range(3000)))
+    assert queue.claim()
+    container = queue.destination.qualified_name
+    values = {"container": container, "session": claims.lease.number, "limit": 2, "number": 2}
+    for sql in claims.session.flow_statements.claim_next.values():
+        row = sql.row(**values, after=queue._taking.keyed.filed_to)
+        assert explained(database, claims, sql, row) <= 100
+
+
 def test_a_claim_reads_little_behind_what_others_hold(
     open_claims: OpenClaims, database: Database, clock: FakeClock
 ) -> None:
