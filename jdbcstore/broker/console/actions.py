@@ -95,7 +95,10 @@ class Action:
         return self.done.format(counted=counted, stayed=stayed, name=name, to=to)
 
     def _next(self, visit: Visit) -> str:
-        return url(f"{_kind(visit)}s") if self.name == "delete" else self.page_before(visit)
+        if self.name == "delete":
+            return url(f"{_kind(visit)}s")
+        before, sent_to = self.page_before(visit), url(_kind(visit), name=visit.text("name"))
+        return sent_to if self.name == "send" and not before.startswith(sent_to) else before
 
     def page_before(self, visit: Visit) -> str:
         """Return the page that its form was opened from."""

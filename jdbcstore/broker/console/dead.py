@@ -12,6 +12,8 @@ from jdbcstore.message.message import Message
 
 MOST = 1000
 """Dead letters of a queue that are grouped, the first ones."""
+_PAGE = 200
+"""Dead letters that are looked at in one turn of the loop."""
 
 
 @dataclass(slots=True)
@@ -51,17 +53,22 @@ async def grouped(source: ConsoleSource, queue: Destination) -> Grouped:
     :raises DestinationNotFound: it does not exist
     :raises StoreError: the store cannot be read
     """
-    page = await source.page(queue, MessageChoice(), limit=MOST)
-    groups = _groups(page.messages)
-    return Grouped(queue, groups, len(page.messages), page.next is None and not page.transient)
-
-
-def _groups(messages: Iterable[Message]) -> tuple[DeadLetterGroup, ...]:
     found: dict[str, DeadLetterGroup] = {}
+    seen, after = 0, None
+    while True:
+        page = await source.page(queue, MessageChoice(), after=after, limit=_PAGE)
+        seen, after = seen + len(page.messages), page.next
+        _add(found, page.messages)
+        if after is None or seen >= MOST:
+            break
+    groups = tuple(sorted(found.values(), key=lambda group: -len(group.ids)))
+    return Grouped(queue, groups, seen, after is None and not page.transient)
+
+
+def _add(found: dict[str, DeadLetterGroup], messages: Iterable[Message]) -> None:
     for message in messages:
         key = group_of(message)
         if key not in found:
             found[key] = DeadLetterGroup(key, message.original_destination, reason_of(message))
         if message.message_id is not None:
             found[key].add(message)
-    return tuple(sorted(found.values(), key=lambda group: -len(group.ids)))

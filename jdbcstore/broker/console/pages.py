@@ -399,7 +399,7 @@ class Console:
             check(offer.action, visit, await offer.affected(visit))
             text, where = await self._carry_out(offer, visit)
         except NotConfirmed as error:
-            return await self._confirmation(visit, question=str(error), status=409)
+            return await self._confirmation(visit, question=str(error))
         except (StoreError, TimeoutError) as error:
             status = status_of(error) if isinstance(error, StoreError) else 503
             return await self._confirmation(visit, error=str(error) or "it took too long", status=status)

@@ -190,6 +190,8 @@ def test_a_page_says_that_its_broker_does_not_answer(url: str, browser: Browser)
             title = str(walk.value("document.title"))
             assert title.endswith(f" · {address}")
             assert re.search(r"master.*as of \d\d:\d\d:\d\d UTC", str(walk.value(state)), re.DOTALL)
+            focused = walk.value("document.activeElement.textContent")
+            assert is_live or focused == "Cancel"
             assert "production" in str(walk.value("document.querySelector('header').innerText"))
             before = str(walk.value(state))
             walk.value(f"{{ {answers} new Response('x', {{status: 503}}); renew() }}")
@@ -206,7 +208,8 @@ def test_a_page_says_that_its_broker_does_not_answer(url: str, browser: Browser)
             assert (walk.value(banner), walk.value("document.title")) == ("", title)
             if not is_live:
                 assert walk.value(state) == before  # the content is as old as it was
-    walk.value("renew()")
+    said = f"const look = () => {banner} ? done(true) : setTimeout(look, 20); look()"
+    assert walk.value(f"new Promise((done) => {{ {said} }})")  # by itself
     assert str(walk.value(state)).startswith("no answer")
     assert "The connection to the broker is lost. This page is as of" in str(walk.value(banner))
     browser.open("about:blank")
@@ -314,6 +317,8 @@ def _change_messages(walk: Walk, console: ConsoleClient) -> None:
     assert "1 message was removed" in walk.act("Remove some", selector="table = 1")
     assert "paused" in walk.act("Pause")
     assert "go on" in walk.act("Resume")
+    assert walk.value("document.querySelector('[name=selector]').value") == "table = 7"  # where one was
+    walk.open("console/queue?name=WORK")
     walk.value("document.querySelector('[data-all]').click()")
     walk.click("Remove…", "main form")
     assert "2 messages were removed" in walk.confirm()

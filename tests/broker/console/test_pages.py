@@ -247,14 +247,14 @@ def test_confirmations_say_how_many_and_are_asked_again(console: ConsoleClient) 
     assert f"On {console.api.address}, tasting" in text
     assert "Now: 3 messages" in text
     found = console.send(form, typed="asked")
-    assert (found.status, "type ASKED to confirm this" in found.text) == (409, True)
+    assert "type ASKED to confirm this" in found.text
     send(12)
     found = console.send(form, typed="ASKED")
-    assert (found.status, "15 messages instead of 3" in found.text) == (409, True)
+    assert "15 messages instead of 3" in found.text
     assert console.api.get(queue("ASKED"))["size"] == 15
     _, form = asked("remove", name="ASKED")
     found = console.send(form, selector="n < 2")
-    assert (found.status, "this is for 4 messages; confirm it" in found.text) == (409, True)
+    assert "this is for 4 messages; confirm it" in found.text
     [again] = [one for one in found.forms if one.method == "post"]
     assert "4 messages were removed." in console.send(again).text
     invalid = console.send(form, selector="n <")
