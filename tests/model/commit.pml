@@ -242,10 +242,10 @@ end:
             goto attempt
         }
     :: atomic {     /* Committer.close, and a store that is opened */
-            empty(queue[w]) && store[w].reserved != 0 && sharing == 0 && (closes > 0 || replayed) && allowed(CLOSE, w, 0, 0) ->
+            empty(queue[w]) && (store[w].reserved != 0 || replayed) && sharing == 0 && (closes > 0 || replayed) && allowed(CLOSE, w, 0, 0) ->
             d_step {
                 if
-                :: store[w].connection != NONE && store[w].lost == 0
+                :: store[w].reserved != 0 && store[w].connection != NONE && store[w].lost == 0
                     && (reserved == store[w].reserved || mutation == GIVES_BACK_ALWAYS) ->
                     reserved = store[w].last    /* SequenceAllocator.give_back */
                 :: else

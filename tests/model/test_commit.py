@@ -1,5 +1,7 @@
 """The group commit, replayed against its model: two stores without a locker, under the simulation's faults.
 
+The stores are closed and opened again now and then.
+
 The trace has what callers see: units that are submitted and answered, what a reader finds behind its mark,
 and what it removes. Each event is noted at the moment at which it takes effect.
 """
@@ -14,7 +16,10 @@ from typing import Any, ClassVar
 import pytest
 
 from jdbcstore import Message, MessageId, MessageReference, ProducerId
+from jdbcstore.database.connection import Connection
+from jdbcstore.database.schema import SEQUENCE_ROW
 from jdbcstore.errors import OutcomeUnknown, StoreError
+from jdbcstore.stores.jdbc.sequence import SequenceAllocator
 from jdbcstore.stores.jdbc.store import JdbcStore
 from tests.model.conftest import Compiled
 from tests.simulation.masters import CONFIG
@@ -45,6 +50,15 @@ class Writing(Member):
         for _ in range(self.workers):
             self.wake()
 
+    def do_close(self, client: str, chance: random.Random) -> None:  # noqa: ARG002
+        """Close the store, which first stores what was given to it, and open it again."""
+        world = self.world
+        assert isinstance(world, Committing)
+        store, self.store = self.store, None
+        store.close()
+        world.event("CLOSE", self.number)
+        self._live(self.process)
+
     def do_send(self, client: str, chance: random.Random) -> None:  # noqa: ARG002
         world = self.world
         assert isinstance(world, Committing)
@@ -66,7 +80,7 @@ class Writing(Member):
 class Committing(World):
     """Two such processes, and a reader that removes what it has read."""
 
-    operations: ClassVar = {"send": 5, "read": 4, "remove": 2}
+    operations: ClassVar = {"send": 5, "read": 4, "remove": 2, "close": 1}
     faults: ClassVar = {"lost": 1, "unknown": 2, "late": 2}
 
     def prepare(self) -> None:
@@ -104,12 +118,14 @@ class Committing(World):
             super().fail(step)
 
     def ask(self, step: Step) -> None:
-        if step.what == "send":
+        if step.what in ("send", "close"):
             super().ask(step)
         elif step.what == "read":
             self.read_one()
         elif self.read and not self.is_removing:
-            self.remove(*random.Random(step.chance).choice(self.read))
+            sequence, message = random.Random(step.chance).choice(self.read)
+            if self.members[self.writers[message]].store is not None:
+                self.remove(sequence, message)
 
     def read_one(self) -> bool:
         """Read the next row; whether there was one."""
@@ -163,20 +179,41 @@ def refused_at(model: Model, events: list[Event], faults: int) -> int | None:
 
 
 def test_stores_do_what_the_model_allows(of_commits: Model, simulation: Simulation) -> None:
-    answered = removed = failed = 0
+    answered = removed = failed = closed = 0
     for seed in SEEDS:
         events, faults = run(simulation, of_commits, seed)
         refused = refused_at(of_commits, events, faults)
         assert refused is None, (seed, refused, events)
         answered += sum(event[0] == of_commits.numbers["ANSWER"] for event in events)
         removed += sum(event[0] == of_commits.numbers["REMOVED"] for event in events)
+        closed += sum(event[0] == of_commits.numbers["CLOSE"] for event in events)
         failed += faults
     assert answered > 7 * len(SEEDS)
     assert removed > 3 * len(SEEDS)
     assert failed > len(SEEDS)
+    assert closed > len(SEEDS)
+
+
+def is_refused(model: Model, simulation: Simulation) -> bool:
+    """Whether the model does not allow what one of the seeds does."""
+    runs = (run(simulation, model, seed) for seed in SEEDS)
+    return any(refused_at(model, *one) is not None for one in runs)
 
 
 def test_a_defect_of_the_commit_is_refused(of_commits: Model, simulation: Simulation) -> None:
     with mutated("a commit in doubt taken for not done"):
-        runs = (run(simulation, of_commits, seed) for seed in SEEDS)
-        assert any(refused_at(of_commits, *one) is not None for one in runs)
+        assert is_refused(of_commits, simulation)
+
+
+def test_a_defect_of_closing_is_refused(
+    of_commits: Model, simulation: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def give_back(self: SequenceAllocator, connection: Connection) -> None:
+        """Give IDs back though another store has reserved some after them."""
+        if self._reserved != self.last:
+            with connection.transaction():
+                connection.execute(self._statements.update_number, name_=SEQUENCE_ROW, new=self.last)
+            self._reserved = self.last
+
+    monkeypatch.setattr(SequenceAllocator, "give_back", give_back)
+    assert is_refused(of_commits, simulation)
