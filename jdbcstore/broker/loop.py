@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
+from jdbcstore.broker.turns import at_end_of
 from jdbcstore.util.clock import Clock
 
 T = TypeVar("T")
@@ -21,18 +22,36 @@ class Promise(Future[None]):
     Callbacks of a future run in a later turn of the loop, when consumers may have been served already.
     """
 
-    at_once: Callable[[], None] | None = None
-    """Called once on success, in the middle of the broker's work: it may only append to an output buffer."""
+    _at_once: Callable[[Future[None]], object] | None = None
 
-    def call_at_once(self, callback: Callable[[], None]) -> None:
-        """Call back at success, before any consumer gets the message."""
-        self.at_once = callback
+    def call_at_once(self, callback: Callable[[Future[None]], object]) -> None:
+        """Call back at success, in the middle of the broker's work: it may only append to an output buffer.
 
-    def announce(self) -> None:
-        """Call ``at_once``, because it is about to succeed."""
-        at_once, self.at_once = self.at_once, None
-        if at_once is not None:
-            at_once()
+        If this fails or is cancelled, or is done already, it is an ordinary callback.
+        """
+        if self.done():
+            self.add_done_callback(callback)
+        else:
+            self._at_once = callback
+
+    def set_result(self, result: None, /) -> None:
+        super().set_result(result)
+        callback, self._at_once = self._at_once, None
+        if callback is not None:
+            callback(self)
+
+    def set_exception(self, exception: type | BaseException, /) -> None:
+        self._call_later()
+        super().set_exception(exception)
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        self._call_later()
+        return super().cancel(msg)
+
+    def _call_later(self) -> None:
+        callback, self._at_once = self._at_once, None
+        if callback is not None:
+            self.add_done_callback(callback)
 
 
 class Scheduled(Protocol):
@@ -59,6 +78,7 @@ class BrokerLoop:
         self.searching = asyncio.Lock()
         """Held while a destination reads what no consumer asks for: thousands would occupy all threads."""
         self._pool = ThreadPoolExecutor(_READERS, thread_name_prefix="jdbcstore-broker")
+        self._at_end = at_end_of(events)
         self._scheduled: dict[Scheduled, None] = {}
         self._done: Future[None] = self.create_future()
         self._done.set_result(None)
@@ -81,7 +101,7 @@ class BrokerLoop:
     def schedule(self, work: Scheduled) -> None:
         """Call ``work.turn()`` once, after the callbacks that are ready now."""
         if not self._scheduled:
-            self.call_soon(self._turn)
+            self._at_end(self._turn)
         self._scheduled[work] = None
 
     def _turn(self) -> None:
@@ -138,10 +158,8 @@ def settle(promise: Future[None], error: BaseException | None) -> None:
         return
     if error is not None:
         promise.set_exception(error)
-        return
-    if isinstance(promise, Promise):
-        promise.announce()
-    promise.set_result(None)
+    else:
+        promise.set_result(None)
 
 
 def pass_on(result: Future[None], done: Future[None]) -> None:

@@ -98,6 +98,7 @@ def broker(settings: Settings, /, name: str | None, **given: Any) -> None:
     stop it cleanly; a second signal stops it immediately.
     """
     from jdbcstore.broker.process.host import BrokerHost
+    from jdbcstore.broker.turns import TurnLoop
 
     configuration = _configured(settings, name, given)
     log_to_stderr(configuration.broker.log_format, debug=settings.debug)
@@ -109,7 +110,8 @@ def broker(settings: Settings, /, name: str | None, **given: Any) -> None:
         schema=partial(schema_view, settings) if _has_one_database(configuration) else None,
     )
     _allow_files()
-    asyncio.run(_serve(host))
+    with asyncio.Runner(loop_factory=TurnLoop) as runner:
+        runner.run(_serve(host))
 
 
 def _has_one_database(configuration: Configuration) -> bool:

@@ -11,7 +11,6 @@ from typing import Any, Protocol
 from jdbcstore.database.adapters.base import Adapter
 from jdbcstore.database.adapters.control import Notifier
 from jdbcstore.database.adapters.sql import (
-    MSG,
     UNGUARDED,
     Batch,
     EpochGuard,
@@ -190,7 +189,7 @@ class Connection:
         :raises SequencesTaken: another writer has reserved sequences after the block
         """
         epoch = epoch or self._epoch
-        size = sum(len(row[MSG]) for row in batch.adds) if epoch is not None else 0
+        size = batch.size if epoch is not None else 0
         try:
             batch.removes = [*self._decided(batch.removes)]
             if self._recorder is not None and batch.removes:
@@ -206,11 +205,10 @@ class Connection:
 
     def start_write(self, batch: Batch, block: RowGuard | None = None) -> Sent | None:
         """Begin to write a batch without waiting for anything; None if this batch cannot be written so."""
-        size = sum([len(row[MSG]) for row in batch.adds])
         removes = batch.removes
-        if size > _LONG or self._statements.writes_singly or (removes and self._recorder is not None):
+        if batch.size > _LONG or self._statements.writes_singly or (removes and self._recorder is not None):
             return None
-        if any(container.startswith(TOPICS) for container, _ in removes):
+        if removes and any(container.startswith(TOPICS) for container, _ in removes):
             return None  # it is read from the database which of them are in doubt
         return self._writing.start_write(
             self.cursor, self._statements.write, batch, self._guards(block, self._epoch, long=False)

@@ -36,12 +36,16 @@ _thread = _Thread()
 
 
 class LoopCalls:
-    """Calls from any thread that an event loop makes, in their order. They must not raise."""
+    """Calls from any thread that an event loop makes, in their order. They must not raise.
 
-    __slots__ = ("_calls", "_woken", "loop")
+    To be made in the loop's thread.
+    """
+
+    __slots__ = ("_calls", "_thread", "_woken", "loop")
 
     def __init__(self, loop: AbstractEventLoop) -> None:
         self.loop = loop
+        self._thread = threading.get_ident()
         self._calls: deque[Call] = deque()
         self._woken = False
 
@@ -65,7 +69,7 @@ class LoopCalls:
 
     def run_or_wake(self) -> None:
         """Make the calls, if this is the loop's thread, else schedule them."""
-        if asyncio._get_running_loop() is self.loop:
+        if threading.get_ident() == self._thread and self.loop.is_running():
             self._run()
         else:
             self.wake()

@@ -17,6 +17,7 @@ import jdbcstore
 from jdbcstore.broker.api import BrokerTransaction, Delivery
 from jdbcstore.broker.engine import Engine, EngineOptions
 from jdbcstore.broker.policies import Policies
+from jdbcstore.broker.turns import TurnLoop
 from jdbcstore.config.policy import PolicyEntry, RedeliveryPolicy
 from tests.support.broker.consuming import PATIENCE, Recorder, consume, message, quiet
 
@@ -80,7 +81,7 @@ class EngineMachine(RuleBasedStateMachine):
         self.folder = TemporaryDirectory()
         where = self.url.format(Path(self.folder.name))
         self.store = jdbcstore.open(where, cleanup_period=0)
-        self.runner = asyncio.Runner()
+        self.runner = asyncio.Runner(loop_factory=TurnLoop)
         self.waiting: set[str] = set()
         self.seen: set[str] = set()
         self.dead: set[str] = set()

@@ -16,6 +16,7 @@ import pytest
 import jdbcstore
 from jdbcstore import JdbcStore, Message
 from jdbcstore.abc import MessageReference, Store
+from jdbcstore.broker.turns import TurnLoop
 from jdbcstore.errors import StoreError
 from jdbcstore.stores.jdbc.writer import driver
 from jdbcstore.stores.jdbc.writer.writer import Writer
@@ -33,11 +34,12 @@ pytestmark = pytest.mark.backends("postgresql")
 
 
 def in_a_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
-    """A test that is a coroutine, run by an event loop of its own."""
+    """A test that is a coroutine, run by a broker's event loop."""
 
     @wraps(test)
     def run(*args: P.args, **given: P.kwargs) -> None:
-        asyncio.run(test(*args, **given))
+        with asyncio.Runner(loop_factory=TurnLoop) as runner:
+            runner.run(test(*args, **given))
 
     return run
 

@@ -72,7 +72,6 @@ OUTSIDE: dict[str, dict[str, set[str]]] = {
         "broker/topics/topic.py": {"self.counters.enqueued", "self.counters.expired"},
     },
     "A method would cost a frame for each message.": {
-        "broker/transport/replies.py": {"done.at_once"},
         "stores/jdbc/writer/writer.py": {"unit.completion"},
     },
     "Where an error came from is known where it is caught.": {

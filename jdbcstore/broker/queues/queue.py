@@ -258,7 +258,8 @@ class Queue:
                 message = message.replace(message_id=reference.message_id)
             entry = Entry(message, self.pending, reference.sequence, stored=True)
             self.pending.stored.cursor.push(entry)
-        self._loop.schedule(self)
+        if self.consumers.any_room:
+            self._loop.schedule(self)
 
     def _report_arrival(self, message: Message) -> None:
         events = self._resources.events

@@ -12,7 +12,7 @@ from concurrent import futures
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import repeat
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol
 
 from jdbcstore.abc import MessageReference, Outcome, Store
 from jdbcstore.broker.counters import Counters
@@ -107,9 +107,14 @@ class StoreLine:
         self._count -= 1
         self._bytes -= size
         del self._unended[number]
-        error = futures.CancelledError() if future.cancelled() else future.exception()
+        result: Any = None
+        error: Exception | None = None
         try:
-            end(None if error else future.result(), error)
+            result = future.result()
+        except Exception as failure:
+            error = failure
+        try:
+            end(result, error)
         except Exception as defect:
             # Its caller is never notified; the ends of the other writes still run.
             self._on_defect(defect)
@@ -219,8 +224,12 @@ class Outbox:
         """Take the sends before the next commit, as many as are one write."""
         batch: list[PendingSend] = []
         waiting = self._waiting
-        while waiting and len(batch) < _MAX_BATCH and isinstance(waiting[0], PendingSend):
-            batch.append(cast(PendingSend, waiting.popleft()))
+        while waiting and len(batch) < _MAX_BATCH:
+            first = waiting[0]
+            if not isinstance(first, PendingSend):
+                break
+            batch.append(first)
+            waiting.popleft()
         return batch
 
     def _write(self, batch: list[PendingSend]) -> None:

@@ -77,9 +77,8 @@ class Gates:
                 promise.cancel()
             elif not promise.done():
                 sent = send()
-                if isinstance(sent, Promise):
-                    sent.call_at_once(promise.announce)
-                sent.add_done_callback(partial(pass_on, promise))
+                when_done = sent.call_at_once if isinstance(sent, Promise) else sent.add_done_callback
+                when_done(partial(pass_on, promise))
 
         self.closed[connection_id].append(_Step(_ready, begin))
         return promise

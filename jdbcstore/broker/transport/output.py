@@ -6,6 +6,8 @@ import asyncio
 from asyncio import Transport
 from collections.abc import Callable
 
+from jdbcstore.broker.turns import at_end_of
+
 HIGH_WATER = 256 * 1024
 """Bytes of output that the client has not read, beyond which no messages are delivered to it."""
 _MAX_OUTPUT = 4 * 1024 * 1024
@@ -24,6 +26,7 @@ class ClientOutput:
         self.closed = False
         """Whether nothing more is written."""
         self._loop = asyncio.get_running_loop()
+        self._at_end = at_end_of(self._loop)
         self.written_at = self._loop.time()
         """The time of the loop at which something was last written."""
         self._transport: Transport = None  # type: ignore[assignment]  # from open on
@@ -48,7 +51,7 @@ class ClientOutput:
         self.paused = False
 
     def write(self, data: bytes) -> None:
-        """Append a frame to the output, which is flushed in the loop's next iteration."""
+        """Append a frame to the output, which is flushed at the end of the loop's turn."""
         if self.closed:
             return
         self._frames.append(data)
@@ -57,7 +60,7 @@ class ClientOutput:
             self._pass()  # the transport then pauses writing if the client does not read
         if not self._flushing:
             self._flushing = True
-            self._loop.call_soon(self._flush_soon)
+            self._at_end(self._flush_soon)
 
     def write_now(self, data: bytes) -> None:
         """Write a frame at once if there is no other output: a reply that the client waits for."""

@@ -6,6 +6,7 @@ none if the command holds up those behind it.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from asyncio import AbstractEventLoop, Future
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from typing import Any, Protocol, TypeVar
 from jdbcstore.broker.loop import Promise
 from jdbcstore.broker.notices import Notices
 from jdbcstore.broker.transport.output import ClientOutput
+from jdbcstore.broker.turns import at_end_of
 
 log = logging.getLogger(__name__)
 
@@ -155,6 +157,7 @@ class Replies:
         self._resume = resume
         self._idle = idle
         self._abort = abort
+        self._at_end = at_end_of(asyncio.get_running_loop())
 
     @property
     def takes_frames(self) -> bool:
@@ -183,14 +186,16 @@ class Replies:
         if done.done():
             self._settle(done, answer, receipt, fatal, self._output.write)
             return
-        if answer is not None and isinstance(done, Promise):
-            done.at_once = partial(self._answer_at_once, answer)
         self.under_way += 1
         self._bytes += size
         self._inflow.under_way += size
         if self.under_way >= _MAX_UNDER_WAY or (self._bytes >= SMALL and self._bytes >= self._byte_limit()):
             self.full = True
-        done.add_done_callback(partial(self._done, answer, receipt, size, fatal))
+        finish = partial(self._done, answer, receipt, size, fatal)
+        if isinstance(done, Promise):
+            done.call_at_once(finish)
+        else:
+            done.add_done_callback(finish)
 
     def wait_for(
         self,
@@ -213,10 +218,6 @@ class Replies:
     def _byte_limit(self) -> int:
         return SMALL if self._inflow.is_over() else _MAX_UNDER_WAY_BYTES
 
-    def _answer_at_once(self, answer: bytes) -> None:
-        write = self._output.write if self.under_way > 1 else self._output.write_now
-        write(answer)
-
     def _done(
         self, answer: bytes | None, receipt: Receipt, size: int, fatal: bool, done: Future[None]
     ) -> None:
@@ -224,11 +225,15 @@ class Replies:
         self._bytes -= size
         inflow = self._inflow
         inflow.under_way -= size
-        if inflow.waiting:
-            inflow.notify()
         write = self._output.write if self.under_way else self._output.write_now
-        is_answered = isinstance(done, Promise) and done.at_once is None
-        self._settle(done, None if is_answered else answer, receipt, fatal, write)
+        self._settle(done, answer, receipt, fatal, write)
+        if self.ended or self.full or inflow.waiting:
+            self._at_end(self._follow_up)
+
+    def _follow_up(self) -> None:
+        """Go on when fewer commands are under way; the broker is not in the middle of its work."""
+        if self._inflow.waiting:
+            self._inflow.notify()
         if self.under_way == 0 and self.ended:
             self._idle()
         elif self.full and self.under_way <= _MAX_UNDER_WAY // 2 and self._bytes <= self._byte_limit() // 2:

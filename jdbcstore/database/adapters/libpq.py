@@ -124,8 +124,12 @@ class SentStatement:
         return self._is_answered
 
     @property
+    def has_failed(self) -> bool:
+        return self._failure is not None
+
+    @property
     def is_done(self) -> bool:
-        if self._failure is not None or self._result is None:
+        if self._failure is not None or self._result is None or not self._is_answered:
             return False
         return bool(self._result.status == _statuses()[0]) or self._result.ntuples == 1
 
@@ -138,7 +142,8 @@ class SentStatement:
                 WATCH.end(self._connection)
         if self._failure is not None:
             raise self._failure
-        self._conclude(rows_of(self.line, self._result))
+        if not self.is_done:
+            self._conclude(rows_of(self.line, self._result))
 
     def _wait(self) -> None:
         waiting = select.poll()

@@ -126,10 +126,9 @@ class PostgresqlWriting(Writing):
 
 def _is_one_statement(batch: Batch, guards: Guards) -> bool:
     """Return whether one statement can hold everything that a batch changes."""
-    if guards.last or batch.updates or any(rows for _, rows in batch.others):
+    if guards.last or batch.updates or (batch.others and any(rows for _, rows in batch.others)):
         return False
-    sizes = sum([len(row[MSG]) for row in batch.adds])
-    return sizes + _OVERHEAD * (len(batch.adds) + len(batch.removes)) <= _MAX_SENT
+    return batch.size + _OVERHEAD * (len(batch.adds) + len(batch.removes)) <= _MAX_SENT
 
 
 def _statement(statements: WriteStatements, batch: Batch, guards: Guards) -> tuple[str, list[bytes]]:
@@ -137,16 +136,20 @@ def _statement(statements: WriteStatements, batch: Batch, guards: Guards) -> tup
 
     With guards it has no effect if one does not hold, and else returns a row.
     """
+    adds, removes = batch.adds, batch.removes
     add, remove = statements.add_message.text, statements.remove_message.text
-    text = _text(
-        add, remove, bool(batch.adds), bool(batch.removes), tuple([one.sql.text for one in guards.first])
-    )
-    parameters = _column_arrays(batch.adds) if batch.adds else []
-    if batch.removes:
-        parameters += _key_arrays(batch.removes)
-    for guard in guards.first:
-        parameters += [_binary(value) for value in guard.values]
-    return text, parameters
+    text, values = _guarded(add, remove, bool(adds), bool(removes), guards)
+    parameters = _column_arrays(adds) if adds else []
+    if removes:
+        parameters += _key_arrays(removes)
+    return text, parameters + values
+
+
+@lru_cache(maxsize=64)
+def _guarded(add: str, remove: str, adds: bool, removes: bool, guards: Guards) -> tuple[str, list[bytes]]:
+    """Return the text of :func:`_statement`, and the parameters of its guards."""
+    text = _text(add, remove, adds, removes, tuple([guard.sql.text for guard in guards.first]))
+    return text, [_binary(value) for guard in guards.first for value in guard.values]
 
 
 @lru_cache(maxsize=64)

@@ -76,6 +76,14 @@ class Batch:
     removes: list[Key]
     others: list[tuple[Sql, list[Row]]]
 
+    @property
+    def size(self) -> int:
+        """The bytes of its messages."""
+        size = 0
+        for row in self.adds:
+            size += len(row[MSG])
+        return size
+
 
 @dataclass(frozen=True, slots=True)
 class WriteStatements:
@@ -136,8 +144,12 @@ class Sent(Protocol):
         """Read what has arrived, without waiting; whether :meth:`finish` will not wait."""
 
     @property
+    def has_failed(self) -> bool:
+        """Whether no answer will come."""
+
+    @property
     def is_done(self) -> bool:
-        """Whether the answer is that the batch is committed."""
+        """Whether it is answered, and committed: :meth:`finish` does not raise."""
 
     def finish(self) -> None:
         """Wait for the answer; raises as the adapter's ``write`` does."""

@@ -27,6 +27,7 @@ from jdbcstore.testing.polling import wait_until
 from tests.support import ROOT
 from tests.support.broker.stomp.serving import PATIENCE, Client, Served, talking
 from tests.support.docs.pages import Page
+from tests.support.loops import CountingLoop
 
 pytestmark = pytest.mark.backends("memory")
 
@@ -63,6 +64,19 @@ def test_what_a_user_may_not_is_refused(store: Store) -> None:
         client.subscribe(QUEUE)
         assert client.expect("MESSAGE").body == b"mine"
         assert store.destinations() in ([], [Destination.queue("Q")])
+
+
+@pytest.mark.backends("postgresql")
+def test_a_send_takes_two_turns_of_the_loop(store: Store) -> None:
+    """In one it is read and sent to the database, in the other the answer is read and passed on."""
+    loop, count = CountingLoop(), 100
+    with Served(store, loop=loop) as served, Client(served.port) as client:
+        client.send(QUEUE, "the first has the writer's thread connect")
+        client.send(QUEUE, "from now on the loop writes")
+        before = loop.turns
+        for number in range(count):
+            client.send(QUEUE, str(number))
+        assert loop.turns - before < 2.5 * count
 
 
 def test_frames_that_follow_connect_wait_for_the_login(store: Store) -> None:

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from jdbcstore.abc import MessageReference
 from jdbcstore.database.adapters.base import Failure
-from jdbcstore.database.adapters.sql import UNGUARDED, Batch, EpochGuard, Guards, Row, Sent
+from jdbcstore.database.adapters.sql import UNGUARDED, Batch, EpochGuard, Guards, Key, Row, Sent
 from jdbcstore.database.connection import Connection, Recorder
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.builder import Statement
@@ -99,17 +99,19 @@ class Committer:
         connection, sequence = self._connection, self.sequence
         if connection is None or self._lost or (self.fence is not None and self.fence.lost is not None):
             return None
+        messages: list[EncodedMessage] = []
+        keys: list[Key] = []
         for unit in units:
             if unit.acknowledgements or unit.updates:
                 return None
-        adds = [add for unit in units for add in unit.adds]
-        if not sequence.has(len(adds)):
+            messages += unit.adds
+            keys += unit.removes
+        if not sequence.has(len(messages)):
             return None
-        removes = [key for unit in units for key in unit.removes]
         if self.fence is not None:
             self.fence.check()
-        batch = Batch(numbered_rows(adds, sequence.last + 1), [], removes, [])
-        return connection.start_write(batch, sequence.block if adds else None)
+        batch = Batch(numbered_rows(messages, sequence.last + 1), [], keys, [])
+        return connection.start_write(batch, sequence.block if messages else None)
 
     def write(self, units: list[WriteUnit], sent: Sent | None = None) -> list[list[MessageReference]]:
         """Commit the units together, and return the references of the messages of each.
@@ -118,8 +120,11 @@ class Committer:
         :raises StoreError: none of them was committed
         :raises OutcomeUnknown: all of them were committed, or none
         """
-        attempts = _Attempts(self, sent)
         try:
+            if sent is not None and sent.is_done:
+                sent.finish()
+                return self.accept(units)
+            attempts = _Attempts(self, sent)
             return attempts.run(attempts.write_once, attempts.find_committed, units)
         except BaseException as error:
             _reset_trackers(units)
@@ -133,6 +138,17 @@ class Committer:
                 # Its rows may be there, under IDs that nothing else may get or give back.
                 self.sequence.forget()
             raise
+
+    def accept(self, units: list[WriteUnit]) -> list[list[MessageReference]]:
+        """Accept a batch as committed, with the sequences it was sent with."""
+        sequence = self.sequence
+        results = []
+        for unit in units:
+            if unit.committed:
+                _notify_committed(unit)
+            results.append(references(unit.adds, sequence.last + 1))
+            sequence.use(len(unit.adds))
+        return results
 
     def finish(self, sent: Sent) -> None:
         """Wait for the answer to what was sent; raises as a connection's ``write`` does."""
@@ -387,7 +403,7 @@ class _Attempts:
 
     def find_committed(self, units: list[WriteUnit]) -> list[list[MessageReference]] | None:
         """Return the references if the commit whose answer was lost took effect, else None."""
-        return self._accept(units) if self._was_committed(units) else None
+        return self._committer.accept(units) if self._was_committed(units) else None
 
     def write_once(self, units: list[WriteUnit]) -> list[list[MessageReference]]:
         """Attempt a batch, of which nothing is found in the tables."""
@@ -404,7 +420,7 @@ class _Attempts:
             self._sent = True
             self._committer.finish(begun)
             self._sent = False
-            return self._accept(units)
+            return self._committer.accept(units)
         connection = self._committer.connection()
         adds = [add for unit in units for add in unit.adds]
         first = self._committer.sequence.reserve(connection, len(adds)) if adds else 0
@@ -426,17 +442,7 @@ class _Attempts:
         self._sent = False
         if plan is not None:
             plan.apply()
-        return self._accept(units)
-
-    def _accept(self, units: list[WriteUnit]) -> list[list[MessageReference]]:
-        """Accept a batch as committed, with the sequences it was sent with."""
-        sequence = self._committer.sequence
-        results = []
-        for unit in units:
-            _notify_committed(unit)
-            results.append(references(unit.adds, sequence.last + 1))
-            sequence.use(len(unit.adds))
-        return results
+        return self._committer.accept(units)
 
     def _was_committed(self, units: list[WriteUnit]) -> bool:
         """Return whether the commit whose answer was lost took effect: one of its messages proves it for all.

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 from jdbcstore.database.adapters.sql import Sent
 from jdbcstore.errors import StoreError
+from jdbcstore.stores.jdbc.writer.queue import WriteQueue
 from jdbcstore.stores.jdbc.writer.units import Call, WriteUnit
 from jdbcstore.util.futures import QueuedFuture
 
@@ -35,14 +36,13 @@ class DrivenWriter(Protocol):
 
     turn: Any
     """A lock."""
+    pending: WriteQueue
+    """The queue, which is only looked at here, and without the writer's lock."""
     begun: Begun | None
     """The batch that was taken last, until it is finished."""
 
     def send(self, units: list[WriteUnit]) -> Sent | None:
         """Begin to write them without waiting for anything; None if that is not possible."""
-
-    def queued_rows(self, most: int) -> int:
-        """Return how many messages the queued batches add or remove, as far as that is below ``most``."""
 
     def take(self) -> list[WriteUnit]:
         """Return the next batch; empty if there is none, or what is next is not a batch."""
@@ -130,31 +130,34 @@ class LoopDriver:
             turn.release()
 
     def _run(self) -> bool:
-        writer = self._writer
-        while True:
-            begun = writer.begun
-            if begun is not None:
-                sent = begun.sent
-                if sent is None:
-                    return False
-                if not (self._is_flushed(sent) and sent.is_answered()):
-                    return True
-                if not sent.is_done:
-                    return False
-                writer.finish(begun)
-                self._expected = sum([unit.rows for unit in begun.units]) + writer.queued_rows(_MANY)
-            if self._is_gathering():
-                return True
-            units = writer.take()
-            if not units:
-                return True
-            try:
-                sent = writer.send(units)
-            except StoreError:
-                sent = None  # the thread gets the same error
-            writer.begun = Begun(units, sent)
-            if sent is not None and sent.line is not self._line and not self._watch(sent):
+        writer, begun = self._writer, self._writer.begun
+        if begun is not None:
+            sent = begun.sent
+            if sent is None:
                 return False
+            if not (self._is_flushed(sent) and sent.is_answered()):
+                return True
+            if not sent.is_done:
+                return False
+            writer.finish(begun)
+            self._expected = sum([unit.rows for unit in begun.units]) + writer.pending.rows
+        if not writer.pending.units or self._is_gathering():
+            return True
+        units = writer.take()
+        return not units or self._send(units)
+
+    def _send(self, units: list[WriteUnit]) -> bool:
+        """Send a batch, and await the answer; false if the thread has to go on."""
+        writer = self._writer
+        try:
+            sent = writer.send(units)
+        except StoreError:
+            sent = None  # the thread gets the same error
+        writer.begun = Begun(units, sent)
+        if sent is None or (sent.line is not self._line and not self._watch(sent)):
+            return False
+        self._is_flushed(sent)
+        return not sent.has_failed
 
     def _watch(self, sent: Sent) -> bool:
         """Await what its line answers; False if no descriptor is left."""
@@ -172,7 +175,7 @@ class LoopDriver:
 
         Else the senders that come while a commit is under way, and those of that commit, take turns for ever.
         """
-        queued = self._writer.queued_rows(_MANY)
+        queued = self._writer.pending.rows
         if not queued:
             return False
         if queued >= min(self._expected, _MANY):

@@ -64,6 +64,8 @@ class WriteQueue:
         self._max_count = max_count
         self._max_bytes = max_bytes
         self._bytes = 0
+        self.rows = 0
+        """The messages that they add or remove, roughly: those that were cancelled count."""
         self._waiting: list[threading.Lock] = []
         """Locks that callers wait for while it is full."""
         self.units: deque[WriteUnit | Call] = deque()
@@ -75,6 +77,7 @@ class WriteQueue:
         if units and (len(units) >= self._max_count or self._bytes >= self._max_bytes):
             return False
         self._bytes += size
+        self.rows += unit.rows
         units.append(unit)
         return True
 
@@ -110,7 +113,7 @@ class WriteQueue:
 
         :param completed: only units with such a completion
         """
-        units, size = self.units, 0
+        units, size, rows = self.units, 0, 0
         batch: list[WriteUnit | Call] = []
         while units and len(batch) < _BATCH_UNITS and size < _BATCH_BYTES:
             alone = isinstance(units[0], Call)
@@ -118,12 +121,13 @@ class WriteQueue:
                 break
             unit = units.popleft()
             size += unit.size
+            rows += unit.rows
             if unit.take():
                 batch.append(unit)
             if alone:
                 break
-        # An interrupted caller may have counted bytes that it never queued.
-        self._bytes = self._bytes - size if units else 0
+        # An interrupted caller may have counted bytes and rows that it never queued.
+        self._bytes, self.rows = (self._bytes - size, self.rows - rows) if units else (0, 0)
         if self._waiting:
             self.make_room()
         return batch
@@ -132,15 +136,6 @@ class WriteQueue:
         """Remove all units, and return those that were not cancelled."""
         abandoned = [unit for unit in self.units if unit.take()]
         self.units.clear()
-        self._bytes = 0
+        self._bytes = self.rows = 0
         self.make_room()
         return abandoned
-
-    def rows(self, most: int) -> int:
-        """Return how many messages the queued batches add or remove, as far as that is below ``most``."""
-        rows = 0
-        for unit in self.units:
-            rows += unit.rows
-            if rows >= most:
-                break
-        return rows

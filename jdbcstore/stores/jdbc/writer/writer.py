@@ -78,10 +78,10 @@ class Writer:
         )
         self._statistics = StatisticsRefresher(session.refresh_statistics)
         self._commits = Commits(self._committer, statistics=self._statistics, lock=self._lock)
-        self._pending = WriteQueue(
+        self.pending = WriteQueue(
             max_count=session.config.max_pending_count, max_bytes=session.config.max_pending_bytes
         )
-        self._queue = self._pending.units
+        self._queue = self.pending.units
         self.turn = threading.RLock()
         """Held while writing, by the writer's thread or by a caller that writes its own unit."""
         self._idle = (0, threading.main_thread().ident)
@@ -160,13 +160,13 @@ class Writer:
                     self._called = True
                     if self._asleep:
                         self._wake()
-                if self._pending.put(unit, size):
+                if self.pending.put(unit, size):
                     if follows and self._leader in self._idle and not self._lead_next():
                         self._wake()
                     break
                 if self._driver is not None:
                     self._wake()
-                room = self._pending.wait_for_room()
+                room = self.pending.wait_for_room()
             room.acquire()
         if driver is not None:
             driver.go_on()
@@ -230,7 +230,7 @@ class Writer:
         """Commit what callers wait for, the unit of this thread first."""
         with self.turn:
             try:
-                self._crowd = self._pending.gather(self._crowd)
+                self._crowd = self.pending.gather(self._crowd)
                 self._work(followers=True)
             except BaseException as error:
                 failure = OutcomeUnknown()
@@ -302,7 +302,7 @@ class Writer:
         with self._lock:
             self._closed = True
             self._wake()
-            self._pending.make_room()
+            self.pending.make_room()
         self._thread.join(timeout)
         if not self._thread.is_alive():
             return
@@ -333,7 +333,7 @@ class Writer:
 
     def _abandon(self, error: StoreError) -> int:
         with self._lock:
-            units = self._pending.clear()
+            units = self.pending.clear()
         fail(units, error)
         return len(units)
 
@@ -412,14 +412,9 @@ class Writer:
                 return []
             if isinstance(self._queue[0], Call):
                 return []
-            taken = cast("list[WriteUnit]", self._pending.take_batch())
+            taken = cast("list[WriteUnit]", self.pending.take_batch())
             self._commits.begin(taken)
         return taken
-
-    def queued_rows(self, most: int) -> int:
-        """See :class:`Turns`."""
-        with self._lock:
-            return self._pending.rows(most)
 
     def finish(self, begun: Begun) -> None:
         """Complete what the driver has begun; the turn is held."""
@@ -432,7 +427,7 @@ class Writer:
             self.finish(self.begun)
             return
         with self._lock:
-            taken = self._pending.take_batch(Follower if followers else None)
+            taken = self.pending.take_batch(Follower if followers else None)
             if not followers:
                 self._crowd = 1
                 if self._driver is None:

@@ -19,6 +19,7 @@ from jdbcstore.broker.stomp.frames import Frame, FrameLimits, Version, encode
 from jdbcstore.broker.stomp.reader import StompFrameReader
 from jdbcstore.broker.transport.connector import Connector
 from jdbcstore.broker.transport.service import Service
+from jdbcstore.broker.turns import TurnLoop
 from jdbcstore.config.broker import ConnectorConfig
 from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.errors import StoreError
@@ -39,6 +40,7 @@ class Served:
         security: Security | None = None,
         on_store_error: Callable[[StoreError], None] | None = None,
         populate_user_id: bool = False,
+        loop: TurnLoop | None = None,
         **config: Any,
     ) -> None:
         self._store = store
@@ -47,7 +49,7 @@ class Served:
         self._on_store_error = on_store_error
         self._populate_user_id = populate_user_id
         self._config = ConnectorConfig(**{"uri": "stomp://127.0.0.1:0", **config})
-        self._loop = asyncio.new_event_loop()
+        self._loop = loop or TurnLoop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="broker", daemon=True)
         self.engine: Engine
         self.service: Service
