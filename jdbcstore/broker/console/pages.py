@@ -180,7 +180,7 @@ class Console:
         )
         dead = source.dead_letter_queues()
         dead_names = {str(name) for name in dead}
-        ages = [view.oldest_age for view in largest if view.oldest_age is not None]
+        ages = {view.name: view.oldest_age for view in largest if view.oldest_age is not None}
         return await self._show(
             visit,
             "overview.html",
@@ -189,7 +189,7 @@ class Console:
                     self._watched(
                         views=views,
                         dead=dead,
-                        ages={view.name: view.oldest_age for view in largest if view.oldest_age is not None},
+                        ages=ages,
                         in_doubt=await source.transactions(),
                         slow=source.slow_clients(),
                         journal=await source.journal(),
@@ -198,7 +198,7 @@ class Console:
                 )
             ],
             largest=largest,
-            oldest=max(ages, default=None),
+            oldest=max(ages.values(), default=None),
             backlog=sum(view.size or 0 for view in queues),
             consumers=sum(view.consumers for view in views),
             in_flight=sum(view.in_flight for view in views),

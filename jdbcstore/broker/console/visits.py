@@ -8,7 +8,7 @@ import re
 import secrets
 from collections import OrderedDict
 from dataclasses import dataclass
-from urllib.parse import parse_qs, parse_qsl, urlsplit
+from urllib.parse import parse_qs, parse_qsl, quote, urlencode, urlsplit
 
 from aiohttp import web
 
@@ -74,7 +74,8 @@ class Visit:
         if page is None or page[1] in ("message", "state"):
             return default
         query = [one for one in parse_qsl(parts.query, keep_blank_values=True) if one[0] != "notice"]
-        return url(page[1] or "", **dict(query))
+        text = urlencode(query, quote_via=quote, errors="replace")
+        return f"{url(page[1] or '')}{f'?{text}' if text else ''}"
 
     def may(self, role: str) -> bool:
         """Return whether the visitor has a role."""

@@ -268,7 +268,7 @@ def test_confirmations_say_how_many_and_are_asked_again(console: ConsoleClient) 
 def test_after_an_operation_one_is_where_one_was(console: ConsoleClient) -> None:
     for number in range(2):
         console.api.post(queue("PLACE", "messages"), body="x", properties={"n": number})
-    before = "/console/queue?name=PLACE&selector=n%20%3E%200"
+    before = "/console/queue?name=PLACE&selector=n%20%3E%200&path=x"
     headers = {"Referer": f"http://x{before}&notice=a"}
     asked = console.ask("GET", "/console/do/pause?name=PLACE", headers=headers)
     assert before in asked.links
