@@ -75,6 +75,10 @@ def _status(store: JdbcStore) -> dict[str, Any]:
             "epoch": master.epoch,
         },
         "last_id": store.last_sequence(),
+        "paused": [
+            {"queue": str(one.queue), "user": one.user, "since": one.since_ms}
+            for one in store.paused_queues()
+        ],
         "destinations": [_destination_facts(store, destination, now_ms) for destination in destinations],
         "subscriptions": add_activity(
             [facts for topic in destinations if topic.is_topic for facts in subscription_facts(store, topic)],
@@ -158,6 +162,9 @@ def _print_status(facts: dict[str, Any], shared: SharedNumbers) -> None:
     names = tuple(columns)
     rows = [tuple(text(one) for text in columns.values()) for one in facts["destinations"]]
     print_table("Destinations", names, rows, right=names[1:])
+    if facts["paused"]:
+        rows = [(one["queue"], one["user"], local_time(one["since"])) for one in facts["paused"]]
+        print_table("Queues that a broker has paused", ("queue", "by", "since"), rows)
     if facts["subscriptions"]:
         print_subscriptions(facts["subscriptions"])
     if facts["flow"]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import inspect
 
-from jdbcstore import JdbcStore, Message
+from jdbcstore import Destination, JdbcStore, Message
 from tests.cli.conftest import Invoke
 from tests.support.cli.command_line import CommandLine
 from tests.support.databases import Database
@@ -51,10 +51,12 @@ def test_init_twice_changes_nothing(invoke: Invoke, local_store: OpenLocal) -> N
         assert store.queue("Q").message_count() == 1
 
 
-def test_status_for_people(invoke: Invoke) -> None:
+def test_status_for_people(invoke: Invoke, local_store: OpenLocal) -> None:
     invoke("send", "queue://Q", "x")
     invoke("subscribe", "topic://T", *SUBSCRIPTION, "--selector", "a = 1")
     invoke("send", "topic://T", "x", "--count", "2")
+    with local_store() as store:
+        store.pause_queue(Destination.queue("Q"), "operator")
 
     lines = [" ".join(line.split()) for line in invoke("status").out.splitlines()]
 
@@ -63,6 +65,7 @@ def test_status_for_people(invoke: Invoke) -> None:
     assert any(line.startswith("queue://Q 1 ") for line in lines)
     assert any(line.startswith("topic://T 2 ") for line in lines)
     assert "c s topic://T topic://T a = 1 2" in lines
+    assert any(line.startswith("queue://Q operator 20") for line in lines)
 
 
 def test_status_shows_who_had_the_lock(invoke: Invoke, tmp_path: Path, local_store: OpenLocal) -> None:

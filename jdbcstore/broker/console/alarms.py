@@ -172,12 +172,13 @@ def _of_dead_letters(now: Watched) -> Iterator[Alarm]:
 
 
 def _of_backlogs(now: Watched, views: Sequence[DestinationView]) -> Iterator[Alarm]:
+    paused = [view for view in views if view.is_paused]
     yield from _about(
         "JdbcstorePaused",
         "",
         "resume it when its consumers are mended",
-        [view.name for view in views if view.is_paused],
-        "is paused",
+        [view.name for view in paused],
+        f"is paused{_since(paused[0])}" if paused else "",
         "are paused",
     )
     alone = [view for view in views if view.size and not (view.consumers or view.is_paused)]
@@ -213,6 +214,14 @@ def _of_backlogs(now: Watched, views: Sequence[DestinationView]) -> Iterator[Ala
             "add consumers; look for messages that none of their selectors wants",
             list(old),
         )
+
+
+def _since(view: DestinationView) -> str:
+    """Return who has paused a queue, and when."""
+    if view.paused_since_ms is None:
+        return ""
+    by = f" by {view.paused_by}" if view.paused_by else ""
+    return f"{by} since {moment(view.paused_since_ms)} UTC"
 
 
 def _slope(sizes: Sequence[float]) -> float | None:

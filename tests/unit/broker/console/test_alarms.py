@@ -106,6 +106,8 @@ def test_a_backlog_that_grows_is_an_alarm() -> None:
     assert after(growing) == [f"{Q} grows by 1/s, and has 2,000 messages"]
     assert after(growing, size=999) == []
     assert after(growing, is_paused=True) == [f"{Q} is paused"]
+    since = {"paused_by": "op", "paused_since_ms": NOON}
+    assert after(growing, is_paused=True, **since) == [f"{Q} is paused by op since 2027-01-15 12:00:00 UTC"]
     assert after(growing, consumers=0) == [f"{Q} has messages but no consumer"]
     assert after(growing[1:]) == []  # not for ten minutes yet
     assert after([1400] * 40 + [2000] * 21) == []
