@@ -1,10 +1,12 @@
-"""Deadlines for psycopg connections, which on their own would wait for an answer for ever."""
+"""Cursors of psycopg with deadlines, as on their own they would wait for an answer for ever."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import os
+import re
 import select
 import socket
 import threading
@@ -32,6 +34,46 @@ def timed_cursor() -> type[Any]:
                 super().executemany(*query, **options)
 
     return TimedCursor
+
+
+@functools.cache
+def numbering_cursor() -> type[Any]:
+    """Return a class of such cursors for texts that come again and again, which are not read each time.
+
+    psycopg reads the placeholders of a statement of more than 4,096 characters at each execution.
+    """
+    from psycopg import RawCursor
+    from psycopg.pq import Format
+
+    class NumberingCursor(RawCursor[Any]):
+        def __init__(self, connection: Any) -> None:
+            super().__init__(connection)
+            self.format = Format.BINARY
+
+        def execute(self, query: Any, params: Any = None, **options: Any) -> Any:
+            with answering(self.connection):
+                return super().execute(_as_taken(query, params), params, **options)
+
+        def executemany(self, query: Any, params_seq: Any, **options: Any) -> None:
+            with answering(self.connection):
+                super().executemany(numbered(query), params_seq, **options)
+
+        def execute_untimed(self, query: str, values: Any = None) -> Any:
+            """Execute a statement within a block of :func:`answering`."""
+            return super().execute(_as_taken(query, values), values)
+
+    return NumberingCursor
+
+
+def _as_taken(query: str, values: Any) -> str:
+    return query if values is None else numbered(query)
+
+
+@functools.lru_cache(maxsize=512)
+def numbered(text: str, first: int = 1) -> str:
+    """Return a statement with psycopg's placeholders, as one with numbered parameters."""
+    numbers = itertools.count(first)
+    return re.sub("%s|%%", lambda found: f"${next(numbers)}" if found[0] == "%s" else "%", text)
 
 
 @contextlib.contextmanager

@@ -95,14 +95,14 @@ class PostgresqlControl(ServerControl):
         self._cursor.connection.prepare_threshold = 0
 
     def query_in_turn(self, name: str, text: str, row: Row) -> bool:
-        from psycopg import Cursor, errors
+        from psycopg import errors
 
         connection = self._cursor.connection
         try:
             # Sent together, and so in one transaction: the second begins to see once the first has the lock.
             with libpq.answering(connection), connection.pipeline():
-                Cursor.execute(self._cursor, _TURN, (name,))
-                Cursor.execute(self._cursor, text, row)
+                self._cursor.execute_untimed(_TURN, (name,))
+                self._cursor.execute_untimed(text, row)
         except errors.LockNotAvailable:
             # Of one that sends its rows to a process that has been stopped, for example.
             self._cursor.execute(text, row)
@@ -194,7 +194,7 @@ class PostgresqlAdapter(Adapter):
         connection.execute("SET synchronous_commit = on")
 
     def cursor(self, connection: Any) -> Any:
-        return connection.cursor(binary=True)
+        return libpq.numbering_cursor()(connection)
 
     def plain_cursor(self, connection: Any) -> Any:
         from psycopg.rows import tuple_row

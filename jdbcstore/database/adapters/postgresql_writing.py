@@ -8,11 +8,9 @@ a cursor would often wait for the interpreter's lock.
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import count
 from typing import Any, TypeVar
 
 from jdbcstore.database.adapters import libpq
@@ -171,7 +169,7 @@ def _text(add: str, remove: str, adds: bool, removes: bool, guards: tuple[str, .
         parts.append(f"removed AS ({delete} AND {held})")
     conditions = []
     for name, guard in zip(names, guards, strict=True):
-        conditions.append(f"{name} AS MATERIALIZED ({_with_numbers(guard, last + 1)})")
+        conditions.append(f"{name} AS MATERIALIZED ({libpq.numbered(guard, last + 1)})")
         last += guard.count("%s")
     return f"WITH {', '.join([*conditions, *parts])} SELECT 1 WHERE {held}"
 
@@ -192,12 +190,6 @@ def _insert_arrays(text: str) -> str:
     """Return the INSERT of one row, as an INSERT from arrays of columns."""
     arrays = ", ".join(f"${number}::{type_}[]" for number, (type_, _) in enumerate(_COLUMNS, 1))
     return f"{text[: text.rindex(' VALUES')]} SELECT * FROM unnest({arrays})"  # noqa: S608
-
-
-def _with_numbers(text: str, first: int) -> str:
-    """Return a statement with psycopg's placeholders, as one with numbered parameters."""
-    numbers = count(first)
-    return re.sub("%s|%%", lambda found: f"${next(numbers)}" if found[0] == "%s" else "%", text)
 
 
 def _binary(value: int | str) -> bytes:

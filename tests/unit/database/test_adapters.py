@@ -18,6 +18,7 @@ from jdbcstore.config import StoreConfig
 from jdbcstore.database.adapters.base import Failure
 from jdbcstore.database.adapters.generic import UNTRIED
 from jdbcstore.database.adapters.jdbc.jvm import USUAL_JARS
+from jdbcstore.database.adapters.libpq import numbered
 from jdbcstore.database.adapters.registry import (
     BUILT_IN,
     adapter_class,
@@ -307,3 +308,8 @@ def test_a_connection_that_cannot_be_prepared_is_closed(tmp_path: Path) -> None:
     [connection] = given
     with pytest.raises(sqlite3.ProgrammingError, match="closed"):
         connection.execute("SELECT 1")
+
+
+def test_placeholders_become_numbers() -> None:
+    assert numbered("a = %s AND b LIKE '5%%s' AND c = %s") == "a = $1 AND b LIKE '5%s' AND c = $2"
+    assert numbered("c = %s", 3) == "c = $3"
