@@ -28,7 +28,8 @@ NAVIGATION = (
     ("database", "Database"),
 )
 CLAIMS = ("claims", "Claims")
-_PAGE_OF = {"queue": "queues", "topic": "topics", "message": "queues", "do": ""}
+_FORMS = ("confirm.html", "send.html")
+_PAGE_OF = {"queue": "queues", "topic": "topics", "message": "queues"}
 """The entry of the navigation for pages that have none."""
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Page = Callable[[Visit], Awaitable[web.Response]]
@@ -67,7 +68,9 @@ class PageFrame:
 
     async def page(self, visit: Visit, template: str, *, status: int = 200, **context: Any) -> web.Response:
         """Return a page with what all of them have."""
-        place = visit.request.path.removeprefix(ROOT).strip("/").partition("/")[0]
+        # A confirmation belongs to the page that it was opened from.
+        path = str(context.get("back", "")) if template in _FORMS else visit.request.path
+        place = path.partition("?")[0].removeprefix(ROOT).strip("/").partition("/")[0]
         broker = self._source.broker()
         common = {
             "visit": visit,

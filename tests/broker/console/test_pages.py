@@ -272,6 +272,8 @@ def test_after_an_operation_one_is_where_one_was(console: ConsoleClient) -> None
     headers = {"Referer": f"http://x{before}&notice=a"}
     asked = console.ask("GET", "/console/do/pause?name=PLACE", headers=headers)
     assert before in asked.links
+    lit = [given["href"] for tag, given in asked.elements if tag == "a" and "aria-current" in given]
+    assert lit == ["/console/queues"]
     [form] = [one for one in asked.forms if one.method == "post"]
     answer = console.ask("POST", form.action, urlencode(form.fields), {"Content-Type": FORM})
     assert answer.headers["Location"].startswith(f"{before}&notice=")
@@ -482,6 +484,9 @@ def test_a_slave_is_no_alarm_and_names_the_master(tmp_path: Path) -> None:
         with BrokerProcess(tmp_path, *second) as slave:
             assert slave.line().startswith("waiting for lock")
             page = ConsoleClient(addresses[1]).get()
+            other = ConsoleClient(addresses[1]).ask("GET", "/console/queues")
+    assert (other.status, master_console in other.links) == (503, True)
+    assert "This broker is a slave" in other.text
     assert not any("alarms" in given.get("class", "") for _, given in page.elements)
     assert "This broker is a slave" in page.text
     assert master_console in page.links
