@@ -7,7 +7,7 @@ import itertools
 import math
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -234,8 +234,8 @@ def test_a_transaction_larger_than_what_the_server_takes_at_once(
     sent: list[int] = []
     execute = PostgresqlWriting._execute
 
-    def limited(self: PostgresqlWriting, cursor: Any, text: str, parameters: list[bytes]) -> int:
-        sent.append(sum(map(len, parameters)))
+    def limited(self: PostgresqlWriting, cursor: Any, text: str, parameters: Sequence[bytes | None]) -> int:
+        sent.append(sum(len(value or b"") for value in parameters))
         assert sent[-1] <= limit
         return execute(self, cursor, text, parameters)
 

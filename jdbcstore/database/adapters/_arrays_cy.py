@@ -9,6 +9,7 @@ from typing import Any
 from jdbcstore.util.core import use_compiled
 
 _size = Struct(">i").pack
+_number = Struct(">q").pack
 _array_head = Struct(">iiIii").pack
 _one_number = Struct(">iiIiiiq").pack
 _one_element = Struct(">iiIiii").pack
@@ -33,6 +34,17 @@ def arrays(rows: Sequence[Sequence[Any]], types: Sequence[int], numbers: int) ->
         return made
     for column, of in zip(zip(*rows, strict=True), types, strict=True):
         made.append(_numbers_array(column, of) if of == numbers else _bytes_array(column, of))
+    return made
+
+
+def scalars(row: Sequence[Any], types: Sequence[int], numbers: int) -> list[Any]:
+    """Return the values of one row, of the types as in :func:`arrays`."""
+    made: list[Any] = []
+    for value, of in zip(row, types, strict=True):
+        if of == numbers:
+            made.append(_number(value))
+        else:
+            made.append(value.encode() if isinstance(value, str) else value)
     return made
 
 

@@ -11,7 +11,7 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 _BOTH = select.POLLIN | select.POLLOUT
@@ -99,9 +99,9 @@ def _statuses() -> tuple[int, int]:
 
 
 def rows_of(line: Any, result: Any) -> int:
-    """Return the number of rows in the result of a statement; its error is raised."""
+    """Return the number of rows that a statement has returned or changed; its error is raised."""
     if result is not None and result.status in _statuses():
-        return int(result.ntuples)
+        return result.command_tuples or 0
     from psycopg import OperationalError, pq
     from psycopg.errors import error_from_result
 
@@ -114,15 +114,23 @@ class SentStatement:
     """A prepared statement that was sent, and whose answer is awaited.
 
     Of any thread, one at a time. The answer is complete when the server is ready for the next statement: it
-    announces the result of this one before it commits. ``conclude`` gets the number of rows.
+    announces the result of this one before it commits. ``conclude`` gets the number of rows, which is one
+    if a ``guarded`` statement has had its effect.
     """
 
     def __init__(
-        self, connection: Any, name: bytes, parameters: list[bytes], conclude: Callable[[int], None]
+        self,
+        connection: Any,
+        name: bytes,
+        parameters: Sequence[bytes | None],
+        conclude: Callable[[int], None],
+        *,
+        guarded: bool,
     ) -> None:
         self._connection = connection
         self.line = line = connection.pgconn
         self._conclude = conclude
+        self._guarded = guarded
         self._result: Any = None
         self._failure: Exception | None = None
         self._is_answered = False
@@ -171,9 +179,10 @@ class SentStatement:
 
     @property
     def is_done(self) -> bool:
-        if self._failure is not None or self._result is None or not self._is_answered:
+        result = self._result
+        if self._failure is not None or result is None or not self._is_answered:
             return False
-        return bool(self._result.status == _statuses()[0]) or self._result.ntuples == 1
+        return result.status in _statuses() and (not self._guarded or result.command_tuples == 1)
 
     def finish(self) -> None:
         try:

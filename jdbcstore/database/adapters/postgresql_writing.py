@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from jdbcstore.database.adapters import libpq
-from jdbcstore.database.adapters._arrays_cy import arrays
+from jdbcstore.database.adapters._arrays_cy import arrays, scalars
 from jdbcstore.database.adapters.sql import (
     MSG,
     UNGUARDED,
@@ -64,11 +64,15 @@ class PostgresqlWriting(Writing):
         if name is None:
             return None
         return libpq.SentStatement(
-            cursor.connection, name, parameters, lambda count: self.conclude(cursor, guards, count)
+            cursor.connection,
+            name,
+            parameters,
+            lambda count: self.conclude(cursor, guards, count),
+            guarded=bool(guards.first),
         )
 
     def conclude(self, cursor: Any, guards: Guards, count: int) -> None:
-        """Raise the refusal of a guard, if a statement of :func:`_statement` has returned no row for it."""
+        """Raise the refusal of a guard, if it has kept a statement of :func:`_statement` from its effect."""
         if count == 1 or not guards.first:
             return
         self.begin(cursor)
@@ -100,7 +104,7 @@ class PostgresqlWriting(Writing):
         for chunk in _chunks(keys, [_OVERHEAD] * len(keys)):
             self._execute(cursor, _delete_arrays(sql.text, 1), _key_arrays(chunk))
 
-    def _execute(self, cursor: Any, text: str, parameters: list[bytes]) -> int:
+    def _execute(self, cursor: Any, text: str, parameters: Sequence[bytes | None]) -> int:
         """Run a statement with binary parameters, prepared at its first use on this connection.
 
         Returns the number of rows in its result.
@@ -129,18 +133,36 @@ def _is_one_statement(batch: Batch, guards: Guards) -> bool:
     return batch.size + _OVERHEAD * (len(batch.adds) + len(batch.removes)) <= _MAX_SENT
 
 
-def _statement(statements: WriteStatements, batch: Batch, guards: Guards) -> tuple[str, list[bytes]]:
+def _statement(
+    statements: WriteStatements, batch: Batch, guards: Guards
+) -> tuple[str, Sequence[bytes | None]]:
     """Return the statement of a batch that adds or removes messages, and its parameters.
 
-    With guards it has no effect if one does not hold, and else returns a row.
+    With guards it has no effect if one does not hold, and else returns or adds one row.
     """
     adds, removes = batch.adds, batch.removes
+    if len(adds) == 1 and not removes:
+        text, values = _one_row(statements.add_message.text, guards)
+        return text, scalars(adds[0], _TYPES, _INT8) + values
     add, remove = statements.add_message.text, statements.remove_message.text
     text, values = _guarded(add, remove, bool(adds), bool(removes), guards)
     parameters = _column_arrays(adds) if adds else []
     if removes:
         parameters += _key_arrays(removes)
     return text, parameters + values
+
+
+@lru_cache(maxsize=64)
+def _one_row(add: str, guards: Guards) -> tuple[str, list[bytes]]:
+    """As :func:`_guarded`, of one row: without arrays, and as an INSERT alone, it takes a fifth less."""
+    values = ", ".join(f"${number}::{type_}" for number, (type_, _) in enumerate(_COLUMNS, 1))
+    text, last, conditions = f"{add[: add.rindex(' VALUES')]} SELECT {values}", len(_COLUMNS), []
+    for number, guard in enumerate(guards.first):
+        conditions.append(f"({libpq.numbered(guard.sql.text, last + 1)}) AS held_{number}")
+        last += guard.sql.text.count("%s")
+    if conditions:
+        text = f"{text} FROM {', '.join(conditions)}"
+    return text, [_binary(value) for guard in guards.first for value in guard.values]
 
 
 @lru_cache(maxsize=64)

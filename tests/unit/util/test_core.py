@@ -499,6 +499,7 @@ def test_arrays_of_postgresql(core: Any) -> None:
         array(17, 3, False) + (size(1) + b"b") * 2 + size(0),
         array(1043, 3, True) + size(-1) * 2 + size(1) + b"c",
     ]
+    assert core.scalars(rows[0], (20, 1043, 17, 1043), 20) == [number, text, b"b", None]
 
 
 def array(of: int, count: int, nulls: bool) -> bytes:
