@@ -303,6 +303,9 @@ class DurableSubscriber(BaseSubscription):
                 self.fall_behind(message, [feed.destination for feed in self._feeds])
 
     def when_settled(self, callback: Callable[[], None]) -> None:
+        if not self.begun:
+            self._loop.call_soon(self.when_settled, callback)
+            return
         self._settling.append(callback)
         self._loop.schedule(self)
 

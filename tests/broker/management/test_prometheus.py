@@ -194,7 +194,7 @@ CASES: dict[str, tuple[str, str, dict[str, str], tuple[tuple[dict[str, str], str
     "a failover": ("JdbcstoreNoMaster", "20m", of_two("1x9 stale", "0x9 1x30"), ()),
     "both are slaves": ("JdbcstoreNoMaster", "20m", of_two("0x30", "0x30"), (NO_MASTER,)),
     "both are gone": ("JdbcstoreNoMaster", "20m", of_two("1x9 stale", "0x9 stale"), (NO_MASTER,)),
-    "both are gone for days": ("JdbcstoreNoMaster", "6d", of_two("1x9 stale", "0x9 stale"), (NO_MASTER,)),
+    "both are gone for days": ("JdbcstoreNoMaster", "2d", of_two("1x9 stale", "0x9 stale"), (NO_MASTER,)),
     "there was never one": (
         "JdbcstoreNoMaster",
         "20m",
