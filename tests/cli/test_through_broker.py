@@ -62,6 +62,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     options = ("--url", url, "--health", f"127.0.0.1:{port}", "--users", str(users))
     with BrokerProcess(folder, *options) as process:
         process.ready()
+        with jdbcstore.JdbcStore(url, read_only=True) as store:
+            wait_until(store.announced, what="the address of the master")
         cli = CommandLine(folder, url, JDBCSTORE_BROKER_LOGIN=":".join(LOGIN))
         yield process, cli, ApiClient(Address("127.0.0.1", port), LOGIN)
 
