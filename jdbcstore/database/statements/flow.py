@@ -71,8 +71,8 @@ class FlowStatements(KeyedMessages):
             lambda: update(f).where(self._here(f)).values({one.key: bindparam(one.key) for one in settings})
         )
         self.remove = self._compile(lambda: delete(f).where(self._here(f)))
-        self.lock = self._compile(self._lock)
-        """As ``find``, and ``has_later`` of a queue with keys; the row is locked."""
+        self.lock = {keyed: self._compile(partial(self._lock, keyed=keyed)) for keyed in (False, True)}
+        """As ``find``; if it is thought to be keyed, also ``has_later``, if it is. The row is locked."""
         self.count = self._compile(lambda: select(self._now, self._count()))
         """The time, and the number of claims in the queue that are in force."""
         self.read_clock = self._compile(lambda: select(self._now))
@@ -85,9 +85,9 @@ class FlowStatements(KeyedMessages):
         if self._adapter.chains_writes:
             self._define_chained()
 
-    def _lock(self) -> Select[Any]:
+    def _lock(self, *, keyed: bool) -> Select[Any]:
         f = self._tables.flow
-        query = select(*self._columns, self._is_later_keyed()).where(self._here(f))
+        query = select(*self._columns, *([self._is_later_keyed()] if keyed else ())).where(self._here(f))
         if self._adapter.chains_writes:
             # The lock alone would have the commit wait for the disk.
             query = query.where(self._is_relaxed())

@@ -71,8 +71,8 @@ class Seen(NamedTuple):
     """The room of a queue, and what was found with it."""
 
     room: Room
-    has_more: bool = False
-    """Whether messages were added whose keys are not known yet."""
+    has_more: bool | None = False
+    """Whether messages were added whose keys are not known yet; None if nobody has looked."""
     version: str | None = None
     """The version of the row, if it is not locked; None if the queue has no settings any more."""
     keys: Sequence[Row] | None = None
@@ -394,11 +394,13 @@ class QueueFlow:
 
         :param after: the ID up to which the keys of messages are known
         """
-        found = connection.fetch(self._sql.lock, container=self._container, after=after)
+        looks = self.is_keyed
+        found = connection.fetch(self._sql.lock[looks], container=self._container, after=after)
         if not found:
             return Seen(Room(limit))
-        *stored, more = found[0]
-        return Seen(self._room(connection, _Stored(*stored), limit), bool(more))
+        stored = _Stored(*found[0][: len(_Stored._fields)])
+        has_more = bool(found[0][-1]) if looks else None
+        return Seen(self._room(connection, stored, limit), has_more)
 
     def _room(self, connection: Connection, stored: _Stored, limit: int) -> Room:
         # After the lock: what others claimed while this one waited counts, and so does their time.

@@ -139,10 +139,10 @@ class KeyedTaking:
         with self._lock:
             return self._filed_to
 
-    def file(self, connection: Connection, *, has_later: bool) -> Filed:
+    def file(self, connection: Connection, *, has_later: bool | None) -> Filed:
         """File messages that were added since the last time, in the caller's transaction.
 
-        :param has_later: whether there are messages after :attr:`filed_to`
+        :param has_later: whether there are messages after :attr:`filed_to`; None if that is not known
         """
         with self._lock:
             after, rewound = self._filed_to, self._is_rewound
@@ -150,6 +150,7 @@ class KeyedTaking:
         last = None
         if rewound:
             last = connection.fetch(self._sql.find_last)[0][0]
+        if rewound or has_later is None:
             has_later = connection.fetch(self._sql.has_later, **here, after=after)[0][0] is not None
         if not has_later:
             return Filed(max(after, last or -1), is_all=True)
