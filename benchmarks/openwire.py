@@ -15,7 +15,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,9 +25,9 @@ from typing import Any
 import click
 
 from benchmarks import cpu
-from tests.support.databases import PostgresqlDatabase
+from tests.support.databases import Database
 from tests.support.interop.activemq import Peer, classpath
-from tests.support.servers.postgresql import PostgresqlServer
+from tests.support.servers.alone import server_of
 
 _READY = re.compile(r"ready stomp=\S+:(\d+) \w+=(\S+:\d+) ")
 _NAMES = {
@@ -130,13 +130,12 @@ class Broker:
 @click.option("--only", type=click.Choice(["jdbcstore", "activemq"]), help="To profile it.")
 def main(rounds: int, seconds: float, only: str | None) -> None:
     with ExitStack() as stack:
-        server = PostgresqlServer()
-        stack.callback(server.close)
+        _, make = stack.enter_context(server_of("postgresql"))
         load = stack.enter_context(Load())
         brokers: dict[str, Broker] = {}
         for name, run in (("jdbcstore", run_ours), ("activemq", run_activemq)):
             if only in (None, name):
-                brokers[name] = stack.enter_context(run(server, load))
+                brokers[name] = stack.enter_context(run(make, load))
         for number in range(rounds + 1):
             for broker in brokers.values():
                 if number == 1:  # the first round was a warm-up
@@ -174,8 +173,8 @@ def _print(brokers: dict[str, Broker]) -> None:
 
 
 @contextmanager
-def run_ours(server: PostgresqlServer, load: Load) -> Iterator[Broker]:
-    database = PostgresqlDatabase(server.url.set(drivername="postgresql+psycopg"))
+def run_ours(make: Callable[[], Database], load: Load) -> Iterator[Broker]:
+    database = make()
     command = [sys.executable, "-m", "jdbcstore", "--url", database.url, "broker"]
     command += ["--stomp", "127.0.0.1:0", "--openwire", "127.0.0.1:0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
@@ -190,8 +189,8 @@ def run_ours(server: PostgresqlServer, load: Load) -> Iterator[Broker]:
 
 
 @contextmanager
-def run_activemq(server: PostgresqlServer, load: Load) -> Iterator[Broker]:
-    database = PostgresqlDatabase(server.url)
+def run_activemq(make: Callable[[], Database], load: Load) -> Iterator[Broker]:
+    database = make()
     login = (database.jdbc_url, database.username or "", database.password or "")
     try:
         with Peer(jvm_options=()) as peer, peer.broker(*login) as broker:

@@ -1,8 +1,8 @@
 """``python -m benchmarks.peers``: our broker beside ActiveMQ, Artemis, RabbitMQ and the database itself.
 
 All run all the time and take turns in each row of each round, after a round that is not counted: ours,
-ActiveMQ and Artemis with their JDBC stores on separate databases of one PostgreSQL, RabbitMQ with a durable
-queue of its own, and pgbench with the inserts alone. Java has its own options, and each server its defaults.
+ActiveMQ and Artemis with their JDBC stores on separate databases of one server, RabbitMQ with a durable queue
+of its own, and on PostgreSQL pgbench with the inserts alone. Java has its own options.
 STOMP is spoken by :mod:`benchmarks.stomp_client`, OpenWire by ``OpenWireLoad.java``. Prints as Markdown the
 messages a second, the CPU of the broker, and the memory that a broker takes with a backlog.
 """
@@ -10,6 +10,7 @@ messages a second, the CPU of the broker, and the memory that a broker takes wit
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,10 +26,12 @@ from benchmarks import openwire, ours, stomp
 from benchmarks.rabbitmq import RabbitMissing, RabbitMQ
 from benchmarks.raw import RawPostgresql
 from jdbcstore import __version__
-from tests.support.databases import PostgresqlDatabase
+from tests.support.databases import Database
 from tests.support.interop.activemq import NUMBER, PeerMissing
 from tests.support.interop.artemis import Artemis, ArtemisMissing
+from tests.support.servers.alone import SERVERS, server_of
 from tests.support.servers.postgresql import PostgresqlServer
+from tests.support.servers.process import Server
 
 _STOMP = {
     "send-1": "STOMP, SEND with receipt, 1 connection",
@@ -104,13 +107,13 @@ class Figures:
     "--backlog", default=50_000, show_default=True, help="Messages of which the memory is measured."
 )
 @click.option("--only", multiple=True, help="jdbcstore, ActiveMQ, Artemis or RabbitMQ; all by default.")
-def main(rounds: int, seconds: float, backlog: int, only: Sequence[str]) -> None:
+@click.option("--database", type=click.Choice(SERVERS), default="postgresql", show_default=True)
+def main(rounds: int, seconds: float, backlog: int, only: Sequence[str], database: str) -> None:
     begin = time.monotonic()
     with ExitStack() as stack:
-        server = PostgresqlServer()
-        stack.callback(server.close)
-        peers = list(_peers(stack, server, only))
-        library = stack.enter_context(_library(server))
+        server, make = stack.enter_context(server_of(database))
+        peers = list(_peers(stack, make, only))
+        library = stack.enter_context(_library(server, make))
         figures = Figures()
         for number in range(rounds + 1):
             if number == 1:  # the first round was a warm-up
@@ -130,15 +133,13 @@ def main(rounds: int, seconds: float, backlog: int, only: Sequence[str]) -> None
     click.echo(f"\n{rounds} rounds of {seconds} s each, {time.monotonic() - begin:.0f} s in all.")
 
 
-def _peers(stack: ExitStack, server: PostgresqlServer, only: Sequence[str]) -> Iterator[Peer]:
+def _peers(stack: ExitStack, make: Callable[[], Database], only: Sequence[str]) -> Iterator[Peer]:
     """Start those that can be had here; name the others."""
     load = stack.enter_context(openwire.Load())
     starts: Mapping[str, Callable[[], Peer]] = {
-        _OURS: lambda: _both(f"{_OURS} {__version__}", stack.enter_context(openwire.run_ours(server, load))),
-        "ActiveMQ": lambda: _both(
-            "ActiveMQ 5.17.2", stack.enter_context(openwire.run_activemq(server, load))
-        ),
-        "Artemis": lambda: stack.enter_context(_artemis(server, load)),
+        _OURS: lambda: _both(f"{_OURS} {__version__}", stack.enter_context(openwire.run_ours(make, load))),
+        "ActiveMQ": lambda: _both("ActiveMQ 5.17.2", stack.enter_context(openwire.run_activemq(make, load))),
+        "Artemis": lambda: stack.enter_context(_artemis(make, load)),
         "RabbitMQ": lambda: _rabbitmq(stack.enter_context(RabbitMQ())),
     }
     for name, start in starts.items():
@@ -155,8 +156,8 @@ def _both(name: str, broker: openwire.Broker) -> Peer:
 
 
 @contextmanager
-def _artemis(server: PostgresqlServer, load: openwire.Load) -> Iterator[Peer]:
-    database = PostgresqlDatabase(server.url)
+def _artemis(make: Callable[[], Database], load: openwire.Load) -> Iterator[Peer]:
+    database = make()
     login = (database.jdbc_url, database.username or "", database.password or "")
     try:
         with Artemis(*login, jvm_options=()) as artemis:
@@ -173,28 +174,34 @@ def _rabbitmq(node: RabbitMQ) -> Peer:
 
 
 @contextmanager
-def _library(server: PostgresqlServer) -> Iterator[Callable[[int, float, Figures], None]]:
-    """Yield what measures our library and pgbench, on one database."""
-    database = PostgresqlDatabase(server.url.set(drivername="postgresql+psycopg"))
+def _library(server: Server, make: Callable[[], Database]) -> Iterator[Callable[[int, float, Figures], None]]:
+    """Yield what measures our library, and pgbench where it is, on one database."""
+    database = make()
     try:
-        with jdbcstore.open(database.url, cleanup_period=0.0) as store:
-            raw = RawPostgresql(database.url, server.program("pgbench"))
+        with jdbcstore.open(database.url, cleanup_period=0.0) as store, ExitStack() as stack:
+            raw: RawPostgresql | None = None
+            if isinstance(server, PostgresqlServer):
+                raw = RawPostgresql(database.url, server.program("pgbench"))
+                stack.callback(raw.close)
 
             def measure(threads: int, seconds: float, figures: Figures) -> None:
                 row = _LIBRARY[str(threads)]
                 figures.add(row, _OURS, ours.blocking(store, threads, seconds))
-                figures.add(row, _DATABASE, raw.single(threads, seconds))
+                if raw is not None:
+                    figures.add(row, _DATABASE, raw.single(threads, seconds))
                 store.queue("BENCHMARK").remove_all_messages()
 
             yield measure
-            raw.close()
     finally:
         database.close()
 
 
 def _measure_stomp(peer: Peer, work: str, seconds: float, figures: Figures) -> None:
     own = "confirmed" if work == "transactions" and not peer.confirms_by_commit else work
-    measured = peer.stomp.run(own, seconds)
+    try:
+        measured = peer.stomp.run(own, seconds)
+    except subprocess.CalledProcessError as error:
+        raise click.ClickException(f"the client of {peer.name} failed at: {_STOMP[work]}") from error
     figures.add(_STOMP[work], _short(peer.name), measured.rates[-1], measured.cpu[-1])
 
 
@@ -209,16 +216,18 @@ def _short(name: str) -> str:
 
 
 def _print(figures: Figures, names: Sequence[str]) -> None:
-    heads = " | ".join((*names, _DATABASE))
-    click.echo(f"| messages a second | {heads} | {_OURS} ÷ ActiveMQ |\n{'|---' * (len(names) + 3)}|")
     rows = [*_STOMP.values(), *_OPENWIRE.values(), *_LIBRARY.values()]
-    columns = [*map(_short, names), _DATABASE]
+    alone = [_DATABASE] if any(figures.rate(row, _DATABASE) for row in rows) else []
+    heads, columns = [*names, *alone], [*map(_short, names), *alone]
+    click.echo(
+        f"| messages a second | {' | '.join(heads)} | {_OURS} ÷ ActiveMQ |\n{'|---' * (len(heads) + 2)}|"
+    )
     for row in rows:
         cells = [figures.rate(row, name) for name in columns]
         click.echo(f"| {row} | {' | '.join(cells)} | {figures.ratio(row, _OURS, 'ActiveMQ')} |")
     click.echo(f"\n| CPU of the broker, µs a message | {' | '.join(names)} |\n{'|---' * (len(names) + 1)}|")
     for row in (*_STOMP.values(), *_OPENWIRE.values()):
-        cells = [figures.microseconds(row, name) for name in columns[:-1]]
+        cells = [figures.microseconds(row, _short(name)) for name in names]
         click.echo(f"| {row} | {' | '.join(cells)} |")
 
 

@@ -170,7 +170,9 @@ class Artemis:
 
 
 def _store(jdbc_url: str, user: str, password: str) -> str:
-    driver = _DRIVER_CLASSES[jdbc_url.split(":")[1]]
+    driver = _DRIVER_CLASSES.get(jdbc_url.split(":")[1])
+    if driver is None:
+        raise ArtemisMissing(f"Artemis has no driver here for {jdbc_url}")
     values = {
         "jdbc-driver-class-name": driver,
         "jdbc-connection-url": jdbc_url,

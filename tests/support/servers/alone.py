@@ -1,22 +1,39 @@
-"""One private database, by the name of its vendor, for what is run by hand."""
+"""A private server, or one database of it, by the name of its vendor, for what is run by hand."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from tempfile import TemporaryDirectory
 
+from tests.support.databases import Database, MariadbDatabase, MysqlDatabase, PostgresqlDatabase
 from tests.support.servers.mariadb import MariadbServer
 from tests.support.servers.mysql import MysqlServer
 from tests.support.servers.postgresql import PostgresqlServer
 from tests.support.servers.process import Server
 
-_SERVERS: Mapping[str, type[Server]] = {
-    "postgresql": PostgresqlServer,
-    "mariadb": MariadbServer,
-    "mysql": MysqlServer,
+_SERVERS: Mapping[str, tuple[type[Server], type[Database]]] = {
+    "postgresql": (PostgresqlServer, PostgresqlDatabase),
+    "mariadb": (MariadbServer, MariadbDatabase),
+    "mysql": (MysqlServer, MysqlDatabase),
 }
-VENDORS = (*_SERVERS, "sqlite")
+SERVERS = tuple(_SERVERS)
+VENDORS = (*SERVERS, "sqlite")
+
+
+@contextmanager
+def server_of(vendor: str) -> Iterator[tuple[Server, Callable[[], Database]]]:
+    """A server, and what makes empty databases on it, which are to be closed.
+
+    :raises ServerMissing: it is not installed
+    """
+    make, kind = _SERVERS[vendor]
+    server = make()
+    try:
+        yield server, partial(kind, server.url)
+    finally:
+        server.close()
 
 
 @contextmanager
@@ -29,8 +46,5 @@ def database_of(vendor: str) -> Iterator[str]:
         with TemporaryDirectory() as folder:
             yield f"sqlite:///{folder}/mq.db"
         return
-    server = _SERVERS[vendor]()
-    try:
+    with server_of(vendor) as (server, _):
         yield server.url.render_as_string(hide_password=False)
-    finally:
-        server.close()
