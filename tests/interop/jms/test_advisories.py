@@ -408,6 +408,7 @@ def test_a_slow_subscriber(connect: Connect, client: Jms, watching: Jms, name: s
     assert slow.until_now() == []
     for _ in range(7):
         take(consumer).acknowledge()
+    reading.consumer(f"{name}-read").close()  # which is answered after what was acknowledged before
     client.send(topic, *["again"] * 6)
     slow.next(consumer)
 
