@@ -31,7 +31,9 @@ def examine(session: DatabaseSession, thresholds: Thresholds | None = None) -> C
     names = [str(table.name) for table in present.columns]
     with closing(session.connect()) as connection, session.translated():
         connection.limit_query(_LONGEST)
-        health = session.adapter.health(connection.cursor, names, thresholds or Thresholds())
+        health = session.adapter.health(
+            connection.cursor, names, str(tables.lock.name), thresholds or Thresholds()
+        )
         found = [*health.diagnose()]
     return Checkup.of(health.figures, [*found, *_missing_indexes(session, present)])
 

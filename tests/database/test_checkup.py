@@ -214,6 +214,35 @@ def test_sessions_that_wait_for_a_lock(store: JdbcStore, database: Database, ses
     gone(store, "lock waits")
 
 
+_ROW = "SELECT * FROM ACTIVEMQ_LOCK FOR UPDATE"
+"""What ActiveMQ's database-locker runs, and keeps its transaction open; then it touches the row."""
+
+
+@pytest.mark.backends("postgresql")
+def test_the_lock_of_a_master_is_not_to_be_ended(
+    store: JdbcStore, database: Database, session: Session
+) -> None:
+    master = session("BEGIN", _ROW, "UPDATE ACTIVEMQ_LOCK SET TIME = 1")
+    pid = _pid(master)
+    slave = session()
+    slave_pid = _pid(slave)
+    with waiting(lambda: slave.execute(f"BEGIN; {_ROW}")):
+        try:
+            waits = f"SELECT pid FROM pg_stat_activity WHERE pid = {slave_pid} AND wait_event_type = 'Lock'"
+            wait_until(lambda: database.rows(waits), what="the slave")
+            assert store.examine(_SHARP).diagnoses == ()
+            assert store.examine(_SHARP).figures["lock_waits"] == 0
+            _churn(database.execute)
+            one = found(store, "master's lock")
+            dead = found(store, "dead rows")
+        finally:
+            master.execute("ROLLBACK")
+    assert f"session {pid} (" in (one.cause or "")
+    assert "lease-database-locker" in one.cure
+    assert f"session {pid} (" in (dead.cause or "")
+    assert "terminate" not in one.cure + dead.cure
+
+
 def _pid_in(cure: str) -> int:
     match = re.search(r"\d+", cure)
     assert match is not None
@@ -395,7 +424,8 @@ def test_a_long_transaction_of_innodb(store: JdbcStore, database: Database, sess
 
 @innodb
 def test_a_lock_that_others_wait_for(store: JdbcStore, database: Database, session: Session) -> None:
-    locked = "UPDATE ACTIVEMQ_LOCK SET TIME = 1"
+    store.queue("ORDERS").add_message(Message("0"))
+    locked = "UPDATE ACTIVEMQ_MSGS SET EXPIRATION = 1"
     number = _connection_id(holder := session("START TRANSACTION"))
     holder.execute(locked)
     waiter = session()
@@ -404,8 +434,28 @@ def test_a_lock_that_others_wait_for(store: JdbcStore, database: Database, sessi
         database.execute(one.cure.partition(";")[0])
     assert one.cause is not None
     assert re.match(rf"connection {number} \((pymysql, process {os.getpid()}, )?user", one.cause)
-    assert "ACTIVEMQ_LOCK" in one.text
+    assert "ACTIVEMQ_MSGS" in one.text
     gone(store, "lock waits")
+
+
+@innodb
+@pytest.mark.parametrize("isolation", ["READ COMMITTED", "REPEATABLE READ"])
+def test_the_lock_of_a_master_on_innodb(
+    store: JdbcStore, database: Database, backend: Backend, session: Session, isolation: str
+) -> None:
+    waits = "SELECT trx_id FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'"
+    begin = (f"SET SESSION TRANSACTION ISOLATION LEVEL {isolation}", "START TRANSACTION", _ROW)
+    master = session(*begin, "UPDATE ACTIVEMQ_LOCK SET TIME = 1")
+    with waiting(lambda: session(*begin)):
+        try:
+            wait_until(lambda: database.rows(waits), what="the slave", pause=_PAUSE)
+            checkup = store.examine(Thresholds(patience=0))
+        finally:
+            master.execute("ROLLBACK")
+    assert checkup.figures["lock_waits"] == 0
+    # MariaDB does not show which table a transaction has locked.
+    unknown = [backend.id == "mariadb" and isolation == "REPEATABLE READ"]
+    assert ["unless" in one.cure for one in checkup.diagnoses] == [True] * sum(unknown)
 
 
 @innodb

@@ -7,6 +7,8 @@ from typing import Any
 
 from jdbcstore.util.checkup import Diagnosis, Thresholds
 
+NOT_THE_MASTER = "first make sure that it is not the lock of a master with the database-locker"
+
 
 class Health:
     """The examination through one cursor; a vendor's module overrides what the vendor shows.
@@ -14,13 +16,15 @@ class Health:
     No row is written. What is locked is free again at once.
     """
 
-    def __init__(self, cursor: Any, tables: Sequence[str], thresholds: Thresholds) -> None:
+    def __init__(self, cursor: Any, tables: Sequence[str], lock: str, thresholds: Thresholds) -> None:
         """Look at nothing yet.
 
         :param tables: the names of our tables that exist
+        :param lock: that of the table whose row the database-locker of a master keeps locked
         """
         self._cursor = cursor
         self._tables = tables
+        self._lock = lock
         self._limits = thresholds
         self.figures: dict[str, float] = {}
         """Figures by their names in :data:`jdbcstore.util.checkup.FIGURES`, after :meth:`diagnose`."""
@@ -36,4 +40,9 @@ class Health:
     @property
     def _names(self) -> str:
         """The names of the tables as a list of SQL literals."""
-        return ", ".join("'" + name.replace("'", "''") + "'" for name in self._tables)
+        return ", ".join(map(literal, self._tables))
+
+
+def literal(name: str) -> str:
+    """Return a name as a literal of SQL."""
+    return "'" + name.replace("'", "''") + "'"

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, NamedTuple
 
 from jdbcstore.database.adapters.base import error_number
-from jdbcstore.database.adapters.health import Health
+from jdbcstore.database.adapters.health import Health, literal
 from jdbcstore.util.checkup import BAD, WARNING, Diagnosis, in_seconds
 
 _TRANSACTIONS = """
 SELECT t.trx_id, t.trx_mysql_thread_id, p.USER, p.HOST, p.COMMAND,
  TIMESTAMPDIFF(SECOND, t.trx_started, NOW()), t.trx_rows_modified, t.trx_rows_locked,
- t.trx_isolation_level, t.trx_state
+ t.trx_tables_locked, t.trx_isolation_level, t.trx_state
 FROM information_schema.INNODB_TRX t
  LEFT JOIN information_schema.PROCESSLIST p ON p.ID = t.trx_mysql_thread_id
 WHERE t.trx_mysql_thread_id <> CONNECTION_ID() ORDER BY t.trx_started
@@ -25,6 +25,11 @@ WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME IN ({names})
 _REFUSED = (1142, 1227)
 """The server's errors for a table or a view that this user may not read."""
 _SNAPSHOTS = ("REPEATABLE READ", "SERIALIZABLE")
+_LOCKED = """
+SELECT DISTINCT CAST(ENGINE_TRANSACTION_ID AS CHAR) FROM performance_schema.data_locks
+WHERE OBJECT_SCHEMA = DATABASE() AND OBJECT_NAME = {lock} AND LOCK_STATUS = 'GRANTED'
+"""
+_UNLESS = ", unless it is the lock of a master with the database-locker"
 _GAPS = ("GAP", "INSERT_INTENTION", "supremum")
 """Words in the modes and the row of a lock of the place before a row, or after the last."""
 _PROGRAMS = """
@@ -47,12 +52,18 @@ class _Open(NamedTuple):
     """Whether it keeps a snapshot, locks or changes."""
     waits: bool
     """Whether it waits for a lock."""
+    may_be_master: bool
+    """Whether it can be that of a database-locker, which locks one table, and changes one row."""
 
     @property
     def cure(self) -> str:
         if self.thread:
             return f"KILL {self.thread}"
         return "XA RECOVER; then XA COMMIT or XA ROLLBACK it"
+
+    @property
+    def careful_cure(self) -> str:
+        return self.cure + (_UNLESS if self.may_be_master else "")
 
 
 class MysqlHealth(Health):
@@ -86,7 +97,10 @@ FROM performance_schema.data_lock_waits w
             return
         programs = self._programs([row[1] for row in rows if row[1]])
         open_ = [_open(*row, program=programs.get(row[1], "")) for row in rows]
+        masters = self._masters()
         holders = [one for one in open_ if one.holds]
+        if masters is not None:
+            holders = [one._replace(may_be_master=False) for one in holders if one.id not in masters]
         self.figures |= {
             "history_length": int(history),
             "oldest_transaction_seconds": max((one.seconds for one in holders), default=0),
@@ -113,6 +127,18 @@ FROM performance_schema.data_lock_waits w
             number: f"{name or client or 'a program'}, process {pid}, " for number, name, client, pid in rows
         }
 
+    def _masters(self) -> set[str] | None:
+        """Return the transactions that have locked the lock's row, or wait for it; None if hidden."""
+        try:
+            return {one for (one,) in self._rows(_LOCKED.format(lock=literal(self._lock)))}
+        except Exception as error:
+            if error_number(error) not in _REFUSED:
+                raise
+            return None
+
+    def _is_lock(self, table: str) -> bool:
+        return table.replace("`", "").rpartition(".")[2].lower() == self._lock.lower()
+
     def _hidden(self, view: str, grant: str) -> Diagnosis:
         [(user,)] = self._rows("SELECT CURRENT_USER()")
         name, _, host = str(user).rpartition("@")
@@ -132,6 +158,8 @@ FROM performance_schema.data_lock_waits w
                 raise
             yield self._hidden("performance_schema.data_locks", "GRANT SELECT ON performance_schema.* TO {}")
             return
+        # Slaves wait for the master's lock for as long as it has it.
+        rows = [row for row in rows if not self._is_lock(row[5])]
         self.figures["lock_waits"] = len({row[0] for row in rows})
         waiting = {str(row[0]) for row in rows}
         by_blocker: dict[str, list[tuple[Any, ...]]] = {}
@@ -160,7 +188,7 @@ FROM performance_schema.data_lock_waits w
 
 
 class MariadbHealth(MysqlHealth):
-    """Of MariaDB, which shows locks in other views."""
+    """Of MariaDB, which shows locks in other views, and only those that others wait for."""
 
     waits = """
 SELECT CAST(w.requesting_trx_id AS CHAR), CAST(w.blocking_trx_id AS CHAR),
@@ -172,6 +200,9 @@ FROM information_schema.INNODB_LOCK_WAITS w
  JOIN information_schema.INNODB_TRX t ON t.trx_id = w.requesting_trx_id
 """
 
+    def _masters(self) -> set[str] | None:
+        return None
+
 
 def _open(
     id_: Any,
@@ -182,6 +213,7 @@ def _open(
     seconds: int,
     modified: int,
     locked: int,
+    tables: int,
     isolation: str,
     state: str,
     *,
@@ -194,8 +226,10 @@ def _open(
     else:
         what = f"connection {thread} ({program}user {user} from {host})"
     is_idle = command == "Sleep"
-    keeps = bool(modified or locked) or not is_idle or isolation in _SNAPSHOTS
-    return _Open(str(id_), thread, what, is_idle, int(seconds or 0), keeps, state == "LOCK WAIT")
+    like_master = tables == 1 and modified <= 1
+    one_row = is_idle and like_master and locked <= 1
+    keeps = (bool(modified or locked) and not one_row) or not is_idle or isolation in _SNAPSHOTS
+    return _Open(str(id_), thread, what, is_idle, int(seconds or 0), keeps, state == "LOCK WAIT", like_master)
 
 
 def _held(one: _Open, *, is_bad: bool) -> Diagnosis:
@@ -208,7 +242,7 @@ def _held(one: _Open, *, is_bad: bool) -> Diagnosis:
         severity=BAD if is_bad else WARNING,
         text=f"A transaction of {in_seconds(one.seconds)} keeps locks, or versions from being purged",
         cause=one.what,
-        cure=one.cure,
+        cure=one.careful_cure,
         figures={"seconds": one.seconds},
     )
 
@@ -217,7 +251,7 @@ def _lagging(history: int, holders: list[_Open]) -> Diagnosis:
     if holders:
         oldest = holders[0]
         cause = f"the transaction of {oldest.what}, {in_seconds(oldest.seconds)} old"
-        cure = oldest.cure
+        cure = oldest.careful_cure
     else:
         cause = "purge does not keep up with what is written"
         cure = "SET GLOBAL innodb_purge_batch_size = 5000, and more innodb_purge_threads at the next start"

@@ -8,20 +8,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from jdbcstore.database.adapters.health import Health
+from jdbcstore.database.adapters.health import Health, literal
 from jdbcstore.util.checkup import BAD, WARNING, Diagnosis, in_seconds
 
 _SESSIONS = """
 SELECT pid, application_name, usename::text, client_addr::text, state,
  datname IS NULL, COALESCE(wait_event_type, '') = 'Lock',
  EXTRACT(EPOCH FROM clock_timestamp() - xact_start)::float8,
- GREATEST(age(backend_xmin), age(backend_xid))
+ GREATEST(age(backend_xmin), age(backend_xid)), pid IN ({of_lock})
 FROM pg_stat_activity
 WHERE (datname = current_database() OR datname IS NULL) AND pid <> pg_backend_pid()
  AND (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL)
  AND pid NOT IN (SELECT pid FROM pg_stat_progress_vacuum)
 """
 """Of other users, only the numbers are seen. A session without a database sends to a standby."""
+_OF_LOCK = """
+SELECT pid FROM pg_locks WHERE granted AND mode = 'RowShareLock' AND relation = to_regclass({lock})
+"""
+"""The sessions with SELECT FOR UPDATE of the lock's row: the master, and those that wait for it."""
 _SLOTS = "SELECT slot_name::text, active_pid, age(xmin) FROM pg_replication_slots WHERE xmin IS NOT NULL"
 _PREPARED = """
 SELECT gid, owner::text, EXTRACT(EPOCH FROM clock_timestamp() - prepared)::float8, age(transaction)
@@ -50,7 +54,13 @@ SELECT w.pid, w.application_name, w.usename::text, w.client_addr::text,
 FROM pg_stat_activity w CROSS JOIN LATERAL unnest(pg_blocking_pids(w.pid)) AS b(pid)
  LEFT JOIN pg_stat_activity a ON a.pid = b.pid
 WHERE w.datname = current_database() AND w.wait_event_type = 'Lock'
+ AND NOT (w.pid IN ({of_lock}) AND b.pid IN ({of_lock}))
 """
+"""Slaves, which wait for the master's lock for as long as it has it, are not meant."""
+_LEASE = (
+    "configure the lease-database-locker in each broker of this store; a session that is ended takes the lock"
+    " from its master"
+)
 _ROW_BYTES = 28
 """Bytes of a row besides its columns."""
 _CHUNK_BYTES = 2048
@@ -106,7 +116,8 @@ class PostgresqlHealth(Health):
         yield from self._waits()
 
     def _holders(self) -> Iterator[_Holder]:
-        for pid, name, user, address, state, sends, waits, seconds, xids in self._rows(_SESSIONS):
+        sessions = self._rows(_SESSIONS.format(of_lock=self._of_lock))
+        for pid, name, user, address, state, sends, waits, seconds, xids, locks in sessions:
             what = _session(pid, name, user, address)
             if state is None:
                 what += "; this user sees more of it after GRANT pg_read_all_stats"
@@ -114,6 +125,8 @@ class PostgresqlHealth(Health):
             if sends:
                 advice = f"set hot_standby_feedback = off on the standby, or end its query; {end}"
                 yield _Holder("standby feedback", f"the standby at {what}", xids, None, advice)
+            elif locks and not waits:
+                yield _Holder("master's lock", f"{what}, which has locked {self._lock}", xids, None, _LEASE)
             elif state is not None and state.startswith("idle in transaction"):
                 yield _Holder("idle in transaction", what, xids, seconds, end)
             else:
@@ -131,6 +144,10 @@ class PostgresqlHealth(Health):
             quoted = gid.replace("'", "''")
             cure = f"COMMIT PREPARED '{quoted}', or ROLLBACK PREPARED '{quoted}'"
             yield _Holder("prepared transaction", f"{gid} of {owner}", xids, seconds, cure)
+
+    @property
+    def _of_lock(self) -> str:
+        return _OF_LOCK.format(lock=literal(self._lock))
 
     def _is_long(self, one: _Holder, *, harms: bool) -> bool:
         if one.seconds is not None:
@@ -200,7 +217,7 @@ class PostgresqlHealth(Health):
             )
 
     def _waits(self) -> Iterator[Diagnosis]:
-        rows = self._rows(_WAITS)
+        rows = self._rows(_WAITS.format(of_lock=self._of_lock))
         self.figures["lock_waits"] = len({row[0] for row in rows})
         by_blocker: dict[int, list[tuple[Any, ...]]] = {}
         for row in rows:
