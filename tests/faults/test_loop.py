@@ -30,7 +30,7 @@ from tests.support.faults.effects import WAIT
 from tests.support.faults.line import Line
 
 P = ParamSpec("P")
-pytestmark = pytest.mark.backends("postgresql")
+pytestmark = pytest.mark.backends("postgresql", "mariadb", "mysql")
 
 
 def in_a_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
@@ -181,11 +181,7 @@ async def test_a_line_that_ends_while_others_are_waited_for(
                 alone = queue.add_message_async(Message("alone"))
                 if not is_waiting[0]:
                     await alone
-            with database.engine.connect() as connection:
-                connection.exec_driver_sql(
-                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-                    " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-                )
+            database.end_connections()
             assert not alone.done()
             await alone
         assert bodies(store)[-1] == "alone"
@@ -287,7 +283,7 @@ async def test_one_message_that_is_refused(url: str, database: Database) -> None
         await become_driven(store)
         with database.engine.connect() as connection:
             connection.exec_driver_sql(
-                "ALTER TABLE activemq_msgs ADD CONSTRAINT small CHECK (length(msg) < 5000)"
+                "ALTER TABLE ACTIVEMQ_MSGS ADD CONSTRAINT small CHECK (length(msg) < 5000)"
             )
         queue = store.queue("Q")
         sizes = [10, 10, 6000, 10, 6000, 10]

@@ -7,16 +7,11 @@ import functools
 import itertools
 import os
 import re
-import select
 import socket
-import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-_BOTH = select.POLLIN | select.POLLOUT
-_IDLE = 5.0
-"""Seconds after which an idle watching thread ends."""
+from jdbcstore.database.adapters.sending import WATCH, SentWrite
 
 
 @functools.cache
@@ -110,12 +105,11 @@ def rows_of(line: Any, result: Any) -> int:
     raise error_from_result(result)
 
 
-class SentStatement:
-    """A prepared statement that was sent, and whose answer is awaited.
+class SentStatement(SentWrite):
+    """A prepared statement that was sent.
 
-    Of any thread, one at a time. The answer is complete when the server is ready for the next statement: it
-    announces the result of this one before it commits. ``conclude`` gets the number of rows, which is one
-    if a ``guarded`` statement has had its effect.
+    The answer is complete when the server is ready for the next statement: it announces the result before it
+    commits. A ``guarded`` statement has one row if it has had its effect.
     """
 
     def __init__(
@@ -127,80 +121,29 @@ class SentStatement:
         *,
         guarded: bool,
     ) -> None:
-        self._connection = connection
-        self.line = line = connection.pgconn
-        self._conclude = conclude
-        self._guarded = guarded
+        self._line = line = connection.pgconn
         self._result: Any = None
-        self._failure: Exception | None = None
-        self._is_answered = False
-        self._timeout: float | None = getattr(connection, "answer_timeout", None)
-        if self._timeout is not None:
-            WATCH.begin(connection, self._timeout, lambda: abort(connection))
-        try:
-            self.socket: int = line.socket
+
+        def begin() -> int:
             line.nonblocking = 1
             line.send_query_prepared(name, parameters, [1] * len(parameters))
-            self._is_flushed = not line.flush()
-        except Exception as error:  # what has been sent is not known
-            self._fail(error)
+            return int(line.socket)
 
-    def _fail(self, error: Exception) -> None:
-        self._failure = error
-        self._is_answered = self._is_flushed = True
+        timeout: float | None = getattr(connection, "answer_timeout", None)
+        super().__init__(line, begin, conclude, lambda: abort(connection), timeout, least=guarded)
 
-    def flush(self) -> bool:
-        if not self._is_flushed:
-            try:
-                self._is_flushed = not self.line.flush()
-            except Exception as error:
-                self._fail(error)
-        return self._is_flushed
+    def _send(self) -> bool:
+        return not self._line.flush()
 
-    def is_answered(self) -> bool:
-        if self._is_answered:
-            return True
-        line = self.line
-        try:
-            line.consume_input()
-            while not line.is_busy():
-                result = line.get_result()
-                if result is None:
-                    self._is_answered = True
-                    break
-                self._result = result  # the last one counts: the commit may fail after the statement
-        except Exception as error:
-            self._fail(error)
-        return self._is_answered
-
-    @property
-    def has_failed(self) -> bool:
-        return self._failure is not None
-
-    @property
-    def is_done(self) -> bool:
-        result = self._result
-        if self._failure is not None or result is None or not self._is_answered:
-            return False
-        return result.status in _statuses() and (not self._guarded or result.command_tuples == 1)
-
-    def finish(self) -> None:
-        try:
-            if not self._is_answered:
-                self._wait()
-        finally:
-            if self._timeout is not None:
-                WATCH.end(self._connection)
-        if self._failure is not None:
-            raise self._failure
-        if not self.is_done:
-            self._conclude(rows_of(self.line, self._result))
-
-    def _wait(self) -> None:
-        waiting = select.poll()
-        while not (self.flush() & self.is_answered()):
-            waiting.register(self.socket, select.POLLIN if self._is_flushed else _BOTH)
-            waiting.poll()
+    def _receive(self) -> int | None:
+        line = self._line
+        line.consume_input()
+        while not line.is_busy():
+            result = line.get_result()
+            if result is None:
+                return rows_of(line, self._result)
+            self._result = result  # the last one counts: the commit may fail after the statement
+        return None
 
 
 def abort(connection: Any) -> None:
@@ -213,54 +156,3 @@ def abort(connection: Any) -> None:
             # Closed by its own thread in between, the number may already be another's; then this raises.
             if connection.pgconn.socket == number:
                 line.shutdown(socket.SHUT_RDWR)
-
-
-class Watch:
-    """Deadlines of all connections, watched by one thread while requests are pending.
-
-    A deadline is usually set and removed without waking the thread: that happens for every statement.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._changed = threading.Condition(self._lock)
-        self._deadlines: dict[int, tuple[float, Callable[[], None]]] = {}
-        self._thread: threading.Thread | None = None
-        self._wakes = float("inf")
-
-    def begin(self, connection: Any, seconds: float, abort: Callable[[], None]) -> None:
-        """Call ``abort`` unless :meth:`end` is called for this connection within this time."""
-        deadline = time.monotonic() + seconds
-        # The lock itself, here and in `end`: a signal could interrupt the steps of a Condition's own.
-        with self._lock:
-            self._deadlines[id(connection)] = deadline, abort
-            # A forked child does not have the thread of its parent.
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._run, name="jdbcstore-watch", daemon=True)
-                self._thread.start()
-            elif deadline < self._wakes:
-                self._changed.notify()
-
-    def end(self, connection: Any) -> None:
-        """Note that the answer has arrived; wait for a running call of ``abort``."""
-        with self._lock:
-            self._deadlines.pop(id(connection), None)
-
-    def _run(self) -> None:
-        with self._changed:
-            while True:
-                now = time.monotonic()
-                for key, (deadline, abort) in [*self._deadlines.items()]:
-                    if deadline <= now:
-                        del self._deadlines[key]
-                        # Under the lock: after `end` the socket may be closed and its descriptor reused.
-                        abort()
-                idle = not self._deadlines
-                self._wakes = min((one for one, _ in self._deadlines.values()), default=now + _IDLE)
-                self._changed.wait(self._wakes - now)
-                if idle and not self._deadlines:
-                    self._thread = None
-                    return
-
-
-WATCH = Watch()

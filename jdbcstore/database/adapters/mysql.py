@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
@@ -31,6 +30,7 @@ from jdbcstore.config.statements import Template
 from jdbcstore.database.adapters.base import Adapter, Failure, TransactionState, error_number
 from jdbcstore.database.adapters.control import Notifier, ServerControl
 from jdbcstore.database.adapters.mysql_health import MariadbHealth, MysqlHealth
+from jdbcstore.database.adapters.mysql_sending import SentQuery, cut, packet_of
 from jdbcstore.database.adapters.sql import (
     MSG,
     UNGUARDED,
@@ -38,6 +38,7 @@ from jdbcstore.database.adapters.sql import (
     Guards,
     Key,
     Row,
+    Sent,
     Sql,
     WriteStatements,
     count_columns,
@@ -100,11 +101,19 @@ def _guarded_insert(text: str, held: str, count: int) -> str:
     return f"{head}VALUES {rows}"
 
 
+def _deletion(sql: Sql, keys: Sequence[Key]) -> tuple[str, list[Any]]:
+    """Return the DELETE of messages by their keys, and its values."""
+    # Always in the same order: concurrent deletes cannot deadlock.
+    ordered = sorted(keys, key=itemgetter(1))
+    return in_pairs(sql.text, len(keys)), [*[id_ for _, id_ in ordered], *chain.from_iterable(ordered)]
+
+
 class MysqlWriting(Writing):
     """Many rows in one statement, as far as the server takes its size."""
 
     begin_statement = "START TRANSACTION"
     guards_insert = True
+    starts_writes = True
 
     def __init__(self) -> None:
         self._packet = 1024 * 1024
@@ -116,24 +125,55 @@ class MysqlWriting(Writing):
     def write(
         self, cursor: Any, statements: WriteStatements, batch: Batch, guards: Guards = UNGUARDED
     ) -> None:
-        is_guarded = bool(guards.first) and not guards.last and (batch.adds or batch.removes)
-        if not is_guarded or self._is_one_guarded_row(batch, guards) or not self._is_one_statement(batch):
+        is_guarded = bool(guards.first) and not self._is_one_guarded_row(batch, guards)
+        statement = self._statement(statements, batch, guards) if is_guarded else None
+        if statement is None:
             super().write(cursor, statements, batch, guards)
             return
-        held = _held(tuple([guard.sql.text for guard in guards.first]))
-        values = [value for guard in guards.first for value in guard.values]
         try:
-            if batch.adds:
-                text = _guarded_insert(statements.add_message.text, held, len(batch.adds))
-                cursor.execute(text, [*values, *chain.from_iterable(batch.adds)])
-            else:
-                condition = f" AND {held}1{_FAILS}"
-                keys = sorted(batch.removes, key=itemgetter(1))
-                self._delete(cursor, statements.remove_message, keys, condition, values)
+            cursor.execute(*statement)
         except Exception as error:
-            if error_number(error) != _SEVERAL_ROWS:
-                raise
-        else:
+            self._refuse(cursor, guards, error)
+            raise
+        if cursor.rowcount == 0:
+            self._check_gone(cursor, statements, batch)
+
+    def start_write(
+        self, cursor: Any, statements: WriteStatements, batch: Batch, guards: Guards = UNGUARDED
+    ) -> Sent | None:
+        statement = self._statement(statements, batch, guards)
+        packet = None if statement is None else packet_of(cursor, *statement)
+        if packet is None:
+            return None
+        return SentQuery(
+            cursor.connection,
+            packet,
+            lambda _: self._check_gone(cursor, statements, batch),
+            lambda error: self._refuse(cursor, guards, error),
+        )
+
+    def _statement(
+        self, statements: WriteStatements, batch: Batch, guards: Guards
+    ) -> tuple[str, Sequence[Any]] | None:
+        """Return the one statement that writes a batch, and its values; None if it takes several.
+
+        It fails with :data:`_SEVERAL_ROWS` if a guard does not hold.
+        """
+        adds, removes = batch.adds, batch.removes
+        if guards.last or not (adds or removes) or not self._is_one_statement(batch):
+            return None
+        held = _held(tuple([guard.sql.text for guard in guards.first])) if guards.first else ""
+        values = [value for guard in guards.first for value in guard.values]
+        if adds:
+            text = statements.add_message.text
+            text = _guarded_insert(text, held, len(adds)) if held else multi_row(text, len(adds))
+            return text, [*values, *chain.from_iterable(adds)]
+        text, keys = _deletion(statements.remove_message, removes)
+        return (f"{text} AND {held}1{_FAILS}" if held else text), [*keys, *values]
+
+    def _refuse(self, cursor: Any, guards: Guards, error: Exception) -> None:
+        """Raise the refusal of a guard, if it has made a statement of :meth:`_statement` fail."""
+        if error_number(error) != _SEVERAL_ROWS:
             return
         self.begin(cursor)
         for guard in guards.first:
@@ -156,23 +196,23 @@ class MysqlWriting(Writing):
             cursor.execute(multi_row(sql.text, len(chunk)), [value for row in chunk for value in row])
 
     def delete_messages(self, cursor: Any, sql: Sql, keys: Sequence[Key]) -> None:
-        # Always in the same order: concurrent deletes cannot deadlock.
         ordered = sorted(keys, key=itemgetter(1))
         for start in range(0, len(ordered), _ROWS):
-            self._delete(cursor, sql, ordered[start : start + _ROWS])
+            text, values = _deletion(sql, ordered[start : start + _ROWS])
+            cursor.execute(text, values)
+            self.check_done(cursor, text, values)
 
-    def _delete(
-        self, cursor: Any, sql: Sql, keys: Sequence[Key], condition: str = "", values: Sequence[Any] = ()
-    ) -> None:
-        parameters = [*(id_ for _, id_ in keys), *chain.from_iterable(keys)]
-        text = in_pairs(sql.text, len(keys))
-        cursor.execute(f"{text}{condition}", [*parameters, *values])
-        self.check_done(cursor, text, parameters)
+    def _check_gone(self, cursor: Any, statements: WriteStatements, batch: Batch) -> None:
+        """Make sure that the DELETE of a batch has found no rows because there are none."""
+        self._check_none(cursor, *_deletion(statements.remove_message, batch.removes))
 
     def check_done(self, cursor: Any, text: str, row: Sequence[Any]) -> None:
+        if cursor.rowcount == 0 and text.startswith(_DELETE):
+            self._check_none(cursor, text, row)
+
+    @staticmethod
+    def _check_none(cursor: Any, text: str, row: Sequence[Any]) -> None:
         # MariaDB reports a DELETE that KILL QUERY or max_statement_time has ended as one that found no rows.
-        if cursor.rowcount != 0 or not text.startswith(_DELETE):
-            return
         cursor.execute(f"SELECT COUNT(*) {text.removeprefix(_DELETE)}", row)
         if cursor.fetchall()[0][0]:
             raise StoreUnavailable("the server has cancelled a DELETE, and reported success; try again")
@@ -376,9 +416,7 @@ class MysqlAdapter(Adapter):
         connection.cursor().execute(f"SET SESSION max_execution_time = {max(1, round(seconds * 1000))}")
 
     def abort(self, connection: Any) -> None:
-        line = getattr(connection, "_sock", None)
-        if line is not None:
-            line.shutdown(socket.SHUT_RDWR)
+        cut(connection)
 
     def without_transactions(self, connection: Connection, tables: Sequence[str]) -> dict[str, str]:
         # MyISAM was the default engine when the oldest of ActiveMQ's tables were created.

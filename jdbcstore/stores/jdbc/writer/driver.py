@@ -154,7 +154,7 @@ class LoopDriver:
         except StoreError:
             sent = None  # the thread gets the same error
         writer.begun = Begun(units, sent)
-        if sent is None or (sent.line is not self._line and not self._watch(sent)):
+        if sent is None or sent.has_failed or (sent.line is not self._line and not self._watch(sent)):
             return False
         self._is_flushed(sent)
         return not sent.has_failed

@@ -1,0 +1,159 @@
+"""Batches that were sent to the database without waiting for the answer, and the deadlines of answers."""
+
+from __future__ import annotations
+
+import select
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+_BOTH = select.POLLIN | select.POLLOUT
+_IDLE = 5.0
+"""Seconds after which an idle watching thread ends."""
+
+
+class SentWrite(ABC):
+    """A statement that was sent, and whose answer is awaited; for any thread, one at a time.
+
+    What it offers is in :class:`jdbcstore.database.adapters.sql.Sent`.
+    """
+
+    def __init__(
+        self,
+        line: object,
+        begin: Callable[[], int],
+        conclude: Callable[[int], None],
+        abort: Callable[[], None],
+        timeout: float | None,
+        *,
+        least: int,
+    ) -> None:
+        """Begin to send.
+
+        :param line: the connection
+        :param begin: prepares what is sent, and returns the descriptor of the line
+        :param conclude: gets the number of rows that the statement has returned or changed, if it is not at
+            ``least`` this
+        :param abort: ends the line, once there was no answer for ``timeout`` seconds
+        """
+        self.line = line
+        self._conclude = conclude
+        self._timeout = timeout
+        self._least = least
+        self._rows: int | None = None
+        self._failure: Exception | None = None
+        self._is_flushed = False
+        if timeout is not None:
+            WATCH.begin(line, timeout, abort)
+        try:
+            self.socket = begin()
+        except Exception as error:  # what has been sent is not known
+            self._fail(error)
+        else:
+            self.flush()
+
+    def _fail(self, error: Exception) -> None:
+        self._failure = error
+        self._is_flushed = True
+
+    @abstractmethod
+    def _send(self) -> bool:
+        """Send more without waiting; return whether all is sent."""
+
+    @abstractmethod
+    def _receive(self) -> int | None:
+        """Read what has arrived; return the number of rows, or None if the answer is not complete."""
+
+    def flush(self) -> bool:
+        if not self._is_flushed:
+            try:
+                self._is_flushed = self._send()
+            except Exception as error:
+                self._fail(error)
+        return self._is_flushed
+
+    def is_answered(self) -> bool:
+        if self._rows is None and self._failure is None:
+            try:
+                self._rows = self._receive()
+            except Exception as error:
+                self._fail(error)
+        return self._rows is not None or self._failure is not None
+
+    @property
+    def has_failed(self) -> bool:
+        return self._failure is not None
+
+    @property
+    def is_done(self) -> bool:
+        return self._rows is not None and self._rows >= self._least
+
+    def finish(self) -> None:
+        try:
+            waiting = select.poll()
+            while not (self.flush() & self.is_answered()):
+                waiting.register(self.socket, select.POLLIN if self._is_flushed else _BOTH)
+                waiting.poll()
+        finally:
+            self._end()
+        if self._failure is not None:
+            raise self._failure
+        if self._rows is not None and not self.is_done:
+            self._conclude(self._rows)
+
+    def _end(self) -> None:
+        """Await nothing more."""
+        if self._timeout is not None:
+            WATCH.end(self.line)
+
+
+class Watch:
+    """Deadlines of all connections, watched by one thread while requests are pending.
+
+    A deadline is usually set and removed without waking the thread: that happens for every statement.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._deadlines: dict[int, tuple[float, Callable[[], None]]] = {}
+        self._thread: threading.Thread | None = None
+        self._wakes = float("inf")
+
+    def begin(self, line: object, seconds: float, abort: Callable[[], None]) -> None:
+        """Call ``abort`` unless :meth:`end` is called for this line within this time."""
+        deadline = time.monotonic() + seconds
+        # The lock itself, here and in `end`: a signal could interrupt the steps of a Condition's own.
+        with self._lock:
+            self._deadlines[id(line)] = deadline, abort
+            # A forked child does not have the thread of its parent.
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._run, name="jdbcstore-watch", daemon=True)
+                self._thread.start()
+            elif deadline < self._wakes:
+                self._changed.notify()
+
+    def end(self, line: object) -> None:
+        """Note that the answer has arrived; wait for a running call of ``abort``."""
+        with self._lock:
+            self._deadlines.pop(id(line), None)
+
+    def _run(self) -> None:
+        with self._changed:
+            while True:
+                now = time.monotonic()
+                for key, (deadline, abort) in [*self._deadlines.items()]:
+                    if deadline <= now:
+                        del self._deadlines[key]
+                        # Under the lock: after `end` the socket may be closed and its descriptor reused.
+                        abort()
+                idle = not self._deadlines
+                self._wakes = min((one for one, _ in self._deadlines.values()), default=now + _IDLE)
+                self._changed.wait(self._wakes - now)
+                if idle and not self._deadlines:
+                    self._thread = None
+                    return
+
+
+WATCH = Watch()
