@@ -192,8 +192,12 @@ final class EmbeddedBroker {
             return source;
         }
         if (url.startsWith("jdbc:mysql:")) {
-            pool = () -> { };
-            return unpooled("com.mysql.cj.jdbc.MysqlDataSource", "setUrl", url, user, password);
+            // Else it asks the server for the state of the session before each statement.
+            String knowing = url + (url.contains("?") ? "&" : "?") + "useLocalSessionState=true";
+            Pool connections =
+                new Pool(unpooled("com.mysql.cj.jdbc.MysqlDataSource", "setUrl", knowing, user, password));
+            pool = connections;
+            return connections.dataSource();
         }
         if (url.startsWith("jdbc:h2:")) {
             pool = () -> { };
