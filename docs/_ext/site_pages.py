@@ -24,7 +24,8 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
         *("guide/routing", "guide/replacing"),
     ),
     "I run ActiveMQ": (
-        *("readers/activemq", "guide/activemq", "guide/stomp", "guide/jms", "guide/configuration"),
+        *("readers/activemq", "guide/from-activemq", "guide/activemq", "guide/stomp", "guide/jms"),
+        "guide/configuration",
         *("guide/operating", "guide/console"),
         *("guide/locking", "guide/io-exceptions", "guide/journal", "guide/virtual-destinations"),
         *("guide/scheduled", "guide/migrations", "guide/archiving", "guide/file-stores", "operations"),

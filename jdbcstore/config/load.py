@@ -83,7 +83,8 @@ def load_config(
     direct: Section = {
         name: Given(value, source, text=text) for name, value in options.items() if value is not None
     }
-    return _built(merge(merge(given, more), direct), [*notes, *complaints])
+    # From the top down: a URL of `direct` takes the login of the file's URL away, not one of the environment.
+    return _built(merge(given, merge(more, direct)), [*notes, *complaints])
 
 
 def load_file(path: Path, environment: Mapping[str, str] = os.environ) -> Configuration:

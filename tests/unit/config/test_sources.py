@@ -213,6 +213,13 @@ def test_a_url_takes_its_login_with_it(tmp_path: Path) -> None:
     assert load_config(environment={"JDBCSTORE_PASSWORD": "x"}, url="mysql://h/d").data_source == (
         DataSourceConfig(url="mysql://h/d", password="x")
     )
+    both = {"JDBCSTORE_PASSWORD": "x", "JDBCSTORE_USER": "you"}
+    assert load_config(path, environment=both, url="mysql://h/d").data_source == (
+        DataSourceConfig(url="mysql://h/d", user="you", password="x")
+    )
+    assert load_config(
+        path, environment={"JDBCSTORE_URL": "mysql://i/d", **both}, url="mysql://h/d"
+    ).data_source == (DataSourceConfig(url="mysql://h/d"))
 
 
 @pytest.mark.parametrize(
