@@ -9,12 +9,8 @@ from __future__ import annotations
 
 import random
 import sys
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 import click
 
@@ -22,73 +18,66 @@ from jdbcstore import Message
 from jdbcstore.stores.claims import Claims
 from tests.support.claims import moving
 from tests.support.claims.callers import create_effects, effects
-from tests.support.databases import (
-    Database,
-    MariadbDatabase,
-    MysqlDatabase,
-    PostgresqlDatabase,
-    SqliteDatabase,
-)
-from tests.support.servers import MariadbServer, MysqlServer, PostgresqlServer, Server
+from tests.support.claims.victims import FAILED, KILLED
+from tests.support.databases import Database
+from tests.support.servers.alone import VENDORS, opened
 
-SERVERS: dict[str, tuple[type[Server], type[Database]]] = {
-    "postgresql": (PostgresqlServer, PostgresqlDatabase),
-    "mariadb": (MariadbServer, MariadbDatabase),
-    "mysql": (MysqlServer, MysqlDatabase),
-}
+_EACH = 4
+"""Messages of a round for each kill."""
 
 
 @click.command(help=__doc__)
-@click.option("--database", "chosen", type=click.Choice(["sqlite", *SERVERS]), multiple=True)
+@click.option("--database", "chosen", type=click.Choice(VENDORS), multiple=True)
 @click.option("--kills", default=2500, show_default=True, help="For each database.")
 @click.option("--round", "size", default=250, show_default=True, help="Kills between two counts.")
-@click.option("--messages", default=200, show_default=True, help="Of each kind in a round.")
+@click.option("--beside", default=4, show_default=True, help="Processes at the same time.")
 @click.option("--seed", type=int, help="That of an earlier run, to choose the same again.")
-def main(chosen: tuple[str, ...], kills: int, size: int, messages: int, seed: int | None) -> None:
+@click.option("--mutation", default="", help="A defect of tests.simulation.mutations.")
+def main(
+    chosen: tuple[str, ...], kills: int, size: int, beside: int, seed: int | None, mutation: str
+) -> None:
     seed = random.randrange(10**6) if seed is None else seed
     click.echo(f"seed {seed}")
     wrong: list[str] = []
-    for name in chosen or ("sqlite", *SERVERS):
-        begun, ends = time.monotonic(), Counter[str]()
+    for name in chosen or VENDORS:
+        begun, ends, places = time.monotonic(), Counter[str](), Counter[str]()
         with opened(name) as database:
             create_effects(database)
             for number in range(-(-kills // size)):
-                found = one_round(database, min(size, kills - number * size), seed + number, messages, ends)
-                wrong += [f"{name}, round {number}: {one}" for one in found]
-        click.echo(
-            f"{name}: {ends[moving.KILLED]} killed, {ends[moving.OTHERS]} had done their work,"
-            f" {number + 1} rounds in {time.monotonic() - begun:.0f} s"
-        )
+                some = min(size, kills - number * size)
+                found = one_round(database, some, seed + number, beside, mutation, ends, places)
+                wrong += [f"{name}, seed {seed + number}: {one}" for one in found]
+                click.echo(
+                    f"{name}: {ends[KILLED]} of {ends.total()} killed in {time.monotonic() - begun:.0f} s,"
+                    f" {len(found)} wrong in this round"
+                )
+        click.echo(f"{name}: {dict(places)}")
     for one in wrong[:30]:
         click.echo(f"WRONG: {one}")
     click.echo(f"{len(wrong)} wrong")
     sys.exit(1 if wrong else 0)
 
 
-@contextmanager
-def opened(name: str) -> Iterator[Database]:
-    """A database of a server of its own."""
-    with ExitStack() as closing:
-        if name == "sqlite":
-            folder = closing.enter_context(tempfile.TemporaryDirectory())
-            database: Database = SqliteDatabase(Path(folder))
-        else:
-            kind, of_kind = SERVERS[name]
-            server = kind()
-            closing.callback(server.close)
-            database = of_kind(server.url)
-        closing.callback(database.close)
-        yield database
-
-
-def one_round(database: Database, kills: int, seed: int, messages: int, ends: Counter[str]) -> list[str]:
+def one_round(
+    database: Database,
+    kills: int,
+    seed: int,
+    beside: int,
+    mutation: str,
+    ends: Counter[str],
+    places: Counter[str],
+) -> list[str]:
     """What was wrong."""
+    messages = _EACH * kills
     database.execute("DELETE FROM app_effects")
     with Claims(database.url, max_redeliveries=-1) as claims:
         claims.queue(moving.SOURCE).add(*map(Message, moving.names(messages)))
-        found = moving.run(database.url, kills, seed, messages)
-        ends.update({name: found.get(name, 0) for name in (moving.KILLED, moving.OTHERS)})
-        wrong = [f"the last ended with {found['drained']}"] if found["drained"] else []
+        found = moving.run(database.url, kills, seed, messages, beside, mutation)
+        wrong = [] if found.pop("drained") else ["the last has not done its work"]
+        if failed := found.get(FAILED):
+            wrong.append(f"{failed} have failed")
+        places.update({place: found.pop(place) for place in moving.PLACES.values() if place in found})
+        ends.update(found)
         sent = claims.queue(moving.TARGET)
         taken = sent.claim(2 * messages)
         sent.acknowledge(*taken)

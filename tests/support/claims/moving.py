@@ -1,45 +1,51 @@
 """Processes that move messages in the application's transactions, and are killed between any two statements.
 
-``python -m tests.support.claims.moving URL KILLS SEED COUNT`` forks one process after the other. Each claims
-messages of a queue and for each, in one transaction, writes a row, sends a message and acknowledges; or it
-notes ids of a list in an inbox, and writes a row for each that is new. Half of them end themselves by SIGKILL
-before a statement that is chosen by chance, the other half are killed by their parent after a time. The last
-is not killed, and leaves nothing to do. Forked, because the imports take longer than all the rest.
+``python -m tests.support.claims.moving URL KILLS SEED COUNT BESIDE MUTATION`` forks processes, so many of
+them at the same time. Each claims messages of a queue and for each, in one transaction, writes a row, sends a
+message and acknowledges; or it notes ids of a list in an inbox, and writes a row for each that is new. Most
+of them end themselves by SIGKILL before a statement that is chosen by chance, the others are killed by their
+parent after a time. The last is not killed, and leaves nothing to do.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import random
-import select
-import signal
 import subprocess
 import sys
-import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from functools import partial
+from importlib import import_module
 
 from sqlalchemy import Connection as Connected
-from sqlalchemy import Engine, NullPool, create_engine, event
+from sqlalchemy import Engine, NullPool, create_engine
 from sqlalchemy.exc import DBAPIError
 
 from jdbcstore import Inbox, Message, StoreConfig
-from jdbcstore.database.connection import Connection
 from jdbcstore.errors import ClaimLost, StoreError
-from jdbcstore.stores.claims import Claims
+from jdbcstore.stores.claims import Claim, Claims
 from tests.support.claims.callers import WRITE
+from tests.support.claims.victims import DONE, Fate, Fuse, Place, Victim, run_all
 
 SOURCE, TARGET = "SOURCE", "TARGET"
 LEASE = 2.0
 _CONFIG = StoreConfig(cleanup_period=0)
 _STATEMENTS = 60
-"""Before one of so many a process ends itself."""
-_LONGEST = 0.4
+"""Before one of so many a process ends itself, that of a first claim or earlier ones being the first."""
+_PAGE = 50
+"""What the last one does in a transaction."""
+_LONGEST = 0.15
 """Seconds after which at the latest one is killed by its parent."""
-_OURS = ("fetch", "execute", "insert_rows", "write")
-KILLED, OTHERS = "killed", "others"
+PLACES = {
+    "\0": "before anything",
+    "o": "opening",
+    "c": "claiming",
+    "t": "in a transaction",
+    "a": "after a commit",
+}
+"""What a process does, by a letter."""
 
 
 def names(count: int) -> list[str]:
@@ -50,136 +56,124 @@ def ids(count: int) -> list[str]:
     return [f"ID:{number}" for number in range(count)]
 
 
-class _Fuse:
-    """Ends this process before a statement of the main thread."""
+class _Mover:
+    """One such process."""
 
-    def __init__(self, statements: int | None) -> None:
-        self._left = statements
-        for name in _OURS if statements else ():
-            setattr(Connection, name, self._around(getattr(Connection, name)))
+    def __init__(self, url: str, count: int, fuse: Fuse, place: Callable[[str], None]) -> None:
+        self._url = url
+        self._count = count
+        self._fuse = fuse
+        self._place = place
 
-    def step(self, *_: Any, **_values: Any) -> None:
-        if self._left is None or threading.current_thread() is not threading.main_thread():
-            return
-        self._left -= 1
-        if self._left <= 0:
-            os.kill(os.getpid(), signal.SIGKILL)
+    def live(self, *, inbox: bool) -> None:
+        """Work until it is killed, or there is nothing to do."""
+        self._place("o")
+        engine = self._engine()
+        while True:
+            try:
+                with engine.connect() as connection:
+                    if inbox:
+                        self._fuse.is_lit = True
+                        self._note(connection)
+                        return
+                    with self._claims() as claims:
+                        self._fuse.is_lit = True
+                        while True:
+                            self._move(claims, connection, wait=0.05)
+            except StoreError:
+                continue
 
-    def _around(self, run: Callable[..., Any]) -> Callable[..., Any]:
-        def stepping(*arguments: Any, **values: Any) -> Any:
-            self.step()
-            return run(*arguments, **values)
+    def warm(self) -> None:
+        """Do a bit of everything, so that statements are compiled for the processes that this one forks."""
+        with self._engine().connect() as connection:
+            with self._claims() as claims:
+                self._move(claims, connection, wait=0.0)
+            self._note(connection)
 
-        return stepping
+    def drain(self) -> None:
+        """Leave nothing to do, as far as the claims of others allow."""
+        with self._engine().connect() as connection:
+            with self._claims() as claims:
+                while claims.queue(SOURCE).count()[0]:
+                    self._move(claims, connection, wait=LEASE, at_once=_PAGE)
+            self._note(connection, at_once=_PAGE)
 
-    def watch(self, engine: Engine) -> None:
-        """Count the application's statements, too, and its commits."""
-        event.listen(engine, "before_cursor_execute", self.step)
-        event.listen(engine, "commit", self.step)
+    def _engine(self) -> Engine:
+        engine = create_engine(self._url, poolclass=NullPool)
+        self._fuse.watch(engine)
+        return engine
+
+    def _claims(self) -> Claims:
+        return Claims(self._url, _CONFIG, lease=LEASE, max_redeliveries=-1)
+
+    def _move(self, claims: Claims, connection: Connected, wait: float, at_once: int = 1) -> None:
+        self._place("c")
+        found = claims.queue(SOURCE).claim(2 * at_once, wait=wait)
+
+        def work(some: list[Claim]) -> None:
+            joined = claims.join(connection)
+            for claim in some:
+                connection.exec_driver_sql(WRITE.format(claim.message.body))
+            joined.add(TARGET, *(Message(str(claim.message.body)) for claim in some))
+            joined.acknowledge(SOURCE, *some)
+
+        for start in range(0, len(found), at_once):
+            self._commit(connection, partial(work, found[start : start + at_once]))
+
+    def _note(self, connection: Connected, at_once: int = 1) -> None:
+        """Process the messages of a list, once each."""
+        every = random.sample(ids(self._count), self._count)
+        with Inbox(self._url, "mover", _CONFIG) as inbox:
+
+            def work(some: list[str]) -> None:
+                for id_ in some:
+                    if inbox.accept(connection, id_):
+                        connection.exec_driver_sql(WRITE.format(id_))
+
+            for start in range(0, len(every), at_once):
+                self._commit(connection, partial(work, every[start : start + at_once]))
+
+    def _commit(self, connection: Connected, work: Callable[[], None]) -> None:
+        self._place("t")
+        try:
+            work()
+            connection.commit()
+            self._place("a")
+            self._fuse.step()
+        except (ClaimLost, DBAPIError):
+            connection.rollback()  # somebody else has it by now, or does it again
 
 
-def move(url: str, fuse: _Fuse, count: int, *, drains: bool) -> None:
-    """Move messages until there are none, as far as the claims of others allow."""
-    engine = create_engine(url, poolclass=NullPool)
-    with Claims(url, _CONFIG, lease=LEASE, max_redeliveries=-1) as claims, engine.connect() as connection:
-        fuse.watch(engine)
-        queue = claims.queue(SOURCE)
-        while queue.count()[0]:
-            for claim in queue.claim(2, wait=LEASE if drains else 0.0):
-                name = str(claim.message.body)
-
-                def work(connection: Connected, claim: Any = claim, name: str = name) -> None:
-                    joined = claims.join(connection)
-                    connection.exec_driver_sql(WRITE.format(name))
-                    joined.add(TARGET, Message(name))
-                    joined.acknowledge(SOURCE, claim)
-
-                _commit(connection, fuse, work)
-            if not drains:
-                break
-        if drains:
-            note(url, fuse, connection, count)
-        else:
-            fuse.step()
-
-
-def note(url: str, fuse: _Fuse, connection: Connected, count: int) -> None:
-    """Process the messages of a list, once each."""
-    with Inbox(url, "mover", _CONFIG) as inbox:
-        for id_ in random.sample(ids(count), count):
-
-            def work(connection: Connected, id_: str = id_) -> None:
-                if inbox.accept(connection, id_):
-                    connection.exec_driver_sql(WRITE.format(id_))
-
-            _commit(connection, fuse, work)
-
-
-def _commit(connection: Connected, fuse: _Fuse, work: Callable[[Connected], None]) -> None:
-    try:
-        work(connection)
-        connection.commit()
-        fuse.step()
-    except (ClaimLost, DBAPIError):
-        connection.rollback()  # somebody else has it by now, or does it again
-
-
-def child(url: str, count: int, chance: random.Random, *, kills: bool) -> None:
-    """Be such a process."""
-    fuse = _Fuse(chance.randint(1, _STATEMENTS) if kills else None)
-    if chance.random() < 0.3:
-        engine = create_engine(url, poolclass=NullPool)
-        fuse.watch(engine)
-        with engine.connect() as connection:
-            note(url, fuse, connection, count)
-        return
+def _victims(url: str, seed: int, count: int) -> Iterator[Victim]:
+    chance = random.Random(seed)
     while True:
-        try:
-            move(url, fuse, count, drains=False)
-        except StoreError:
-            continue
+        own = random.Random(chance.random())
+        by_itself, inbox = own.random() < 0.8, own.random() < 0.2
+        fate = Fate() if by_itself else Fate(own.uniform(0.02, _LONGEST))
+        yield Victim(partial(_live, url, count, own, by_itself=by_itself, inbox=inbox), fate)
 
 
-def forked(run: Callable[[], None], patience: float) -> int:
-    """Run something in another process, killed after some seconds; how that ended."""
-    pid = os.fork()
-    if not pid:
-        code = 1
-        try:
-            run()
-            code = 0
-        finally:
-            os._exit(code)
-    descriptor = os.pidfd_open(pid)
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    if not poll.poll(patience * 1000):
-        signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-    os.close(descriptor)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+def _live(url: str, count: int, chance: random.Random, place: Place, *, by_itself: bool, inbox: bool) -> None:
+    random.seed(chance.random())
+    statements = chance.randint(1, _STATEMENTS) if by_itself else None
+    _Mover(url, count, Fuse(statements, is_lit=chance.random() < 0.25), place).live(inbox=inbox)
 
 
-def main(url: str, kills: str, seed: str, count: str) -> None:
-    chance, number, ends = random.Random(int(seed)), int(count), Counter[str]()
-    for turn in range(int(kills)):
-        inner, by_itself = random.Random(chance.random()), turn % 2 == 0
-        patience = 60.0 if by_itself else 0.05 + chance.random() * _LONGEST
-
-        def run(inner: random.Random = inner, by_itself: bool = by_itself) -> None:
-            child(url, number, inner, kills=by_itself)
-
-        ends[KILLED if forked(run, patience) == -signal.SIGKILL else OTHERS] += 1
-
-    def drain() -> None:
-        move(url, _Fuse(None), number, drains=True)
-
-    ends["drained"] = forked(drain, 300.0)
+def main(url: str, kills: str, seed: str, count: str, beside: str, mutation: str) -> None:
+    number = int(count)
+    _Mover(url, 1, Fuse(None), lambda _: None).warm()
+    with import_module("tests.simulation.mutations").mutated(mutation) if mutation else nullcontext():
+        found = run_all(_victims(url, int(seed), number), int(kills), int(beside))
+    ends = Counter(found.ways)
+    ends.update({PLACES[place]: times for place, times in found.places.items()})
+    last = Victim(lambda place: _Mover(url, number, Fuse(None), place).drain(), Fate(300.0))
+    ends["drained"] = run_all(iter([last]), 1, 1).ways[DONE]
     sys.stdout.write(json.dumps(ends))
 
 
-def run(url: str, kills: int, seed: int, count: int) -> dict[str, int]:
-    """Do all of that in a process; how many processes were killed, and how the last one ended."""
-    program: Sequence[str] = [sys.executable, "-m", __name__, url, str(kills), str(seed), str(count)]
+def run(url: str, kills: int, seed: int, count: int, beside: int = 1, mutation: str = "") -> dict[str, int]:
+    """Do all that in a process: how the processes ended, and 1 for ``drained`` if the last did its work."""
+    program = [sys.executable, "-m", __name__, *map(str, (url, kills, seed, count, beside, mutation))]
     done = subprocess.run(program, check=True, text=True, stdout=subprocess.PIPE)
     ends: dict[str, int] = json.loads(done.stdout)
     return ends

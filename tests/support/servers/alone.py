@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
+from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.support.databases import Database, MariadbDatabase, MysqlDatabase, PostgresqlDatabase
+from tests.support.databases import (
+    Database,
+    MariadbDatabase,
+    MysqlDatabase,
+    PostgresqlDatabase,
+    SqliteDatabase,
+)
 from tests.support.servers.mariadb import MariadbServer
 from tests.support.servers.mysql import MysqlServer
 from tests.support.servers.postgresql import PostgresqlServer
@@ -48,3 +55,17 @@ def database_of(vendor: str) -> Iterator[str]:
         return
     with server_of(vendor) as (server, _):
         yield server.url.render_as_string(hide_password=False)
+
+
+@contextmanager
+def opened(vendor: str) -> Iterator[Database]:
+    """A database of its own.
+
+    :raises ServerMissing: the vendor's server is not installed
+    """
+    if vendor == "sqlite":
+        with TemporaryDirectory() as folder, closing(SqliteDatabase(Path(folder))) as database:
+            yield database
+        return
+    with server_of(vendor) as (_, make), closing(make()) as database:
+        yield database
