@@ -49,7 +49,7 @@ def main(
                 wrong += [f"{name}, seed {seed + number}: {one}" for one in found]
                 click.echo(
                     f"{name}: {ends[KILLED]} of {ends.total()} killed in {time.monotonic() - begun:.0f} s,"
-                    f" {len(found)} wrong in this round"
+                    f" {len(found)} wrong in this round {found[:3]}"
                 )
         click.echo(f"{name}: {dict(places)}")
     for one in wrong[:30]:

@@ -31,6 +31,9 @@ from tests.support.claims.victims import DONE, Fate, Fuse, Place, Victim, run_al
 
 SOURCE, TARGET = "SOURCE", "TARGET"
 LEASE = 2.0
+_LAST_LEASE = 30.0
+"""That of the last one, which is to lose nothing on a busy machine."""
+_LAST_PATIENCE = 3600.0
 _CONFIG = StoreConfig(cleanup_period=0)
 _STATEMENTS = 60
 """Before one of so many a process ends itself, that of a first claim or earlier ones being the first."""
@@ -93,7 +96,7 @@ class _Mover:
     def drain(self) -> None:
         """Leave nothing to do, as far as the claims of others allow."""
         with self._engine().connect() as connection:
-            with self._claims() as claims:
+            with self._claims(_LAST_LEASE) as claims:
                 while claims.queue(SOURCE).count()[0]:
                     self._move(claims, connection, wait=LEASE, at_once=_PAGE)
             self._note(connection, at_once=_PAGE)
@@ -103,8 +106,8 @@ class _Mover:
         self._fuse.watch(engine)
         return engine
 
-    def _claims(self) -> Claims:
-        return Claims(self._url, _CONFIG, lease=LEASE, max_redeliveries=-1)
+    def _claims(self, lease: float = LEASE) -> Claims:
+        return Claims(self._url, _CONFIG, lease=lease, max_redeliveries=-1)
 
     def _move(self, claims: Claims, connection: Connected, wait: float, at_once: int = 1) -> None:
         self._place("c")
@@ -166,7 +169,7 @@ def main(url: str, kills: str, seed: str, count: str, beside: str, mutation: str
         found = run_all(_victims(url, int(seed), number), int(kills), int(beside))
     ends = Counter(found.ways)
     ends.update({PLACES[place]: times for place, times in found.places.items()})
-    last = Victim(lambda place: _Mover(url, number, Fuse(None), place).drain(), Fate(300.0))
+    last = Victim(lambda place: _Mover(url, number, Fuse(None), place).drain(), Fate(_LAST_PATIENCE))
     ends["drained"] = run_all(iter([last]), 1, 1).ways[DONE]
     sys.stdout.write(json.dumps(ends))
 
