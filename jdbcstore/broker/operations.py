@@ -126,8 +126,10 @@ def _encoded(value: Any) -> str:
     return quote(str(value), safe="")
 
 
-def _view(call: str, path: str, *parameters: Parameter, role: str = VIEW, name: str = "") -> Operation:
-    return Operation(name or call, f"views.{call}", role, "GET", path, parameters)
+def _view(
+    call: str, path: str, *parameters: Parameter, part: str = "views", role: str = VIEW, name: str = ""
+) -> Operation:
+    return Operation(name or call, f"{part}.{call}", role, "GET", path, parameters)
 
 
 def _change(call: str, path: str, *parameters: Parameter, method: str = "POST", name: str = "") -> Operation:
@@ -185,6 +187,7 @@ OPERATIONS = {
         _view("store", "/store"),
         _view("checkup", "/checkup"),
         _view("operations", "/operations"),
+        _view("alarms", "/alarms", part="watch"),
         _view("browse", "/{queue}/messages", Parameter("choice", "selected"), _LIMIT, role=BROWSE),
         _view("message", "/{queue}/messages/{message}", role=BROWSE),
         _view(

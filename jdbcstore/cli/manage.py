@@ -9,6 +9,7 @@ import click
 from jdbcstore.broker.operations import OperationOutcome
 from jdbcstore.cli.options import DESTINATION, SELECTOR, TARGET, all_of, destination_argument
 from jdbcstore.cli.output import counted, local_time, note, print_table, printable
+from jdbcstore.cli.readings import alarm_line
 from jdbcstore.cli.remote import NO_BROKER, RemoteBroker
 from jdbcstore.cli.settings import CliCommand, Settings
 from jdbcstore.errors import NotMaster
@@ -202,6 +203,15 @@ def _state(one: dict[str, Any]) -> str:
     if one["ended_ms"] is None:
         return "stopping" if one["is_stopped"] else "under way"
     return "stopped" if one["is_stopped"] else "done"
+
+
+@manage.command(cls=CliCommand)
+@click.pass_obj
+def alarms(settings: Settings) -> None:
+    """List what is wrong, the worst first, each with what to do."""
+    found = _broker(settings).call("alarms")
+    rows: list[tuple[str, ...]] = [(one["level"], alarm_line(one)) for one in found]
+    settings.print_each(found, lambda: print_table("Alarms", ("level", "alarm"), rows))
 
 
 @manage.command(cls=CliCommand)

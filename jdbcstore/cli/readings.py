@@ -58,10 +58,12 @@ class Whole:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopReading:
-    """A broker at ``time_ms``: the first ``rows`` of ``total`` destinations."""
+    """A broker at ``time_ms``: its ``alarms``, and the first ``rows`` of ``total`` destinations."""
 
     time_ms: int
     broker: Whole
+    alarms: tuple[dict[str, Any], ...]
+    """As :class:`~jdbcstore.broker.management.alarms.Alarm` has each, the worst first."""
     total: int
     rows: tuple[Row, ...]
 
@@ -71,6 +73,7 @@ class TopReading:
         return {
             "time_ms": self.time_ms,
             "broker": asdict(self.broker),
+            "alarms": [*self.alarms],
             "total": self.total,
             "destinations": rows,
         }
@@ -118,7 +121,7 @@ NUMBERS = TITLES[1:]
 def broker_lines(broker: Whole) -> tuple[str, str, str]:
     """Return the lines above the table: which broker it is, its mastership, and its rates."""
     environment = f"{broker.environment}  " if broker.environment else ""
-    since = "" if broker.master_since is None else f"  master since {local_time(broker.master_since)}"
+    since = "" if broker.master_since is None else f" since {local_time(broker.master_since)}"
     epoch = "" if broker.epoch is None else f"  epoch {broker.epoch}"
     rates = {
         "in/s": broker.enqueued_per_second,
@@ -128,9 +131,17 @@ def broker_lines(broker: Whole) -> tuple[str, str, str]:
     shown = "  ".join(f"{name} {rate(value)}" for name, value in rates.items())
     return (
         printable(f"{environment}{broker.title}  {broker.database}"),
-        f"{printable(broker.url)}{since}{epoch}  up {duration(broker.uptime)}",
+        f"{printable(broker.url)}  master{since}{epoch}  up {duration(broker.uptime)}",
         f"connections {broker.connections}  {shown}",
     )
+
+
+def alarm_line(alarm: Mapping[str, Any]) -> str:
+    """Return an alarm in words, and what to do."""
+    names = ", ".join(name.partition("://")[2] for name in alarm["names"])
+    more = f"and {alarm['more']} more" if alarm["more"] else ""
+    said = " ".join(filter(None, (alarm["text"], names, more, alarm["after"])))
+    return printable(f"{said}. {alarm['help'][:1].upper()}{alarm['help'][1:]}.")
 
 
 def cells(row: Row) -> tuple[str, ...]:
@@ -260,6 +271,7 @@ class Readings:
     def _read(self, broker: RemoteBroker, selection: TopSelection) -> TopReading:
         whole, store = broker.call("broker"), broker.call("store")
         lock, history = broker.call("lock"), broker.call("lock_history")
+        alarms = broker.call("alarms")
         page = broker.call("destinations", **selection.query())
         now = self._clock.monotonic()
         counts = _counts(whole, store, page["destinations"])
@@ -282,7 +294,11 @@ class Readings:
         )
         rows = tuple(_row(one, rates) for one in page["destinations"])
         return TopReading(
-            time_ms=self._clock.now_ms(), broker=seen, total=page["total"], rows=selection.arranged(rows)
+            time_ms=self._clock.now_ms(),
+            broker=seen,
+            alarms=tuple(alarms),
+            total=page["total"],
+            rows=selection.arranged(rows),
         )
 
 

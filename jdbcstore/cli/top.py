@@ -18,6 +18,7 @@ from jdbcstore.cli.readings import (
     Readings,
     TopReading,
     TopSelection,
+    alarm_line,
     broker_lines,
     cells,
     remainder,
@@ -98,6 +99,8 @@ def _print_claims(reading: ClaimReading) -> None:
 def _print(reading: TopReading) -> None:
     for line in broker_lines(reading.broker):
         write_line(line)
+    for alarm in reading.alarms:
+        write_line(alarm_line(alarm))
     write_line(remainder(reading))
     write_line("")
     print_table("", TITLES, [cells(row) for row in reading.rows], right=NUMBERS)

@@ -27,6 +27,7 @@ from jdbcstore.cli.readings import (
     TopReading,
     TopSelection,
     Whole,
+    alarm_line,
     broker_lines,
     cells,
     remainder,
@@ -35,9 +36,12 @@ from jdbcstore.cli.remote import RemoteBroker
 from jdbcstore.errors import StoreError
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.readable import indented
+from jdbcstore.util.checkup import BAD
 
 _MESSAGES = 100
 """Messages of a queue that are looked at."""
+_ALARMS = 3
+"""Alarms that are shown."""
 _LONGEST = 10_000
 """Characters of a body that are shown."""
 _COLORS = {
@@ -55,7 +59,7 @@ r        reverse the order
 /        show only names that contain this; escape shows all again
 enter    look at the messages of a queue; h there shows bytes in hexadecimal
 p        pause the deliveries of a queue, or resume them
-x        purge a queue, or what is pending for a topic's durable subscriptions; asks first
+x        purge a queue, or what is pending for a topic's durable subscriptions; asks for its name
 space    read now
 q        quit"""
 
@@ -64,20 +68,29 @@ Facts = dict[str, Any]
 
 
 class _Question(ModalScreen[bool]):
-    """A question that only the key y answers with yes."""
+    """A question about what cannot be restored: only its name, typed, answers it with yes."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "dismiss(True)", "Yes"),
-        Binding("n,escape,enter,q", "dismiss(False)", "No"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(False)", "No")]
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, name: str) -> None:
         super().__init__()
         self._text = text
+        self._typed = name
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="box"):
-            yield Static(Text(f"{self._text}\n\ny: yes    n: no"), id="question")
+            yield Static(
+                Text(f"{self._text}\n\nIt cannot be restored. Type {self._typed} to do it; escape: no"),
+                id="question",
+            )
+            yield Input(id="typed", placeholder=self._typed)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        if event.value.strip() == self._typed.strip():
+            self.dismiss(True)
+        else:
+            self.notify("that is another name", severity="warning", markup=False)
 
 
 class _Help(ModalScreen[None]):
@@ -180,7 +193,7 @@ class Top(LiveView):
     """
 
     CSS = """
-    #broker, #state, .title { height: auto; padding: 0 1; }
+    #broker, #alarms, #state, .title { height: auto; padding: 0 1; }
     #broker { text-style: bold; }
     #state { color: $text-muted; }
     #state.failed { background: $error; color: $text; text-style: bold; }
@@ -219,6 +232,7 @@ class Top(LiveView):
 
     def compose(self) -> ComposeResult:
         yield Static(id="broker")
+        yield Static(id="alarms")
         yield Static(id="state")
         yield DataTable(id="destinations", cursor_type="row", zebra_stripes=True)
         yield Input(
@@ -248,6 +262,7 @@ class Top(LiveView):
             return  # the next reading is already wanted
         self.reading = reading
         self._main("#broker").update(_titled(reading.broker))
+        self._main("#alarms").update(_alarmed(reading.alarms))
         text = f"  with {selection.text!r}" if selection.text else ""
         self._state(f"{remainder(reading)}{text}", failed=False)
         self._arrange()
@@ -342,7 +357,8 @@ class Top(LiveView):
         self._table.focus()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        if event.value != self.selection.text:  # the field reports its first value, too
+        # The field reports its first value, too.
+        if event.input.id == "filter" and event.value != self.selection.text:
             self.selection = replace(self.selection, text=event.value)
             self._wanted.set()
 
@@ -393,7 +409,7 @@ class Top(LiveView):
                 name = row.destination
                 self._act(row, purge, lambda count: self._done(f"removed {counted(count)} from {name}"))
 
-        self.push_screen(_Question(text), answered)
+        self.push_screen(_Question(text, printable(row.destination.partition("://")[2])), answered)
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
         if event.data_table.id == "destinations":
@@ -416,6 +432,17 @@ def _titled(broker: Whole) -> Text:
     text = Text("\n".join(broker_lines(broker)))
     text.stylize(f"bold white on {_COLORS[broker.color]}", 0, len(printable(broker.environment)))
     return text
+
+
+def _alarmed(alarms: Sequence[Facts]) -> Text:
+    """Return the first alarms, one on a line, and the number of the others."""
+    lines = [
+        Text(f"! {alarm_line(alarm)}", "bold red" if alarm["level"] == BAD else "yellow")
+        for alarm in alarms[:_ALARMS]
+    ]
+    if len(alarms) > _ALARMS:
+        lines.append(Text(f"  and {counted(len(alarms) - _ALARMS, 'alarm')} more: jdbcstore manage alarms"))
+    return Text("\n").join(lines)
 
 
 def _styled(row: Row) -> list[Text]:

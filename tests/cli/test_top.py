@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -191,9 +192,15 @@ def test_once(place: Place) -> None:
     lines = cli("top", *options, "--sort", "destination", "--ascending", "--limit", "5").out.splitlines()
     assert lines[0] == f"tasting  {place.address}  {place.url}"
     assert "master since" in lines[1]
-    assert "as of" in lines[3]
-    assert lines[5].split()[:2] == ["destination", "size"]
-    assert lines[6].split()[:4] == ["queue://ONCE", "(paused)", "2", "0"]
+    paused = next(line for line in lines if line.startswith("ONCE is paused by manage since "))
+    assert paused.endswith(" UTC. Resume it when its consumers are mended.")
+    assert "as of" in lines[-4]
+    assert lines[-2].split()[:2] == ["destination", "size"]
+    assert lines[-1].split()[:4] == ["queue://ONCE", "(paused)", "2", "0"]
+    assert "JdbcstorePaused" in [alarm["rule"] for alarm in facts["alarms"]]
+    listed = [json.loads(line) for line in cli("manage", "alarms", "--json").out.splitlines()]
+    assert [one["rule"] for one in listed] == [alarm["rule"] for alarm in facts["alarms"]]
+    place.api.post(queue("ONCE", "resume"))
 
 
 def test_what_the_live_view_needs(
@@ -276,6 +283,8 @@ def test_sorting_and_filtering(place: Place) -> None:
             await sees(app, pilot, "SORT.A", "SORT.[red]", "SORT.B")
             assert "master since" in text_of(app, "#broker")
             assert "commits/s" in text_of(app, "#broker")
+            assert text_of(app, "#alarms").startswith("! ")
+            assert "messages but no consumer. Start its consumers" in text_of(app, "#alarms")
             assert text_of(app, "#state").startswith("3 destinations  as of ")
             assert text_of(app, "#state").endswith("  with 'sort.'")
             await pilot.press("r")
@@ -341,24 +350,25 @@ def test_pausing_and_purging(place: Place) -> None:
             await pilot.press("p")
             await sees(app, pilot, "ACT.Q", "topic://ACT.T")
             asks = f"Purge queue://ACT.Q of {place.address}? This removes its 2 messages"
-            for no in ("n", "enter", "escape"):
+            for others in ("p", "y"), ("A", "enter"), ("enter",):
                 await pilot.press("x")
                 await until(lambda: asks in text_of(app, "#question"), pilot)
-                await pilot.press("p", no)  # other keys do not reach what is below
+                await pilot.press(*others, "escape")  # other keys do not reach what is below
                 await alone(app, pilot)
             found = place.api.get(queue("ACT.Q"))
             assert (found["size"], found["is_paused"]) == (2, False)
             await pilot.press("x")
             await until(lambda: text_of(app, "#question"), pilot)
-            await pilot.press("y")
+            await pilot.press(*"ACT.Q", "enter")
             await until(lambda: app.rows[0].size == 0, pilot)
             await pilot.press("down", "p", "enter", "x")
             await until(lambda: "Purge topic://ACT.T of" in text_of(app, "#question"), pilot)
-            await pilot.press("y")
+            await pilot.press(*"ACT.T", "enter")
             await until(lambda: "removed 0 messages from topic://ACT.T" in app.notes, pilot)
             assert app.notes == [
                 "paused queue://ACT.Q",
                 "resumed queue://ACT.Q",
+                *2 * ["that is another name"],
                 "removed 2 messages from queue://ACT.Q",
                 "only a queue can be paused",
                 "only a queue keeps messages that can be looked at",
@@ -401,17 +411,18 @@ def test_roles(place: Place, login: Callable[[str], None]) -> None:
     async def tried(*keys: str) -> list[str]:
         async with opened(place, "roles") as (app, pilot):
             await sees(app, pilot, "ROLES")
-            if keys[-1] == "y":
+            if keys[-1] == "x":
                 await pilot.press("x")
                 await until(lambda: text_of(app, "#question"), pilot)
-            await pilot.press(keys[-1])
+                keys = (*"ROLES", "enter")
+            await pilot.press(*keys)
             await until(lambda: app.notes or isinstance(app.screen, Messages), pilot)
             return app.notes
 
     for role, keys, needed in (
         ("view", ["enter"], "browse"),
         ("view", ["p"], "manage"),
-        ("browse", ["x", "y"], "manage"),
+        ("browse", ["x"], "manage"),
     ):
         login(role)
         [note] = asyncio.run(tried(*keys))

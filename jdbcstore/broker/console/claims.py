@@ -9,9 +9,10 @@ from functools import partial
 from typing import Any, Protocol
 
 from jdbcstore.broker.console.confirmations import Affected
-from jdbcstore.broker.console.rendering import counted, url
+from jdbcstore.broker.console.rendering import url
 from jdbcstore.broker.console.visits import Visit
 from jdbcstore.broker.management.audit import audited
+from jdbcstore.broker.management.texts import counted
 from jdbcstore.broker.operations import NotARequest
 from jdbcstore.errors import ConfigurationError, DestinationNotFound
 from jdbcstore.message.destination import Destination

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from jdbcstore.broker.console.rendering import counted, visible
+from jdbcstore.broker.console.rendering import visible
 from jdbcstore.broker.console.visits import Visit
 from jdbcstore.broker.management.messages import MessageChoice
 from jdbcstore.broker.management.reading import Views
+from jdbcstore.broker.management.texts import counted
 from jdbcstore.broker.operations import NotARequest
 from jdbcstore.errors import DestinationNotFound
 from jdbcstore.message.destination import Destination

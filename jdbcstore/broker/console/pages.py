@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from functools import partial
 from math import ceil
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from aiohttp import web
 
 from jdbcstore.broker.console.actions import ACTIONS, Action, kind_of
-from jdbcstore.broker.console.alarms import Watched, alarms
 from jdbcstore.broker.console.bodies import preview, properties_of, shown_body
 from jdbcstore.broker.console.charts import Chart, chart
 from jdbcstore.broker.console.claims import CLAIM_ACTIONS, ClaimAction, SharedQueues, claims_context
@@ -22,16 +20,17 @@ from jdbcstore.broker.console.confirmations import Affected, NotConfirmed, check
 from jdbcstore.broker.console.database import ConsoleSource
 from jdbcstore.broker.console.dead import grouped
 from jdbcstore.broker.console.frame import Handler, Page, PageFrame
-from jdbcstore.broker.console.history import DEAD, DEQUEUED, ENQUEUED, CounterHistory
 from jdbcstore.broker.console.lookups import Lookups, Master, Schema
 from jdbcstore.broker.console.rendering import Renderer, Static, bare, url
-from jdbcstore.broker.console.sampling import Sampler
 from jdbcstore.broker.console.visits import MAX_FORM, Door, Visit
+from jdbcstore.broker.management.alarms import alarms
 from jdbcstore.broker.management.guard import Guard
+from jdbcstore.broker.management.history import DEAD, DEQUEUED, ENQUEUED
 from jdbcstore.broker.management.management import Management
 from jdbcstore.broker.management.messages import MessageChoice
 from jdbcstore.broker.management.requests import Fields, position
 from jdbcstore.broker.management.views import DestinationView, SubscriptionView
+from jdbcstore.broker.management.watch import BrokerWatch
 from jdbcstore.broker.operations import NotARequest, status_of
 from jdbcstore.config.users import BROWSE, MANAGE, VIEW
 from jdbcstore.errors import CorruptMessage, DestinationNotFound, StoreError
@@ -48,7 +47,7 @@ _MESSAGES = 50
 _MOMENT = 1.0
 """Seconds that the form of an operation waits for its end."""
 _LARGEST = 10
-"""Queues on the overview, and dead letter queues on their page."""
+"""Dead letter queues on their page."""
 _SORTS = ("name", "size", "in_flight", "consumers", "producers", "enqueued", "dequeued", "dead")
 
 
@@ -67,7 +66,6 @@ class Console:
     :param shared: the queues that processes share; None where a broker serves
     :param schema: looks at the schema of the database
     :param master: finds the master while this broker does not serve
-    :param folders: the folders whose disks are watched
     """
 
     def __init__(
@@ -79,7 +77,6 @@ class Console:
         shared: SharedQueues | None = None,
         schema: Schema | None = None,
         master: Master | None = None,
-        folders: Iterable[Path] = (),
         clock: Clock | None = None,
     ) -> None:
         self._source = source
@@ -99,7 +96,6 @@ class Console:
             }
         self._tasks: set[asyncio.Task[tuple[str, str]]] = set()
         self._door = Door(guard)
-        self._folders = tuple(folders)
         self._lookups = Lookups(schema=schema, master=master, clock=self._clock)
         self._static = Static()
         self._frame = PageFrame(
@@ -113,8 +109,8 @@ class Console:
             has_claims=shared is not None,
         )
         self._show = self._frame.page
-        self._history = CounterHistory()
-        """The figures in charts."""
+        self._watch = BrokerWatch(source, self._clock) if management is None else management.watch
+        self._history = self._watch.history
 
     def application(self) -> web.Application:
         """Return an application to be mounted under ``/console``; it takes samples while it runs."""
@@ -129,8 +125,7 @@ class Console:
             router.add_get("/do/{action}", self._handler(MANAGE, self._ask))
             router.add_post("/do/{action}", self._handler(MANAGE, self._do))
         if self._management is not None:
-            sampler = Sampler(self._management.views, self._history, self._clock)
-            application.cleanup_ctx.append(sampler.sampling)
+            application.cleanup_ctx.append(partial(self._watch.sampling, self._management.views))
         return application
 
     def _pages(self) -> list[tuple[str, str, Page]]:
@@ -169,53 +164,26 @@ class Console:
     # Pages
 
     async def _overview(self, visit: Visit) -> web.Response:
-        source, history = self._source, self._history
-        broker = source.broker()
-        if broker.obstacle is not None:
-            return await self._show(visit, "waiting.html", alarms=[*alarms(self._watched())])
-        views = await source.destinations()
-        queues = [view for view in views if not view.is_topic]
-        largest = await source.with_ages(
-            sorted((view for view in queues if view.size), key=lambda view: -(view.size or 0))[:_LARGEST]
-        )
-        dead = source.dead_letter_queues()
-        dead_names = {str(name) for name in dead}
-        ages = {view.name: view.oldest_age for view in largest if view.oldest_age is not None}
+        history, now = self._history, await self._watch.look()
+        found = [*alarms(now)]
+        if now.broker.obstacle is not None:
+            return await self._show(visit, "waiting.html", alarms=found)
+        queues = [view for view in now.views if not view.is_topic]
+        dead_names = {*map(str, now.dead)}
+        ages = [view.oldest_age for view in now.largest if view.oldest_age is not None]
         return await self._show(
             visit,
             "overview.html",
-            alarms=[
-                *alarms(
-                    self._watched(
-                        views=views,
-                        dead=dead,
-                        ages=ages,
-                        in_doubt=await source.transactions(),
-                        slow=source.slow_clients(),
-                        journal=await source.journal(),
-                        checkup=await source.checkup(),
-                    )
-                )
-            ],
-            largest=largest,
-            oldest=max(ages.values(), default=None),
+            alarms=found,
+            largest=now.largest,
+            oldest=max(ages, default=None),
             backlog=sum(view.size or 0 for view in queues),
-            consumers=sum(view.consumers for view in views),
-            in_flight=sum(view.in_flight for view in views),
+            consumers=sum(view.consumers for view in now.views),
+            in_flight=sum(view.in_flight for view in now.views),
             dead=sum(view.size or 0 for view in queues if view.name in dead_names),
             rates=[history.rate(kind) for kind in (ENQUEUED, DEQUEUED, DEAD)],
             charts=self._charts(),
-            store=await source.store(),
-        )
-
-    def _watched(self, **found: Any) -> Watched:
-        return Watched(
-            broker=self._source.broker(),
-            lock=self._source.lock(),
-            now_ms=self._clock.now_ms(),
-            folders=self._folders,
-            history=self._history,
-            **found,
+            store=await self._source.store(),
         )
 
     def _charts(self, name: Destination | None = None, *, is_topic: bool = False) -> list[Chart]:

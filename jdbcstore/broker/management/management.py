@@ -5,8 +5,10 @@ Everything runs on the broker's loop and by the broker's own rules.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from inspect import isawaitable
 from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
 from jdbcstore.broker.management.audit import Actor, Audit
@@ -19,6 +21,7 @@ from jdbcstore.broker.management.queues import QueueOperations
 from jdbcstore.broker.management.reading import Views
 from jdbcstore.broker.management.runs import OperationRuns
 from jdbcstore.broker.management.subscriptions import SubscriptionOperations
+from jdbcstore.broker.management.watch import BrokerWatch
 from jdbcstore.broker.operations import Operation
 from jdbcstore.util.clock import Clock, SystemClock
 
@@ -26,18 +29,21 @@ from jdbcstore.util.clock import Clock, SystemClock
 class Management:
     """Views and operations of one broker, whose methods are called on its loop.
 
-    ``views`` are what is seen. ``broker``, ``destinations``, ``queues`` and ``subscriptions`` are operations
-    on these, ``holds`` those that consume. Each operation is logged, see
+    ``views`` are what is seen, and ``watch`` has the alarms. ``broker``, ``destinations``, ``queues`` and
+    ``subscriptions`` are operations on these, ``holds`` those that consume. Each operation is logged, see
     :mod:`jdbcstore.broker.management.audit`, and raises :class:`~jdbcstore.errors.NotMaster` while the broker
     does not serve.
+
+    :param folders: the folders whose disks are watched
     """
 
-    def __init__(self, process: Managed, clock: Clock | None = None) -> None:
+    def __init__(self, process: Managed, clock: Clock | None = None, *, folders: Iterable[Path] = ()) -> None:
         clock = clock or SystemClock()
         master, baselines = CurrentMaster(process), Baselines()
         audit = Audit(clock, master)
         runs = OperationRuns(clock)
         self.views = Views(master=master, baselines=baselines, runs=runs, clock=clock)
+        self.watch = BrokerWatch(self.views, clock, folders)
         self.broker = BrokerOperations(audit=audit, master=master)
         self.queues = QueueOperations(audit=audit, runs=runs)
         self.destinations = DestinationOperations(audit=audit, baselines=baselines, queues=self.queues)

@@ -165,16 +165,15 @@ class BrokerHost:
                     option="health",
                 ) from error
             address = Address.parse(broker.health, "health")
-            management = Management(self, self._clock or SystemClock())
-            guard = Guard(self._security, address.host)
             folders = [*_folders(self._configuration)]
+            management = Management(self, self._clock or SystemClock(), folders=folders)
+            guard = Guard(self._security, address.host)
             console = Console(
                 management.views,
                 guard,
                 management=management,
                 schema=self._schema,
                 master=self._find_master,
-                folders=folders,
                 clock=self._clock,
             )
             name = self._configuration.broker_name

@@ -23,10 +23,15 @@ class ApiClient:
             self.headers["Authorization"] = "Basic " + base64.b64encode(":".join(login).encode()).decode()
 
     def ask(
-        self, method: str, path: str, body: Any = None, headers: Mapping[str, str | None] | None = None
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        headers: Mapping[str, str | None] | None = None,
+        timeout: float = 180.0,
     ) -> tuple[int, Any]:
         """The status, and the JSON of the answer; a header that is None is not sent."""
-        connection = http.client.HTTPConnection(*self.address, timeout=180)
+        connection = http.client.HTTPConnection(*self.address, timeout=timeout)
         every = {**self.headers, "Content-Type": "application/json", **(headers or {})}
         given = {name: value for name, value in every.items() if value is not None}
         try:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jdbcstore.broker.console import rendering
-from jdbcstore.broker.console.rendering import counted
+from jdbcstore.broker.management.texts import counted
 
 TEMPLATES = Path(rendering.__file__).parent / "templates"
 

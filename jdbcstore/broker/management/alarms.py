@@ -6,14 +6,14 @@ Each is also one of the alerts of docs/monitoring/alerts.yml, which Prometheus e
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from math import isnan
 from pathlib import Path
 
 from jdbcstore.abc import JournalState
-from jdbcstore.broker.console.history import DEAD, ENQUEUED, INTERVAL, CounterHistory
-from jdbcstore.broker.console.rendering import counted, duration, moment, rate
+from jdbcstore.broker.management.history import DEAD, ENQUEUED, INTERVAL, CounterHistory
+from jdbcstore.broker.management.texts import counted, duration, moment, rate
 from jdbcstore.broker.management.views import BrokerView, DestinationView, MastershipView, TransactionView
 from jdbcstore.message.destination import Destination
 from jdbcstore.util.checkup import BAD, WARNING, Checkup
@@ -63,8 +63,8 @@ class Watched:
     views: Sequence[DestinationView] = ()
     dead: Iterable[Destination] = ()
     """The dead letter queues."""
-    ages: Mapping[str, float] = field(default_factory=dict)
-    """The age of the first message of the largest queues."""
+    largest: Sequence[DestinationView] = ()
+    """The largest queues, with the age of their first message."""
     in_doubt: Sequence[TransactionView] = ()
     """The prepared transactions."""
     slow: Sequence[str] = ()
@@ -206,14 +206,19 @@ def _of_backlogs(now: Watched, views: Sequence[DestinationView]) -> Iterator[Ala
             (view.name,),
             after=f"grows by {rate(slope)}, and has {counted(view.size or 0, 'message')}",
         )
-    old = {view.name: now.ages[view.name] for view in views if now.ages.get(view.name, 0.0) > _OLD}
+    names = {view.name for view in views}
+    old = {view.name: view.oldest_age for view in now.largest if view.name in names and _is_old(view)}
     if old:
         yield from _about(
             "JdbcstoreBacklog",
-            f"Messages are up to {duration(max(old.values()))} old in",
+            f"Messages are up to {duration(max(filter(None, old.values())))} old in",
             "add consumers; look for messages that none of their selectors wants",
             list(old),
         )
+
+
+def _is_old(view: DestinationView) -> bool:
+    return view.oldest_age is not None and view.oldest_age > _OLD
 
 
 def _since(view: DestinationView) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from math import isnan
 
 from jdbcstore.broker.console.charts import chart
-from jdbcstore.broker.console.history import (
+from jdbcstore.broker.counters import Counters
+from jdbcstore.broker.management.history import (
     DEAD,
     DEQUEUED,
     ENQUEUED,
@@ -13,7 +14,6 @@ from jdbcstore.broker.console.history import (
     LENGTH,
     CounterHistory,
 )
-from jdbcstore.broker.counters import Counters
 from jdbcstore.message.destination import Destination
 
 Q, R = Destination.queue("Q"), Destination.queue("R")

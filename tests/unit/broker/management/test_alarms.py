@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from jdbcstore.abc import JournalState
-from jdbcstore.broker.console import alarms as module
-from jdbcstore.broker.console.alarms import Watched, alarms
-from jdbcstore.broker.console.history import INTERVAL, CounterHistory
 from jdbcstore.broker.counters import Counters
+from jdbcstore.broker.management import alarms as module
+from jdbcstore.broker.management.alarms import Watched, alarms
+from jdbcstore.broker.management.history import INTERVAL, CounterHistory
 from jdbcstore.broker.management.views import (
     WAITING,
     BrokerView,
@@ -112,7 +112,8 @@ def test_a_backlog_that_grows_is_an_alarm() -> None:
     assert after(growing[1:]) == []  # not for ten minutes yet
     assert after([1400] * 40 + [2000] * 21) == []
     assert after([2000] * 61) == []
-    assert said(views=[view], ages={str(Q): 7200.0}) == [f"Messages are up to 2 h old in {Q}"]
+    old = replace(view, oldest_age=7200.0)
+    assert said(views=[old], largest=[old]) == [f"Messages are up to 2 h old in {Q}"]
 
 
 def test_a_journal_that_is_behind_is_an_alarm() -> None:

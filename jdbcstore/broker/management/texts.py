@@ -1,0 +1,62 @@
+"""Numbers, sizes and times as people read them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from math import isnan
+
+NONE = "\u2013"
+"""In the place of what is not known: a dash."""
+_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+_DURATIONS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"))
+
+
+def number(value: float | None) -> str:
+    """Format a number with commas; a dash for None."""
+    if value is None or (isinstance(value, float) and isnan(value)):
+        return NONE
+    return (
+        f"{value:,.0f}" if isinstance(value, int) or value >= 100 or value == int(value) else f"{value:,.1f}"
+    )
+
+
+def counted(value: int, noun: str) -> str:
+    """Format a number with its noun: ``1 message``, ``2,000 messages``."""
+    return f"{number(value)} {noun}{'' if value == 1 else 's'}"
+
+
+def rate(value: float | None) -> str:
+    """Format a number in a second."""
+    return NONE if value is None else f"{number(round(value, 1))}/s"
+
+
+def size(value: float | None) -> str:
+    """Return a number of bytes with its unit."""
+    if value is None:
+        return NONE
+    for unit in _UNITS:
+        if value < 1000 or unit == _UNITS[-1]:
+            break
+        value /= 1000
+    return f"{value:.0f} {unit}" if value >= 10 or unit == "B" else f"{value:.1f} {unit}"
+
+
+def duration(seconds: float | None) -> str:
+    """Format seconds, such as ``3 min``."""
+    if seconds is None:
+        return NONE
+    for length, unit in _DURATIONS:
+        if seconds >= length:
+            return f"{number(round(seconds / length, 0 if seconds >= 10 * length else 1))} {unit}"
+    return f"{seconds:.0f} s" if seconds >= 1 or not seconds else f"{seconds * 1000:.3g} ms"
+
+
+def moment(time_ms: int | None) -> str:
+    """Format a time, in UTC."""
+    if not time_ms:
+        return NONE
+    try:
+        found = datetime.fromtimestamp(time_ms / 1000, UTC)
+    except (OverflowError, OSError, ValueError):
+        return f"{time_ms} ms"
+    return found.strftime("%Y-%m-%d %H:%M:%S")

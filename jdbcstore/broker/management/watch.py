@@ -1,0 +1,119 @@
+"""The watch over a broker: samples of its counters while it serves, and the alarms of now."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+from jdbcstore.abc import JournalState
+from jdbcstore.broker.management.alarms import Alarm, Watched, alarms
+from jdbcstore.broker.management.history import INTERVAL, CounterHistory
+from jdbcstore.broker.management.reading import Views
+from jdbcstore.broker.management.views import BrokerView, DestinationView, MastershipView, TransactionView
+from jdbcstore.errors import NotMaster
+from jdbcstore.message.destination import Destination
+from jdbcstore.util.checkup import Checkup
+from jdbcstore.util.clock import Clock
+
+_BEHIND = 0.1
+_LARGEST = 10
+"""Queues whose first messages are looked at."""
+
+
+class WatchedSource(Protocol):
+    """The views of a broker, as :class:`Views` has them, or of a database."""
+
+    def broker(self) -> BrokerView: ...
+
+    def lock(self) -> MastershipView: ...
+
+    async def destinations(self) -> list[DestinationView]: ...
+
+    async def with_ages(self, views: Sequence[DestinationView], /) -> list[DestinationView]: ...
+
+    def dead_letter_queues(self) -> list[Destination]: ...
+
+    async def transactions(self) -> list[TransactionView]: ...
+
+    def slow_clients(self) -> list[str]: ...
+
+    async def journal(self) -> JournalState | None: ...
+
+    async def checkup(self) -> Checkup | None: ...
+
+
+class BrokerWatch:
+    """Watches one broker, or a database.
+
+    :param folders: the folders whose disks are watched
+    """
+
+    def __init__(self, source: WatchedSource, clock: Clock, folders: Iterable[Path] = ()) -> None:
+        self._source = source
+        self._clock = clock
+        self._folders = tuple(folders)
+        self.history = CounterHistory()
+        """The samples, also for charts."""
+
+    async def look(self) -> Watched:
+        """Return all that alarms are about, as it is now; only its role of a broker that does not serve.
+
+        :raises StoreError: the store cannot be read
+        """
+        source = self._source
+        alone = Watched(
+            broker=source.broker(),
+            lock=source.lock(),
+            now_ms=self._clock.now_ms(),
+            folders=self._folders,
+            history=self.history,
+        )
+        if alone.broker.obstacle is not None:
+            return alone
+        views = await source.destinations()
+        sizes = [view for view in views if view.size and not view.is_topic]
+        largest = sorted(sizes, key=lambda view: -(view.size or 0))[:_LARGEST]
+        return replace(
+            alone,
+            views=views,
+            dead=source.dead_letter_queues(),
+            largest=await source.with_ages(largest),
+            in_doubt=await source.transactions(),
+            slow=source.slow_clients(),
+            journal=await source.journal(),
+            checkup=await source.checkup(),
+        )
+
+    async def alarms(self) -> list[Alarm]:
+        """Return all that is wrong, the worst first.
+
+        :raises StoreError: the store cannot be read
+        """
+        return [*alarms(await self.look())]
+
+    async def sampling(self, views: Views, _: object) -> AsyncIterator[None]:
+        """Take samples of a broker's counters while an application runs."""
+        task = asyncio.create_task(self._sample(views), name="jdbcstore-samples")
+        yield
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+    async def _sample(self, views: Views) -> None:
+        while True:
+            self._take(views)
+            # A sample that slips into the next interval leaves a gap.
+            await asyncio.sleep(INTERVAL - self._clock.monotonic() % INTERVAL + _BEHIND)
+
+    def _take(self, views: Views) -> None:
+        try:
+            tallies = views.tallies()
+            total = views.broker(monotonic=True)
+        except NotMaster:
+            return
+        size = sum(size for size, _ in tallies.values())
+        self.history.add(self._clock.monotonic(), tallies, (size, total))
