@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import Future
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from jdbcstore.broker.destinations import DestinationRegistry
@@ -16,10 +16,23 @@ from jdbcstore.errors import InvalidDestination, StoreClosed
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.patterns import is_wildcard
 
+GoesOn = Callable[[int, int], bool]
 _ROUNDS = 10
 """Attempts of a deletion to remove what has arrived since it began."""
 _PATIENCE = 60.0
 """Seconds that a deletion waits until a page of the queue is read."""
+
+
+class _Steps:
+    """The batches of one deletion, and whether it was stopped between two of them."""
+
+    def __init__(self, goes_on: GoesOn) -> None:
+        self._goes_on = goes_on
+        self.is_whole = True
+
+    def __call__(self, done: int, seen: int) -> bool:
+        self.is_whole = self._goes_on(done, seen)
+        return self.is_whole
 
 
 class DestinationDeletion:
@@ -35,34 +48,53 @@ class DestinationDeletion:
         self._is_stopping = True
 
     async def delete(
-        self, destination: Queue | Topic, *, keep_subscriptions: bool = False
+        self,
+        destination: Queue | Topic,
+        *,
+        keep_subscriptions: bool = False,
+        goes_on: GoesOn = lambda _done, _seen: True,
     ) -> tuple[int, int]:
         """Remove the messages of a queue without consumers and forget it, or delete a topic without them.
 
-        A topic is deleted with the durable subscriptions to it alone, and what is sent meanwhile waits, and
-        is sent to a topic of the same name. Returns how many messages of a queue were removed, and how many
-        are left: those that have arrived since, and those that an open transaction has.
+        A topic is deleted with the durable subscriptions to it alone. What is sent while these are deleted
+        waits, and is sent to a topic of the same name. Returns how many messages were removed, and how many
+        of a queue are left: those that have arrived since, and those that an open transaction has.
 
         :param keep_subscriptions: the durable subscriptions stay, without messages
+        :param goes_on: called after each batch with the numbers of messages that were removed, and looked at.
+            If it says no, the destination stays, with the rest of its messages
         :raises StoreError: some of it could not be deleted, which stays
         :raises SubscriptionInUse: a durable subscription of the topic is in use
         """
-        destinations, count, left = self._destinations, 0, 0
+        destinations, left, steps = self._destinations, 0, _Steps(goes_on)
         if isinstance(destination, Topic):
-            await destinations.durables.delete_topic(destination, keep_subscriptions=keep_subscriptions)
-            await destinations.forget_drained(destination)
+            count = await destinations.durables.delete_topic(
+                destination, keep_subscriptions=keep_subscriptions, goes_on=steps
+            )
+            if steps.is_whole:
+                await destinations.forget_drained(destination)
         else:
-            with destination.held():
-                for _ in range(_ROUNDS):
-                    count += await destination.take(lambda _: True, partial(self._remove, destination))
-                    async with asyncio.timeout(_PATIENCE):
-                        await destination.settled()
-                    if await destinations.forget_drained(destination) or destination.has_consumers:
-                        break
-                if destinations.is_current(destination):
-                    left = await destinations.count(destination)
-            destination.resume()
-        await destinations.pauses.remove(destination.destination)
+            count, left = await self._empty(destination, steps)
+        if steps.is_whole:
+            if isinstance(destination, Queue):
+                destination.resume()
+            await destinations.pauses.remove(destination.destination)
+        return count, left
+
+    async def _empty(self, queue: Queue, steps: _Steps) -> tuple[int, int]:
+        """Remove the messages of a queue until it is forgotten, or somebody consumes it; return how many, and
+        how many are left."""
+        destinations, count = self._destinations, 0
+        with queue.held():
+            for _ in range(_ROUNDS):
+                count += await queue.take(lambda _: True, partial(self._remove, queue), goes_on=steps)
+                if not steps.is_whole:
+                    break
+                async with asyncio.timeout(_PATIENCE):
+                    await queue.settled()
+                if await destinations.forget_drained(queue) or queue.has_consumers:
+                    break
+            left = await destinations.count(queue) if destinations.is_current(queue) else 0
         return count, left
 
     def _remove(self, queue: Queue, entries: Sequence[Entry]) -> Future[None]:

@@ -189,7 +189,7 @@ def operations(settings: Settings) -> None:
             one["operation"],
             *(printable(one[key]) for key in ("destination", "user")),
             local_time(one["began_ms"]),
-            *(str(one[key]) for key in ("seen", "size", "count")),
+            *("-" if one[key] is None else str(one[key]) for key in ("seen", "size", "count")),
             printable(_state(one)),
         )
         for one in found

@@ -54,7 +54,7 @@ class Action:
     @property
     def is_long(self) -> bool:
         """Whether it is for any number of messages, and goes on when nobody waits for it."""
-        return self.name == "purge" or "choice" in self.parameters
+        return self.name in ("purge", "delete") or "choice" in self.parameters
 
     @property
     def parameters(self) -> set[str]:

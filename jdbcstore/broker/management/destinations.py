@@ -11,8 +11,10 @@ from jdbcstore.broker.management.baselines import Baselines
 from jdbcstore.broker.management.master import CONNECTION, existing
 from jdbcstore.broker.management.messages import MessageChoice
 from jdbcstore.broker.management.queues import QueueOperations
+from jdbcstore.broker.management.runs import OperationRuns
 from jdbcstore.broker.management.subscriptions import pending_messages
 from jdbcstore.broker.operations import OperationOutcome
+from jdbcstore.broker.queues.queue import Queue
 from jdbcstore.errors import InvalidDestination, SubscriptionInUse, SubscriptionNotFound
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
@@ -24,8 +26,11 @@ _PATIENCE = 60.0
 class DestinationOperations:
     """Operations on one queue or topic as a whole."""
 
-    def __init__(self, *, audit: Audit, baselines: Baselines, queues: QueueOperations) -> None:
+    def __init__(
+        self, *, audit: Audit, baselines: Baselines, queues: QueueOperations, runs: OperationRuns
+    ) -> None:
         self._audit = audit
+        self._runs = runs
         self._baselines = baselines
         self._queues = queues
 
@@ -50,6 +55,8 @@ class DestinationOperations:
         name, and the deletion ends all the same. Those of a queue are counted in ``left``, with those that
         an open transaction has.
 
+        An administrator may stop it: the destination then stays, with the rest of its messages.
+
         :param keep_subscriptions: the durable subscriptions of a topic stay, without messages, as in ActiveMQ
         :raises DestinationNotFound: it does not exist
         :raises InvalidDestination: it has consumers
@@ -60,9 +67,14 @@ class DestinationOperations:
             deleted = existing(engine, destination)
             if deleted.has_consumers:
                 raise InvalidDestination(f"{destination} has consumers; close them before it is deleted")
-            count, left = await engine.deletion.delete(deleted, keep_subscriptions=keep_subscriptions)
-            line["count"] = count
-        return OperationOutcome(count=count, left=left)
+            size = deleted.size or 0 if isinstance(deleted, Queue) else None
+            with self._runs.run(actor, "delete", destination, size) as run:
+                count, left = await engine.deletion.delete(
+                    deleted, keep_subscriptions=keep_subscriptions, goes_on=run.advance
+                )
+                line["count"] = count
+                run.leave(left)
+        return OperationOutcome(count=count, left=left, is_stopped=run.is_stopped)
 
     def reset(self, actor: Actor, destination: Destination) -> None:
         """Have the counters of a queue or topic begin at 0 again in views.
@@ -109,23 +121,26 @@ class DestinationOperations:
         """
         if not destination.is_topic:
             return await self._queues.remove(actor, destination, MessageChoice(expired=expired), name="purge")
-        count = left = 0
+        left = 0
         with self._audit.operation(actor, "purge", destination=str(destination)) as (engine, line):
             existing(engine, destination)
             if expired:
                 raise InvalidDestination(
                     f"{destination} is a topic; only queues are searched for expired messages"
                 )
-            for durable in [
-                subscription for subscription in engine.durables if destination in subscription.topics
-            ]:
-                try:
-                    count += await engine.durables.purge(*durable.key, destination)
-                except SubscriptionInUse:
-                    left += await engine.loop.run(
-                        partial(pending_messages, engine.store, durable, [destination])
-                    )
-                except SubscriptionNotFound:
-                    continue
-            line["count"] = count
-        return OperationOutcome(count=count, left=left)
+            found = [durable for durable in engine.durables if destination in durable.topics]
+            with self._runs.run(actor, "purge", destination, None) as run:
+                for durable in found:
+                    if run.is_stopped:
+                        break
+                    try:
+                        await engine.durables.purge(*durable.key, destination, goes_on=run.advance)
+                    except SubscriptionInUse:
+                        left += await engine.loop.run(
+                            partial(pending_messages, engine.store, durable, [destination])
+                        )
+                    except SubscriptionNotFound:
+                        continue
+                run.leave(left)
+                line["count"] = run.count
+        return OperationOutcome(count=run.count, left=left, is_stopped=run.is_stopped)

@@ -46,8 +46,10 @@ class Management:
         self.watch = BrokerWatch(self.views, clock, folders)
         self.broker = BrokerOperations(audit=audit, master=master)
         self.queues = QueueOperations(audit=audit, runs=runs)
-        self.destinations = DestinationOperations(audit=audit, baselines=baselines, queues=self.queues)
-        self.subscriptions = SubscriptionOperations(audit=audit)
+        self.destinations = DestinationOperations(
+            audit=audit, baselines=baselines, queues=self.queues, runs=runs
+        )
+        self.subscriptions = SubscriptionOperations(audit=audit, runs=runs)
         self.holds = HoldOperations(audit=audit, clock=clock)
 
     async def perform(self, operation: Operation, actor: Actor, *values: Any, **arguments: Any) -> Any:

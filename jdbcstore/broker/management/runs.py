@@ -19,7 +19,7 @@ _KEPT = 50
 
 @dataclass(slots=True, kw_only=True)
 class OperationRun:
-    """One operation on messages of a queue, which changes until ``ended_ms``."""
+    """One operation on messages of a destination, which changes until ``ended_ms``."""
 
     id: str
     """Unique in this process."""
@@ -27,8 +27,8 @@ class OperationRun:
     destination: str
     user: str
     began_ms: int
-    size: int
-    """The messages of the queue when it began."""
+    size: int | None
+    """The messages of the queue when it began; None if it is not known, as of a topic."""
     seen: int = 0
     """Messages that were looked at."""
     count: int = 0
@@ -42,7 +42,7 @@ class OperationRun:
     """Why it has failed."""
 
     def advance(self, done: int, seen: int) -> bool:
-        """Count messages that were done and looked at; return whether to go on."""
+        """Count messages that were done and looked at; return whether to go on. Any thread may call it."""
         self.count += done
         self.seen += seen
         return not self.is_stopped
@@ -62,12 +62,12 @@ class OperationRuns:
         self._ended: deque[OperationRun] = deque(maxlen=_KEPT)
 
     @contextmanager
-    def run(self, actor: Actor, operation: str, queue: Destination, size: int) -> Iterator[OperationRun]:
+    def run(self, actor: Actor, operation: str, of: Destination, size: int | None) -> Iterator[OperationRun]:
         """Keep an operation while the block runs."""
         run = OperationRun(
             id=str(next(self._numbers)),
             operation=operation,
-            destination=str(queue),
+            destination=str(of),
             user=actor.user or actor.peer,
             began_ms=self._clock.now_ms(),
             size=size,

@@ -11,6 +11,7 @@ from jdbcstore.broker.api import SubscriptionRequest
 from jdbcstore.broker.management.audit import Actor, Audit
 from jdbcstore.broker.management.holds import Collector
 from jdbcstore.broker.management.master import CONNECTION
+from jdbcstore.broker.management.runs import OperationRuns
 from jdbcstore.broker.management.views import SubscribedView
 from jdbcstore.broker.operations import OperationOutcome
 from jdbcstore.broker.topics.durable import Durable
@@ -21,8 +22,9 @@ from jdbcstore.message.destination import Destination
 class SubscriptionOperations:
     """Operations on durable subscriptions, which have no consumer meanwhile."""
 
-    def __init__(self, *, audit: Audit) -> None:
+    def __init__(self, *, audit: Audit, runs: OperationRuns) -> None:
         self._audit = audit
+        self._runs = runs
 
     async def subscribe(
         self,
@@ -88,8 +90,10 @@ class SubscriptionOperations:
         """
         names = {"client_id": client_id, "subscription": name}
         with self._audit.operation(actor, "purge_subscription", **names) as (engine, line):
-            line["count"] = count = await engine.durables.purge(client_id, name)
-        return OperationOutcome(count=count)
+            of = engine.durables.unused(client_id, name).destination
+            with self._runs.run(actor, "purge_subscription", of, None) as run:
+                line["count"] = await engine.durables.purge(client_id, name, goes_on=run.advance)
+        return OperationOutcome(count=run.count, is_stopped=run.is_stopped)
 
 
 def pending_messages(store: Store, durable: Durable, topics: Sequence[Destination] | None = None) -> int:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from asyncio import Future
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from jdbcstore.abc import SubscriptionInfo, TopicMessageStore, pages
 from jdbcstore.broker.api import Consumer, DurableInfo, SubscriptionRequest
@@ -28,6 +30,10 @@ from jdbcstore.errors import (
 from jdbcstore.message.destination import Destination
 
 log = logging.getLogger(__name__)
+
+
+class _Stopped(Exception):
+    """An administrator has stopped the removal of messages."""
 
 
 @dataclass(eq=False, repr=False)
@@ -238,16 +244,24 @@ class DurableRegistry:
             )
         )
 
-    async def delete_topic(self, topic: Topic, *, keep_subscriptions: bool) -> None:
+    async def delete_topic(
+        self, topic: Topic, *, keep_subscriptions: bool, goes_on: Callable[[int, int], bool]
+    ) -> int:
         """Delete the messages of a topic, and the durable subscriptions to it alone.
 
-        Those with a wildcard stay, without its messages. What is sent meanwhile waits.
+        Returns the number of messages. Subscriptions with a wildcard stay, without its messages. What is sent
+        while rows of subscriptions are deleted waits.
 
         :param keep_subscriptions: the others stay, too
+        :param goes_on: called in a thread after each batch with the numbers of messages that were removed,
+            and looked at. If it says no, the rest of them and every subscription stay
         :raises SubscriptionInUse: one of them is in use
         """
         name, store = topic.destination, self._outbox.store
         own = [self.unused(*one.key) for one in self._by_key.values() if one.destination == name]
+        removed, is_whole = await self._remove_messages(topic, own, goes_on)
+        if not is_whole:
+            return removed
         ending = [] if keep_subscriptions else own
         for durable in ending:
             durable.begin_deletion()
@@ -256,21 +270,22 @@ class DurableRegistry:
             durable.topics[name].close()
             durable.topics[name] = topic.durables[durable.key] = TopicState(durable)
 
-        def delete() -> None:
-            store.delete_destination(name)
+        def delete() -> int:
+            count = store.delete_destination(name)
             write(staying)
+            return count
 
         def write(durables: Iterable[Durable]) -> None:
             for durable in durables:
                 self._write_row(durable, name)
 
         first = self._loop.run(delete)
-        attempts = iter([first])
+        attempts: Iterator[Future[Any]] = iter([first])
         # If it fails, any of the rows may be missing: the next send writes all of them.
         restore = partial(self._loop.run, partial(write, [*ending, *staying]))
         topic.await_rows(lambda: next(attempts, None) or restore())
         try:
-            await first
+            removed += await first
         except BaseException:
             for durable in ending:
                 durable.survive()
@@ -278,11 +293,50 @@ class DurableRegistry:
         for durable in ending:
             del self._by_key[durable.key]
             self._forget(durable)
+        return removed
 
-    async def purge(self, client_id: str, subscription_name: str, topic: Destination | None = None) -> int:
+    async def _remove_messages(
+        self, topic: Topic, durables: Sequence[Durable], goes_on: Callable[[int, int], bool]
+    ) -> tuple[int, bool]:
+        """Remove the messages of a topic, in transactions between which others write; return how many, and
+        whether these are all.
+
+        :param durables: subscriptions that are in use meanwhile
+        """
+        removed, is_whole = 0, True
+
+        def progress(count: int) -> None:
+            nonlocal removed, is_whole
+            removed += count
+            is_whole = goes_on(count, count)
+            if not is_whole:
+                raise _Stopped
+
+        for durable in durables:
+            durable.begin_use()
+        try:
+            with suppress(_Stopped):
+                await self._loop.run(lambda: self._store_of(topic.destination).remove_all_messages(progress))
+        finally:
+            for durable in durables:
+                durable.topics[topic.destination].close()
+                durable.end_use()
+        return removed, is_whole
+
+    async def purge(
+        self,
+        client_id: str,
+        subscription_name: str,
+        topic: Destination | None = None,
+        *,
+        goes_on: Callable[[int, int], bool] = lambda _done, _seen: True,
+    ) -> int:
         """Acknowledge the pending messages of a durable subscription, of one topic or of all.
 
         Meanwhile it is in use. Returns the number of those that were stored.
+
+        :param goes_on: called in a thread after each page with the numbers of messages that were
+            acknowledged, and looked at; whether to go on
 
         :raises SubscriptionInUse: it has a consumer
         :raises SubscriptionNotFound: it does not exist
@@ -291,14 +345,16 @@ class DurableRegistry:
         states = {name: one for name, one in durable.topics.items() if topic in (None, name)}
         durable.begin_use()
         try:
-            count = await self._loop.run(lambda: sum(self._acknowledge(durable, name) for name in states))
+            count = await self._loop.run(
+                lambda: sum(self._acknowledge(durable, name, goes_on) for name in states)
+            )
             for state in states.values():
                 state.close()
         finally:
             durable.end_use()
         return count
 
-    def _acknowledge(self, durable: Durable, topic: Destination) -> int:
+    def _acknowledge(self, durable: Durable, topic: Destination, goes_on: Callable[[int, int], bool]) -> int:
         """In a thread: acknowledge what is pending now."""
         count, last = 0, self._outbox.store.last_sequence()
         try:
@@ -307,6 +363,8 @@ class DurableRegistry:
                 found = [one.sequence for one in page if one.sequence is not None and one.sequence <= last]
                 subscription.acknowledge(*found)
                 count += len(found)
+                if not goes_on(len(found), len(page)):
+                    break
         except SubscriptionNotFound:  # it has no row for a topic that nothing was sent to
             return count
         return count

@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
@@ -17,9 +17,11 @@ from jdbcstore.broker.api import Delivery
 from jdbcstore.broker.engine import Engine
 from jdbcstore.broker.management import holds
 from jdbcstore.broker.management.management import Management
+from jdbcstore.broker.management.master import existing
 from jdbcstore.broker.management.messages import Consumed, MessageChoice
 from jdbcstore.config.policy import PolicyEntry, RedeliveryPolicy
 from jdbcstore.errors import (
+    DestinationNotFound,
     InvalidDestination,
     InvalidMessage,
     InvalidSelector,
@@ -393,7 +395,7 @@ def test_what_is_sent_while_a_queue_is_deleted_is_removed_or_stays(store: Store)
     run(main)
 
 
-def test_what_is_sent_while_a_topic_is_deleted_waits(store: Store) -> None:
+def test_what_is_sent_while_a_topic_is_deleted_is_removed_or_waits(store: Store) -> None:
     async def main() -> None:
         async with administered(store) as (engine, management):
             topic = Destination.topic("A.B")
@@ -406,13 +408,52 @@ def test_what_is_sent_while_a_topic_is_deleted_waits(store: Store) -> None:
             await asyncio.gather(deleting, send(engine, message("meanwhile", "topic://A.B")))
             with pytest.raises(SubscriptionNotFound):
                 await management.subscriptions.purge(ALICE, "c", "own")
-            await management.destinations.delete(ALICE, topic)
+            with suppress(DestinationNotFound):
+                await management.destinations.delete(ALICE, topic)
             assert not engine.knows(topic)
             await send(engine, message("later", "topic://A.B"))
             again = await consume(engine, "topic://A.>", **where)
             await again.got(1)
             await quiet()
             assert again.given == ["later"]
+
+    run(main)
+
+
+def test_a_deletion_and_a_purge_are_stopped_between_their_batches(store: Store) -> None:
+    async def main() -> None:
+        async with administered(store, PolicyEntry(max_page_size=20)) as (engine, management):
+            await fill(engine, 500)
+            deleting = asyncio.create_task(management.destinations.delete(ALICE, Q))
+            while not (runs := management.views.operations()) or not runs[0].count:
+                await asyncio.sleep(0)
+            assert (runs[0].operation, runs[0].size, runs[0].ended_ms) == ("delete", 500, None)
+            management.queues.stop(ALICE, runs[0].id)
+            outcome = await deleting
+            assert outcome.is_stopped
+            assert 0 < outcome.count < 500
+            assert (outcome.left, len(stored(store, "Q"))) == (500 - outcome.count, 500 - outcome.count)
+            assert (await management.destinations.delete(ALICE, Q)).count == outcome.left
+
+            topic = Destination.topic("T")
+            where: dict[str, Any] = {"client_id": "c", "subscription_name": "s"}
+            (await consume(engine, str(topic), **where)).subscription.close()
+            await fill(engine, 3, str(topic))
+            stays = existing(engine, topic)
+            assert await engine.deletion.delete(stays, goes_on=lambda _done, _seen: False) == (3, 0)
+            await fill(engine, 2, str(topic))
+            again = await consume(engine, str(topic), **where)
+            await again.got(2)
+            again.subscription.close()
+            outcome = await management.destinations.purge(ALICE, topic)
+            run_ = management.views.operations()[0]
+            assert (outcome.count, run_.operation, run_.size, run_.seen) == (2, "purge", None, 2)
+            await fill(engine, 1, str(topic))
+            assert (await management.subscriptions.purge(ALICE, "c", "s")).count == 1
+            await fill(engine, 4, str(topic))
+            assert (await management.destinations.delete(ALICE, topic)).count == 7
+            names = [one.operation for one in management.views.operations()[:2]]
+            assert names == ["delete", "purge_subscription"]
 
     run(main)
 
