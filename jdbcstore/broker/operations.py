@@ -158,7 +158,7 @@ _SELECTOR = Parameter("selector", "text", "selector")
 _LIMIT = _number("limit", _PAGE, least=1, most=MAX_BROWSED)
 _SORTS = (
     *("name", "size", "enqueued", "dequeued", "dispatched", "in_flight", "consumers", "producers", "dead"),
-    "average_wait",
+    *("average_wait", "enqueued_per_second", "dispatched_per_second", "dequeued_per_second", "idle"),
 )
 
 OPERATIONS = {
@@ -170,6 +170,7 @@ OPERATIONS = {
             "/destinations",
             Parameter("kind", "one_of", "kind", {"choices": ("queue", "topic")}),
             Parameter("search", "text", "search"),
+            Parameter("where", "text", "where"),
             Parameter("sort", "one_of", "sort", {"choices": _SORTS}),
             Parameter("order", "one_of", "order", {"choices": ("asc", "desc")}),
             _number("offset", least=0),

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from functools import partial
 from math import ceil
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from aiohttp import web
 
@@ -25,11 +25,12 @@ from jdbcstore.broker.console.rendering import Renderer, Static, bare, url
 from jdbcstore.broker.console.visits import MAX_FORM, Door, Visit
 from jdbcstore.broker.management.alarms import alarms
 from jdbcstore.broker.management.guard import Guard
-from jdbcstore.broker.management.history import DEAD, DEQUEUED, ENQUEUED
+from jdbcstore.broker.management.history import DEAD, DEQUEUED, ENQUEUED, CounterHistory
+from jdbcstore.broker.management.lists import arranged
 from jdbcstore.broker.management.management import Management
 from jdbcstore.broker.management.messages import MessageChoice
 from jdbcstore.broker.management.requests import Fields, position
-from jdbcstore.broker.management.views import DestinationView, SubscriptionView
+from jdbcstore.broker.management.views import ConnectionView, SubscriptionView
 from jdbcstore.broker.management.watch import BrokerWatch
 from jdbcstore.broker.operations import NotARequest, status_of
 from jdbcstore.config.users import BROWSE, MANAGE, VIEW
@@ -48,7 +49,44 @@ _MOMENT = 1.0
 """Seconds that the form of an operation waits for its end."""
 _LARGEST = 10
 """Dead letter queues on their page."""
-_SORTS = ("name", "size", "in_flight", "consumers", "producers", "enqueued", "dequeued", "dead")
+_COLUMNS = (
+    ("name", "Name", ""),
+    ("size", "Messages", "number"),
+    ("in_flight", "In flight", "number"),
+    ("consumers", "Consumers", "number"),
+    ("producers", "Producers", "number"),
+    ("enqueued_per_second", "In", "rate"),
+    ("dispatched_per_second", "Delivered", "rate"),
+    ("dequeued_per_second", "Out", "rate"),
+    ("idle", "Idle", "duration"),
+    ("enqueued", "Arrived", "number"),
+    ("dead", "Dead", "number"),
+)
+"""The columns of lists: field, title, and the filter that shows it."""
+_SUBSCRIBER_COLUMNS = (
+    ("destination", "Destination", ""),
+    ("client_id", "Client, subscription", ""),
+    ("selector", "Selector", ""),
+    ("prefetch", "Prefetch", "number"),
+    ("in_flight", "In flight", "number"),
+    ("dispatched", "Delivered", "number"),
+    ("pending", "Pending", "number"),
+    ("is_active", "State", ""),
+)
+_CONNECTION_COLUMNS = (
+    ("client_id", "Client", ""),
+    ("peer", "From", ""),
+    ("user", "User", ""),
+    ("protocol", "Protocol", ""),
+    ("age", "Since", "duration"),
+    ("consumers", "Consumers", "number"),
+    ("in_flight", "In flight", "number"),
+    ("sends_to", "Sends to", ""),
+    ("is_slow", "State", ""),
+)
+
+
+T = TypeVar("T")
 
 
 class _Offer(NamedTuple):
@@ -109,8 +147,10 @@ class Console:
             has_claims=shared is not None,
         )
         self._show = self._frame.page
-        self._watch = BrokerWatch(source, self._clock) if management is None else management.watch
-        self._history = self._watch.history
+        self._history = CounterHistory() if management is None else management.watch.history
+        self._watch = (
+            BrokerWatch(source, self._history, self._clock) if management is None else management.watch
+        )
 
     def application(self) -> web.Application:
         """Return an application to be mounted under ``/console``; it takes samples while it runs."""
@@ -197,19 +237,9 @@ class Console:
         ]
 
     async def _list(self, visit: Visit, kind: DestinationKind) -> web.Response:
-        search = visit.text("search")
-        sort = visit.text("sort") or "name"
-        if sort not in _SORTS:
-            raise NotARequest(f"sort must be one of {', '.join(_SORTS)}")
-        is_descending = visit.text("order") == "desc"
         is_topic = kind is DestinationKind.TOPIC
-        matching = [
-            view
-            for view in await self._source.destinations()
-            if view.is_topic == is_topic and search.lower() in bare(view.name).lower()
-        ]
-        matching.sort(key=lambda view: _sortable(view, sort), reverse=is_descending)
-        page = _page(visit, matching)
+        views = [view for view in await self._source.destinations() if view.is_topic == is_topic]
+        page = _listed(visit, views, _COLUMNS, lambda view: bare(view.name))
         rows = page["rows"]
         if any(view.size is None and not view.is_topic for view in rows):
             counted = await self._source.destinations([Destination.parse(view.name) for view in rows])
@@ -220,9 +250,6 @@ class Console:
             "destinations.html",
             kind="topic" if is_topic else "queue",
             **{**page, "rows": rows},
-            search=search,
-            sort=sort,
-            order="desc" if is_descending else "asc",
         )
 
     async def _destination(self, visit: Visit, kind: DestinationKind) -> web.Response:
@@ -286,8 +313,14 @@ class Console:
         )
 
     async def _subscribers(self, visit: Visit) -> web.Response:
-        page = _page(visit, await self._subscriptions())
-        return await self._show(visit, "subscribers.html", clients=self._clients(), **page)
+        clients = self._clients()
+
+        def said(view: SubscriptionView) -> str:
+            client = view.client_id or clients.get(view.connection_id or "") or view.connection_id
+            return f"{view.destination} {client} {view.name or ''} {view.selector or ''}"
+
+        page = _listed(visit, await self._subscriptions(), _SUBSCRIBER_COLUMNS, said)
+        return await self._show(visit, "subscribers.html", clients=clients, **page)
 
     async def _subscriptions(self) -> list[SubscriptionView]:
         """Return subscriptions with what is pending, unless there are too many to count it for each page."""
@@ -301,7 +334,11 @@ class Console:
         return {view.id: view.client_id for view in self._source.connections()}
 
     async def _connections(self, visit: Visit) -> web.Response:
-        return await self._show(visit, "connections.html", **_page(visit, self._source.connections()))
+        def said(view: ConnectionView) -> str:
+            return " ".join((view.client_id or "", view.id, view.peer, view.user, *view.sends_to))
+
+        page = _listed(visit, self._source.connections(), _CONNECTION_COLUMNS, said)
+        return await self._show(visit, "connections.html", **page)
 
     async def _dead_letters(self, visit: Visit) -> web.Response:
         views = [
@@ -426,21 +463,31 @@ class Console:
         )
 
 
-def _page(visit: Visit, views: Sequence[Any]) -> dict[str, Any]:
-    """Return the page of a list that was asked for.
+def _listed(
+    visit: Visit, views: Sequence[T], columns: Sequence[tuple[str, str, str]], said: Callable[[T], str]
+) -> dict[str, Any]:
+    """Return the page of a list that was asked for, with what its template needs.
 
-    :raises NotARequest: it is not a number
+    :param said: the text of a view that is searched
+    :raises NotARequest: the conditions, the column or the number of the page are not understood
     """
-    pages = max(ceil(len(views) / _ROWS), 1)
+    search, where = visit.text("search"), visit.text("where")
+    sort, is_descending = visit.text("sort") or columns[0][0], visit.text("order") == "desc"
+    if sort not in (name for name, _, _ in columns):
+        raise NotARequest(f"sort must be one of {', '.join(name for name, _, _ in columns)}")
+    found = [view for view in views if search.lower() in said(view).lower()]
+    found = arranged(found, where=where, sort=sort, is_descending=is_descending)
+    asked = {"search": search, "where": where, "sort": sort, "order": "desc" if is_descending else "asc"}
+    pages = max(ceil(len(found) / _ROWS), 1)
     number = min(visit.number("page", least=1, most=1 << 31) or 1, pages)
-    rows = views[(number - 1) * _ROWS : number * _ROWS]
-    return {"rows": rows, "total": len(views), "number": number, "pages": pages}
-
-
-def _sortable(view: DestinationView, sort: str) -> tuple[int, str]:
-    if sort == "name":
-        return 0, bare(view.name)
-    return getattr(view, sort) or 0, ""
+    return {
+        "rows": found[(number - 1) * _ROWS : number * _ROWS],
+        "total": len(found),
+        "number": number,
+        "pages": pages,
+        "columns": columns,
+        "asked": asked,
+    }
 
 
 def _headers(message: Message) -> list[tuple[str, object]]:

@@ -7,7 +7,7 @@ from collections.abc import Container, Mapping, Sequence
 from math import isnan, nan
 
 from jdbcstore.broker.counters import Counters
-from jdbcstore.broker.management.views import BrokerView
+from jdbcstore.broker.management.views import Activity, BrokerView
 from jdbcstore.message.destination import Destination
 
 INTERVAL = 10.0
@@ -15,10 +15,12 @@ INTERVAL = 10.0
 LENGTH = 360
 """Samples that are kept: an hour."""
 MOST = 500
-"""Destinations with a history of their own, of 12 KB each."""
-SIZE, ENQUEUED, DEQUEUED, DEAD = range(4)
+"""Destinations with a history of their own, of 15 KB each."""
+SIZE, ENQUEUED, DEQUEUED, DEAD, DISPATCHED = range(5)
 _MINUTE = 6
-_NOTHING = (nan, nan, nan, nan)
+_NOTHING = (nan, nan, nan, nan, nan)
+_IDLE = 60.0
+"""Seconds after which a destination without a history is known to rest."""
 
 Values = Sequence[float]
 """One value for each sample, the oldest first; NaN where there is none."""
@@ -55,6 +57,11 @@ class Series:
         ring = self._rings[kind]
         return [*ring[at:], *ring[:at]]
 
+    def latest(self, kind: int, tick: int, count: int) -> Values:
+        """Return the last ones of them."""
+        ring = self._rings[kind]
+        return [ring[(tick - ago) % LENGTH] for ago in range(count - 1, -1, -1)]
+
 
 class CounterHistory:
     """The samples of a broker's destinations.
@@ -68,6 +75,8 @@ class CounterHistory:
         self._tick: int | None = None
         self._total = Series(0)
         self._series: dict[Destination, Series] = {}
+        self._used: dict[Destination, tuple[int, float]] = {}
+        """The messages that each destination has counted, and when that was first seen."""
 
     def add(self, now: float, tallies: Tallies, total: tuple[int, Counters | BrokerView]) -> None:
         """Take a sample at a time of a clock that only goes forward."""
@@ -75,8 +84,11 @@ class CounterHistory:
         self._skip(tick)
         self._total.put(tick, _values(*total))
         new: dict[Destination, tuple[float, ...]] = {}
+        before, self._used = self._used, {}
         for name, tally in tallies.items():
             series, values = self._series.get(name), _values(*tally)
+            mark, used = tally[1].enqueued + tally[1].dequeued + tally[1].dispatched, before.get(name)
+            self._used[name] = used if used is not None and used[0] == mark else (mark, now)
             if series is not None:
                 series.put(tick, values)
             elif any(values) and len(new) < self._most:
@@ -123,8 +135,22 @@ class CounterHistory:
 
     def rate(self, kind: int, name: Destination | None = None, samples: int = _MINUTE) -> float | None:
         """Return the same over the last samples together, a minute; None if it is not known."""
-        known = [one for one in self.rates(kind, name)[-samples:] if not isnan(one)]
+        series = self._total if name is None else self._series.get(name)
+        if series is None or self._tick is None:
+            return None
+        values = series.latest(kind, self._tick, samples + 1)
+        known = [one for one in map(_rate, values, values[1:]) if not isnan(one)]
         return sum(known) / len(known) if known else None
+
+    def activity(self, name: Destination, now: float) -> Activity:
+        """Return what a destination does, and since when it rests, to ten seconds."""
+        used = self._used.get(name)
+        idle = None if used is None else max(now - used[1], 0.0)
+        if name not in self._series:
+            resting = 0.0 if idle is not None and idle > _IDLE else None
+            return Activity(resting, resting, resting, idle)
+        enqueued, dispatched, dequeued = (self.rate(kind, name) for kind in (ENQUEUED, DISPATCHED, DEQUEUED))
+        return Activity(enqueued, dispatched, dequeued, idle)
 
     def growth(self, kind: int, name: Destination | None = None, samples: int = LENGTH) -> float:
         """Return the growth of a counter over the last samples.
@@ -156,7 +182,7 @@ class CounterHistory:
 
 
 def _values(size: int, counters: Counters | BrokerView) -> tuple[float, ...]:
-    return size, counters.enqueued, counters.dequeued, counters.dead
+    return size, counters.enqueued, counters.dequeued, counters.dead, counters.dispatched
 
 
 def _rate(before: float, after: float) -> float:

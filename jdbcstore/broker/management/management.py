@@ -15,6 +15,7 @@ from jdbcstore.broker.management.audit import Actor, Audit
 from jdbcstore.broker.management.baselines import Baselines
 from jdbcstore.broker.management.broker import BrokerOperations
 from jdbcstore.broker.management.destinations import DestinationOperations
+from jdbcstore.broker.management.history import CounterHistory
 from jdbcstore.broker.management.holds import HoldOperations
 from jdbcstore.broker.management.master import CurrentMaster, Managed
 from jdbcstore.broker.management.queues import QueueOperations
@@ -42,8 +43,9 @@ class Management:
         master, baselines = CurrentMaster(process), Baselines()
         audit = Audit(clock, master)
         runs = OperationRuns(clock)
-        self.views = Views(master=master, baselines=baselines, runs=runs, clock=clock)
-        self.watch = BrokerWatch(self.views, clock, folders)
+        history = CounterHistory()
+        self.views = Views(master=master, baselines=baselines, runs=runs, history=history, clock=clock)
+        self.watch = BrokerWatch(self.views, history, clock, folders)
         self.broker = BrokerOperations(audit=audit, master=master)
         self.queues = QueueOperations(audit=audit, runs=runs)
         self.destinations = DestinationOperations(

@@ -14,6 +14,8 @@ from jdbcstore.abc import Checkpointed, Cursor, JournalState, Measured
 from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.management.baselines import Baselines, total_of
 from jdbcstore.broker.management.checkups import Checkups
+from jdbcstore.broker.management.history import CounterHistory
+from jdbcstore.broker.management.lists import arranged
 from jdbcstore.broker.management.master import (
     CurrentMaster,
     clients_of,
@@ -65,9 +67,16 @@ class Views:
     """
 
     def __init__(
-        self, *, master: CurrentMaster, baselines: Baselines, runs: OperationRuns, clock: Clock
+        self,
+        *,
+        master: CurrentMaster,
+        baselines: Baselines,
+        runs: OperationRuns,
+        history: CounterHistory,
+        clock: Clock,
     ) -> None:
         self._runs = runs
+        self._history = history
         self._master = master
         self._baselines = baselines
         self._clock = clock
@@ -134,6 +143,7 @@ class Views:
                 await engine.destinations.count(queue)
         held = Counter(entry.destination for entry in in_flight(engine))
         producers = Counter(name for client in clients_of(served) for name in client.sends_to)
+        now = self._clock.monotonic()
         views = [
             destination_view(
                 destination,
@@ -143,6 +153,7 @@ class Views:
                 held[name],
                 producers[name],
                 engine.destinations.pauses.get(name),
+                self._history.activity(name, now),
             )
             for name in chosen
             if (destination := engine.destinations.get(name)) is not None
@@ -154,6 +165,7 @@ class Views:
         *,
         kind: str | None = None,
         search: str = "",
+        where: str = "",
         sort: str = "name",
         order: str = "asc",
         offset: int = 0,
@@ -162,8 +174,11 @@ class Views:
     ) -> dict[str, Any]:
         """Return a page of the queues and topics, sorted by a field, and the ``total`` of those that match.
 
+        What has no value of the field comes last.
+
         :param kind: ``queue`` or ``topic``
         :param search: a part of the name, in any case of letters
+        :param where: conditions, as :func:`jdbcstore.broker.management.lists.conditions` reads them
         :param ages: whether to look for the age of the first message of each queue
         """
         matching = [
@@ -171,7 +186,7 @@ class Views:
             for view in await self.destinations()
             if (kind is None or view.is_topic == (kind == "topic")) and search.lower() in view.name.lower()
         ]
-        matching.sort(key=lambda view: getattr(view, sort) or 0, reverse=order == "desc")
+        matching = arranged(matching, where=where, sort=sort, is_descending=order == "desc")
         page = matching[offset : offset + limit]
         return {"total": len(matching), "destinations": await self.with_ages(page) if ages else page}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
+from typing import NamedTuple
 
 from jdbcstore.abc import PausedQueue, PreparedWrites
 from jdbcstore.broker.counters import Counters
@@ -84,6 +85,18 @@ class BrokerView:
         return self.obstacle == WAITING
 
 
+class Activity(NamedTuple):
+    """A destination's messages in a second of the last minute, and the seconds since the last one.
+
+    None is not known.
+    """
+
+    enqueued: float | None
+    dispatched: float | None
+    dequeued: float | None
+    idle: float | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DestinationView:
     """A queue, or a topic if ``is_topic``. The counters begin when the broker first knows it.
@@ -120,6 +133,14 @@ class DestinationView:
     """The time of that."""
     average_wait: float | None = None
     """Seconds from the time when a message was sent to its delivery, on average; None without a delivery."""
+    enqueued_per_second: float | None = None
+    """Of the last minute, as the others: what arrived. None if it is not known: of the busiest it is."""
+    dispatched_per_second: float | None = None
+    """Deliveries."""
+    dequeued_per_second: float | None = None
+    """Messages that have left."""
+    idle: float | None = None
+    """Seconds without any of these, to ten seconds."""
     oldest_age: float | None = None
     """The age of the first message of a queue; None if there is none, and in lists unless they ask for it."""
 
@@ -287,7 +308,12 @@ def values_of(counters: Counters) -> dict[str, int]:
 
 
 def destination_view(
-    found: Queue | Topic, counters: Counters, in_flight: int, producers: int, pause: PausedQueue | None
+    found: Queue | Topic,
+    counters: Counters,
+    in_flight: int,
+    producers: int,
+    pause: PausedQueue | None,
+    activity: Activity,
 ) -> DestinationView:
     """Return a queue or a topic as it is now, with these counters."""
     queue = found if isinstance(found, Queue) else None
@@ -305,6 +331,10 @@ def destination_view(
         paused_by=None if pause is None else pause.user,
         paused_since_ms=None if pause is None else pause.since_ms,
         average_wait=average_wait,
+        enqueued_per_second=activity.enqueued,
+        dispatched_per_second=activity.dispatched,
+        dequeued_per_second=activity.dequeued,
+        idle=activity.idle,
         **values_of(counters),
     )
 

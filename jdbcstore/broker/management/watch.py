@@ -49,15 +49,17 @@ class WatchedSource(Protocol):
 class BrokerWatch:
     """Watches one broker, or a database.
 
+    :param history: gets the samples
     :param folders: the folders whose disks are watched
     """
 
-    def __init__(self, source: WatchedSource, clock: Clock, folders: Iterable[Path] = ()) -> None:
+    def __init__(
+        self, source: WatchedSource, history: CounterHistory, clock: Clock, folders: Iterable[Path] = ()
+    ) -> None:
         self._source = source
         self._clock = clock
         self._folders = tuple(folders)
-        self.history = CounterHistory()
-        """The samples, also for charts."""
+        self.history = history
 
     async def look(self) -> Watched:
         """Return all that alarms are about, as it is now; only its role of a broker that does not serve.

@@ -28,6 +28,7 @@ from tests.support.broker.console import FORM, ConsoleClient, Form, console_of
 from tests.support.broker.programs import BrokerProcess, Client
 from tests.support.ports import free_port
 
+WAIT = 120.0
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}"
 PAGES = (
     "", "/queues", "/topics", "/subscribers", "/connections", "/dead-letters", "/transactions", "/broker",
@@ -195,7 +196,37 @@ def test_dead_letters_are_grouped_and_go_back(served: tuple[ConsoleClient, int])
     assert (dead(), console.api.get(queue("PAY"))["size"]) == (0, 3)
 
 
-def test_a_group_of_more_dead_letters_than_a_page_has_is_acted_on_whole(tmp_path: Path) -> None:
+def test_lists_are_searched_compared_sorted_and_cut_into_pages(
+    console: ConsoleClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(5):
+        for _ in range(number + 1):
+            console.api.post(queue(f"LIST.{number}", "messages"), body="x")
+
+    def names(**asked: str) -> list[str]:
+        found = console.get("/queues", search="list.", **asked)
+        return [link[-1] for link in found.links if link.startswith("/console/queue?name=LIST.")]
+
+    assert names() == ["0", "1", "2", "3", "4"]
+    assert names(sort="size", order="desc") == ["4", "3", "2", "1", "0"]
+    assert names(where="size > 1, size <= 4, consumers = 0", sort="size") == ["1", "2", "3"]
+    monkeypatch.setattr("jdbcstore.broker.console.pages._ROWS", 2)
+    assert names(page="2") == ["2", "3"]
+    page = console.get("/queues", search="list.", page="3", where="size > 0")
+    [jump] = [one for one in page.forms if ("page", "3") in one.fields]
+    assert {("search", "list."), ("where", "size > 0"), ("sort", "name")} <= {*jump.fields}
+    wrong = console.ask("GET", "/console/queues?where=size")
+    assert (wrong.status, "use one such as" in wrong.text) == (400, True)
+    listed = console.api.get("/api/destinations?search=list.&where=size%20%3E%204&sort=idle")
+    assert [one["name"] for one in listed["destinations"]] == ["queue://LIST.4"]
+    for path in "/connections", "/subscribers":
+        assert "None of them is so" in console.get(path, where="in_flight > 999", sort="in_flight").text
+
+
+def test_a_group_of_more_dead_letters_than_a_page_has_is_acted_on_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jdbcstore.broker.console.pages._MOMENT", WAIT)
     url, origin = f"sqlite:///{tmp_path}/mq.db", Destination.queue("MANY")
     with jdbcstore.open(url) as store:
         store.queue("ActiveMQ.DLQ").add_messages(

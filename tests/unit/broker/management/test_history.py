@@ -43,6 +43,23 @@ def test_rates_of_the_last_minute() -> None:
     assert [*history.sizes(Q)][-4:] == [20.0, 40.0, 60.0, 80.0]
 
 
+def test_what_a_destination_does_and_since_when_it_rests() -> None:
+    history = CounterHistory()
+    assert history.activity(Q, 0.0) == (None, None, None, None)
+    for tick in range(5):
+        sample(history, tick, 20 * tick, Q)
+    now = 5 * INTERVAL
+    assert history.activity(Q, now) == (2.0, 0.0, 0.0, 10.0)
+    sample(history, 5, 80, Q)
+    assert history.activity(Q, now).idle == 10.0
+    assert history.activity(R, now).idle is None
+    others = CounterHistory(most=0)  # which have no series
+    sample(others, 0, 3, Q)
+    assert others.activity(Q, 0.0) == (None, None, None, 0.0)
+    sample(others, 7, 3, Q)
+    assert others.activity(Q, 7 * INTERVAL) == (0.0, 0.0, 0.0, 70.0)
+
+
 def test_gaps_and_restarts_of_a_counter_are_not_rates() -> None:
     history = CounterHistory()
     sample(history, 0, 100, Q)

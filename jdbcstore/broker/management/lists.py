@@ -1,0 +1,61 @@
+"""Lists of views: which of them are wanted, by conditions on their fields, and their order."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from typing import Any, TypeVar
+
+from jdbcstore.broker.operations import NotARequest
+
+_CONDITION = re.compile(r"\s*(\w+)\s*(<=|>=|!=|=|<|>)\s*(-?\d+(?:\.\d+)?)\s*(?:,|$)")
+_COMPARED: dict[str, Callable[[Any, float], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "=": operator.eq,
+    "!=": operator.ne,
+}
+T = TypeVar("T")
+
+
+def conditions(text: str, kind: type) -> list[tuple[str, Callable[[Any, float], bool], float]]:
+    """Read conditions such as ``size > 100, consumers = 0`` on the numbers of a view.
+
+    :raises NotARequest: it is something else, or names no number of the view
+    """
+    names = [one.name for one in fields(kind) if re.search(r"\b(int|float)\b", str(one.type))]
+    found, at = [], 0
+    while at < len(text.rstrip()):
+        match = _CONDITION.match(text, at)
+        if match is None or match[1] not in names:
+            raise NotARequest(
+                f"{text[at:].strip()!r} is not a condition; use one such as {names[0]} > 100, with a comma"
+                f" between two: {', '.join(names)}"
+            )
+        found.append((match[1], _COMPARED[match[2]], float(match[3])))
+        at = match.end()
+    return found
+
+
+def arranged(views: Sequence[T], *, where: str, sort: str, is_descending: bool) -> list[T]:
+    """Return the views that meet all conditions, by a field; equal ones as they were, without it last.
+
+    :raises NotARequest: the conditions cannot be read
+    """
+    wanted = conditions(where, type(views[0])) if views else []
+    found = [
+        view
+        for view in views
+        if all(
+            (value := getattr(view, name)) is not None and compare(value, limit)
+            for name, compare, limit in wanted
+        )
+    ]
+    value = operator.attrgetter(sort)
+    known = [view for view in found if value(view) is not None]
+    unknown = [view for view in found if value(view) is None]
+    return [*sorted(known, key=value, reverse=is_descending), *unknown]
