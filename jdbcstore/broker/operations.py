@@ -136,8 +136,8 @@ def _change(call: str, path: str, *parameters: Parameter, method: str = "POST", 
     return Operation(name or call.partition(".")[2], call, MANAGE, method, path, parameters)
 
 
-def _delete(call: str, path: str) -> Operation:
-    return _change(call, path, method="DELETE")
+def _delete(call: str, path: str, name: str = "") -> Operation:
+    return _change(call, path, method="DELETE", name=name)
 
 
 def _number(name: str, default: int | None = None, **limits: int) -> Parameter:
@@ -189,6 +189,14 @@ OPERATIONS = {
         _view("checkup", "/checkup"),
         _view("operations", "/operations"),
         _view("alarms", "/alarms", part="watch"),
+        _view(
+            "listed",
+            "/scheduled",
+            _number("offset", least=0),
+            _number("limit", _PAGE, least=1, most=_LARGEST_PAGE),
+            part="scheduled",
+            name="scheduled",
+        ),
         _view("browse", "/{queue}/messages", Parameter("choice", "selected"), _LIMIT, role=BROWSE),
         _view("message", "/{queue}/messages/{message}", role=BROWSE),
         _view(
@@ -199,6 +207,9 @@ OPERATIONS = {
             _LIMIT,
             role=BROWSE,
         ),
+        _change("destinations.create", "/{target}", method="PUT"),
+        _delete("scheduled.cancel", "/scheduled/{job}", name="cancel_scheduled"),
+        _change("scheduled.send_now", "/scheduled/{job}/send", name="send_scheduled"),
         _change("destinations.send", "/{target}/messages", Parameter("messages", "messages")),
         _change("destinations.purge", "/{destination}/purge", _flag("expired")),
         _change("destinations.reset", "/{destination}/reset-counters"),

@@ -206,6 +206,49 @@ def _state(one: dict[str, Any]) -> str:
 
 
 @manage.command(cls=CliCommand)
+@destination_argument
+@click.pass_obj
+def create(settings: Settings, destination: Destination) -> None:
+    """Have a queue or topic exist before anybody uses it.
+
+    It is forgotten again when it was empty and unused for a minute.
+    """
+    _broker(settings).call("create", destination)
+    settings.print({"created": str(destination)}, f"created {printable(str(destination))}")
+
+
+@manage.command(cls=CliCommand)
+@click.pass_obj
+def scheduled(settings: Settings) -> None:
+    """List the messages that are sent later, the next ones first, at most 1,000."""
+    found = _broker(settings).call("scheduled", limit=1000)
+    rows = [
+        (local_time(one["at_ms"]), *(printable(str(one[key])) for key in ("destination", "repeats", "id")))
+        for one in found["scheduled"]
+    ]
+    names = ("to be sent", "to", "repeats", "id")
+    settings.print(found, lambda: print_table("Scheduled messages", names, rows, right=names[2:3]))
+
+
+@manage.command(cls=CliCommand)
+@click.argument("message", metavar="ID")
+@click.pass_obj
+def cancel(settings: Settings, message: str) -> None:
+    """Cancel a scheduled message with its repetitions."""
+    acted = OperationOutcome(**_broker(settings).call("cancel_scheduled", message))
+    settings.print({"cancelled": acted.count}, f"cancelled {counted(acted.count)}")
+
+
+@manage.command("send-now", cls=CliCommand)
+@click.argument("message", metavar="ID")
+@click.pass_obj
+def send_now(settings: Settings, message: str) -> None:
+    """Send a scheduled message at once, as if it were due."""
+    acted = OperationOutcome(**_broker(settings).call("send_scheduled", message))
+    settings.print({"sent": acted.count}, f"sending {counted(acted.count)} now")
+
+
+@manage.command(cls=CliCommand)
 @click.pass_obj
 def alarms(settings: Settings) -> None:
     """List what is wrong, the worst first, each with what to do."""

@@ -149,6 +149,8 @@ def test_what_only_a_broker_can_do(place: Place, tmp_path: Path) -> None:
     process, cli, api = place
     for number in range(4):
         api.post(queue("MANAGED", "messages"), body=str(number), properties={"n": number})
+    assert cli("manage", "create", "topic://FRESH", "--json").json == {"created": "topic://FRESH"}
+    assert "set scheduler_support" in cli.run("manage", "scheduled").err
     assert cli("manage", "pause", "MANAGED", "--json").json["is_paused"]
     assert api.get(queue("MANAGED"))["is_paused"]
     assert "resumed queue://MANAGED" in cli("manage", "resume", "MANAGED").out

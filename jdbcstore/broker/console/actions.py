@@ -98,7 +98,7 @@ class Action:
         if self.name == "delete":
             return url(f"{_kind(visit)}s")
         before, sent_to = self.page_before(visit), url(_kind(visit), name=visit.text("name"))
-        return sent_to if self.name == "send" and not before.startswith(sent_to) else before
+        return sent_to if self.name in ("send", "create") and not before.startswith(sent_to) else before
 
     def page_before(self, visit: Visit) -> str:
         """Return the page that its form was opened from."""
@@ -271,6 +271,27 @@ ACTIONS = {
             "{name} was deleted; {counted} removed{stayed}.",
             is_final=True,
             typed="name",
+        ),
+        Action(
+            "create",
+            "Create",
+            "It is there at once, and forgotten again when it was empty and unused for a minute, as each is.",
+            "{name} is there now.",
+        ),
+        Action(
+            "cancel-scheduled",
+            "Cancel the message",
+            "It is removed, and neither sent nor repeated.",
+            "{counted} cancelled.",
+            is_final=True,
+            back="scheduled",
+        ),
+        Action(
+            "send-scheduled",
+            "Send the message now",
+            "It is sent at once instead of at its time. Its repetitions follow from now on.",
+            "{counted} sent now.",
+            back="scheduled",
         ),
         Action("send", "Send a message", "", "The message was sent."),
         Action(

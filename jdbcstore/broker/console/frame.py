@@ -22,6 +22,7 @@ NAVIGATION = (
     ("subscribers", "Subscribers"),
     ("connections", "Connections"),
     ("dead-letters", "Dead letters"),
+    ("scheduled", "Scheduled"),
     ("operations", "Operations"),
     ("transactions", "Transactions"),
     ("broker", "Lock and store"),
@@ -32,7 +33,7 @@ _FORMS = ("confirm.html", "send.html")
 _PAGE_OF = {"queue": "queues", "topic": "topics", "message": "queues"}
 """The entry of the navigation for pages that have none."""
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-Page = Callable[[Visit], Awaitable[web.Response]]
+Page = Callable[[Visit], Awaitable[web.StreamResponse]]
 
 
 class PageFrame:

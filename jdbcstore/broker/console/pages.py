@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from math import ceil
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
 from aiohttp import web
 
-from jdbcstore.broker.console.actions import ACTIONS, Action, kind_of
+from jdbcstore.broker.console.actions import ACTIONS
 from jdbcstore.broker.console.bodies import preview, properties_of, shown_body
 from jdbcstore.broker.console.charts import Chart, chart
-from jdbcstore.broker.console.claims import CLAIM_ACTIONS, ClaimAction, SharedQueues, claims_context
-from jdbcstore.broker.console.confirmations import Affected, NotConfirmed, check, chosen_by
+from jdbcstore.broker.console.claims import CLAIM_ACTIONS, SharedQueues, claims_context
 from jdbcstore.broker.console.database import ConsoleSource
 from jdbcstore.broker.console.dead import grouped
+from jdbcstore.broker.console.exports import body_file, download, exported
+from jdbcstore.broker.console.forms import Offer, OperationForms
 from jdbcstore.broker.console.frame import Handler, Page, PageFrame
 from jdbcstore.broker.console.lookups import Lookups, Master, Schema
 from jdbcstore.broker.console.rendering import Renderer, Static, bare, url
+from jdbcstore.broker.console.tables import CONNECTIONS, DESTINATIONS, ROWS, SUBSCRIBERS, listed
 from jdbcstore.broker.console.visits import MAX_FORM, Door, Visit
 from jdbcstore.broker.management.alarms import alarms
 from jdbcstore.broker.management.guard import Guard
 from jdbcstore.broker.management.history import DEAD, DEQUEUED, ENQUEUED, CounterHistory
-from jdbcstore.broker.management.lists import arranged
 from jdbcstore.broker.management.management import Management
 from jdbcstore.broker.management.messages import MessageChoice
 from jdbcstore.broker.management.requests import Fields, position
@@ -34,67 +34,17 @@ from jdbcstore.broker.management.views import ConnectionView, SubscriptionView
 from jdbcstore.broker.management.watch import BrokerWatch
 from jdbcstore.broker.operations import NotARequest, status_of
 from jdbcstore.config.users import BROWSE, MANAGE, VIEW
-from jdbcstore.errors import CorruptMessage, DestinationNotFound, StoreError
+from jdbcstore.errors import CorruptMessage, DestinationNotFound, InvalidDestination, StoreError
 from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.message import Message
 from jdbcstore.util.checkup import FIGURES
 from jdbcstore.util.clock import Clock, SystemClock
 
-_ROWS = 100
-"""Lines of a list on a page."""
 _MOST_COUNTED = 100
 """Durable subscriptions whose pending messages are counted for a page."""
 _MESSAGES = 50
-_MOMENT = 1.0
-"""Seconds that the form of an operation waits for its end."""
 _LARGEST = 10
 """Dead letter queues on their page."""
-_COLUMNS = (
-    ("name", "Name", ""),
-    ("size", "Messages", "number"),
-    ("in_flight", "In flight", "number"),
-    ("consumers", "Consumers", "number"),
-    ("producers", "Producers", "number"),
-    ("enqueued_per_second", "In", "rate"),
-    ("dispatched_per_second", "Delivered", "rate"),
-    ("dequeued_per_second", "Out", "rate"),
-    ("idle", "Idle", "duration"),
-    ("enqueued", "Arrived", "number"),
-    ("dead", "Dead", "number"),
-)
-"""The columns of lists: field, title, and the filter that shows it."""
-_SUBSCRIBER_COLUMNS = (
-    ("destination", "Destination", ""),
-    ("client_id", "Client, subscription", ""),
-    ("selector", "Selector", ""),
-    ("prefetch", "Prefetch", "number"),
-    ("in_flight", "In flight", "number"),
-    ("dispatched", "Delivered", "number"),
-    ("pending", "Pending", "number"),
-    ("is_active", "State", ""),
-)
-_CONNECTION_COLUMNS = (
-    ("client_id", "Client", ""),
-    ("peer", "From", ""),
-    ("user", "User", ""),
-    ("protocol", "Protocol", ""),
-    ("age", "Since", "duration"),
-    ("consumers", "Consumers", "number"),
-    ("in_flight", "In flight", "number"),
-    ("sends_to", "Sends to", ""),
-    ("is_slow", "State", ""),
-)
-
-
-T = TypeVar("T")
-
-
-class _Offer(NamedTuple):
-    """An operation, and what does it for a visit."""
-
-    action: Action | ClaimAction
-    run: Callable[[Visit], Coroutine[None, None, tuple[str, str]]]
-    affected: Callable[[Visit], Awaitable[Affected | None]]
 
 
 class Console:
@@ -121,18 +71,17 @@ class Console:
         self._management = management
         self._shared = shared
         self._clock = clock or SystemClock()
-        self._offers: dict[str, _Offer] = {}
+        offers: dict[str, Offer] = {}
         if management is not None:
-            self._offers |= {
-                name: _Offer(one, partial(one.run, management), partial(one.affected, management))
+            offers |= {
+                name: Offer(one, partial(one.run, management), partial(one.affected, management))
                 for name, one in ACTIONS.items()
             }
         if shared is not None and shared.may_change:
-            self._offers |= {
-                name: _Offer(one, partial(one.run, shared, self._clock), partial(one.affected, shared))
+            offers |= {
+                name: Offer(one, partial(one.run, shared, self._clock), partial(one.affected, shared))
                 for name, one in CLAIM_ACTIONS.items()
             }
-        self._tasks: set[asyncio.Task[tuple[str, str]]] = set()
         self._door = Door(guard)
         self._lookups = Lookups(schema=schema, master=master, clock=self._clock)
         self._static = Static()
@@ -143,10 +92,11 @@ class Console:
             self._lookups,
             self._clock,
             is_live=management is not None,
-            may_change=bool(self._offers),
+            may_change=bool(offers),
             has_claims=shared is not None,
         )
         self._show = self._frame.page
+        self._forms = OperationForms(source, self._frame, offers) if offers else None
         self._history = CounterHistory() if management is None else management.watch.history
         self._watch = (
             BrokerWatch(source, self._history, self._clock) if management is None else management.watch
@@ -158,12 +108,13 @@ class Console:
         router = application.router
         for path, role, page in self._pages():
             router.add_get(path, self._handler(role, page))
+        router.add_post("/export", self._handler(BROWSE, self._export))
         router.add_get("/static/{file}", self._file)
         if self._shared is not None:
             router.add_get("/claims", self._handler(VIEW, partial(self._claims, self._shared)))
-        if self._offers:
-            router.add_get("/do/{action}", self._handler(MANAGE, self._ask))
-            router.add_post("/do/{action}", self._handler(MANAGE, self._do))
+        if self._forms is not None:
+            router.add_get("/do/{action}", self._handler(MANAGE, self._forms.ask))
+            router.add_post("/do/{action}", self._handler(MANAGE, self._forms.do))
         if self._management is not None:
             application.cleanup_ctx.append(partial(self._watch.sampling, self._management.views))
         return application
@@ -184,6 +135,9 @@ class Console:
             ("/broker", VIEW, self._broker),
             ("/database", VIEW, self._database),
             ("/operations", VIEW, self._operations),
+            ("/scheduled", VIEW, self._scheduled),
+            ("/body", BROWSE, self._body),
+            ("/export", BROWSE, self._export),
             ("/state", VIEW, self._state),
         ]
 
@@ -239,7 +193,7 @@ class Console:
     async def _list(self, visit: Visit, kind: DestinationKind) -> web.Response:
         is_topic = kind is DestinationKind.TOPIC
         views = [view for view in await self._source.destinations() if view.is_topic == is_topic]
-        page = _listed(visit, views, _COLUMNS, lambda view: bare(view.name))
+        page = listed(visit, views, DESTINATIONS, lambda view: bare(view.name))
         rows = page["rows"]
         if any(view.size is None and not view.is_topic for view in rows):
             counted = await self._source.destinations([Destination.parse(view.name) for view in rows])
@@ -319,7 +273,7 @@ class Console:
             client = view.client_id or clients.get(view.connection_id or "") or view.connection_id
             return f"{view.destination} {client} {view.name or ''} {view.selector or ''}"
 
-        page = _listed(visit, await self._subscriptions(), _SUBSCRIBER_COLUMNS, said)
+        page = listed(visit, await self._subscriptions(), SUBSCRIBERS, said)
         return await self._show(visit, "subscribers.html", clients=clients, **page)
 
     async def _subscriptions(self) -> list[SubscriptionView]:
@@ -337,7 +291,7 @@ class Console:
         def said(view: ConnectionView) -> str:
             return " ".join((view.client_id or "", view.id, view.peer, view.user, *view.sends_to))
 
-        page = _listed(visit, self._source.connections(), _CONNECTION_COLUMNS, said)
+        page = listed(visit, self._source.connections(), CONNECTIONS, said)
         return await self._show(visit, "connections.html", **page)
 
     async def _dead_letters(self, visit: Visit) -> web.Response:
@@ -353,6 +307,41 @@ class Console:
 
     async def _operations(self, visit: Visit) -> web.Response:
         return await self._show(visit, "operations.html", runs=self._source.operations())
+
+    async def _scheduled(self, visit: Visit) -> web.Response:
+        number = visit.number("page", least=1, most=1 << 31) or 1
+        found: dict[str, Any] = {"total": None, "scheduled": []}
+        error = "scheduled messages are seen on the pages of their broker"
+        if self._management is not None:
+            try:
+                found = self._management.scheduled.listed(offset=(number - 1) * ROWS, limit=ROWS)
+            except InvalidDestination as failure:
+                error = str(failure)
+        return await self._show(
+            visit,
+            "scheduled.html",
+            rows=found["scheduled"],
+            total=found["total"],
+            error=error if found["total"] is None else None,
+            number=number,
+            pages=max(ceil((found["total"] or 0) / ROWS), 1),
+            asked={},
+        )
+
+    async def _body(self, visit: Visit) -> web.Response:
+        """Answer the body of a message as a file."""
+        message = await self._source.message(visit.destination(), visit.text("id"))
+        return download(*body_file(message))
+
+    async def _export(self, visit: Visit) -> web.StreamResponse:
+        """Answer messages as lines of JSON: those that are chosen, or all with a selector."""
+        name = visit.destination()
+        choice = MessageChoice(
+            ids=tuple(visit.form.get("id", ())) or None, selector=visit.text("selector").strip() or None
+        )
+        if visit.text("chosen") and choice.ids is None:
+            raise NotARequest("no message is chosen; go back, and choose some")
+        return await exported(visit, self._source, name, choice)
 
     async def _transactions(self, visit: Visit) -> web.Response:
         return await self._show(visit, "transactions.html", transactions=await self._source.transactions())
@@ -388,106 +377,6 @@ class Console:
 
     async def _claims(self, shared: SharedQueues, visit: Visit) -> web.Response:
         return await self._show(visit, "claims.html", **await claims_context(shared, visit))
-
-    # Operations
-
-    async def _ask(self, visit: Visit) -> web.Response:
-        return await self._confirmation(visit)
-
-    async def _do(self, visit: Visit) -> web.Response:
-        offer = self._offer(visit)
-        if visit.text("chosen") and not visit.form.get("id"):
-            raise NotARequest("no message is chosen; go back, and choose some")
-        if visit.text("confirmed") != "yes":
-            return await self._confirmation(visit)
-        try:
-            check(offer.action, visit, await offer.affected(visit))
-            text, where = await self._carry_out(offer, visit)
-        except NotConfirmed as error:
-            return await self._confirmation(visit, question=str(error))
-        except (StoreError, TimeoutError) as error:
-            status = status_of(error) if isinstance(error, StoreError) else 503
-            return await self._confirmation(visit, error=str(error) or "it took too long", status=status)
-        key = self._frame.notices.add(visit.actor, text)
-        joint = "&" if "?" in where else "?"
-        raise web.HTTPSeeOther(f"{where}{joint}notice={key}")
-
-    async def _carry_out(self, offer: _Offer, visit: Visit) -> tuple[str, str]:
-        """Do what a form says; return what to report, and the page to go to.
-
-        What takes long goes on after a moment, and is seen on the page of operations.
-        """
-        if not offer.action.is_long:
-            return await offer.run(visit)
-        task = asyncio.create_task(offer.run(visit), name="jdbcstore-console-operation")
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-        done, _ = await asyncio.wait({task}, timeout=_MOMENT)
-        if done:
-            return task.result()
-        return "The operation is under way; see how far it is, or stop it, here.", url("operations")
-
-    def _ended(self, task: asyncio.Task[tuple[str, str]]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled():
-            task.exception()  # the page of operations has it
-
-    def _offer(self, visit: Visit) -> _Offer:
-        offer = self._offers.get(visit.request.match_info["action"])
-        if offer is None:
-            raise web.HTTPNotFound(text="there is no such operation")
-        return offer
-
-    async def _confirmation(
-        self, visit: Visit, *, question: str | None = None, error: str | None = None, status: int = 200
-    ) -> web.Response:
-        name = visit.request.match_info["action"]
-        offer = self._offer(visit)
-        action, counted = offer.action, None
-        with suppress(StoreError):  # what is wrong is an error when it is confirmed
-            counted = await offer.affected(visit)
-        template = "send.html" if name == "send" else "confirm.html"
-        return await self._show(
-            visit,
-            template,
-            status=status,
-            action=action,
-            name=visit.text("name"),
-            kind="topic" if kind_of(visit) is DestinationKind.TOPIC else "queue",
-            ids=visit.form.get("id", []),
-            back=action.page_before(visit),
-            affected=counted,
-            counted_for=chosen_by(visit),
-            question=question,
-            error=error,
-        )
-
-
-def _listed(
-    visit: Visit, views: Sequence[T], columns: Sequence[tuple[str, str, str]], said: Callable[[T], str]
-) -> dict[str, Any]:
-    """Return the page of a list that was asked for, with what its template needs.
-
-    :param said: the text of a view that is searched
-    :raises NotARequest: the conditions, the column or the number of the page are not understood
-    """
-    search, where = visit.text("search"), visit.text("where")
-    sort, is_descending = visit.text("sort") or columns[0][0], visit.text("order") == "desc"
-    if sort not in (name for name, _, _ in columns):
-        raise NotARequest(f"sort must be one of {', '.join(name for name, _, _ in columns)}")
-    found = [view for view in views if search.lower() in said(view).lower()]
-    found = arranged(found, where=where, sort=sort, is_descending=is_descending)
-    asked = {"search": search, "where": where, "sort": sort, "order": "desc" if is_descending else "asc"}
-    pages = max(ceil(len(found) / _ROWS), 1)
-    number = min(visit.number("page", least=1, most=1 << 31) or 1, pages)
-    return {
-        "rows": found[(number - 1) * _ROWS : number * _ROWS],
-        "total": len(found),
-        "number": number,
-        "pages": pages,
-        "columns": columns,
-        "asked": asked,
-    }
 
 
 def _headers(message: Message) -> list[tuple[str, object]]:

@@ -125,7 +125,8 @@ async def body_of(request: web.Request) -> Any:
         raise NotARequest("the body is not JSON; send an object, such as {}") from None
 
 
-def _facts(message: Any) -> dict[str, Any]:
+def facts_or_error(message: Any) -> dict[str, Any]:
+    """Return the facts of a message with its original destination, or why it cannot be decoded."""
     origin = message.original_destination
     try:
         return {**facts_of(message), "original_destination": None if origin is None else str(origin)}
@@ -136,7 +137,7 @@ def _facts(message: Any) -> dict[str, Any]:
 def _consumed(consumed: Consumed) -> dict[str, Any]:
     return {
         "token": consumed.token,
-        "messages": [_facts(message) for message in consumed.messages],
+        "messages": [facts_or_error(message) for message in consumed.messages],
         "damaged": [*map(str, consumed.damaged)],
     }
 
@@ -145,7 +146,9 @@ def _page(page: MessagePage) -> dict[str, Any]:
     defects = [defect_of(message) for message in page.messages]
     return {
         "messages": [
-            _facts(message) for message, defect in zip(page.messages, defects, strict=True) if not defect
+            facts_or_error(message)
+            for message, defect in zip(page.messages, defects, strict=True)
+            if not defect
         ],
         "damaged": [str(error) for error in (*page.damaged, *defects) if error is not None],
         "next": position(page.next),
@@ -158,7 +161,7 @@ def _dumps(value: Any) -> str:
 
 
 _SHOWN: dict[type, Callable[[Any], dict[str, Any]]] = {
-    Message: _facts,
+    Message: facts_or_error,
     Consumed: _consumed,
     MessagePage: _page,
 }

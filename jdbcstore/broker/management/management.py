@@ -21,6 +21,7 @@ from jdbcstore.broker.management.master import CurrentMaster, Managed
 from jdbcstore.broker.management.queues import QueueOperations
 from jdbcstore.broker.management.reading import Views
 from jdbcstore.broker.management.runs import OperationRuns
+from jdbcstore.broker.management.scheduled import ScheduledOperations
 from jdbcstore.broker.management.subscriptions import SubscriptionOperations
 from jdbcstore.broker.management.watch import BrokerWatch
 from jdbcstore.broker.operations import Operation
@@ -31,9 +32,9 @@ class Management:
     """Views and operations of one broker, whose methods are called on its loop.
 
     ``views`` are what is seen, and ``watch`` has the alarms. ``broker``, ``destinations``, ``queues`` and
-    ``subscriptions`` are operations on these, ``holds`` those that consume. Each operation is logged, see
-    :mod:`jdbcstore.broker.management.audit`, and raises :class:`~jdbcstore.errors.NotMaster` while the broker
-    does not serve.
+    ``subscriptions`` are operations on these, ``scheduled`` those on messages that are sent later, ``holds``
+    those that consume. Each operation is logged, see :mod:`jdbcstore.broker.management.audit`, and raises
+    :class:`~jdbcstore.errors.NotMaster` while the broker does not serve.
 
     :param folders: the folders whose disks are watched
     """
@@ -52,6 +53,7 @@ class Management:
             audit=audit, baselines=baselines, queues=self.queues, runs=runs
         )
         self.subscriptions = SubscriptionOperations(audit=audit, runs=runs)
+        self.scheduled = ScheduledOperations(audit=audit, master=master)
         self.holds = HoldOperations(audit=audit, clock=clock)
 
     async def perform(self, operation: Operation, actor: Actor, *values: Any, **arguments: Any) -> Any:

@@ -58,6 +58,9 @@ from jdbcstore.util.checkup import Checkup
 from jdbcstore.util.clock import Clock
 from jdbcstore.util.timings import Timings
 
+_AT_ONCE = 250
+"""Destinations that are looked at in one turn of the loop: some milliseconds."""
+
 
 class Views:
     """A view of one broker; every method is called on its loop.
@@ -144,20 +147,23 @@ class Views:
         held = Counter(entry.destination for entry in in_flight(engine))
         producers = Counter(name for client in clients_of(served) for name in client.sends_to)
         now = self._clock.monotonic()
-        views = [
-            destination_view(
-                destination,
-                destination.counters
-                if monotonic
-                else self._baselines.since(destination, destination.counters),
-                held[name],
-                producers[name],
-                engine.destinations.pauses.get(name),
-                self._history.activity(name, now),
-            )
-            for name in chosen
-            if (destination := engine.destinations.get(name)) is not None
-        ]
+        views = []
+        for number, name in enumerate(chosen, 1):
+            destination = engine.destinations.get(name)
+            if destination is not None:
+                counters = destination.counters
+                views.append(
+                    destination_view(
+                        destination,
+                        counters if monotonic else self._baselines.since(destination, counters),
+                        held[name],
+                        producers[name],
+                        engine.destinations.pauses.get(name),
+                        self._history.activity(name, now),
+                    )
+                )
+            if not number % _AT_ONCE:
+                await asyncio.sleep(0)
         return sorted(views, key=attrgetter("name"))
 
     async def listed(

@@ -86,10 +86,7 @@ class BrokerView:
 
 
 class Activity(NamedTuple):
-    """A destination's messages in a second of the last minute, and the seconds since the last one.
-
-    None is not known.
-    """
+    """The messages in a second of the last minute, and the seconds since the last one; None is not known."""
 
     enqueued: float | None
     dispatched: float | None
@@ -231,6 +228,21 @@ class TransactionView:
     xid: str
     writes: tuple[WritesView, ...]
     """One for each destination and durable subscription."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduledView:
+    """A message that is sent to a ``destination`` later."""
+
+    id: str
+    """The job id of ActiveMQ."""
+    destination: str
+    at_ms: int
+    """When it is sent next."""
+    repeats: int
+    """Repetitions after that; -1 for ever."""
+    sequence: int
+    """Its row in the store."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ import logging
 import secrets
 from asyncio import Event, Future, Task
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from heapq import heappop, heappush
 
@@ -305,6 +305,14 @@ class Scheduler:
         except StoreError:
             self.resync()
             raise
+
+    def hasten(self, sequences: Sequence[int]) -> None:
+        """Have jobs be due now."""
+        now_ms = self._loop.clock.now_ms()
+        for sequence in sequences:
+            self.jobs[sequence] = replace(self.jobs[sequence], at_ms=now_ms)
+            heappush(self._due, (now_ms, sequence))
+        self.look()
 
     async def read(self, sequence: int) -> Message | None:
         """Return the stored message of a job; None if it is gone."""

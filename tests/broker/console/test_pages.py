@@ -32,7 +32,7 @@ WAIT = 120.0
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}"
 PAGES = (
     "", "/queues", "/topics", "/subscribers", "/connections", "/dead-letters", "/transactions", "/broker",
-    "/database", "/operations",
+    "/database", "/operations", "/scheduled",
 )  # fmt: skip
 
 
@@ -40,7 +40,7 @@ PAGES = (
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ConsoleClient, int]]:
     folder = tmp_path_factory.mktemp("console")
     url = f"sqlite:///{folder}/mq.db"
-    with console_of(url, environment="tasting", environment_color="purple") as found:
+    with console_of(url, environment="tasting", environment_color="purple", scheduler_support=True) as found:
         yield found
 
 
@@ -196,6 +196,66 @@ def test_dead_letters_are_grouped_and_go_back(served: tuple[ConsoleClient, int])
     assert (dead(), console.api.get(queue("PAY"))["size"]) == (0, 3)
 
 
+def test_messages_leave_as_lines_and_files_and_are_sent_again(console: ConsoleClient) -> None:
+    given: dict[str, Any] = {"n": 1, "wide": 1 << 40, "ratio": 0.5, "yes": True, "who": "bar"}
+    for body in ("two pints\nof bitter", "a pie", "crisps"):
+        console.api.post(queue("LEAVE", "messages"), body=body, properties=given, priority=7, jms_type="t")
+    page = console.get("/queue", name="LEAVE")
+    [chosen] = [one for one in page.forms if ("chosen", "yes") in one.fields]
+    ids = [one["value"] for tag, one in page.elements if tag == "input" and one.get("name") == "id"]
+    fields, form = chosen.fields, {"Content-Type": FORM}
+    found = console.ask("POST", "/console/export", urlencode([*fields, ("id", ids[1])]), form)
+    assert found.headers["Content-Disposition"] == "attachment; filename*=UTF-8''LEAVE.jsonl"
+    [line] = map(json.loads, found.source.splitlines())
+    assert (line["message_id"], line["body"], line["properties"]["wide"]) == (ids[1], "a pie", 1 << 40)
+    every = console.ask("GET", "/console/export?" + urlencode({"name": "LEAVE", "selector": "JMSType = 't'"}))
+    assert [json.loads(one)["message_id"] for one in every.source.splitlines()] == ids
+    assert console.ask("POST", "/console/export", urlencode(fields), form).status == 400
+    file = console.ask("GET", "/console/body?" + urlencode({"name": "LEAVE", "id": ids[0]}))
+    assert file.source == "two pints\nof bitter"
+    assert file.headers["Content-Disposition"].startswith("attachment;")
+    [again] = [
+        one
+        for one in console.get("/do/send", **{"name": "LEAVE", "from": ids[0]}).forms
+        if one.method == "post"
+    ]
+    assert "The message was sent." in console.send(again, jms_type="u").text
+    [sent] = console.api.get(queue("LEAVE", "messages?selector=JMSType%20%3D%20%27u%27"))
+    assert (sent["body"], sent["properties"], sent["priority"]) == ("two pints\nof bitter", given, 7)
+    made = console.act("/do/create", {"name": "MADE", "kind": "topic"})
+    assert "MADE is there now." in made.text
+    assert console.api.get("/api/topics/MADE")["is_topic"]
+    status, refused = console.api.ask("PUT", "/api/queues/A%2CB")
+    assert (status, "names several destinations" in refused["error"]) == (400, True)
+
+
+def test_scheduled_messages_are_seen_cancelled_and_sent_at_once(console: ConsoleClient) -> None:
+    assert "No message is scheduled." in console.get("/scheduled").text
+    for number, delay in enumerate((3_600_000, 7_200_000)):
+        later = {"AMQ_SCHEDULED_DELAY": delay, "AMQ_SCHEDULED_PERIOD": 60_000, "AMQ_SCHEDULED_REPEAT": 2}
+        console.api.post(queue("LATER", "messages"), body=f"m{number}", properties=later)
+    first, second = console.api.get("/api/scheduled")["scheduled"]
+    assert (first["destination"], first["repeats"]) == ("queue://LATER", 2)
+    assert first["at_ms"] < second["at_ms"]
+    page = console.get("/scheduled")
+    assert f"LATER {first['id']} 2 times" in page.text
+    console.act("/do/cancel-scheduled", {"job": second["id"]})
+    assert "1 message was sent now." in console.act("/do/send-scheduled", {"job": first["id"]}).text
+
+    def left() -> dict[str, Any]:
+        [one] = console.api.get("/api/scheduled")["scheduled"]
+        return dict(one)
+
+    wait_until(lambda: left()["repeats"] == 1, what="the message that is sent now")
+    assert [one["body"] for one in console.api.get(queue("LATER", "messages"))] == ["m0"]
+    assert left()["id"] == first["id"]
+    console.act("/do/cancel-scheduled", {"job": first["id"]})
+    assert console.api.get("/api/scheduled") == {"total": 0, "scheduled": []}
+    gone = console.ask("GET", "/console/do/cancel-scheduled?" + urlencode({"job": first["id"]}))
+    [form] = [one for one in gone.forms if one.method == "post"]
+    assert "it may have been sent" in console.send(form).text
+
+
 def test_lists_are_searched_compared_sorted_and_cut_into_pages(
     console: ConsoleClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -210,7 +270,7 @@ def test_lists_are_searched_compared_sorted_and_cut_into_pages(
     assert names() == ["0", "1", "2", "3", "4"]
     assert names(sort="size", order="desc") == ["4", "3", "2", "1", "0"]
     assert names(where="size > 1, size <= 4, consumers = 0", sort="size") == ["1", "2", "3"]
-    monkeypatch.setattr("jdbcstore.broker.console.pages._ROWS", 2)
+    monkeypatch.setattr("jdbcstore.broker.console.tables.ROWS", 2)
     assert names(page="2") == ["2", "3"]
     page = console.get("/queues", search="list.", page="3", where="size > 0")
     [jump] = [one for one in page.forms if ("page", "3") in one.fields]
@@ -226,7 +286,7 @@ def test_lists_are_searched_compared_sorted_and_cut_into_pages(
 def test_a_group_of_more_dead_letters_than_a_page_has_is_acted_on_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jdbcstore.broker.console.pages._MOMENT", WAIT)
+    monkeypatch.setattr("jdbcstore.broker.console.forms._MOMENT", WAIT)
     url, origin = f"sqlite:///{tmp_path}/mq.db", Destination.queue("MANY")
     with jdbcstore.open(url) as store:
         store.queue("ActiveMQ.DLQ").add_messages(
@@ -249,7 +309,7 @@ def test_a_group_of_more_dead_letters_than_a_page_has_is_acted_on_whole(
 def test_a_long_operation_is_seen_and_stopped(
     console: ConsoleClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jdbcstore.broker.console.pages._MOMENT", 0.0)
+    monkeypatch.setattr("jdbcstore.broker.console.forms._MOMENT", 0.0)
     for number in range(3):
         console.api.post(queue("LONG", "messages"), body=f"m{number}", properties={"n": number})
     page = console.act("/do/move", {"name": "LONG"}, to="AWAY", selector="n > 0")

@@ -42,6 +42,7 @@ class Page(HTMLParser):
         self.links: list[str] = []
         self.forms: list[Form] = []
         self._texts: list[str] = []
+        self._area = self._written = ""
         self.feed(text)
 
     @property
@@ -71,9 +72,18 @@ class Page(HTMLParser):
             self.forms.append(Form(given["action"], given.get("method", "get")))
         elif tag == "input" and self.forms and "name" in given and given.get("type") != "checkbox":
             self.forms[-1].fields.append((given["name"], given.get("value", "")))
+        elif tag == "textarea":
+            self._area, self._written = given["name"], ""
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "textarea":
+            self.forms[-1].fields.append((self._area, self._written.removeprefix("\n")))
+            self._area = ""
 
     def handle_data(self, data: str) -> None:
         self._texts.append(data)
+        if self._area:
+            self._written += data
 
 
 class ConsoleClient:

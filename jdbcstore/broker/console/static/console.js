@@ -86,7 +86,19 @@ function show(main, renewed) {
   if (href) [...main.querySelectorAll("a")].find((one) => one.getAttribute("href") === href)?.focus({ preventScroll: true });
 }
 
+// Times are in UTC, as in logs; beside them, or under the pointer, is that of this machine.
+function showLocalTimes() {
+  for (const one of document.querySelectorAll("#main time[datetime]")) {
+    const at = new Date(one.dateTime);
+    if (isNaN(at)) continue;
+    const local = at.toLocaleString([], { dateStyle: "medium", timeStyle: "medium" });
+    one.title = `${local} here`;
+    if ("beside" in one.dataset) one.parentNode.append(` (${local} here)`);
+  }
+}
+
 function prepare() {
+  showLocalTimes();
   const all = document.querySelector("[data-all]");
   if (!all) return;
   all.hidden = false;

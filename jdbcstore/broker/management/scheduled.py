@@ -1,0 +1,80 @@
+"""Scheduled messages: which there are, their cancellation, and sending one before its time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jdbcstore.broker.engine import Engine
+from jdbcstore.broker.management.audit import Actor, Audit
+from jdbcstore.broker.management.master import CurrentMaster
+from jdbcstore.broker.management.views import ScheduledView
+from jdbcstore.broker.operations import OperationOutcome
+from jdbcstore.broker.scheduler.scheduler import Scheduler
+from jdbcstore.errors import InvalidDestination, MessageNotFound
+
+
+class ScheduledOperations:
+    """Operations on the messages that a broker sends later.
+
+    Each raises InvalidDestination if ``scheduler_support`` is off.
+    """
+
+    def __init__(self, *, audit: Audit, master: CurrentMaster) -> None:
+        self._audit = audit
+        self._master = master
+
+    def listed(self, *, offset: int = 0, limit: int = 100) -> dict[str, Any]:
+        """Return a page of the scheduled messages, the next one first, and their ``total``."""
+        scheduler = _scheduler(self._master.engine())
+        due = sorted(scheduler.jobs.items(), key=lambda one: (one[1].at_ms, one[0]))
+        views = [
+            ScheduledView(
+                id=job.job_id,
+                destination=job.destination,
+                at_ms=job.at_ms,
+                repeats=job.repeats,
+                sequence=sequence,
+            )
+            for sequence, job in due[offset : offset + limit]
+        ]
+        return {"total": len(due), "scheduled": views}
+
+    async def cancel(self, actor: Actor, job: str) -> OperationOutcome:
+        """Remove a scheduled message with its repetitions; completes once that is durable.
+
+        :raises MessageNotFound: there is none of this id; it may have been sent
+        :raises StoreError: it may still be there
+        """
+        with self._audit.operation(actor, "cancel_scheduled", job=job) as (engine, line):
+            scheduler = _scheduler(engine)
+            found = _sequences(scheduler, job)
+            await scheduler.remove(found)
+            line["count"] = len(found)
+        return OperationOutcome(count=len(found))
+
+    def send_now(self, actor: Actor, job: str) -> OperationOutcome:
+        """Send a scheduled message as if it were due; its repetitions follow from now on.
+
+        :raises MessageNotFound: there is none of this id; it may have been sent
+        """
+        with self._audit.operation(actor, "send_scheduled", job=job) as (engine, line):
+            scheduler = _scheduler(engine)
+            found = _sequences(scheduler, job)
+            scheduler.hasten(found)
+            line["count"] = len(found)
+        return OperationOutcome(count=len(found))
+
+
+def _scheduler(engine: Engine) -> Scheduler:
+    if engine.scheduler is None:
+        raise InvalidDestination(
+            "this broker schedules no messages; set scheduler_support in [broker], and restart it"
+        )
+    return engine.scheduler
+
+
+def _sequences(scheduler: Scheduler, job_id: str) -> list[int]:
+    found = [sequence for sequence, job in scheduler.jobs.items() if job.job_id == job_id]
+    if not found:
+        raise MessageNotFound(f"no message {job_id!r} is scheduled; it may have been sent")
+    return found
