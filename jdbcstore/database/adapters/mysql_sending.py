@@ -28,7 +28,8 @@ def packet_of(cursor: Any, text: str, values: Sequence[Any]) -> bytes | None:
     connection = cursor.connection
     if "pymysql" not in type(connection).__module__ or getattr(connection, "_sock", None) is None:
         return None
-    query: bytes = cursor.mogrify(text, values).encode(connection.encoding)
+    # Before 1.2, pymysql has the bytes of values in its strings as they are.
+    query: bytes = cursor.mogrify(text, values).encode(connection.encoding, "surrogateescape")
     length = len(query) + 1
     return b"%b\0%c%b" % (length.to_bytes(3, "little"), _QUERY, query) if length < _LONGEST else None
 

@@ -106,15 +106,19 @@ def test_no_answer_in_time(server: Server) -> None:
 
 def test_more_than_the_line_takes_at_once(server: Server) -> None:
     server.connection._sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
-    sent, got = server.send([b"x" * 200_000]), 0
+    values = [b"\xff" * 500_000]
+    packet, got = packet_of(server.connection.cursor(), DELETE, values), b""
+    sent = server.send(values)
     assert not sent.flush()
-    while got < 400_000:  # two digits for each byte
-        got += len(server.line.recv(100_000))
-        sent.flush()
-    assert sent.flush()
+    while not sent.flush():
+        got += server.line.recv(100_000)
+    assert packet is not None
+    while len(got) < len(packet):
+        got += server.line.recv(100_000)
+    assert got == packet
     server.line.sendall(ONE_ROW)
     sent.finish()
 
 
 def test_what_takes_several_packets_is_not_sent(server: Server) -> None:
-    assert packet_of(server.connection.cursor(), DELETE, [b"x" * 2**23]) is None
+    assert packet_of(server.connection.cursor(), DELETE, [b"x" * 2**24]) is None
