@@ -223,9 +223,12 @@ class BaseSubscription:
         self.on_room()
 
     def when_settled(self, callback: Callable[[], None]) -> None:
-        if not self.begun:  # it begins in the next turn of the loop, and has nothing until then
+        if self.begun:
+            self._call_when_settled(callback)
+        else:  # it begins in the next turn of the loop, and has nothing until then
             self._loop.call_soon(self.when_settled, callback)
-            return
+
+    def _call_when_settled(self, callback: Callable[[], None]) -> None:
         remaining = len(self.queues)
         if not remaining:
             self._loop.call_soon(callback)

@@ -107,14 +107,9 @@ class StoreLine:
         self._count -= 1
         self._bytes -= size
         del self._unended[number]
-        result: Any = None
-        error: Exception | None = None
+        error = futures.CancelledError() if future.cancelled() else future.exception()
         try:
-            result = future.result()
-        except Exception as failure:
-            error = failure
-        try:
-            end(result, error)
+            end(future.result() if error is None else None, error)
         except Exception as defect:
             # Its caller is never notified; the ends of the other writes still run.
             self._on_defect(defect)

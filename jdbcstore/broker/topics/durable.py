@@ -302,10 +302,7 @@ class DurableSubscriber(BaseSubscription):
             if self._arrived > self.room:
                 self.fall_behind(message, [feed.destination for feed in self._feeds])
 
-    def when_settled(self, callback: Callable[[], None]) -> None:
-        if not self.begun:
-            self._loop.call_soon(self.when_settled, callback)
-            return
+    def _call_when_settled(self, callback: Callable[[], None]) -> None:
         self._settling.append(callback)
         self._loop.schedule(self)
 

@@ -124,7 +124,7 @@ class TopicSubscriber(BaseSubscription):
         self.pending -= 1
         return self._cursor.pop()
 
-    def when_settled(self, callback: Callable[[], None]) -> None:
+    def _call_when_settled(self, callback: Callable[[], None]) -> None:
         self._loop.call_soon(callback)  # after the turn that a pull has scheduled
 
     def on_room(self) -> None:
