@@ -25,17 +25,20 @@ import org.apache.activemq.ActiveMQSession;
 public final class OpenWireLoad {
     private static final byte[] BODY = new byte[1024];
     private static final int BATCH = 100;
-    private static final int FILLED = 4000;
+    /** Messages of a queue that is drained, and of each commit that fills it. */
+    private static final int FILLED_EACH_SECOND = 25_000, COMMITTED = 500;
 
     private final ActiveMQConnectionFactory factory;
     private final String queue;
     private final long length;
+    private final int filled;
 
     private OpenWireLoad(String url, String queue, double seconds) {
         factory = new ActiveMQConnectionFactory(url);
         factory.setWatchTopicAdvisories(false);
         this.queue = queue;
         this.length = (long) (seconds * 1e9);
+        this.filled = (int) (seconds * FILLED_EACH_SECOND) / COMMITTED * COMMITTED;
     }
 
     private static final class Measured {
@@ -143,9 +146,9 @@ public final class OpenWireLoad {
 
     private void fill(ActiveMQConnection connection, Session session, Measured measured, long end) throws Exception {
         MessageProducer producer = session.createProducer(session.createQueue(queue));
-        for (int i = 1; i <= FILLED; i++) {
+        for (int i = 1; i <= filled; i++) {
             producer.send(message(session));
-            if (i % 500 == 0) {
+            if (i % COMMITTED == 0) {
                 session.commit();
             }
         }
@@ -158,7 +161,7 @@ public final class OpenWireLoad {
     private Work drain(int every, Acknowledging acknowledging) {
         return (connection, session, measured, end) -> {
             MessageConsumer consumer = session.createConsumer(session.createQueue(queue));
-            while (measured.messages < FILLED && System.nanoTime() < end) {
+            while (measured.messages < filled && System.nanoTime() < end) {
                 Message message = consumer.receive(60_000);
                 measured.messages++;
                 if (acknowledging != null && measured.messages % every == 0) {

@@ -135,10 +135,15 @@ class JdbcMessageStore:
         self._writer.execute(WriteUnit(nothing, updates=[self._encode_update(message)]))
 
     def add_in(self, writes: WriteUnit, message: Message) -> None:
-        writes.adds.append(self.encode(message))
+        writes.adds.append(self._encoder.encode(message, self.destination, prioritized=self.prioritized))
 
     def acknowledge_in(self, writes: WriteUnit, messages: Sequence[Reference]) -> None:
-        writes.removes.extend([(self._container, id_) for one in messages for id_, _ in self.resolve(one)])
+        container, removes, singly = self._container, writes.removes, self._sql.removes_singly
+        for one in messages:
+            if type(one) is int and 0 <= one <= MAX_SEQUENCE and not singly:  # as resolve, for most
+                removes.append((container, one))
+            else:
+                removes += [(container, id_) for id_, _ in self.resolve(one)]
 
     def update_in(self, writes: WriteUnit, message: Message) -> None:
         writes.updates.append(self._encode_update(message))
