@@ -37,8 +37,11 @@ class BoundedLog:
 
     def log(
         self, logger: logging.Logger, level: int, fields: dict[str, str], text: str, *values: object
-    ) -> None:
-        """Log as ``logger.log`` does, with ``fields`` as the record's extra attributes."""
+    ) -> bool:
+        """Log as ``logger.log`` does, with ``fields`` as the record's extra attributes.
+
+        Returns whether it is logged.
+        """
         now = time.monotonic()
         if now - self._since >= _MINUTE:
             left_out = self._count - self._most
@@ -46,8 +49,10 @@ class BoundedLog:
             if left_out > 0:
                 log.warning("%d lines about %s were left out in the minute before", left_out, self._what)
         self._count += 1
-        if self._count <= self._most:
+        is_logged = self._count <= self._most
+        if is_logged:
             logger.log(level, text, *values, extra=fields)
+        return is_logged
 
 
 class Notices:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -46,6 +47,19 @@ def audited(clock: Clock, actor: Actor, name: str, **details: Any) -> Iterator[d
         raise
     finally:
         logging.getLogger(AUDIT_LOG).info("%s", json.dumps(line, default=str))
+
+
+def log_refused(actor: Actor, what: str, why: str) -> None:
+    """Log a request that was refused before it became an operation, such as a wrong login."""
+    line = {
+        "time_ms": time.time_ns() // 1_000_000,
+        "operation": "refused",
+        "user": actor.user,
+        "peer": actor.peer,
+        "request": what,
+        "error": why,
+    }
+    logging.getLogger(AUDIT_LOG).info("%s", json.dumps(line))
 
 
 class Audit:

@@ -2,7 +2,7 @@
 
 Without users only this machine is answered, under a name of this machine: a page whose host name was made to
 point here is not. With users, each request has a login and needs its role. A change needs a content type, or
-a header, that a form of another site cannot send. What is refused is logged.
+a header, that a form of another site cannot send. What is refused is logged, and in the audit log.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from aiohttp import BasicAuth, web
 
-from jdbcstore.broker.management.audit import Actor
+from jdbcstore.broker.management.audit import Actor, log_refused
 from jdbcstore.broker.notices import BoundedLog
 from jdbcstore.broker.security import AllowAll, Security
 from jdbcstore.config.users import MANAGE, ROLES
@@ -109,12 +109,13 @@ class Guard:
         return _KINDS[status](text=text)
 
     def log_refusal(self, actor: Actor, what: str, why: str) -> None:
-        """Log that an actor may not do something."""
-        self._log(self._refusals, actor, f"is refused {what[:_LONGEST]!r}: {why}")
+        """Log that an actor may not do something, also in the audit log."""
+        self._log(self._refusals, actor, f"is refused {what[:_LONGEST]!r}: {why}", what[:_LONGEST], why)
 
-    def _log(self, lines: BoundedLog, actor: Actor, text: str) -> None:
+    def _log(self, lines: BoundedLog, actor: Actor, text: str, what: str, why: str) -> None:
         fields = {"user": actor.user[:_LONGEST_USER], "peer": actor.peer}
-        lines.log(log, logging.WARNING, fields, "user %r of %s %s", *fields.values(), text)
+        if lines.log(log, logging.WARNING, fields, "user %r of %s %s", *fields.values(), text):
+            log_refused(Actor(**fields), what, why)
 
     def _check_local(self, request: web.Request, peer: str) -> None:
         own = _own_address(request)
@@ -138,7 +139,8 @@ class Guard:
         try:
             user = await self._security.login(given.login, given.password)
         except NotAuthorized as error:
-            self._log(self._logins, Actor(given.login, peer), f"is refused the login: {error}")
+            actor = Actor(given.login, peer)
+            self._log(self._logins, actor, f"is refused the login: {error}", "login", str(error))
             raise _unauthorized(str(error)) from None
         if user.role is None or ROLES.index(user.role) < ROLES.index(role):
             text = f"this user needs the role {role}; set it with jdbcstore passwd --role"

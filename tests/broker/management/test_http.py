@@ -16,6 +16,7 @@ import pytest
 
 import jdbcstore
 from jdbcstore import errors
+from jdbcstore.broker.management.audit import AUDIT_LOG
 from jdbcstore.broker.management.bean_names import DOMAIN
 from jdbcstore.broker.management.http import MAX_BODY
 from jdbcstore.broker.process.host import BrokerHost
@@ -152,7 +153,7 @@ def test_views_and_operations(broker: tuple[BrokerProcess, ApiClient]) -> None:
         ("GET", "/api/nothing", None, 404),
         ("GET", "/api/queues/NONE", None, 404),
         ("GET", "/api/queues/NONE/messages", None, 404),
-        ("PUT", "/api/queues/Q", {}, 405),
+        ("PATCH", "/api/queues/Q", {}, 405),
         ("GET", "/api/queues/Q/messages?selector=n%20%3E", None, 400),
         ("GET", "/api/queues/Q/messages?limit=0", None, 400),
         ("GET", "/api/queues/Q/messages?limit=99999999999999999999999", None, 400),
@@ -327,6 +328,9 @@ def test_what_is_refused_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixt
     form = {"Content-Type": "application/x-www-form-urlencoded"}
     forged = "x\n2026-01-01 WARNING forged"
 
+    def last() -> str:
+        return next(one for one in reversed(caplog.messages) if not one.startswith("{"))
+
     def ask(address: Address) -> None:
         view, manage = (ApiClient(address, (name, "secret")) for name in ("view", "manage"))
         manage.post(queue("ORDERS", "messages"), body="x")
@@ -345,27 +349,34 @@ def test_what_is_refused_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixt
         ):
             assert api.ask(method, path, body, headers)[0] in (403, 415)
             user = "view" if api is view else "manage"
-            assert caplog.messages[-1].startswith(f"user '{user}' of 127.0.0.1 is refused '{method} /"), line
-            assert line in caplog.messages[-1]
+            assert last().startswith(f"user '{user}' of 127.0.0.1 is refused '{method} /"), line
+            assert line in last()
         for api, user, headers, line in (
             (view, "view", {}, "needs the role manage"),
             (manage, "manage", text, "X-Requested-By"),
         ):
             assert api.ask("POST", "/api/jolokia", purge, headers)[1]["status"] == 403
-            assert caplog.messages[-1].startswith(f"user '{user}' of 127.0.0.1 is refused 'exec {DOMAIN}:")
-            assert line in caplog.messages[-1]
-        for _ in range(250):
-            assert view.ask("POST", queue("Q", "purge"), {})[0] == 403
+            assert last().startswith(f"user '{user}' of 127.0.0.1 is refused 'exec {DOMAIN}:")
+            assert line in last()
+        with caplog.at_level(logging.INFO, AUDIT_LOG):
+            for _ in range(250):
+                assert view.ask("POST", queue("Q", "purge"), {})[0] == 403
         refusals = [one for one in caplog.messages if " is refused '" in one]
         assert len(refusals) == 200
+        lines = [json.loads(one.getMessage()) for one in caplog.records if one.name == AUDIT_LOG]
+        refused = [one for one in lines if one["operation"] == "refused"]
+        assert 150 < len(refused) <= 200
+        assert (refused[0]["user"], refused[0]["request"]) == ("view", "POST /api/queues/Q/purge")
+        assert refused[0]["error"].startswith("this user needs the role manage")
         # Those of anybody do not hide that passwords are guessed.
         assert ApiClient(address, (forged, "wrong")).ask("GET", "/api/broker")[0] == 401
-        assert caplog.messages[-1].startswith(f"user {forged!r} of 127.0.0.1 is refused the login")
+        assert last().startswith(f"user {forged!r} of 127.0.0.1 is refused the login")
         assert manage.ask("POST", queue("NONE", "purge"), {})[0] == 404
 
     with caplog.at_level(logging.INFO, "jdbcstore.audit"):
         served(tmp_path, ask, users_file=str(users))
-    lines = [json.loads(one.getMessage()) for one in caplog.records if one.name == "jdbcstore.audit"]
+    audited = [json.loads(one.getMessage()) for one in caplog.records if one.name == AUDIT_LOG]
+    lines = [one for one in audited if one["operation"] != "refused"]
     assert [one.get("error") for one in lines] == [None, "DestinationNotFound"]
     assert (lines[1]["operation"], lines[1]["user"], lines[1]["destination"]) == (
         *("purge", "manage", "queue://NONE"),
