@@ -329,7 +329,7 @@ def test_what_is_refused_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixt
     forged = "x\n2026-01-01 WARNING forged"
 
     def last() -> str:
-        return next(one for one in reversed(caplog.messages) if not one.startswith("{"))
+        return next(one for one in reversed(caplog.messages) if one.startswith("user "))
 
     def ask(address: Address) -> None:
         view, manage = (ApiClient(address, (name, "secret")) for name in ("view", "manage"))
