@@ -142,7 +142,7 @@ class DatabaseSession(Database):
     @cached_property
     def flow_statements(self) -> FlowStatements:
         return FlowStatements.shared(
-            self.tables, self.adapter, self.engine.dialect, ours=self.has_own_tables, hinted=False
+            self.tables, self.adapter, self.engine.dialect, ours=self.has_own_tables, hinted=self.hinted
         )
 
     @cached_property

@@ -129,11 +129,14 @@ class FlowStatements(KeyedMessages):
         self._version = cast(literal_column(self._adapter.row_version), Text())
         self._held = case((f.c.most.is_(None), ZERO), else_=self._count())
         self.claim_next = {
-            ordered: self._compile(partial(self._claim_next, ordered=ordered)) for ordered in (False, True)
+            (ordered, single): self._compile(partial(self._claim_next, ordered=ordered, single=single))
+            for ordered in (False, True)
+            for single in (False, True)
         }
         """The settings of the queue as ``lock`` and ``count`` return them; ``has_later``, the version of the
         row; the first rows of ``names`` from where the turn is, and the messages of these that are claimed:
-        all, or none if there is more to consider, or the queue is not in order or not as was thought."""
+        all, or none if there is more to consider, or the queue is not in order or not as was thought. One of
+        two is for a single message: each node of a plan costs, also one that is not run."""
         self.claim_seen = self._compile(self._claim_in_room)
         """The settings of the queue as ``lock`` and ``count`` return them, and messages that are claimed as
         far as they leave room. Of a queue with keys none is."""
@@ -149,31 +152,33 @@ class FlowStatements(KeyedMessages):
         stored = stored.prefix_with("MATERIALIZED")
         return select(*stored.c, *self._room(stored, keying)).cte("seen")
 
-    def _claim_next(self, *, ordered: bool) -> Select[Any]:
+    def _claim_next(self, *, ordered: bool, single: bool) -> Select[Any]:
         seen, limit = self._seen(KEYED_IN_ORDER if ordered else KEYED), bindparam("limit", type_=Integer())
-        keys = self._next_keys(seen, ordered=ordered)
+        keys = self._next_keys(seen, ordered=ordered, single=single)
         is_begun = and_(seen.c.credit > ZERO, keys.c.name == seen.c.last_key)
         quantum = case((is_begun, seen.c.credit), else_=func.coalesce(keys.c.weight, ONE))
         is_served = and_(func.coalesce(keys.c.paused, ZERO) == ZERO, keys.c.first.is_not(None))
-        chosen = (
+        served = (
             select(keys.c.first.label("id"), keys.c.name, keys.c.number, quantum.label("quantum"))
             .select_from(keys.join(seen, true()))
             .where(is_served, not_(self._is_full(seen, keys, ordered=ordered)))
-            .order_by(keys.c.number)
-            .limit(limit)
-            .cte("chosen")
         )
-        is_simple = and_(
-            seen.c.room >= limit,
-            seen.c.later.is_(None),
-            seen.c.key_rate.is_(None),
-            not_(exists(select(ONE).select_from(keys).where(keys.c.rate.is_not(None)))),
-            # A key that may have several of these has to be looked at again.
-            or_(limit == ONE, not_(exists(select(ONE).select_from(chosen).where(chosen.c.quantum != ONE)))),
-            select(func.count()).select_from(chosen).scalar_subquery() == limit,
-        )
+        chosen = (served if single else served.order_by(keys.c.number).limit(limit)).cte("chosen")
+        of_queue = (seen.c.room >= limit, seen.c.later.is_(None), seen.c.key_rate.is_(None))
+        of_keys = not_(exists(select(ONE).select_from(keys).where(keys.c.rate.is_not(None))))
+        is_simple = and_(*of_queue, of_keys)
+        if not single:
+            is_simple = and_(
+                is_simple,
+                # A key that may have several of these has to be looked at again.
+                not_(exists(select(ONE).select_from(chosen).where(chosen.c.quantum != ONE))),
+                select(func.count()).select_from(chosen).scalar_subquery() == limit,
+            )
         found = self._numbered(chosen).where(exists(select(ONE).select_from(seen).where(is_simple)))
-        last = select(chosen.c.name, chosen.c.quantum).order_by(chosen.c.number.desc()).limit(ONE).cte("last")
+        last: CTE = chosen
+        if not single:
+            in_turn = select(chosen.c.name, chosen.c.quantum).order_by(chosen.c.number.desc())
+            last = in_turn.limit(ONE).cte("last")
         values = {"last_key": last.c.name, "credit": last.c.quantum - ONE}
         claimed = self._claim_in_version(found.cte("found"), seen, values).subquery("claimed")
         settings = [seen.c[column.key] for column in self._columns]
@@ -182,10 +187,11 @@ class FlowStatements(KeyedMessages):
             *settings, seen.c.now, seen.c.held, seen.c.later, seen.c.version, *of_key, *claimed.c
         ).where(self._is_relaxed())
         rows = seen.outerjoin(keys, true()).outerjoin(claimed, claimed.c.id == keys.c.first)
-        return query.select_from(rows).order_by(number)
+        query = query.select_from(rows)
+        return query if single else query.order_by(number)
 
-    def _next_keys(self, seen: CTE, *, ordered: bool) -> CTE:
-        """Return the keys from where the turn is, of which the first may be the first of all."""
+    def _next_keys(self, seen: CTE, *, ordered: bool, single: bool) -> CTE:
+        """Return the keys from where the turn is, of which the first may be the first of all; or one key."""
         k = self._tables.keyed
         last = func.coalesce(seen.c.last_key, literal_column("''"))
         begun = case(
@@ -194,7 +200,8 @@ class FlowStatements(KeyedMessages):
         first_of_all = self._next_name(k.c.name >= literal_column("''"))
         name = func.coalesce(begun, first_of_all).label("name")
         first_name: Any = select(name, ONE.label("number")).select_from(seen)
-        ring = self._ring(first_name)
+        # Not found again wherever it is used.
+        ring = first_name.cte("ring").prefix_with("MATERIALIZED") if single else self._ring(first_name)
         first = self._first_of_key(ring, ring.c.name, ordered=ordered)
         named = self._keys(ring, ring.c.name, first).where(ring.c.name.is_not(None))
         return named.add_columns(ring.c.number).cte("keys")

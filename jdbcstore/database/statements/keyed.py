@@ -59,12 +59,15 @@ class KeyedMessages(FreeMessages):
         self.walks = self.settles_singly
         """Whether ``names`` returns one at most."""
         self.names = {
-            (inclusive, ordered): self._compile(partial(self._names, inclusive=inclusive, ordered=ordered))
+            (inclusive, ordered, single): self._compile(
+                partial(self._names, inclusive=inclusive, ordered=ordered, single=single)
+            )
             for inclusive in (False, True)
             for ordered in (False, True)
+            for single in ((True,) if self.walks else (False, True))
         }
         """The next keys that have messages, from one or after it, with their settings, and the first message
-        that can be claimed: any that is free, or only the first of all."""
+        that can be claimed: any that is free, or only the first of all; or one key only."""
         name = select(k.c.name).where(k.c.id == c.c.id, self._found_here(k)).scalar_subquery()
         self.find_held = self._compile(lambda: select(name).select_from(c).where(self._is_held_here()))
         """The key of each claim in the queue that is in force."""
@@ -91,16 +94,22 @@ class KeyedMessages(FreeMessages):
             here = (self._committed_here(), t.c.priority == lane, after)
             return select(ONE.label("one")).select_from(t).where(*here).limit(ONE)
 
+        if self.settles_singly:
+            # The primary key is part of each index of InnoDB's: one look finds those of all lanes.
+            query = select(ONE.label("one")).select_from(t).where(self._committed_here(), after).limit(ONE)
+            return self._by_index(query).scalar_subquery()
         # One look into the index of each lane: there, no planner reads the whole queue.
         if self._adapter.chains_writes:
             lanes = self._every_lane()
             found = in_lane(lanes.c.lane).correlate(lanes).lateral("found_in_lane")
-            of_lanes = select(ONE).select_from(lanes.join(found, true())).limit(ONE).scalar_subquery()
-            # Most often nothing was added at all.
-            any_later = select(ONE).select_from(t).where(after).order_by(t.c.id).limit(ONE).scalar_subquery()
-            return case((any_later.is_not(None), of_lanes))
-        each = (in_lane(literal_column(str(lane))).scalar_subquery() for lane in LANES)
-        return func.coalesce(*each)
+            some = select(ONE).select_from(lanes.join(found, true())).limit(ONE)
+            of_lanes: ColumnElement[Any] = some.scalar_subquery()
+        else:
+            each = (in_lane(literal_column(str(lane))).scalar_subquery() for lane in LANES)
+            of_lanes = func.coalesce(*each)
+        # Most often nothing was added at all.
+        any_later = select(ONE).select_from(t).where(after).order_by(t.c.id).limit(ONE).scalar_subquery()
+        return case((any_later.is_not(None), of_lanes))
 
     def _unfiled(self, priority: int) -> Select[Any]:
         t, k = self._tables.messages, self._tables.keyed
@@ -129,12 +138,12 @@ class KeyedMessages(FreeMessages):
             first = select(func.min(k.c.name)).where(here, after)
         return first.scalar_subquery()
 
-    def _names(self, *, inclusive: bool, ordered: bool) -> Select[Any]:
+    def _names(self, *, inclusive: bool, ordered: bool, single: bool) -> Select[Any]:
         k = self._tables.keyed
         begin = bindparam("name_", type_=k.c.name.type)
         name = self._next_name(k.c.name >= begin if inclusive else k.c.name > begin).label("name")
         begun: Select[Any] = select(name, ONE.label("number"))
-        ring = begun.subquery("ring") if self.walks else self._ring(begun)
+        ring = begun.subquery("ring") if single else self._ring(begun)
         query = self._keys(ring, ring.c.name, self._first_of_key(ring, ring.c.name, ordered=ordered))
         return query.where(ring.c.name.is_not(None)).order_by(ring.c.number)
 

@@ -369,7 +369,7 @@ class QueueFlow:
         """
         values = {"container": self._container, "session": session, "limit": limit, "after": after}
         thought = self._keying
-        claim = self._sql.claim_next[thought is Keying.IN_ORDER]
+        claim = self._sql.claim_next[thought is Keying.IN_ORDER, limit == 1]
         found = fetch(claim, **values, number=at_first(limit))
         if not found:
             return Seen(Room(limit))

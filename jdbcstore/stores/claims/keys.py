@@ -224,7 +224,7 @@ class KeyedTaking:
         self, connection: Connection, after: str, count: int, *, inclusive: bool, ordered: bool
     ) -> list[_Key]:
         """Return the next keys that have messages."""
-        sql = self._sql.names[inclusive, ordered]
+        sql = self._sql.names[inclusive, ordered, self.walks or count == 1]
         values = {"container": self._container, "name_": after, "number": count}
         return [_Key(*row) for row in connection.fetch(sql, **values)]
 

@@ -415,7 +415,8 @@ def test_a_claim_by_key_is_one_statement(open_claims: OpenClaims, clock: FakeClo
     # An idle connection is asked whether it is there before it is used again.
     asked = [sql for sql in asked if sql is not claims.session.lock_statements.find_epoch]
     acknowledge = claims.session.claim_statements.acknowledge_keyed
-    assert asked == [claims.session.flow_statements.claim_next[True], acknowledge] * 3
+    claim_next = claims.session.flow_statements.claim_next
+    assert asked == [sql for single in (True, True, False) for sql in (claim_next[True, single], acknowledge)]
 
 
 @pytest.mark.backends("sqlite")
