@@ -29,9 +29,26 @@ def packet_of(cursor: Any, text: str, values: Sequence[Any]) -> bytes | None:
     if "pymysql" not in type(connection).__module__ or getattr(connection, "_sock", None) is None:
         return None
     # Before 1.2, pymysql has the bytes of values in its strings as they are.
-    query: bytes = cursor.mogrify(text, values).encode(connection.encoding, "surrogateescape")
+    query: bytes = _filled(text, values, connection.escape).encode(connection.encoding, "surrogateescape")
     length = len(query) + 1
     return b"%b\0%c%b" % (length.to_bytes(3, "little"), _QUERY, query) if length < _LONGEST else None
+
+
+def _filled(text: str, values: Sequence[Any], escape: Callable[[Any], str]) -> str:
+    """Return a statement with its values, as a cursor's ``mogrify``, and faster: most values come again."""
+    known: dict[str | None, str] = {None: "NULL"}
+    filled: list[Any] = []
+    for value in values:
+        if type(value) is int:
+            filled.append(value)
+        elif value is None or type(value) is str:
+            literal = known.get(value)
+            if literal is None:
+                literal = known[value] = escape(value)
+            filled.append(literal)
+        else:
+            filled.append(escape(value))
+    return text % tuple(filled)
 
 
 class SentQuery(SentWrite):

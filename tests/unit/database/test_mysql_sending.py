@@ -120,5 +120,29 @@ def test_more_than_the_line_takes_at_once(server: Server) -> None:
     sent.finish()
 
 
+@pytest.mark.parametrize("status", [2, 2 | 512], ids=["escapes", "no backslash"])
+def test_values_are_as_the_driver_writes_them(server: Server, status: int) -> None:
+    server.connection.server_status = status
+    values = [
+        0,
+        -1,
+        2**63,
+        None,
+        None,
+        "a",
+        "a",
+        "it's \\ \n\0\x1a\"%s",
+        "ü\U0001f600",
+        b"",
+        b"\xff'\\",
+        True,
+        1.5,
+    ]
+    text = f"INSERT INTO T VALUES ({', '.join(['%s'] * len(values))}) /* 100%% */"
+    packet = packet_of(server.connection.cursor(), text, values)
+    assert packet is not None
+    assert packet[5:] == server.connection.cursor().mogrify(text, values).encode("utf-8", "surrogateescape")
+
+
 def test_what_takes_several_packets_is_not_sent(server: Server) -> None:
     assert packet_of(server.connection.cursor(), DELETE, [b"x" * 2**24]) is None
