@@ -6,6 +6,7 @@ that outlives the engine is in the store, and the next engine on it starts from 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from asyncio import Future
 from collections.abc import Callable, Sequence
@@ -226,10 +227,14 @@ class Engine:
 
     async def settled(self) -> None:
         """Wait until no write to the store is pending."""
-        while not (self.loop.is_idle and self.outbox.is_empty and self.outbox.line.is_idle):
-            settled: Future[None] = self.loop.create_future()
+        loop, outbox = self.loop, self.outbox
+        while not (loop.is_idle and not loop.reading and outbox.is_empty and outbox.line.is_idle):
+            if loop.reading:
+                await asyncio.wait(loop.reading)
+                continue
+            settled: Future[None] = loop.create_future()
             # Scheduled work is done in the next turn.
-            self.loop.call_soon(self.outbox.line.when_idle, partial(settled.set_result, None))
+            loop.call_soon(outbox.line.when_idle, partial(settled.set_result, None))
             await settled
 
     def _on_defect(self, error: Exception) -> None:

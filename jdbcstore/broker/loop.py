@@ -80,12 +80,21 @@ class BrokerLoop:
         self._pool = ThreadPoolExecutor(_READERS, thread_name_prefix="jdbcstore-broker")
         self._at_end = at_end_of(events)
         self._scheduled: dict[Scheduled, None] = {}
+        self.reading: set[Future[Any]] = set()
+        """The reads of :meth:`run_before_write` that are under way."""
         self._done: Future[None] = self.create_future()
         self._done.set_result(None)
 
     def run(self, function: Callable[[], T]) -> Future[T]:
         """Run a blocking function in a thread."""
         return asyncio.ensure_future(self.events.run_in_executor(self._pool, function), loop=self.events)
+
+    def run_before_write(self, function: Callable[[], T], write: Callable[[Future[T]], None]) -> None:
+        """Run a blocking function in a thread, then call ``write`` on the loop; a broker stops after that."""
+        future = self.run(function)
+        self.reading.add(future)
+        future.add_done_callback(self.guarded(write))
+        future.add_done_callback(self.reading.discard)
 
     def guarded(self, callback: Callable[[T], None]) -> Callable[[T], None]:
         """Return a callback of a future or a timer whose unexpected errors are passed to ``on_defect``."""

@@ -281,3 +281,36 @@ def test_searches_for_expired_messages_leave_threads_for_consumers(
         asyncio.run(main())
     finally:
         slow.set()
+
+
+def test_a_broker_that_stops_waits_for_dead_letters_that_it_reads_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A message that was delivered while memory is full is not kept there, and is read before it is moved."""
+    is_asked, may_read = threading.Event(), threading.Event()
+    queue = store.queue("Q")
+    get_message = type(queue).get_message
+
+    def slow(self: Any, sequence: int) -> Any:
+        is_asked.set()
+        assert may_read.wait(180)
+        return get_message(self, sequence)
+
+    monkeypatch.setattr(type(queue), "get_message", slow)
+
+    async def main() -> None:
+        async with running(store, PolicyEntry(queue="Q", memory_limit=4000)) as engine:
+            consumer = await consume(engine, "Q", recorder=Recorder(keeps_messages=False))
+            await send(engine, message("a" * 3500))
+            await consumer.got(1)
+            consumer.subscription.reject(consumer.deliveries).add_done_callback(asyncio.Future.exception)
+            assert await asyncio.to_thread(is_asked.wait, 60)
+            stopping = asyncio.create_task(engine.stop())
+            await quiet()
+            assert not stopping.done()
+            may_read.set()
+            await stopping
+        assert queue.message_count() == 0
+        assert store.queue("ActiveMQ.DLQ").message_count() == 1
+
+    asyncio.run(main())

@@ -161,10 +161,8 @@ class Rejections:
         if not unloaded or store is None:
             return go_on(entries)
         promise: Future[None] = self._loop.create_future()
-        sequences = [entry.sequence for entry in unloaded]
-        reading = self._loop.run(lambda: [_read(store, sequence) for sequence in sequences])
-        end = partial(self._reloaded, entries, unloaded, go_on, promise)
-        reading.add_done_callback(self._loop.guarded(end))
+        read = partial(_read_all, store, [entry.sequence for entry in unloaded])
+        self._loop.run_before_write(read, partial(self._reloaded, entries, unloaded, go_on, promise))
         return promise
 
     def _reloaded(
@@ -197,8 +195,12 @@ class Rejections:
         go_on([entry for entry in entries if entry not in gone]).add_done_callback(partial(pass_on, promise))
 
 
+def _read_all(store: MessageStore, sequences: Sequence[int]) -> list[Message | None]:
+    """Read messages, in a thread; those that were removed are None."""
+    return [_read(store, sequence) for sequence in sequences]
+
+
 def _read(store: MessageStore, sequence: int) -> Message | None:
-    """In a thread."""
     try:
         return store.get_message(sequence)
     except MessageNotFound:
