@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import floor, isnan, log10
+
+from jdbcstore.broker.management.history import HistorySpan
 
 WIDTH, HEIGHT = 640.0, 160.0
 _TOP = 6.0
@@ -18,15 +21,20 @@ class ChartLine:
     path: str
     """The ``d`` of an SVG path; empty without values."""
     latest: float | None
+    """The number of the card beside it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart with one scale, from 0 to ``top``, over the last hour."""
+    """A chart with one scale, from 0 to ``top``, over a span that ends now."""
 
     title: str
     lines: tuple[ChartLine, ...]
     top: float
+    span: HistorySpan
+    is_rate: bool
+    points: str
+    """The values of each line as JSON, null where there is none, for the script."""
 
     @property
     def is_empty(self) -> bool:
@@ -34,14 +42,22 @@ class Chart:
         return not any(line.path for line in self.lines)
 
 
-def chart(title: str, lines: Sequence[tuple[str, Sequence[float]]]) -> Chart:
-    """Return a chart of values, the oldest first; NaN leaves a gap."""
-    known = [value for _, values in lines for value in values if not isnan(value)]
+def chart(
+    title: str,
+    span: HistorySpan,
+    lines: Sequence[tuple[str, Sequence[float], float | None]],
+    *,
+    is_rate: bool = False,
+) -> Chart:
+    """Return a chart of labels, values, the oldest first, and numbers of now; NaN leaves a gap."""
+    known = [value for _, values, _ in lines for value in values if not isnan(value)]
     top = _rounded(max(known, default=0.0))
-    return Chart(title, tuple(_line(label, values, top) for label, values in lines), top)
+    points = [[None if isnan(one) else round(one, 1) for one in values] for _, values, _ in lines]
+    drawn = tuple(_line(label, values, latest, top) for label, values, latest in lines)
+    return Chart(title, drawn, top, span, is_rate, json.dumps(points, separators=(",", ":")))
 
 
-def _line(label: str, values: Sequence[float], top: float) -> ChartLine:
+def _line(label: str, values: Sequence[float], latest: float | None, top: float) -> ChartLine:
     parts, drawing = [], False
     last = max(len(values) - 1, 1)
     for at, value in enumerate(values):
@@ -53,8 +69,7 @@ def _line(label: str, values: Sequence[float], top: float) -> ChartLine:
         # A sample without neighbours is a dot.
         parts.append(f"{'L' if drawing else 'M'}{x:.1f} {y:.1f}" + ("" if drawing else "h.1"))
         drawing = True
-    known = [value for value in values if not isnan(value)]
-    return ChartLine(label, "".join(parts), known[-1] if known else None)
+    return ChartLine(label, "".join(parts), latest)
 
 
 def _rounded(value: float) -> float:

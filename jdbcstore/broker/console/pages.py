@@ -13,7 +13,7 @@ from aiohttp import web
 
 from jdbcstore.broker.console.actions import ACTIONS
 from jdbcstore.broker.console.bodies import preview, properties_of, shown_body
-from jdbcstore.broker.console.charts import Chart, chart
+from jdbcstore.broker.console.charts import chart
 from jdbcstore.broker.console.claims import CLAIM_ACTIONS, SharedQueues, claims_context
 from jdbcstore.broker.console.database import ConsoleSource
 from jdbcstore.broker.console.dead import grouped
@@ -26,7 +26,7 @@ from jdbcstore.broker.console.tables import CONNECTIONS, DESTINATIONS, ROWS, SUB
 from jdbcstore.broker.console.visits import MAX_FORM, Door, Visit
 from jdbcstore.broker.management.alarms import alarms
 from jdbcstore.broker.management.guard import Guard
-from jdbcstore.broker.management.history import DEAD, DEQUEUED, ENQUEUED, CounterHistory
+from jdbcstore.broker.management.history import DEAD, DEQUEUED, ENQUEUED, SIZE, SPANS, CounterHistory
 from jdbcstore.broker.management.management import Management
 from jdbcstore.broker.management.messages import MessageChoice
 from jdbcstore.broker.management.requests import Fields, position
@@ -164,6 +164,7 @@ class Console:
             return await self._show(visit, "waiting.html", alarms=found)
         queues = [view for view in now.views if not view.is_topic]
         dead_names = {*map(str, now.dead)}
+        backlog = sum(view.size or 0 for view in queues)
         ages = [view.oldest_age for view in now.largest if view.oldest_age is not None]
         return await self._show(
             visit,
@@ -171,24 +172,36 @@ class Console:
             alarms=found,
             largest=now.largest,
             oldest=max(ages, default=None),
-            backlog=sum(view.size or 0 for view in queues),
+            backlog=backlog,
             consumers=sum(view.consumers for view in now.views),
             in_flight=sum(view.in_flight for view in now.views),
             dead=sum(view.size or 0 for view in queues if view.name in dead_names),
             rates=[history.rate(kind) for kind in (ENQUEUED, DEQUEUED, DEAD)],
-            charts=self._charts(),
+            **self._charts(visit, size=backlog),
             store=await self._source.store(),
         )
 
-    def _charts(self, name: Destination | None = None, *, is_topic: bool = False) -> list[Chart]:
-        history = self._history
-        lines = [("in", history.rates(ENQUEUED, name)), ("out", history.rates(DEQUEUED, name))]
-        if is_topic:
-            return [chart("Messages a second", lines[:1])]
-        return [
-            chart("Messages a second", lines),
-            chart("Messages waiting", [("messages", history.sizes(name))]),
+    def _charts(
+        self, visit: Visit, name: Destination | None = None, *, is_topic: bool = False, size: int = 0
+    ) -> dict[str, Any]:
+        """Return the charts of a page in the span that was asked for.
+
+        :param size: the messages that wait now
+        """
+        history, chosen = self._history, visit.text("span") or "hour"
+        if chosen not in SPANS:
+            raise NotARequest(f"span must be one of {', '.join(SPANS)}")
+        span = SPANS[chosen]
+        lines = [
+            (label, history.shown(kind, span, name), history.rate(kind, name))
+            for label, kind in (("in", ENQUEUED), ("out", DEQUEUED))
         ]
+        charts = [chart("Messages a second", span, lines[:1] if is_topic else lines, is_rate=True)]
+        if not is_topic:
+            charts.append(
+                chart("Messages waiting", span, [("messages", history.shown(SIZE, span, name), size)])
+            )
+        return {"charts": charts, "span": chosen}
 
     async def _list(self, visit: Visit, kind: DestinationKind) -> web.Response:
         is_topic = kind is DestinationKind.TOPIC
@@ -214,6 +227,9 @@ class Console:
         except DestinationNotFound:
             return await self._show(visit, "missing.html", status=404, name=name.name, kind=shown)
         page, error, history = None, None, self._history
+        charts = self._charts(visit, name, is_topic=is_topic, size=view.size or 0)
+        if not history.has(name):
+            charts["charts"] = []
         selector = visit.text("selector").strip()
         after = Fields({"after": visit.text("after")}).cursor("after")
         if visit.may_browse and not is_topic:
@@ -231,7 +247,7 @@ class Console:
             name=name.name,
             view=view,
             rates=[history.rate(ENQUEUED, name), None if is_topic else history.rate(DEQUEUED, name)],
-            charts=self._charts(name, is_topic=is_topic) if history.has(name) else [],
+            **charts,
             page=page,
             rows=[] if page is None else [(message, preview(message)) for message in page.messages],
             next=None if page is None else position(page.next),

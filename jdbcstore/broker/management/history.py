@@ -1,10 +1,12 @@
-"""The last hour of each busy destination, sampled every ten seconds, in bounded memory."""
+"""The last hour and the last day of each busy destination, in bounded memory."""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Container, Mapping, Sequence
+from itertools import pairwise
 from math import isnan, nan
+from typing import NamedTuple
 
 from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.management.views import Activity, BrokerView
@@ -15,9 +17,13 @@ INTERVAL = 10.0
 LENGTH = 360
 """Samples that are kept: an hour."""
 MOST = 500
-"""Destinations with a history of their own, of 15 KB each."""
+"""Destinations with a history of their own, of 22 KB each."""
 SIZE, ENQUEUED, DEQUEUED, DEAD, DISPATCHED = range(5)
 _MINUTE = 6
+_STEP, _DAY = 30, 288
+"""A sample of five minutes takes so many; so many of those are kept, a day."""
+_OF_DAY = (SIZE, ENQUEUED, DEQUEUED)
+"""The kinds that are kept of a day."""
 _NOTHING = (nan, nan, nan, nan, nan)
 _IDLE = 60.0
 """Seconds after which a destination without a history is known to rest."""
@@ -28,13 +34,30 @@ Tallies = Mapping[Destination, tuple[int, Counters]]
 """The size and the counters of each destination."""
 
 
+class HistorySpan(NamedTuple):
+    """A part of the history, the last one that ends now."""
+
+    seconds: float
+    samples: int
+    interval: float
+    """Seconds between two of them."""
+
+
+SPANS = {
+    "10min": HistorySpan(600.0, 60, INTERVAL),
+    "hour": HistorySpan(3600.0, LENGTH, INTERVAL),
+    "day": HistorySpan(86400.0, _DAY, _STEP * INTERVAL),
+}
+
+
 class Series:
     """The samples of one destination, or of all together."""
 
-    __slots__ = ("_rings", "changed", "last")
+    __slots__ = ("_day", "_rings", "changed", "last")
 
     def __init__(self, changed: int) -> None:
         self._rings = [array("d", [nan]) * LENGTH for _ in _NOTHING]
+        self._day = [array("d", [nan]) * _DAY for _ in _OF_DAY]
         self.changed = changed
         """The tick at which it has changed last."""
         self.last: tuple[float, ...] = ()
@@ -43,6 +66,8 @@ class Series:
         """Write the sample of a tick."""
         for ring, value in zip(self._rings, values, strict=True):
             ring[tick % LENGTH] = value
+        for kind, ring in zip(_OF_DAY, self._day, strict=True):  # the last one of five minutes stays
+            ring[tick // _STEP % _DAY] = values[kind]
         if values != self.last:
             self.last, self.changed = values, tick
 
@@ -55,6 +80,17 @@ class Series:
         """Return the samples up to a tick."""
         at = (tick + 1) % LENGTH
         ring = self._rings[kind]
+        return [*ring[at:], *ring[:at]]
+
+    def forget_of_day(self, step: int) -> None:
+        """There is no sample of these five minutes yet."""
+        for ring in self._day:
+            ring[step % _DAY] = nan
+
+    def of_day(self, kind: int, tick: int) -> Values:
+        """Return the samples of a day up to a tick."""
+        at = (tick // _STEP + 1) % _DAY
+        ring = self._day[kind]
         return [*ring[at:], *ring[:at]]
 
     def latest(self, kind: int, tick: int, count: int) -> Values:
@@ -106,6 +142,11 @@ class CounterHistory:
         for missing in range(first, tick + 1):
             for series in (self._total, *self._series.values()):
                 series.forget(missing)
+        step = tick // _STEP
+        last = step - 1 if self._tick is None else self._tick // _STEP
+        for missing in range(max(last + 1, step - _DAY + 1), step + 1):
+            for series in (self._total, *self._series.values()):
+                series.forget_of_day(missing)
         self._tick = tick
 
     def _make_room(self, tick: int, wanted: int, present: Container[Destination]) -> None:
@@ -128,13 +169,21 @@ class CounterHistory:
         """Return the messages of a destination, or of all queues, at each sample."""
         return self._values(name, SIZE)
 
-    def rates(self, kind: int, name: Destination | None = None) -> Values:
-        """Return by how much a counter grew in a second, before each sample."""
-        values = self._values(name, kind)
-        return [nan, *map(_rate, values, values[1:])]
+    def shown(self, kind: int, span: HistorySpan, name: Destination | None = None) -> Values:
+        """Return the samples of a span: messages for ``SIZE``, else the growth of a counter in a second."""
+        series = self._total if name is None else self._series.get(name)
+        if series is None or self._tick is None:
+            return [nan] * span.samples
+        if span.interval == INTERVAL:
+            values = series.latest(kind, self._tick, min(span.samples + 1, LENGTH))
+        else:
+            values = series.of_day(kind, self._tick)
+        if kind != SIZE:
+            values = [nan, *(_rate(*pair, span.interval) for pair in pairwise(values))]
+        return [*[nan] * (span.samples - len(values)), *values[-span.samples :]]
 
     def rate(self, kind: int, name: Destination | None = None, samples: int = _MINUTE) -> float | None:
-        """Return the same over the last samples together, a minute; None if it is not known."""
+        """Return by how much a counter grew in a second, over the last minute; None if it is not known."""
         series = self._total if name is None else self._series.get(name)
         if series is None or self._tick is None:
             return None
@@ -185,6 +234,6 @@ def _values(size: int, counters: Counters | BrokerView) -> tuple[float, ...]:
     return size, counters.enqueued, counters.dequeued, counters.dead, counters.dispatched
 
 
-def _rate(before: float, after: float) -> float:
+def _rate(before: float, after: float, interval: float = INTERVAL) -> float:
     """NaN also after a restart of the counter."""
-    return (after - before) / INTERVAL if after >= before else nan
+    return (after - before) / interval if after >= before else nan

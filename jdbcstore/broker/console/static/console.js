@@ -97,8 +97,38 @@ function showLocalTimes() {
   }
 }
 
+// Under the pointer, and with the arrow keys, a chart says its values and when they were.
+function readCharts() {
+  for (const figure of document.querySelectorAll("#main .chart[data-points]")) {
+    const svg = figure.querySelector("svg");
+    if (!svg) continue;
+    const { points, labels, interval, end } = figure.dataset;
+    const lines = JSON.parse(points);
+    const last = lines[0].length - 1;
+    let at = last + 1;
+    const show = (to) => {
+      at = Math.max(0, Math.min(last, to));
+      const time = new Date(Number(end) - (last - at) * interval * 1000).toISOString();
+      const values = labels.split(",").map((label, line) => `${label} ${lines[line][at] ?? "–"}`);
+      figure.querySelector(".hover").textContent = `${time.slice(5, 10)} ${time.slice(11, 19)} UTC: ${values.join(", ")}`;
+      svg.querySelector(".at").setAttribute("d", `M${(640 * at) / (last || 1)} 0V160`);
+    };
+    svg.addEventListener("pointermove", (event) => {
+      const box = svg.getBoundingClientRect();
+      show(Math.round(((event.clientX - box.left) / box.width) * last));
+    });
+    svg.addEventListener("keydown", (event) => {
+      const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+      if (!step) return;
+      event.preventDefault();
+      show(at + step);
+    });
+  }
+}
+
 function prepare() {
   showLocalTimes();
+  readCharts();
   const all = document.querySelector("[data-all]");
   if (!all) return;
   all.hidden = false;

@@ -12,6 +12,8 @@ from jdbcstore.broker.management.history import (
     ENQUEUED,
     INTERVAL,
     LENGTH,
+    SIZE,
+    SPANS,
     CounterHistory,
 )
 from jdbcstore.message.destination import Destination
@@ -66,7 +68,7 @@ def test_gaps_and_restarts_of_a_counter_are_not_rates() -> None:
     sample(history, 5, 200, Q)
     sample(history, 6, 0, Q)
     sample(history, 7, 30, Q)
-    assert [one for one in history.rates(ENQUEUED, Q) if not isnan(one)] == [3.0]
+    assert [one for one in history.shown(ENQUEUED, SPANS["hour"], Q) if not isnan(one)] == [3.0]
     assert [one for one in history.sizes(Q) if not isnan(one)] == [100, 200, 0, 30]
     sample(history, 7 + 10 * LENGTH, 30, Q)
     assert [one for one in history.sizes(Q) if not isnan(one)] == [30]
@@ -105,15 +107,36 @@ def test_destinations_are_bounded_and_the_busy_ones_stay() -> None:
     assert (len(history), history.has(busy)) == (1, True)
 
 
+def test_spans_of_ten_minutes_an_hour_and_a_day() -> None:
+    history = CounterHistory()
+    for tick in range(0, 3 * 24 * LENGTH, 3):  # three days
+        sample(history, tick, 30 * tick, Q)
+    for name, count, rate in (("10min", 60, None), ("hour", LENGTH, None), ("day", 288, 3.0)):
+        sizes, rates = (history.shown(kind, SPANS[name], Q) for kind in (SIZE, ENQUEUED))
+        assert (len(sizes), len(rates)) == (count, count)
+        assert sizes[-1] == 30 * (3 * 24 * LENGTH - 3)
+        assert {one for one in rates if not isnan(one)} == (set() if rate is None else {rate})
+    day = history.shown(SIZE, SPANS["day"])
+    sample(history, 4 * 24 * LENGTH, 7, Q)  # nothing for a day
+    again = history.shown(SIZE, SPANS["day"])
+    assert (day[-1], again[-1], [one for one in again if not isnan(one)]) == (
+        30 * (3 * 24 * LENGTH - 3),
+        7,
+        [7],
+    )
+
+
 def test_charts() -> None:
     nan = float("nan")
-    found = chart("c", [("a", [nan, 1.0, 7.0, nan, 3.0]), ("b", [nan] * 5)])
+    hour = SPANS["hour"]
+    found = chart("c", hour, [("a", [nan, 1.0, 7.0, nan, 3.0], 2.5), ("b", [nan] * 5, None)])
     assert found.top == 8.0
-    assert [line.latest for line in found.lines] == [3.0, None]
+    assert [line.latest for line in found.lines] == [2.5, None]
+    assert found.points == "[[null,1.0,7.0,null,3.0],[null,null,null,null,null]]"
     assert found.lines[0].path.count("M") == 2
     assert found.lines[1].path == ""
-    assert chart("c", [("b", [nan])]).is_empty
-    assert [chart("c", [("a", [value])]).top for value in (0.0, 1.2, 11.0, 250.0, 99_999.0)] == [
+    assert chart("c", hour, [("b", [nan], None)]).is_empty
+    assert [chart("c", hour, [("a", [value], None)]).top for value in (0.0, 1.2, 11.0, 250.0, 99_999.0)] == [
         1.0,
         1.5,
         15.0,
