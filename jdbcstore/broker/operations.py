@@ -188,6 +188,9 @@ OPERATIONS = {
         _view("store", "/store"),
         _view("checkup", "/checkup"),
         _view("operations", "/operations"),
+        _view("configuration", "/configuration", part="inside", role=BROWSE),
+        _view("users", "/users", part="inside", role=BROWSE),
+        _view("log", "/log", Parameter("search", "text", "search"), _LIMIT, part="inside", role=BROWSE),
         _view("alarms", "/alarms", part="watch"),
         _view(
             "listed",

@@ -10,11 +10,12 @@ import secrets
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from jdbcstore.config.users import ROLES, TEMPORARY, PluginUsers, UserEntry, read_users
+from jdbcstore.config.users import ROLES, TEMPORARY, PluginUser, PluginUsers, UserEntry, read_users
 from jdbcstore.errors import ConfigurationError, NotAuthorized, installation
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.patterns import DestinationPattern
@@ -66,8 +67,25 @@ class Principal:
         return _is_covered(destination, self._create)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownUser:
+    """A user without the password, and the destinations that he may use, which may have wildcards."""
+
+    name: str
+    role: str | None
+    """The role in the management."""
+    read: tuple[str, ...]
+    write: tuple[str, ...]
+    create: tuple[str, ...] | None = None
+    """None where whoever may use a destination may create it."""
+
+
 class Security(Protocol):
     """Authenticates clients."""
+
+    async def known(self) -> list[KnownUser]:
+        """Return the users, by name; none where they are not known, or everyone may do everything."""
+        return []
 
     async def login(self, name: str | None, password: str | None) -> Principal:
         """Return the principal of a client.
@@ -186,6 +204,17 @@ class UsersFile(Security):
                 await asyncio.gather(verified, return_exceptions=True)
                 raise
 
+    async def known(self) -> list[KnownUser]:
+        def read() -> Mapping[str, UserEntry]:
+            with self._reading:
+                return self._users.reload()
+
+        users = await asyncio.get_running_loop().run_in_executor(self._reader, read)
+        return [
+            KnownUser(name=name, role=one.role, read=_texts(one.read), write=_texts(one.write))
+            for name, one in sorted(users.items())
+        ]
+
     def close(self) -> None:
         self._reader.shutdown(wait=False, cancel_futures=True)
         self._threads.shutdown(wait=False, cancel_futures=True)
@@ -255,6 +284,23 @@ class PluginSecurity(Security):
     async def login(self, name: str | None, password: str | None) -> Principal:
         return await asyncio.get_running_loop().run_in_executor(self._reader, self._login, name, password)
 
+    async def known(self) -> list[KnownUser]:
+        plugins = await asyncio.get_running_loop().run_in_executor(self._reader, self._users.reload)
+        return [
+            KnownUser(
+                name=name,
+                role=self._role(one),
+                read=_texts(one.read),
+                write=_texts(one.write),
+                create=_texts(one.create),
+            )
+            for name, one in sorted(plugins.users.items())
+        ]
+
+    def _role(self, user: PluginUser) -> str | None:
+        found = [self._roles[group] for group in user.groups if group in self._roles]
+        return max(found, key=ROLES.index, default=None)
+
     def close(self) -> None:
         self._reader.shutdown(wait=False, cancel_futures=True)
 
@@ -266,8 +312,7 @@ class PluginSecurity(Security):
             known = _bytes("" if user is None else user.password)
             if not hmac.compare_digest(known, _bytes(password or "")) or user is None:
                 raise NotAuthorized(_WRONG_LOGIN)
-            found = [self._roles[group] for group in user.groups if group in self._roles]
-            role = max(found, key=ROLES.index, default=None)
+            role = self._role(user)
         return Principal(user.name, user.read, user.write, user.create, role=role)
 
 
@@ -290,6 +335,10 @@ def _is_xml(path: Path) -> bool:
             return file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<")
     except OSError:
         return False  # reading it will report that
+
+
+def _texts(destinations: Iterable[Destination]) -> tuple[str, ...]:
+    return tuple(map(str, destinations))
 
 
 def _bytes(text: str) -> bytes:

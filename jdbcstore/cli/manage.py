@@ -249,6 +249,50 @@ def send_now(settings: Settings, message: str) -> None:
 
 
 @manage.command(cls=CliCommand)
+@click.option("--search", metavar="TEXT", help="Only lines that contain this.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="Lines.")
+@click.pass_obj
+def log(settings: Settings, search: str | None, limit: int) -> None:
+    """Show the last lines of the broker's log and audit log, the last one first."""
+    found = _broker(settings).call("log", search=search, limit=limit)
+    rows: list[tuple[str, ...]] = [
+        (local_time(one["time_ms"]), one["level"], printable(one["logger"]), printable(one["text"]))
+        for one in found
+    ]
+    settings.print_each(found, lambda: print_table("Log", ("time", "level", "of", "line"), rows))
+
+
+@manage.command(cls=CliCommand)
+@click.pass_obj
+def users(settings: Settings) -> None:
+    """List the broker's users with their roles and permissions."""
+    found = _broker(settings).call("users")
+    names = ("name", "role", "read", "write", "create")
+    rows: list[tuple[str, ...]] = [
+        (
+            printable(one["name"]),
+            one["role"] or "-",
+            *("-" if one[key] is None else printable(", ".join(one[key])) for key in names[2:]),
+        )
+        for one in found
+    ]
+    settings.print_each(found, lambda: print_table("Users", names, rows))
+
+
+@manage.command(cls=CliCommand)
+@click.pass_obj
+def configuration(settings: Settings) -> None:
+    """Show the options that are in effect in the broker, without secrets."""
+    found = _broker(settings).call("configuration")
+    names = ("option", "value", "source")
+    rows = [
+        tuple("-" if one[key] is None else printable(str(one[key])) for key in names)
+        for one in found["options"]
+    ]
+    settings.print(found, lambda: print_table("Options", names, rows))
+
+
+@manage.command(cls=CliCommand)
 @click.pass_obj
 def alarms(settings: Settings) -> None:
     """List what is wrong, the worst first, each with what to do."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 import jdbcstore
 from jdbcstore import Configuration, Destination, Message
+from jdbcstore.broker.management.audit import AUDIT_LOG
 from jdbcstore.broker.security import hash_password
 from jdbcstore.cli.remote import RemoteBroker
 from jdbcstore.config import DataSourceConfig
@@ -150,6 +152,10 @@ def test_what_only_a_broker_can_do(place: Place, tmp_path: Path) -> None:
     for number in range(4):
         api.post(queue("MANAGED", "messages"), body=str(number), properties={"n": number})
     assert cli("manage", "create", "topic://FRESH", "--json").json == {"created": "topic://FRESH"}
+    options = {one["option"]: one for one in cli("manage", "configuration", "--json").json["options"]}
+    assert options["broker.health"]["value"].startswith("127.0.0.1:")
+    assert "manage" in [json.loads(one)["role"] for one in cli("manage", "users", "--json").out.splitlines()]
+    assert json.loads(cli("manage", "log", "--search", '"create"', "--json").out)["logger"] == AUDIT_LOG
     assert "set scheduler_support" in cli.run("manage", "scheduled").err
     assert cli("manage", "pause", "MANAGED", "--json").json["is_paused"]
     assert api.get(queue("MANAGED"))["is_paused"]

@@ -27,6 +27,8 @@ NAVIGATION = (
     ("transactions", "Transactions"),
     ("broker", "Lock and store"),
     ("database", "Database"),
+    ("configuration", "Configuration"),
+    ("log", "Log"),
 )
 CLAIMS = ("claims", "Claims")
 _FORMS = ("confirm.html", "send.html")

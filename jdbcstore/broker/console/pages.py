@@ -136,6 +136,8 @@ class Console:
             ("/database", VIEW, self._database),
             ("/operations", VIEW, self._operations),
             ("/scheduled", VIEW, self._scheduled),
+            ("/configuration", BROWSE, self._configuration),
+            ("/log", BROWSE, self._log),
             ("/body", BROWSE, self._body),
             ("/export", BROWSE, self._export),
             ("/state", VIEW, self._state),
@@ -343,6 +345,20 @@ class Console:
             pages=max(ceil((found["total"] or 0) / ROWS), 1),
             asked={},
         )
+
+    async def _configuration(self, visit: Visit) -> web.Response:
+        inside = None if self._management is None else self._management.inside
+        return await self._show(
+            visit,
+            "configuration.html",
+            found=None if inside is None else inside.configuration(),
+            users=[] if inside is None else await inside.users(),
+        )
+
+    async def _log(self, visit: Visit) -> web.Response:
+        search = visit.text("search")
+        lines = [] if self._management is None else self._management.inside.log(search=search, limit=ROWS)
+        return await self._show(visit, "log.html", lines=lines, search=search)
 
     async def _body(self, visit: Visit) -> web.Response:
         """Answer the body of a message as a file."""

@@ -17,6 +17,7 @@ from jdbcstore.broker.management.broker import BrokerOperations
 from jdbcstore.broker.management.destinations import DestinationOperations
 from jdbcstore.broker.management.history import CounterHistory
 from jdbcstore.broker.management.holds import HoldOperations
+from jdbcstore.broker.management.inside import BrokerInside, LogTail
 from jdbcstore.broker.management.master import CurrentMaster, Managed
 from jdbcstore.broker.management.queues import QueueOperations
 from jdbcstore.broker.management.reading import Views
@@ -25,27 +26,39 @@ from jdbcstore.broker.management.scheduled import ScheduledOperations
 from jdbcstore.broker.management.subscriptions import SubscriptionOperations
 from jdbcstore.broker.management.watch import BrokerWatch
 from jdbcstore.broker.operations import Operation
+from jdbcstore.broker.security import AllowAll
+from jdbcstore.config import Configuration
 from jdbcstore.util.clock import Clock, SystemClock
 
 
 class Management:
     """Views and operations of one broker, whose methods are called on its loop.
 
-    ``views`` are what is seen, and ``watch`` has the alarms. ``broker``, ``destinations``, ``queues`` and
-    ``subscriptions`` are operations on these, ``scheduled`` those on messages that are sent later, ``holds``
-    those that consume. Each operation is logged, see :mod:`jdbcstore.broker.management.audit`, and raises
-    :class:`~jdbcstore.errors.NotMaster` while the broker does not serve.
+    ``views`` are what is seen, ``watch`` has the alarms, and ``inside`` the configuration and the log.
+    ``broker``, ``destinations``, ``queues`` and ``subscriptions`` are operations on these, ``scheduled``
+    those on messages that are sent later, ``holds`` those that consume. Each operation is logged, see
+    :mod:`jdbcstore.broker.management.audit`, and raises :class:`~jdbcstore.errors.NotMaster` while the broker
+    does not serve.
 
     :param folders: the folders whose disks are watched
+    :param inside: the configuration, the users and the log of the process; by default there are none
     """
 
-    def __init__(self, process: Managed, clock: Clock | None = None, *, folders: Iterable[Path] = ()) -> None:
+    def __init__(
+        self,
+        process: Managed,
+        clock: Clock | None = None,
+        *,
+        folders: Iterable[Path] = (),
+        inside: BrokerInside | None = None,
+    ) -> None:
         clock = clock or SystemClock()
         master, baselines = CurrentMaster(process), Baselines()
         audit = Audit(clock, master)
         runs = OperationRuns(clock)
         history = CounterHistory()
         self.views = Views(master=master, baselines=baselines, runs=runs, history=history, clock=clock)
+        self.inside = inside or BrokerInside(Configuration(), AllowAll(), LogTail())
         self.watch = BrokerWatch(self.views, history, clock, folders)
         self.broker = BrokerOperations(audit=audit, master=master)
         self.queues = QueueOperations(audit=audit, runs=runs)

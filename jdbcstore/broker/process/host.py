@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Self
 
 import jdbcstore
 from jdbcstore.abc import Announcing, PausedQueue, Pausing, Store
+from jdbcstore.broker.management.inside import BrokerInside, LogTail
 from jdbcstore.broker.management.management import Management
 from jdbcstore.broker.management.views import WAITING, BrokerIdentity, LockEvent
 from jdbcstore.broker.process.master import MasterBroker
@@ -80,6 +81,7 @@ class BrokerHost:
         self._recovering = recovering
         self._schema = schema
         self._security: Security
+        self._tail = LogTail()
         self._health: HealthServer | None = None
         self._health_address: Address | None = None
         self._opening: StoreOpening | None = None
@@ -166,7 +168,9 @@ class BrokerHost:
                 ) from error
             address = Address.parse(broker.health, "health")
             folders = [*_folders(self._configuration)]
-            management = Management(self, self._clock or SystemClock(), folders=folders)
+            self._tail.start()
+            inside = BrokerInside(self._configuration, self._security, self._tail)
+            management = Management(self, self._clock or SystemClock(), folders=folders, inside=inside)
             guard = Guard(self._security, address.host)
             console = Console(
                 management.views,
@@ -267,6 +271,7 @@ class BrokerHost:
             self._failure = error
         finally:
             self._security.close()
+            self._tail.stop()
             if self._health is not None:
                 await self._health.stop()
             self._changed.set()

@@ -28,11 +28,13 @@ from tests.support.broker.console import FORM, ConsoleClient, Form, console_of
 from tests.support.broker.programs import BrokerProcess, Client
 from tests.support.ports import free_port
 
+MESSAGES = "/dead-letters", "/configuration", "/log"
+"""Pages for the role browse."""
 WAIT = 120.0
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}"
 PAGES = (
     "", "/queues", "/topics", "/subscribers", "/connections", "/dead-letters", "/transactions", "/broker",
-    "/database", "/operations", "/scheduled",
+    "/database", "/operations", "/scheduled", "/configuration", "/log",
 )  # fmt: skip
 
 
@@ -513,7 +515,7 @@ def test_what_each_role_sees_and_may_do(tmp_path: Path, caplog: pytest.LogCaptur
         for role in ("view", "browse"):
             for path in (*PAGES, "/queue?name=Q"):
                 page = by_role[role].ask("GET", f"/console{path}")
-                assert page.status == 200 or (role, path) == ("view", "/dead-letters")
+                assert page.status == 200 or (role, path[:5]) in [("view", one[:5]) for one in MESSAGES]
                 assert not any("/do/" in link for link in page.links)
                 assert not any(form.method == "post" and "/do/" not in form.action for form in page.forms)
                 if role == "view":
@@ -526,6 +528,16 @@ def test_what_each_role_sees_and_may_do(tmp_path: Path, caplog: pytest.LogCaptur
         [form] = [one for one in manager.get("/do/purge", name="Q").forms if one.method == "post"]
         for role in ("view", "browse"):
             assert by_role[role].send(form).status == 403
+        assert by_role["view"].ask("GET", "/console/configuration").status == 403
+        shown = by_role["browse"].get("/configuration").text
+        assert "manage manage queue://>, topic://> queue://>, topic://> what it may use" in shown
+        assert "$argon2" not in shown + json.dumps(by_role["browse"].api.get("/api/configuration"))
+        refused = by_role["browse"].api.get("/api/log?search=needs+the+role")
+        assert {(one["level"], one["logger"]) for one in refused} == {
+            ("warning", "jdbcstore.broker.management.guard"),
+            ("info", AUDIT_LOG),
+        }
+        assert "this user needs the role" in by_role["browse"].get("/log", search="needs the role").text
         # The token is of its user: another manager's is refused.
         write_user(users, "other", hash_password("secret"), role="manage")
         assert ConsoleClient(address, ("other", "secret")).send(form).status == 403
