@@ -92,6 +92,24 @@ async def _done(future: StoreFuture[Any]) -> None:
     await future
 
 
+@in_a_loop
+async def test_a_transaction_that_adds_and_removes(url: str) -> None:
+    with jdbcstore.open(url, cleanup_period=0) as store, on_loop(store):
+        await become_driven(store)
+        queue = store.queue("Q")
+        async with asyncio.timeout(WAIT):
+            first = await queue.add_message_async(Message("first"))
+            transaction = store.transaction()
+            for number in range(300):  # more than MySQL gets in one statement
+                transaction.queue("Q").add_message(Message(str(number)))
+            transaction.queue("Q").acknowledge(first)
+            added = await transaction.commit_async()
+            assert bodies(store) == [str(number) for number in range(300)]
+            await queue.acknowledge_async(*added[1:])
+            await queue.acknowledge_async(first)  # which finds nothing
+        assert bodies(store) == ["0"]
+
+
 @pytest.mark.parametrize("audit", [False, True])
 @pytest.mark.backends("sqlite", "postgresql")
 @in_a_loop

@@ -79,7 +79,11 @@ def test_an_error(server: Server) -> None:
     assert MariadbAdapter().classify(caught.value) is Failure.DUPLICATE
 
 
-@pytest.mark.parametrize("last", [b"", ONE_ROW[:6], STOPS])
+@pytest.mark.parametrize(
+    "last",
+    [b"", ONE_ROW[:6], STOPS, ONE_ROW[:3] + STOPS[3:4] + ONE_ROW[4:]],
+    ids=["nothing", "a part", "it stops", "not of this statement"],
+)
 def test_a_line_that_ends(server: Server, last: bytes) -> None:
     sent = server.send()
     server.line.sendall(last)
