@@ -7,7 +7,7 @@ import itertools
 import os
 import threading
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import wraps
 from typing import Any, ParamSpec
 
@@ -25,6 +25,7 @@ from jdbcstore.util.futures import StoreFuture
 from tests.support.backends import Backend
 from tests.support.crash.work import Names
 from tests.support.databases import Database
+from tests.support.failover.hole import HoleLine
 from tests.support.faults.blocking import writes_held
 from tests.support.faults.effects import WAIT
 from tests.support.faults.line import Line
@@ -347,6 +348,22 @@ async def test_a_line_that_breaks_once_is_not_noticed(line: Line) -> None:
                             await future
                 line.mend()
         assert bodies(store) == expected
+
+
+@in_a_loop
+async def test_an_answer_that_never_comes_is_not_waited_for(url: str) -> None:
+    with closing(HoleLine(url)) as hole:
+        options: dict[str, Any] = {"network_timeout": 1.0, "reconnect_timeout": WAIT}
+        with jdbcstore.open(hole.url, cleanup_period=0, **options) as store, on_loop(store):
+            await become_driven(store)
+            queue, before = store.queue("Q"), len(hole._pairs)
+            hole.swallow()
+            swallowed = queue.add_message_async(Message("swallowed"))
+            await asyncio.to_thread(wait_until, lambda: len(hole._pairs) > before, WAIT, "another connection")
+            hole.flow()  # what it has swallowed arrives late
+            async with asyncio.timeout(WAIT):
+                await swallowed
+            assert bodies(store) == ["swallowed"]
 
 
 @in_a_loop
