@@ -20,7 +20,7 @@ AUTO, AUTO_TLS = "auto", "auto+ssl"
 WS, WSS = "ws", "wss"
 SCHEMES = (STOMP, STOMP_TLS, OPENWIRE, OPENWIRE_TLS, AUTO, AUTO_TLS, WS, WSS)
 TLS_SCHEMES = (STOMP_TLS, OPENWIRE_TLS, AUTO_TLS, WSS)
-_ORIGIN = re.compile(r"\*|null|[a-zA-Z][a-zA-Z0-9+.-]*://[^/?#\s]+")
+_ORIGIN = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://[^/?#\s]+")
 _ADVERTISED = re.compile(r"(tcp|ssl)://[^/?#,\s]+:[0-9]+(\?[^#,\s]*)?")
 LOG_FORMATS = ("text", "json")
 COLORS = ("gray", "red", "orange", "green", "blue", "purple")
@@ -133,12 +133,8 @@ class ConnectorConfig(Options):
             )
 
         for origin in (self.allowed_origins or "*").split(","):
-            if not _ORIGIN.fullmatch(origin.strip()):
-                raise ConfigurationError(
-                    f"allowed_origins has {origin.strip()!r}; write https://HOST or https://HOST:PORT,"
-                    " without a path, or * for any",
-                    option="allowed_origins",
-                )
+            if origin.strip() not in ("*", "null"):
+                _check_origin(origin.strip(), "allowed_origins", ", or * for any")
 
     @property
     def address(self) -> Address:
@@ -154,6 +150,12 @@ class ConnectorConfig(Options):
     def is_tls(self) -> bool:
         """Whether connections are encrypted."""
         return self.scheme in TLS_SCHEMES
+
+
+def _check_origin(origin: str, option: str, more: str = "") -> None:
+    if not _ORIGIN.fullmatch(origin):
+        text = f"{option} has {origin!r}; write https://HOST or https://HOST:PORT, without a path{more}"
+        raise ConfigurationError(text, option=option)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,6 +177,10 @@ class BrokerConfig(Options):
     ``admins=manage, operators=view``; None is none. Not in ActiveMQ."""
     health: str | None = None
     """HOST:PORT of liveness, readiness and management over HTTP; None serves none. Not in ActiveMQ."""
+    management_origins: str | None = None
+    """The origins of other pages, such as ``https://hawtio.example.com``, separated by commas, that may ask
+    the management with the login of a user; None is none. Not in ActiveMQ, whose ``jolokia-access.xml`` has
+    it."""
     environment: str | None = None
     """A word for its use, such as ``production``, shown on each page of the console and by ``top``. Not in
     ActiveMQ."""
@@ -234,11 +240,18 @@ class BrokerConfig(Options):
         if self.health is not None:
             Address.parse(self.health, "health")
         _ = self.roles_of_groups  # which must be valid
+        for origin in self.origins_of_management:
+            _check_origin(origin, "management_origins")
         for one in self._advertised:
             if not _ADVERTISED.fullmatch(one):
                 raise ConfigurationError(
                     f"advertise has {one!r}; write tcp://HOST:PORT or ssl://HOST:PORT", option="advertise"
                 )
+
+    @property
+    def origins_of_management(self) -> tuple[str, ...]:
+        """Each origin that ``management_origins`` names."""
+        return tuple(filter(None, map(str.strip, (self.management_origins or "").split(","))))
 
     @property
     def roles_of_groups(self) -> dict[str, str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ipaddress
 import logging
 import socket
+from collections.abc import Iterable
 from urllib.parse import urlsplit
 
 from aiohttp import BasicAuth, web
@@ -39,11 +40,13 @@ class Guard:
     """Decides who may ask, and for what; logs what it refuses, at most 200 lines of each kind a minute.
 
     :param name: the configured host of the server
+    :param origins: those of pages elsewhere that may ask, too
     """
 
-    def __init__(self, security: Security, name: str) -> None:
+    def __init__(self, security: Security, name: str, origins: Iterable[str] = ()) -> None:
         self._security = security
         self._names = {"localhost", name.lower(), socket.gethostname().lower()}
+        self._origins = {origin.lower() for origin in origins}
         # Anybody can have requests refused; these do not hide wrong logins.
         self._refusals = BoundedLog("requests over HTTP that are refused")
         self._logins = BoundedLog("logins over HTTP that are refused")
@@ -86,10 +89,13 @@ class Guard:
         """
         headers = request.headers
         origin = headers.get("Origin")
+        if origin is not None and origin.lower() in self._origins:
+            return
         own = {headers.get("Host", "").lower(), headers.get("X-Forwarded-Host", "").lower()}
         is_foreign = origin is not None and origin.lower().partition("://")[2] not in own - {""}
         if is_foreign or headers.get("Sec-Fetch-Site") in ("cross-site", "same-site"):
-            raise self.refused(request, "a page of another site may not ask", header="Origin")
+            text = "a page of another site may not ask, unless management_origins names it"
+            raise self.refused(request, text, header="Origin")
 
     def refused(
         self, request: web.Request, text: str, *, status: int = 403, header: str | None = None

@@ -171,7 +171,7 @@ class BrokerHost:
             self._tail.start()
             inside = BrokerInside(self._configuration, self._security, self._tail)
             management = Management(self, self._clock or SystemClock(), folders=folders, inside=inside)
-            guard = Guard(self._security, address.host)
+            guard = Guard(self._security, address.host, broker.origins_of_management)
             console = Console(
                 management.views,
                 guard,

@@ -24,6 +24,7 @@ from jdbcstore.config import Configuration, DataSourceConfig
 from jdbcstore.config.broker import Address, BrokerConfig, ConnectorConfig
 from jdbcstore.config.policy import IndividualDeadLetterStrategy, PolicyEntry
 from jdbcstore.config.users import ROLES, write_user
+from jdbcstore.errors import ConfigurationError
 from jdbcstore.testing.polling import wait_until
 from tests.support import ROOT
 from tests.support.broker.api import ApiClient, queue
@@ -254,6 +255,10 @@ def test_roles_and_what_a_form_of_another_site_can_send(tmp_path: Path) -> None:
             assert manage.ask("POST", "/api/jolokia", purge, {"X-Requested-By": "me", **headers})[0] == 403
             assert manage.ask("POST", queue("ORDERS", "purge"), {}, headers)[0] == 403, headers
         assert manage.ask("POST", "/api/jolokia", browse, {"Origin": f"http://{own}"})[1]["status"] == 200
+        # Hawtio's proxy passes on the origin of its own pages.
+        hawtio = {"Origin": "https://Hawtio.example", "Sec-Fetch-Site": "same-origin"}
+        assert manage.ask("POST", "/api/jolokia", browse, hawtio)[1]["status"] == 200
+        assert manage.ask("POST", "/api/jolokia", browse, {"Origin": "http://hawtio.example"})[0] == 403
         by_get = f"/api/jolokia/exec/{ORDERS}/purge()"
         assert manage.ask("GET", by_get)[1]["status"] == 403
         assert manage.ask("GET", by_get, headers={"Sec-Fetch-Site": "cross-site"})[0] == 403
@@ -262,11 +267,21 @@ def test_roles_and_what_a_form_of_another_site_can_send(tmp_path: Path) -> None:
         assert manage.get(queue("ORDERS"))["size"] == 0
 
     async def main() -> None:
-        async with asyncio.timeout(300), BrokerHost(configuration(tmp_path, users_file=str(users))) as host:
+        options = {
+            "users_file": str(users),
+            "management_origins": "https://hawtio.example, http://10.0.0.7:8080",
+        }
+        async with asyncio.timeout(300), BrokerHost(configuration(tmp_path, **options)) as host:
             assert host.health_address is not None
             await asyncio.to_thread(check, host.health_address)
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("wrong", ["*", "null", "hawtio.example", "https://hawtio.example/hawtio"])
+def test_an_origin_that_is_none(wrong: str) -> None:
+    with pytest.raises(ConfigurationError, match="management_origins has"):
+        BrokerConfig(management_origins=f"https://a.example,{wrong}")
 
 
 def test_options_in_the_url(tmp_path: Path) -> None:
