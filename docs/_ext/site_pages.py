@@ -26,7 +26,7 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
     "I run ActiveMQ": (
         *("readers/activemq", "guide/from-activemq", "guide/activemq", "guide/stomp", "guide/jms"),
         "guide/configuration",
-        *("guide/operating", "guide/console"),
+        *("guide/operating", "guide/console", "guide/console-compared"),
         *("guide/locking", "guide/io-exceptions", "guide/journal", "guide/virtual-destinations"),
         *("guide/scheduled", "guide/migrations", "guide/archiving", "guide/file-stores", "operations"),
         *("deploy/index", "stomp-differences", "artemis"),
