@@ -20,6 +20,7 @@ from jdbcstore.broker.console.dead import grouped
 from jdbcstore.broker.console.exports import body_file, download, exported
 from jdbcstore.broker.console.forms import Offer, OperationForms
 from jdbcstore.broker.console.frame import Handler, Page, PageFrame
+from jdbcstore.broker.console.life import LifeEvent, life_of
 from jdbcstore.broker.console.lookups import Lookups, Master, Schema
 from jdbcstore.broker.console.rendering import Renderer, Static, bare, url
 from jdbcstore.broker.console.tables import CONNECTIONS, DESTINATIONS, ROWS, SUBSCRIBERS, listed
@@ -281,7 +282,16 @@ class Console:
             body=body,
             as_hex=as_hex,
             damage=damage,
+            life=self._life(message, name),
             back=visit.came_from(url("queue", name=name.name)),
+        )
+
+    def _life(self, message: Message, queue: Destination) -> list[LifeEvent]:
+        management = self._management
+        if management is None:
+            return life_of(message, queue, None, ())
+        return life_of(
+            message, queue, management.views.holder(queue, message), management.inside.log(limit=1000)
         )
 
     async def _subscribers(self, visit: Visit) -> web.Response:

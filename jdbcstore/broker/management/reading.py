@@ -412,6 +412,19 @@ class Views:
         transient = source.transient_messages
         return await message_page(engine.loop.run, source.store, transient, choice.wanted(), after, limit)
 
+    def holder(self, queue: Destination, message: Message) -> str | None:
+        """Return the client that has a message of a queue and has not acknowledged it; None without one."""
+        served, engine = self._master.required()
+        names = {one.connection_id: one.access.client_id for one in clients_of(served)}
+        for subscription in engine.destinations.subscriptions:
+            if any(
+                entry.destination == queue and entry.stored and entry.sequence == message.sequence
+                for entry in subscription.held
+            ):
+                connection = subscription.request.connection_id
+                return names.get(connection) or connection
+        return None
+
     async def message(self, queue: Destination, message_id: str) -> Message:
         """Return one message of a queue.
 

@@ -33,8 +33,7 @@ pytestmark = [
 ]
 PAGES = (
     *("Overview", "Queues", "Topics", "Subscribers", "Connections", "Dead letters", "Operations"),
-    "Transactions",
-    "Lock and store",
+    *("Scheduled", "Transactions", "Lock and store", "Configuration", "Log"),
 )
 
 
@@ -286,11 +285,15 @@ def _look(walk: Walk, console: ConsoleClient) -> None:
     walk.click("Messages", "thead")
     assert walk.value("document.querySelector('[aria-sort]').ariaSort") == "descending"
     walk.fill(search="bus")
-    walk.click("Search", "main")
+    walk.click("Find", "main")
     assert "BUSY" in walk.text
     assert "ActiveMQ.DLQ" not in walk.text
     walk.click("BUSY", "tbody")
-    assert walk.value("document.querySelectorAll('.chart').length") in (0, 2)
+    walk.click("10 minutes", "main")
+    assert walk.value("document.querySelectorAll('.chart').length") == 2
+    press = "new KeyboardEvent('keydown', {key: 'ArrowLeft'})"
+    walk.value(f"document.querySelector('.chart svg').dispatchEvent({press})")
+    assert re.search(r" UTC: (in|messages) ", str(walk.value("document.querySelector('.hover').textContent")))
     walk.click("Topics", "nav")
     walk.click("PRICES", "tbody")
     assert "board : all" in walk.text

@@ -231,6 +231,29 @@ def test_messages_leave_as_lines_and_files_and_are_sent_again(console: ConsoleCl
     assert (status, "names several destinations" in refused["error"]) == (400, True)
 
 
+def test_the_life_of_a_message(served: tuple[ConsoleClient, int], caplog: pytest.LogCaptureFixture) -> None:
+    console, port = served
+    with caplog.at_level(logging.INFO, AUDIT_LOG):
+        client = Client(port, acknowledges=False)
+        client.connect()
+        client.send("/queue/LIFE", "x")
+        console.act("/do/move", {"name": "LIFE"}, to="LATER.LIFE", selector="", limit="")
+        [where] = {
+            link
+            for link in console.get("/queue", name="LATER.LIFE").links
+            if link.startswith("/console/message?")
+        }
+        shown = console.ask("GET", where).text
+        for text in ("Sent to queue://LIFE by the producer ID:", "Arrived at the broker", "Stored in row"):
+            assert text in shown
+        assert "Moved here from queue://LIFE" in shown
+        assert "Move on its queue by 127.0.0.1, 1 message" in shown
+        client.consume("/queue/LATER.LIFE")
+        client.wait_for(1)
+        assert "which has not acknowledged it" in console.ask("GET", where).text
+        client.close()
+
+
 def test_scheduled_messages_are_seen_cancelled_and_sent_at_once(console: ConsoleClient) -> None:
     assert "No message is scheduled." in console.get("/scheduled").text
     for number, delay in enumerate((3_600_000, 7_200_000)):
