@@ -112,6 +112,24 @@ def test_claims_are_managed(tmp_path: Path, url: str, claims: Claims) -> None:
         act("limit-claims", name="ORDERS", claims="", rate="", burst="")
         assert queue.flow.settings().claims is None
 
+        ordered = {"keys": "in order", "claims": "2", "rate": "4", "burst": ""}
+        assert "use of keys is set" in act("share-claims", name="ORDERS", **ordered)
+        found = queue.flow.settings()
+        assert (found.keys, found.claims_per_key, found.rate_per_key, found.burst_per_key) == (
+            "in order", 2, 4.0, 4,
+        )  # fmt: skip
+        link = next(link for link in console.get("/claims", name="ORDERS").links if "share-claims" in link)
+        assert {"keys=in%20order", "claims=2", "rate=4.0", "burst=4"} <= {*link.partition("?")[2].split("&")}
+        for wrong, said in (
+            ({"keys": "both"}, "keys must be empty"),
+            ({"keys": "", "claims": "2"}, "leave them empty"),
+            ({"keys": "shared", "burst": "2"}, "burst=2 needs a rate"),
+        ):
+            answer = console.act("/do/share-claims", {"name": "ORDERS", **wrong})
+            assert (answer.status, said in answer.text) == (400, True), answer.text
+        act("share-claims", name="ORDERS", keys="shared")
+        assert queue.flow.settings().claims_per_key is None
+
         assert "The message is free" in act("release-message", name="ORDERS", message=first.sequence)
         with pytest.raises(ClaimLost):
             queue.acknowledge(first)

@@ -19,6 +19,7 @@ from jdbcstore.message.destination import Destination
 from jdbcstore.util.clock import Clock
 from jdbcstore.util.shared_queues import HeldMessage, SharedNumbers
 
+_MOST = (1 << 63) - 1
 _MOST_HELD = 100
 """Messages of a queue that are claimed or delayed, on its page."""
 
@@ -53,6 +54,17 @@ class SharedQueues(Protocol):
         weight: int,
     ) -> None:
         """Set all limits of a queue; or of one key of it, with its weight. None is without limit."""
+
+    def share(
+        self,
+        queue: Destination,
+        keys: str | None,
+        *,
+        claims: int | None,
+        rate: float | None,
+        burst: int | None,
+    ) -> None:
+        """Set the use that a queue makes of keys, and the limits of each key without its own."""
 
     def release_worker(self, worker: str) -> int:
         """End the leases of the processes of a name; return their number."""
@@ -126,11 +138,24 @@ def _release_message(shared: SharedQueues, visit: Visit) -> None:
 
 
 def _limit(shared: SharedQueues, visit: Visit) -> None:
-    most = (1 << 63) - 1
-    limits = {name: visit.number(name, least=1, most=most) for name in ("claims", "burst")}
-    weight = visit.number("weight", least=1, most=most) or 1
+    limits = {name: visit.number(name, least=1, most=_MOST) for name in ("claims", "burst")}
+    weight = visit.number("weight", least=1, most=_MOST) or 1
     try:
         shared.limit(visit.destination(), _key(visit), rate=_decimal(visit, "rate"), weight=weight, **limits)
+    except ConfigurationError as error:
+        raise NotARequest(str(error)) from error
+
+
+def _share(shared: SharedQueues, visit: Visit) -> None:
+    keys = visit.text("keys") or None
+    if keys not in (None, "shared", "in order"):
+        raise NotARequest('keys must be empty, "shared" or "in order"')
+    limits = {name: visit.number(name, least=1, most=_MOST) for name in ("claims", "burst")}
+    rate = _decimal(visit, "rate")
+    if keys is None and (rate is not None or any(limits.values())):
+        raise NotARequest("keys that are ignored have no limits: leave them empty, or share by keys")
+    try:
+        shared.share(visit.destination(), keys, rate=rate, **limits)
     except ConfigurationError as error:
         raise NotARequest(str(error)) from error
 
@@ -168,6 +193,15 @@ CLAIM_ACTIONS = {
             lambda _: "The limits are set.",
             _limit,
             parameters=frozenset({"claims", "rate", "burst", "weight"}),
+        ),
+        ClaimAction(
+            "share-claims",
+            "Set the use of keys",
+            "By keys, each that has messages gets its share. The limits are those of a key that has none of"
+            " its own; what is left empty is without limit.",
+            lambda _: "The use of keys is set.",
+            _share,
+            parameters=frozenset({"keys", "claims", "rate", "burst"}),
         ),
         ClaimAction(
             "release-worker",

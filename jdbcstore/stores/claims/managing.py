@@ -88,6 +88,26 @@ class SharedManagement:
             else:
                 flow.set_key(key, paused=None, claims=claims, weight=weight, rate=rate, burst=burst)
 
+    def share(
+        self,
+        queue: Destination,
+        keys: str | None,
+        *,
+        claims: int | None,
+        rate: float | None,
+        burst: int | None,
+    ) -> None:
+        """Set the use that a queue makes of keys, as :attr:`FlowSettings.keys` says it, and their limits.
+
+        :raises StoreError: as :meth:`pause`, and :meth:`QueueFlow.share`
+        """
+        with self._claims() as opened:
+            flow = opened.queue(queue).flow
+            if keys is None:
+                flow.unshare()
+            else:
+                flow.share(in_order=keys == "in order", claims=claims, rate=rate, burst=burst)
+
     def release_worker(self, worker: str) -> int:
         """End the leases of the processes of a name; return their number.
 

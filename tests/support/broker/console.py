@@ -42,7 +42,7 @@ class Page(HTMLParser):
         self.links: list[str] = []
         self.forms: list[Form] = []
         self._texts: list[str] = []
-        self._area = self._written = ""
+        self._area = self._written = self._select = ""
         self.feed(text)
 
     @property
@@ -74,6 +74,19 @@ class Page(HTMLParser):
             self.forms[-1].fields.append((given["name"], given.get("value", "")))
         elif tag == "textarea":
             self._area, self._written = given["name"], ""
+        elif tag == "select":
+            self._select = given["name"]
+        elif tag == "option":
+            self._choose(given)
+
+    def _choose(self, option: dict[str, str]) -> None:
+        """The first option, unless another one is selected."""
+        fields = self.forms[-1].fields
+        is_first = all(name != self._select for name, _ in fields)
+        if not is_first and "selected" in option:
+            fields.remove(next(one for one in fields if one[0] == self._select))
+        if is_first or "selected" in option:
+            fields.append((self._select, option["value"]))
 
     def handle_endtag(self, tag: str) -> None:
         if tag == "textarea":
