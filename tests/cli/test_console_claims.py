@@ -125,7 +125,7 @@ def test_claims_are_managed(tmp_path: Path, url: str, claims: Claims) -> None:
             ({"keys": "", "claims": "2"}, "leave them empty"),
             ({"keys": "shared", "burst": "2"}, "burst=2 needs a rate"),
         ):
-            answer = console.act("/do/share-claims", {"name": "ORDERS", **wrong})
+            answer = console.act("/do/share-claims", {"name": "ORDERS"}, **wrong)
             assert (answer.status, said in answer.text) == (400, True), answer.text
         act("share-claims", name="ORDERS", keys="shared")
         assert queue.flow.settings().claims_per_key is None
@@ -149,7 +149,10 @@ def test_claims_are_managed(tmp_path: Path, url: str, claims: Claims) -> None:
             "POST", "/console/do/purge-free", "name=ORDERS&confirmed=yes", {"Content-Type": FORM}
         )
         assert forged.status == 403
-    lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith('{"time_ms"')]
+    audited = [json.loads(line) for line in log.read_text().splitlines() if line.startswith('{"time_ms"')]
+    lines = [line for line in audited if line["operation"] != "refused"]
+    refusals = [line["user"] for line in audited if line["operation"] == "refused"]
+    assert refusals == ["browse", "manage"]
     assert {line["user"] for line in lines} == {"manage"}
     assert [(line["operation"], line.get("key"), line.get("error")) for line in lines[:4]] == [
         ("pause-claims", None, None),
