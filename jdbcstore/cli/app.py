@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import sys
@@ -239,11 +240,17 @@ def main(arguments: list[str] | None = None) -> int:
             sys.stdout.flush()
         except OSError:
             _discard_output()
-        return _failed(error, str(error), ExitCode.FAILED, settings)
+        return _failed(error, _of_system(error), ExitCode.FAILED, settings)
     except Exception as error:
         text = f"unexpected error, a defect in jdbcstore: {type(error).__name__}: {error}"
         return _failed(error, f"{text}; run again with --debug and report it", ExitCode.FAILED, settings)
     return code or ExitCode.DONE
+
+
+def _of_system(error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"{error.strerror}; end the process that listens there, or choose another address"
+    return str(error)
 
 
 def _explain(error: click.UsageError) -> None:
