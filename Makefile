@@ -86,6 +86,7 @@ sql: .venv/core
 
 packages:
 	.ci/packages $(foreach name,$(SERVERS) $(DRIVERS) $(JDBC) $(ACTIVEMQ) $(SPARK) $(FAULTS) $(MODELS),'$(name)')
+	@.ci/packages chromium || echo "Chromium cannot be installed here: tests in a browser are skipped" >&2
 
 mysql:
 	.ci/mysql

@@ -177,6 +177,7 @@ def test_every_page_and_operation(url: str, browser: Browser) -> None:
         browser.open("about:blank")  # it would renew itself when the broker is gone
 
 
+@pytest.mark.backends("sqlite")
 def test_a_page_says_that_its_broker_does_not_answer(url: str, browser: Browser) -> None:
     browser.resize(*WIDE)
     state, banner = (f"document.getElementById('{name}').innerText" for name in ("state", "banner"))
