@@ -4,6 +4,7 @@ PYTHON ?= python3
 SERVERS := sqlite3 postgresql mariadb-server-core|mariadb-server mariadb-client-core|mariadb-client
 DRIVERS := unixodbc odbc-mariadb
 FAULTS := libfaketime strace iproute2
+GUIDES := curl
 MODELS := spin gcc libc6-dev
 JDBC := libh2-java libhsqldb-java libderby-java libderbyclient-java
 ACTIVEMQ := activemq libpostgresql-jdbc-java libmariadb-java default-jdk-headless maven
@@ -85,7 +86,7 @@ sql: .venv/core
 	$(BIN)/python -m jdbcstore.database.migrations sql
 
 packages:
-	.ci/packages $(foreach name,$(SERVERS) $(DRIVERS) $(JDBC) $(ACTIVEMQ) $(SPARK) $(FAULTS) $(MODELS),'$(name)')
+	.ci/packages $(foreach name,$(SERVERS) $(DRIVERS) $(JDBC) $(ACTIVEMQ) $(SPARK) $(FAULTS) $(GUIDES) $(MODELS),'$(name)')
 	@.ci/packages chromium || echo "Chromium cannot be installed here: tests in a browser are skipped" >&2
 
 mysql:

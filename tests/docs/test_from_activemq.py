@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from tests.support.require import unavailable
 
 PAGE = Page(ROOT / "docs" / "guide" / "from-activemq.md")
 WAIT = 120.0
+PROGRAMS = ("bash", "createdb", "curl", "pg_dump", "psql")
 NOT_RUN = ("pip install", "cp /opt")
 XML = """<beans xmlns="http://www.springframework.org/schema/beans"
     xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
@@ -160,6 +162,9 @@ class Evening:
 
 @pytest.fixture
 def evening(tmp_path: Path, database: Database) -> Iterator[Evening]:
+    for program in PROGRAMS:
+        if shutil.which(program) is None:
+            unavailable("activemq", f"no {program}; on Debian: apt-get install curl postgresql-client")
     try:
         evening = Evening(tmp_path, database)
     except PeerMissing as missing:
