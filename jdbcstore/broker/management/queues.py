@@ -17,7 +17,7 @@ from jdbcstore.broker.management.messages import MessageChoice, addressed, brows
 from jdbcstore.broker.management.runs import OperationRuns
 from jdbcstore.broker.operations import OperationOutcome
 from jdbcstore.broker.queues.queue import Queue
-from jdbcstore.broker.queues.selection import Act
+from jdbcstore.broker.queues.selection import Act, BatchSize
 from jdbcstore.errors import InvalidDestination, InvalidMessage, StoreClosed
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import MessageId
@@ -83,20 +83,26 @@ class QueueOperations:
         :raises InvalidDestination: it is the same as ``to``
         :raises StoreError: some of them could not be copied
         """
-        batch: list[Message] = []
+        size, batch = BatchSize(_BATCH), list[Message]()
         with self._audit.on_messages(actor, "copy", queue, choice, to=str(to)) as (engine, line):
             source = queue_of(engine, queue)
             _check_target(queue, to)
             with self._runs.run(actor, "copy", queue, source.size or 0) as run:
+
+                async def send() -> None:
+                    began = engine.loop.events.time()
+                    await asyncio.gather(*[engine.send(copied, CONNECTION) for copied in batch])
+                    size.took(len(batch), engine.loop.events.time() - began)
+                    run.advance(len(batch), len(batch))
+                    batch.clear()
+
                 async for message in browse(engine, source, choice, choice.limit, last=source.arrived):
                     batch.append(addressed(engine, message, to))
-                    if len(batch) == _BATCH:
-                        await asyncio.gather(*[engine.send(copied, CONNECTION) for copied in batch])
-                        batch.clear()
-                        if not run.advance(_BATCH, _BATCH):
+                    if len(batch) >= size.value:
+                        await send()
+                        if run.is_stopped:
                             break
-                await asyncio.gather(*[engine.send(copied, CONNECTION) for copied in batch])
-                run.advance(len(batch), len(batch))
+                await send()
                 line["count"] = run.count
         return OperationOutcome(count=run.count, is_stopped=run.is_stopped)
 

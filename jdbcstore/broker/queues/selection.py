@@ -3,6 +3,9 @@
 First those in memory, then those in the store, page by page. What is taken counts as in flight: no page
 brings it to a consumer. Each page is compared with memory and taken in one step, between which the queue
 dispatches as always.
+
+What is done with them is one commit after the other, and a client's commit waits for the one under way. So
+each is for as many messages as take a few hundredths of a second.
 """
 
 from __future__ import annotations
@@ -25,6 +28,26 @@ from jdbcstore.message.message import Message
 Act = Callable[[Sequence[Entry]], Future[None]]
 """The fate of entries that were taken; completes when that is durable, or has failed."""
 _T = TypeVar("_T")
+_TARGET = 0.02
+"""Seconds that a batch may take: for about so long a client's commit waits for it."""
+_FIRST, _LEAST = 50, 5
+
+
+class BatchSize:
+    """The number of messages of an operation's next batch, by how long the last ones took.
+
+    :param most: the largest
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = max(most, 1)
+        self.value = min(_FIRST, self._most)
+
+    def took(self, count: int, seconds: float) -> None:
+        """Note a batch; one that had to wait for something else changes the next one by half at most."""
+        wanted = int(count * _TARGET / max(seconds, 1e-6))
+        wanted = min(max(wanted, self.value // 2, _LEAST), 2 * self.value)
+        self.value = min(wanted, self._most)
 
 
 @dataclass(eq=False, repr=False)
@@ -54,6 +77,7 @@ class QueueSelection:
         :raises StoreError: the store cannot be read, or as ``act`` does
         """
         count = 0
+        size = BatchSize(self._pending.policy.max_page_size)
 
         def chosen(entry: Entry) -> bool:
             nonlocal count
@@ -64,14 +88,33 @@ class QueueSelection:
             count += 1
             return True
 
-        async for taken, number in self._batches(chosen, ids):
-            if taken:
-                await act(taken)
-            if not goes_on(len(taken), number) or count == most:
+        async for taken, number in self._pages_of(chosen, ids):
+            goes = True
+            while taken:
+                batch, taken = taken[: size.value], taken[size.value :]
+                try:
+                    await self._act(act, batch, size)
+                except BaseException:
+                    self._pending.retain(taken)
+                    raise
+                goes = goes_on(len(batch), number)
+                number = 0
+                if not (goes or self._pending.is_window):  # there may be any number of them in memory
+                    count -= len(taken)
+                    self._pending.give_back(taken)
+                    break
+            if number:
+                goes = goes_on(0, number)
+            if not goes or count == most:
                 break
         return count
 
-    async def _batches(
+    async def _act(self, act: Act, batch: list[Entry], size: BatchSize) -> None:
+        began = self._loop.events.time()
+        await act(batch)
+        size.took(len(batch), self._loop.events.time() - began)
+
+    async def _pages_of(
         self, chosen: Wanted, ids: Sequence[MessageId] | None
     ) -> AsyncIterator[tuple[list[Entry], int]]:
         """Yield what is taken, and of how many messages: from memory, then from each page of the store."""

@@ -27,6 +27,7 @@ from jdbcstore.errors import (
     InvalidSelector,
     MessageNotFound,
     NotMaster,
+    StoreUnavailable,
     SubscriptionInUse,
     SubscriptionNotFound,
     TransactionError,
@@ -278,10 +279,11 @@ def test_a_paused_queue_stores_and_does_not_deliver(store: Store) -> None:
     run(main)
 
 
-def test_an_operation_is_stopped_between_its_batches(store: Store) -> None:
+@pytest.mark.parametrize("policy", CURSORS, ids=CURSOR_NAMES)
+def test_an_operation_is_stopped_between_its_batches(store: Store, policy: PolicyEntry) -> None:
     async def main() -> None:
-        async with administered(store) as (engine, management):
-            await fill(engine, 1500)
+        async with administered(store, policy) as (engine, management):
+            bodies = await fill(engine, 1500)
             moving = asyncio.create_task(management.queues.move(ALICE, Q, MessageChoice(), R))
             while not (management.views.operations() and management.views.operations()[0].count):
                 await asyncio.sleep(0)
@@ -298,7 +300,38 @@ def test_an_operation_is_stopped_between_its_batches(store: Store) -> None:
             assert len(stored(store, "Q")) == 1500 - outcome.count
             with pytest.raises(MessageNotFound, match="it may have ended"):
                 management.queues.stop(ALICE, run_.id)
-            assert (await management.queues.remove(ALICE, Q, MessageChoice())).count == 1500 - outcome.count
+            consumer = await consume(engine, "Q", prefetch=1500)
+            await consumer.got(1500 - outcome.count)
+            assert consumer.given == bodies[outcome.count :]
+
+    run(main)
+
+
+@pytest.mark.parametrize("policy", CURSORS, ids=CURSOR_NAMES)
+def test_what_a_failed_operation_has_not_done_is_delivered(
+    store: Store, policy: PolicyEntry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with administered(store, policy) as (engine, management):
+            bodies = await fill(engine, 300)
+            batches, moved = 0, engine.moves.move
+
+            def move(*arguments: Any) -> Any:
+                nonlocal batches
+                batches += 1
+                if batches == 2:
+                    arguments[0].retain(arguments[1])
+                    return engine.loop.failed(StoreUnavailable("gone"))
+                return moved(*arguments)
+
+            monkeypatch.setattr(engine.moves, "move", move)
+            with pytest.raises(StoreUnavailable):
+                await management.queues.move(ALICE, Q, MessageChoice(), R)
+            done = stored(store, "R")
+            assert 0 < len(done) < 300
+            consumer = await consume(engine, "Q", prefetch=300)
+            await consumer.got(300 - len(done))
+            assert sorted(consumer.given) == sorted(set(bodies) - set(done))
 
     run(main)
 
