@@ -88,6 +88,17 @@ class Configuration:
         for note in self.notes:
             log.log(logging.INFO if note.kind is Kind.IGNORED else logging.WARNING, "%s", note)
 
+    def check_obeyed(self) -> None:
+        """Raise if a broker with this configuration would keep other messages than its file says.
+
+        :raises ConfigurationError: the first setting that is not obeyed and decides which messages are kept,
+            or who may read them
+        """
+        refused = [note for note in self.notes if note.kind is Kind.REFUSED]
+        if refused:
+            more = f" ({len(refused) - 1} more: jdbcstore config show)" if len(refused) > 1 else ""
+            raise ConfigurationError(f"{refused[0].text}{more}", place=refused[0].place)
+
     def login(self) -> Login:
         """Return the database to connect to, with the password read from its source now.
 

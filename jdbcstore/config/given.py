@@ -25,6 +25,8 @@ class Given:
     """The value is in ActiveMQ's unit, whichever the spelling of the name."""
     problem: str | None = None
     """Reason why the value cannot be determined; raised only if no other source gives it."""
+    of_default: bool = False
+    """The file does not name a store, and this is of the default one: another URL replaces that."""
 
     def __repr__(self) -> str:
         return f"Given(..., {self.place!r})"  # the value may be a password
@@ -37,12 +39,15 @@ class Kind(enum.Enum):
     """The subject of a note.
 
     ``MISSING`` is an option that is needed, ``UNKNOWN`` a name that jdbcstore does not know. The others are
-    settings that are not obeyed: ``DANGEROUS`` where ActiveMQ would behave differently in a way that matters,
-    ``UNSUPPORTED`` where ``jdbcstore broker`` does not have the feature, ``IGNORED`` where nothing is lost.
+    settings that are not obeyed: ``REFUSED`` where that would change which messages are kept, or who may
+    read them, so that ``jdbcstore broker`` does not start; ``DANGEROUS`` where ActiveMQ would behave
+    differently in a way that matters, ``UNSUPPORTED`` where ``jdbcstore broker`` does not have the feature,
+    ``IGNORED`` where nothing is lost.
     """
 
     MISSING = "missing"
     UNKNOWN = "unknown"
+    REFUSED = "the broker does not start"
     DANGEROUS = "not obeyed"
     UNSUPPORTED = "not supported"
     IGNORED = "ignored"
@@ -66,13 +71,15 @@ class Note:
 def merge(lower: Section, upper: Section) -> Section:
     """Merge two sections; where both have an option, ``upper`` wins. Lists are replaced as a whole.
 
-    A URL in ``upper`` replaces the login of the URL in ``lower`` too, and several stores.
+    A URL in ``upper`` replaces the login of the URL in ``lower`` too, and several stores, and the rest of a
+    store that the source did not name.
     """
     merged = dict(lower)
     if "url" in upper and "url" in lower:
         merged = {name: value for name, value in merged.items() if name not in _LOGIN}
     if "url" in upper:
         merged.pop("stores", None)
+        merged = {name: value for name, value in merged.items() if not _is_of_default(value)}
     if any(name in upper for name in PASSWORD_OPTIONS):
         merged = {name: value for name, value in merged.items() if name not in PASSWORD_OPTIONS}
     for name, value in upper.items():
@@ -80,6 +87,12 @@ def merge(lower: Section, upper: Section) -> Section:
         both = isinstance(value, Mapping) and isinstance(below, Mapping)
         merged[name] = merge(below, value) if both else value  # type: ignore[arg-type]
     return merged
+
+
+def _is_of_default(value: Given | Section | list[Section]) -> bool:
+    if isinstance(value, dict):
+        return bool(value) and all(map(_is_of_default, value.values()))
+    return isinstance(value, Given) and value.of_default
 
 
 def put(section: Section, path: str, given: Given) -> None:

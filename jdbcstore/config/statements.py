@@ -45,6 +45,8 @@ class Property:
     """The columns of the result; none for a statement that writes."""
     unused: str = ""
     """Reason why the store does not run it; "" if it does."""
+    any_parameters: bool = False
+    """Whether it may have any parameters, because it is not run."""
     any_columns: bool = False
     """Whether it may return any columns, or none, because the result is not read."""
     kind: type = str
@@ -127,6 +129,13 @@ PROPERTIES = (
         unused="cleanup deletes a thousand messages at a time with removeMessageStatement, and considers"
         " acknowledgements out of order",
     ),
+    Property(
+        "deleteOldMessagesStatement",
+        ("now",),
+        unused="ActiveMQ has had deleteOldMessagesStatementWithPriority since 5.4, and here cleanup deletes"
+        " a thousand messages at a time with removeMessageStatement",
+        any_parameters=True,
+    ),
     Property("updateDurableLastAckStatement", ("last_acked_id", *_SUB)),
     Property("updateDurableLastAckWithPriorityStatement", ("last_acked_id", *_SUB, "priority")),
     Property("updateDurableLastAckInTxStatement", ("xid", *_SUB)),
@@ -178,8 +187,10 @@ def plain(name: str) -> str:
 
 
 _KNOWN = {plain(name): name for name in BY_NAME}
-# ActiveMQ's own setter is misspelt, and so is the attribute of its XML.
+# ActiveMQ's own setter is misspelt, and so is the attribute of its XML; the others are of older versions.
 _KNOWN["removemessagestatment"] = "removeMessageStatement"
+_KNOWN["updatelastackofdurablesubstatement"] = "updateDurableLastAckStatement"
+_KNOWN["updatelastackstatement"] = "updateDurableLastAckStatement"
 
 
 def property_name(key: str) -> str:
@@ -231,7 +242,7 @@ def _check(property_: Property, key: str, value: object) -> StatementValue:
             raise ConfigurationError(f"{key} contains an empty statement; remove it")
         return tuple(statements)
     text = _check_text(key, value)
-    if property_.name not in CLAUSES:
+    if property_.name not in CLAUSES and not property_.any_parameters:
         parse(key, text, property_.parameters)
     return text
 

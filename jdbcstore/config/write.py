@@ -21,6 +21,7 @@ _WIDTH = 100
 _HEADINGS = {
     Kind.MISSING: "Missing, and needed",
     Kind.UNKNOWN: "Unknown to jdbcstore, and left out",
+    Kind.REFUSED: "Not obeyed, so that jdbcstore broker does not start with the XML",
     Kind.DANGEROUS: "Not obeyed",
     Kind.UNSUPPORTED: "Converted, but not supported",
     Kind.IGNORED: "Ignored",

@@ -146,10 +146,12 @@ class BrokerHost:
     async def start(self) -> None:
         """Begin to wait for the lock, and to serve once it is acquired; return at once.
 
-        :raises ConfigurationError: the users file cannot be read, or a package is not installed
+        :raises ConfigurationError: the users file cannot be read, a package is not installed, or a setting is
+            not obeyed that decides which messages are kept, or who may read them
         :raises OSError: the health address cannot be listened at
         """
         broker = self._configuration.broker
+        self._configuration.check_obeyed()
         self._security = make_security(broker.users_file, broker.roles_of_groups)
         self._warn()
         if broker.health is not None:

@@ -57,6 +57,23 @@ _SPELLINGS = {
     "amqpersistenceadapterfactory": "amqPersistenceAdapter",
 }
 """Elements as ActiveMQ's schema and Red Hat's guides spell them, by the name in lower case."""
+_MISSPELT = {
+    "inactiveTimoutBeforeGC": "inactiveTimeoutBeforeGC",
+    "advisdoryForFastProducers": "advisoryForFastProducers",
+    "advisoryForFastProducer": "advisoryForFastProducers",
+    "advisoryForSlowConsumer": "advisoryForSlowConsumers",
+    "advisoryForDiscardedMessages": "advisoryForDiscardingMessages",
+    "advisoryForDelivered": "advisoryForDelivery",
+    "advisoryForFull": "advisoryWhenFull",
+    "inactiveTimeoutBeforeGc": "inactiveTimeoutBeforeGC",
+    "maxRedeliveries": "maximumRedeliveries",
+    "backoffMultiplier": "backOffMultiplier",
+    "useExponentialBackoff": "useExponentialBackOff",
+    "prioritisedMessages": "prioritizedMessages",
+    "initialReconnectDelay": "initialRedeliveryDelay",
+    "ignoreMissingJournalFiles": "ignoreMissingJournalfiles",
+}
+"""Names of attributes as only manuals spell them, or older versions, and as ActiveMQ's classes do."""
 _OF_BEAN = frozenset(
     ("id", "name", "class", "parent", "abstract", "scope", "singleton", "lazy-init", "init-method",
      "destroy-method", "depends-on", "autowire", "primary", "factory-bean", "factory-method",
@@ -156,6 +173,10 @@ class Document:
     def ignore(self, at: Located, text: str, name: str | None = None) -> None:
         """Add a note that something has no effect."""
         self.note(Kind.IGNORED, at, text, name)
+
+    def refuse(self, at: Located, text: str, name: str | None = None) -> None:
+        """Add a note because of which the broker does not start."""
+        self.note(Kind.REFUSED, at, text, name)
 
     def error(self, at: Located, text: str, name: str | None = None) -> ConfigurationError:
         """Return an error about something in this file, to be raised."""
@@ -287,11 +308,27 @@ class Document:
     def take(
         self, bean: Bean, value: Value, kind: type, section: Section, reasons: Mapping[str, str]
     ) -> None:
-        """Put a property into the section if the dataclass has such an option, else note why not."""
-        if find_field(kind, value.name):
-            section[value.name] = self.scalar(value)
+        """Put a property into the section if the dataclass has such an option, else note why not.
+
+        A name that only ActiveMQ's manuals spell so, or in other capitals, is taken for the right one.
+        """
+        name = value.name
+        if find_field(kind, name) is None:
+            name = self._spelling(value, {camel(one.name) for one in fields(kind)})
+        if find_field(kind, name):
+            section[name] = self.scalar(value)
         else:
             self.report(bean, value, reasons, (camel(one.name) for one in fields(kind)))
+
+    def _spelling(self, value: Value, known: Iterable[str]) -> str:
+        """Return the right spelling of a name, with a note that it is taken for that; else the name."""
+        by_capitals = {one.lower(): one for one in known}
+        right = _MISSPELT.get(value.name) or by_capitals.get(value.name.lower(), value.name)
+        if right not in by_capitals.values():
+            return value.name
+        if right != value.name:
+            self.ignore(value, f"it is taken for {right}, as ActiveMQ's classes spell it")
+        return right
 
     def report(self, bean: Bean, value: Value, reasons: Mapping[str, str], known: Iterable[str] = ()) -> None:
         """Note why a property has no effect: its reason, or that it is unknown.
@@ -343,6 +380,12 @@ class Document:
             except Unresolved as error:
                 text = f"{error}; its placeholders are taken from the environment"
                 self.note(Kind.UNKNOWN, at, text, "location")
+
+
+def is_python(class_name: str) -> bool:
+    """Return whether a class is one in Python, ``package.module:Class``, which no Java class is called."""
+    module, colon, name = class_name.partition(":")
+    return bool(colon) and all(map(str.isidentifier, (*module.split("."), name)))
 
 
 def parse_xml(path: Path, data: bytes) -> Element:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from jdbcstore.config.fields import find_field, snake
 from jdbcstore.config.given import Given, Kind, Note, Section
 from jdbcstore.config.locker import (
+    CustomLockerConfig,
     DatabaseLockerConfig,
     LeaseDatabaseLockerConfig,
     LockerConfig,
     SharedFileLockerConfig,
 )
 from jdbcstore.config.reasons import LOCKER
-from jdbcstore.config.xml.beans import Bean, Document, Value
+from jdbcstore.config.xml.beans import Bean, Document, Value, is_python
 from jdbcstore.config.xml.data_source import read_data_source
 
 _KINDS: dict[str, type[LockerConfig]] = {
@@ -40,9 +42,7 @@ def read_locker(document: Document, adapter: Bean, default: str = "database-lock
     bean = document.resolve(value) or Bean(default, adapter.line)
     kind = _KINDS.get(bean.kind)
     if kind is None:
-        text = f"{bean.kind} is a Java class, and no lock is taken; use one of {', '.join(_KINDS)}"
-        document.note(Kind.DANGEROUS, bean, text)
-        return None
+        return _read_custom(document, bean)
     section: Section = {"type": Given(kind.type, document.place(bean))}
     section |= {name: document.scalar(given[name]) for name in _INHERITED if name in given}
     for inner in bean.values.values():
@@ -54,6 +54,29 @@ def read_locker(document: Document, adapter: Bean, default: str = "database-lock
     if kind is LeaseDatabaseLockerConfig:
         _renew_in_time(document, bean, section)
     return section
+
+
+def _read_custom(document: Document, bean: Bean) -> Section | None:
+    """Read a locker that is a class in Python, ``package.module:Class``; None for one in Java."""
+    if not is_python(bean.kind):
+        text = (
+            f"{bean.class_name} is a Java class, and no lock would be taken; write a class that derives from"
+            ' jdbcstore.lockers.AbstractLocker, and name it as class="package.module:Class", or use one of'
+        )
+        document.refuse(bean, f"{text} {', '.join(_KINDS)}")
+        return None
+    place = document.place(bean)
+    section: Section = {
+        "type": Given(CustomLockerConfig.type, place),
+        "lockerClass": Given(bean.kind, place),
+    }
+    options: Section = {}
+    for name, value in bean.values.items():
+        if find_field(CustomLockerConfig, name):
+            section[name] = document.scalar(value)
+        else:
+            options[snake(name)] = document.scalar(value)
+    return {**section, "options": options} if options else section
 
 
 def _inherit_place(document: Document, adapter: Bean, kind: type[LockerConfig], section: Section) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 from jdbcstore.config.fields import find_field
 from jdbcstore.config.given import Given, Kind, Section, merge
 from jdbcstore.config.journal import JournalConfig
@@ -15,8 +18,10 @@ from jdbcstore.config.xml.lockers import LOCKING, read_locker
 _JDBC = "jdbcPersistenceAdapter"
 _FACTORIES = ("journalPersistenceAdapterFactory", "journaledJDBC")
 _JOURNAL = "journalPersistenceAdapter"
+_DEFAULT = "kahaDB"
 SQL = (_JDBC, *_FACTORIES, _JOURNAL)
 """The elements of a store in a database."""
+MEMORY = "memoryPersistenceAdapter"
 _SEVERAL, _FILTERED, _STORES = "mKahaDB", "filteredKahaDB", "filteredPersistenceAdapters"
 _REPLICATED = "replicatedLevelDB"
 
@@ -40,6 +45,21 @@ def read_persistence(document: Document, bean: Bean) -> Section:
         _SEVERAL: _read_several,
     }
     return readers.get(bean.kind, _read_other)(document, bean)
+
+
+def read_default(document: Document, broker: Bean) -> Section:
+    """Read the store of a broker without a persistence adapter: KahaDB, in a folder of the broker's name."""
+    parent = _directory(document, broker)
+    name = re.sub(r"[^\w.:-]", "_", document.string(broker, "brokerName") or "localhost", flags=re.ASCII)
+    bean = Bean(_DEFAULT, broker.line)
+    bean.values["directory"] = Value("directory", broker.line, f"{parent}/{name}/KahaDB")
+    section = read_persistence(document, bean)
+    for part in section.values():
+        if isinstance(part, dict):
+            part |= {
+                key: replace(one, of_default=True) for key, one in part.items() if isinstance(one, Given)
+            }
+    return section
 
 
 def _read_jdbc(document: Document, bean: Bean, directory: str | None = None) -> Section:

@@ -52,7 +52,6 @@ _STRATEGIES: dict[str, tuple[Any, str, dict[str, str]]] = {
 }
 """The strategies that jdbcstore has, the default in words, and why some attributes have no effect."""
 _TEMPORARY = ("tempQueue", "tempTopic")
-_MISSPELT = {"inactiveTimoutBeforeGC": "inactiveTimeoutBeforeGC"}
 _PARSE = {"queue": Destination.queue, "topic": Destination.topic}
 
 
@@ -82,8 +81,6 @@ def _read_entry(document: Document, bean: Bean) -> Section | None:
             _take_strategy(document, value, section)
         elif name == "pendingMessageLimitStrategy":
             _take_limit(document, value, section)
-        elif name in _MISSPELT:
-            section[_MISSPELT[name]] = document.scalar(value)
         elif not _take_destination(document, value, section):
             document.take(bean, value, PolicyEntry, section, POLICY)
     return section
@@ -121,8 +118,8 @@ def _take_strategy(document: Document, value: Value, section: Section) -> None:
     bean, name = _chosen(document, value)
     kind = next((one for one in get_args(kinds) if one.type == name), None)
     if kind is None:
-        text = f"{bean.kind or 'this'} is not supported, and the default is used: {default}"
-        document.note(Kind.UNKNOWN, bean, text, value.name)
+        text = f"{bean.class_name or 'this'} is not supported, and the default would be used: {default}"
+        document.refuse(bean, f"{text}; name another one", value.name)
         return
     strategy: Section = {"type": Given(name, document.place(bean, name))}
     for inner in bean.values.values():

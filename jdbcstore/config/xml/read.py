@@ -24,11 +24,13 @@ from jdbcstore.config.locker import (
     IOExceptionHandlerConfig,
     LeaseLockerIOExceptionHandlerConfig,
 )
-from jdbcstore.config.reasons import CONNECTOR, OF_BROKER, ONLY_JMX, USAGE
+from jdbcstore.config.reasons import CONNECTOR, ONLY_JMX, PERSISTENCE_ADAPTER, USAGE
 from jdbcstore.config.users import PluginUsers
 from jdbcstore.config.xml.artemis import is_artemis, read_artemis
 from jdbcstore.config.xml.beans import Bean, Document, Value
-from jdbcstore.config.xml.persistence import SQL, read_persistence
+from jdbcstore.config.xml.broker_reasons import NO_EFFECT, REFUSED
+from jdbcstore.config.xml.broker_reasons import UNSUPPORTED as UNSUPPORTED_PARTS
+from jdbcstore.config.xml.persistence import MEMORY, SQL, read_default, read_persistence
 from jdbcstore.config.xml.policies import read_policies, read_redelivery, with_redelivery
 from jdbcstore.config.xml.security import find_security, read_security, this_file
 from jdbcstore.config.xml.virtual import take_virtual
@@ -50,6 +52,7 @@ _SCHEMES = {
     WS: WS,
     WSS: WSS,
 }
+_BROKER = "broker"
 _OWN = frozenset(
     (
         *("persistent", "tmpDataDirectory", "populateJMSXUserID", "schedulerSupport"),
@@ -58,6 +61,13 @@ _OWN = frozenset(
     )
 )
 """Attributes of the broker that are options of jdbcstore's."""
+_KNOWN = (
+    *_OWN,
+    *("persistenceAdapter", "persistenceFactory", "destinationPolicy", "plugins", "ioExceptionHandler"),
+    *("brokerName", "transportConnectors", "systemUsage", "sslContext", "messageAuthorizationPolicy"),
+    *("destinationInterceptors", "useVirtualTopics", "destinations"),
+)
+"""The attributes and elements of the broker that are read."""
 _URI_OPTIONS = {
     "maximumConnections": "maximumConnections",
     "maxFrameSize": "maxFrameSize",
@@ -121,29 +131,65 @@ def _read_broker(document: Document) -> Section:
     policies: list[Section] = []
     redeliveries: list[Section] = []
     for name, value in broker.values.items():
-        if name in ("persistenceAdapter", "persistenceFactory"):
-            adapter = _find_adapter(document, value)
-        elif name == "destinationPolicy":
-            policies = [*read_policies(document, value)]
-        elif name == "plugins":
-            redeliveries = [*read_redelivery(document, value)]
-            own |= find_security(document, value)
-        elif name == "ioExceptionHandler":
-            handler = _read_io_handler(document, value)
-            section |= {"ioExceptionHandler": handler} if handler else {}
-        elif name == "brokerName":
-            section["brokerName"] = document.scalar(value)
-        elif not _take_own(document, value, own):
-            document.ignore(value, OF_BROKER)
+        match name:
+            case "persistenceAdapter" | "persistenceFactory":
+                adapter = _find_adapter(document, value)
+            case "destinationPolicy":
+                policies = [*read_policies(document, value)]
+            case "plugins":
+                redeliveries = [*read_redelivery(document, value)]
+                own |= find_security(document, value)
+            case "ioExceptionHandler":
+                handler = _read_io_handler(document, value)
+                section |= {"ioExceptionHandler": handler} if handler else {}
+            case "brokerName":
+                section["brokerName"] = document.scalar(value)
+            case _ if not _take_own(document, value, own):
+                _report(document, broker, value)
     policies = with_redelivery(policies, redeliveries)
     section |= {"policies": policies} if policies else {}
-    if adapter is not None:
-        section |= read_persistence(document, adapter)
-    section = merge(section, {"broker": own} if own else {})
-    if adapter is None or document.flag(broker, "persistent") is False:
+    return merge({**section, **_read_store(document, broker, adapter, own)}, {"broker": own} if own else {})
+
+
+def _read_store(document: Document, broker: Bean, adapter: Bean | None, own: Section) -> Section:
+    """Read the store of a broker: its persistence adapter, or ActiveMQ's default."""
+    if document.flag(broker, "persistent") is False:
+        section = {} if adapter is None or adapter.kind == MEMORY else read_persistence(document, adapter)
         section.pop("stores", None)
-        section["url"] = _no_database(document, broker)
-    return section
+        why = "this broker keeps its messages in memory, because persistent is false"
+        return {**section, "url": document.no_database(broker.values["persistent"], why)}
+    if adapter is not None and adapter.kind == MEMORY:
+        own["persistent"] = Given(False, document.place(adapter))
+        _report_memory(document, adapter)
+        why = f"this broker keeps its messages in memory, because it has a {MEMORY}"
+        return {"url": document.no_database(adapter, why)}
+    if adapter is not None:
+        return read_persistence(document, adapter)
+    if broker.kind == _BROKER:
+        return read_default(document, broker)
+    why = "this part of a broker does not have a persistenceAdapter"
+    return {"url": document.no_database(broker, why)}
+
+
+def _report(document: Document, broker: Bean, value: Value) -> None:
+    """Note what becomes of an attribute or element of the broker that is not an option."""
+    name, text = value.name, (value.text or "").strip().lower()
+    if name in REFUSED:
+        if text != "false" and (text or value.elements):
+            document.refuse(value, f"{REFUSED[name]}; remove it")
+    elif name in UNSUPPORTED_PARTS:
+        if text or value.elements:
+            document.note(Kind.UNSUPPORTED, value, UNSUPPORTED_PARTS[name])
+    else:
+        document.report(broker, value, NO_EFFECT, (*_KNOWN, *REFUSED, *UNSUPPORTED_PARTS))
+
+
+def _report_memory(document: Document, adapter: Bean) -> None:
+    for name, value in adapter.values.items():
+        if name == "createTransactionStore":
+            document.ignore(value, "transactions in memory are always atomic")
+        else:
+            document.report(adapter, value, PERSISTENCE_ADAPTER)
 
 
 def _take_own(document: Document, value: Value, section: Section) -> bool:
@@ -160,31 +206,20 @@ def _take_own(document: Document, value: Value, section: Section) -> bool:
             document.ignore(value, _NO_KEYSTORE)
         case "messageAuthorizationPolicy":
             section["usersFile"] = this_file(document, value)
-        case "useAuthenticatedPrincipalForJMSXUserID":
-            document.ignore(value, "JMSXUserID is the login, with populateJMSXUserID")
         case _:
             return take_virtual(document, value, section)
     return True
 
 
-def _no_database(document: Document, broker: Bean) -> Given:
-    at: Bean | Value = broker
-    why = "this broker does not have a persistenceAdapter, and keeps its messages in files"
-    if document.flag(broker, "persistent") is False:
-        at = broker.values["persistent"]
-        why = "this broker keeps its messages in memory, because persistent is false"
-    return document.no_database(at, why)
-
-
 def _find_broker(document: Document) -> Bean:
     """Find the only broker of the file, or the parts of a broker in a file that is included by another."""
-    found = [bean for bean in map(document.bean, document.root.all()) if bean.kind == "broker"]
+    found = [bean for bean in map(document.bean, document.root.all()) if bean.kind == _BROKER]
     if len(found) > 1:
         lines = ", ".join(str(bean.line) for bean in found)
         raise document.error(found[1], f"there are brokers in lines {lines}; put each into its own file", "")
     if found:
         return found[0]
-    part = Bean("broker", document.root.line)
+    part = Bean(document.root.name, document.root.line)
     for element in document.root.all():
         name, line = element.name, element.line
         if name in ("persistenceAdapter", "persistenceFactory", "destinationPolicy"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jdbcstore.config.given import Given, Kind, Section
+from jdbcstore.config.given import Given, Section
 from jdbcstore.config.reasons import VIRTUAL
 from jdbcstore.config.virtual import CompositeConfig, ForwardConfig, VirtualTopicConfig
 from jdbcstore.config.xml.beans import Bean, Document, Value
@@ -21,10 +21,6 @@ def take_virtual(document: Document, value: Value, section: Section) -> bool:
     elif value.name == "useVirtualTopics":
         if given == "false":
             section.setdefault("virtualTopics", Given([], document.place(value)))
-    elif value.name == "useMirroredQueues":
-        if given == "true":
-            text = "jdbcstore does not mirror queues; a compositeQueue sends copies to a topic"
-            document.note(Kind.DANGEROUS, value, text)
     else:
         return False
     return True
@@ -40,8 +36,8 @@ def _read_interceptors(document: Document, value: Value) -> Section:
         elif bean.kind in _COMPOSITES:
             composites.append(_read_composite(document, bean))
         else:
-            text = f"{bean.kind or 'this'} is not supported, and is left out; use one of {', '.join(_KINDS)}"
-            document.note(Kind.UNKNOWN, bean, text)
+            text = f"{bean.kind or 'this'} is not supported, and no copies would be made"
+            document.refuse(bean, f"{text}; use one of {', '.join(_KINDS)}")
     nothing = Given([], document.place(value))
     return {"virtualTopics": topics or nothing, "compositeDestinations": composites or nothing}
 
@@ -49,8 +45,8 @@ def _read_interceptors(document: Document, value: Value) -> Section:
 def _virtual_destinations(document: Document, value: Value) -> Iterator[Bean]:
     for interceptor in document.beans(value):
         if interceptor.kind != "virtualDestinationInterceptor":
-            text = f"{interceptor.kind} is not supported, and no copies are made"
-            document.note(Kind.DANGEROUS, interceptor, text)
+            text = f"{interceptor.class_name} is not supported, and no copies would be made; remove it"
+            document.refuse(interceptor, text)
             continue
         for inner in interceptor.values.values():
             if inner.name == "virtualDestinations":

@@ -507,7 +507,7 @@ def test_what_is_dangerous_or_unknown_is_told() -> None:
 
 
 def test_a_recovery_policy_that_is_not_there_is_told() -> None:
-    [(place, text)] = notes("recovery", Kind.UNKNOWN).items()
+    [(place, text)] = notes("recovery", Kind.REFUSED).items()
 
     assert place == "29, subscriptionRecoveryPolicy"
     assert "queryBasedSubscriptionRecoveryPolicy is not supported" in text

@@ -146,7 +146,9 @@ PRINTED = {
         missing="kahaPersistenceAdapter does not keep messages in a database",
     ),
     "memory": Printed(
-        "<memoryPersistenceAdapter/>", missing="memoryPersistenceAdapter does not keep messages"
+        "<memoryPersistenceAdapter/>",
+        (("broker.persistent", False),),
+        missing="in memory, because it has a memoryPersistenceAdapter",
     ),
     # policies
     "policy for no name": policy(

@@ -1,0 +1,157 @@
+"""The broker of an activemq.xml is obeyed, or does not start where other messages would be kept."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jdbcstore import Configuration, load_config
+from jdbcstore.broker.process.host import BrokerHost
+from jdbcstore.config import Kind
+from jdbcstore.config.locker import CustomLockerConfig, SharedFileLockerConfig
+from jdbcstore.errors import ConfigurationError
+
+URL = "sqlite:///elsewhere.db"
+
+
+def load(folder: Path, text: str, **options: Any) -> Configuration:
+    path = folder / "activemq.xml"
+    path.write_text(text)
+    return load_config(path, environment={}, **options)
+
+
+def notes(configuration: Configuration, kind: Kind) -> dict[str, str]:
+    """The notes of a kind, by the name of the setting."""
+    return {note.place.rpartition(", ")[2]: note.text for note in configuration.notes if note.kind is kind}
+
+
+def test_without_a_persistence_adapter_it_is_kahadb(tmp_path: Path) -> None:
+    found = load(tmp_path, '<broker dataDirectory="mq" brokerName="a b"/>')
+
+    assert found.data_source.url == "sqlite:///mq/a_b/KahaDB/jdbcstore.db"
+    assert found.journal is not None
+    assert found.journal.directory == "mq/a_b/KahaDB/journal"
+    assert found.locker == SharedFileLockerConfig(directory="mq/a_b/KahaDB")
+    assert load(tmp_path, "<broker/>").login().url.startswith("sqlite:///activemq-data/localhost/KahaDB/")
+
+
+def test_another_url_replaces_the_default_store(tmp_path: Path) -> None:
+    found = load(tmp_path, "<broker/>", url=URL)
+
+    assert (found.data_source.url, found.journal, found.locker) == (URL, None, None)
+    named = load(tmp_path, "<broker><persistenceAdapter><kahaDB/></persistenceAdapter></broker>", url=URL)
+    assert named.journal is not None
+
+
+@pytest.mark.parametrize(
+    "broker",
+    [
+        "<broker><persistenceAdapter><memoryPersistenceAdapter/></persistenceAdapter></broker>",
+        '<broker persistent="false"/>',
+        '<broker persistent="false"><persistenceAdapter><kahaDB/></persistenceAdapter></broker>',
+    ],
+)
+def test_messages_in_memory(tmp_path: Path, broker: str) -> None:
+    found = load(tmp_path, broker)
+
+    assert found.broker.persistent is False
+    with pytest.raises(ConfigurationError, match="keeps its messages in memory"):
+        found.login()
+
+
+REFUSED = {
+    "networkConnectors": "<networkConnectors><networkConnector uri='static:(tcp://b:1)'/></networkConnectors>",
+    "jmsBridgeConnectors": "<jmsBridgeConnectors><jmsQueueConnector/></jmsBridgeConnectors>",
+    "mirroredQueue": "<destinationInterceptors><mirroredQueue/></destinationInterceptors>",
+    "deadLetterStrategy": "<destinationPolicy><policyMap><policyEntries><policyEntry queue='>'>"
+    "<deadLetterStrategy><bean class='a.B'/></deadLetterStrategy></policyEntry></policyEntries></policyMap>"
+    "</destinationPolicy>",
+    "a.Locker": "<persistenceAdapter><kahaDB><locker><bean class='a.Locker'/></locker></kahaDB>"
+    "</persistenceAdapter>",
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_would_change_what_is_kept_is_refused(tmp_path: Path, name: str) -> None:
+    found = load(tmp_path, f"<broker>{REFUSED[name]}</broker>")
+
+    told = notes(found, Kind.REFUSED)
+    assert told.keys() == {name}
+    with pytest.raises(ConfigurationError) as refused:
+        asyncio.run(BrokerHost(found).start())
+    assert told[name] in str(refused.value)
+    assert f"{tmp_path}/activemq.xml:1, {name}" in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["useMirroredQueues", "deleteAllMessagesOnStartup", "masterConnectorURI"])
+def test_an_attribute_is_refused_where_it_asks_for_something(tmp_path: Path, name: str) -> None:
+    assert notes(load(tmp_path, f'<broker {name}="true"/>'), Kind.REFUSED).keys() == {name}
+    assert not load(tmp_path, f'<broker {name}="false"/>').notes
+
+
+def test_all_that_is_refused_is_told_of(tmp_path: Path) -> None:
+    found = load(tmp_path, '<broker useMirroredQueues="true" deleteAllMessagesOnStartup="true"/>')
+
+    with pytest.raises(ConfigurationError, match=r"a compositeQueue .*\(1 more: jdbcstore config show\)"):
+        found.check_obeyed()
+
+
+def test_what_has_no_effect_does_not_stop_it(tmp_path: Path) -> None:
+    text = '<broker useJmx="true" dedicatedTaskRunner="true" useShutdownHook="false" advisorySupprt="true"/>'
+    found = load(tmp_path, text)
+
+    found.check_obeyed()
+    assert notes(found, Kind.IGNORED).keys() == {"useJmx", "dedicatedTaskRunner", "useShutdownHook"}
+    assert "did you mean advisorySupport?" in notes(found, Kind.UNKNOWN)["advisorySupprt"]
+
+
+def test_a_locker_in_python(tmp_path: Path) -> None:
+    bean = """<bean class="mq.lockers:Zookeeper"><property name="lockKeepAlivePeriod" value="2000"/>
+    <property name="connectString" value="zk:2181"/></bean>"""
+    adapter = f"<kahaDB><locker>{bean}</locker></kahaDB>"
+    found = load(tmp_path, f"<broker><persistenceAdapter>{adapter}</persistenceAdapter></broker>")
+
+    assert found.locker == CustomLockerConfig(
+        locker_class="mq.lockers:Zookeeper", lock_keep_alive_period=2.0, options={"connect_string": "zk:2181"}
+    )
+    found.check_obeyed()
+
+
+@pytest.mark.parametrize(
+    ("given", "taken", "value"),
+    [
+        ("advisdoryForFastProducers", "advisory_for_fast_producers", True),
+        ("prioritisedMessages", "prioritized_messages", True),
+        ("memorylimit", "memory_limit", 1),
+    ],
+)
+def test_names_as_only_manuals_spell_them(tmp_path: Path, given: str, taken: str, value: object) -> None:
+    entry = f'<policyEntry queue=">" {given}="{str(value).lower() if value is True else 1}"/>'
+    found = load(
+        tmp_path,
+        f"<broker><destinationPolicy><policyMap><policyEntries>{entry}</policyEntries></policyMap>"
+        "</destinationPolicy></broker>",
+    )
+
+    assert getattr(found.policies[0], taken) == value
+    assert "as ActiveMQ's classes spell it" in notes(found, Kind.IGNORED)[given]
+
+
+def test_statements_of_older_versions(tmp_path: Path) -> None:
+    statements = (
+        'deleteOldMessagesStatement="DELETE FROM M WHERE EXPIRATION &lt; ? OR ID &lt; ? OR ID = ?"'
+        ' updateLastAckOfDurableSubStatement="UPDATE A SET LAST_ACKED_ID=? WHERE CONTAINER=? AND CLIENT_ID=?'
+        ' AND SUB_NAME=?"'
+    )
+    adapter = f"<jdbcPersistenceAdapter><statements><statements {statements}/></statements>"
+    found = load(
+        tmp_path,
+        f"<broker><persistenceAdapter>{adapter}</jdbcPersistenceAdapter></persistenceAdapter></broker>",
+    )
+
+    assert found.store.statements.keys() == {"deleteOldMessagesStatement", "updateDurableLastAckStatement"}
+    [note] = [note for note in found.notes if note.text.startswith("deleteOldMessagesStatement is not run")]
+    assert note.kind is Kind.IGNORED
