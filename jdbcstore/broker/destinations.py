@@ -15,7 +15,7 @@ from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.directory import Directory
 from jdbcstore.broker.memory import Resources
 from jdbcstore.broker.policies import Policies
-from jdbcstore.broker.queues.dead_letters import DeadLetters
+from jdbcstore.broker.queues.dead_letters import DeadLetters, DiscardedDeadLetters
 from jdbcstore.broker.queues.moves import Moves
 from jdbcstore.broker.queues.pauses import Pauses
 from jdbcstore.broker.queues.queue import Queue
@@ -25,6 +25,7 @@ from jdbcstore.broker.subscription import BaseSubscription
 from jdbcstore.broker.topics.registry import DurableRegistry
 from jdbcstore.broker.topics.topic import Topic
 from jdbcstore.broker.virtual import VirtualDestinations
+from jdbcstore.config.plugins import DiscardingDeadLettersConfig
 from jdbcstore.config.virtual import CompositeConfig, VirtualTopicConfig
 from jdbcstore.errors import InvalidDestination
 from jdbcstore.message.destination import Destination
@@ -43,6 +44,7 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
     :param is_audited: whether the store drops a message id that it has seen in any destination
     :param is_concurrent: whether messages of queues are dispatched while they are being written
     :param is_scheduled: whether any message may be sent later
+    :param discarding: the plug-ins that drop dead letters
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
         is_audited: bool,
         is_concurrent: bool,
         is_scheduled: bool,
+        discarding: Sequence[DiscardingDeadLettersConfig] = (),
     ) -> None:
         self.by_name: dict[Destination, Queue | Topic] = {}
         """The queues and topics themselves, to look one up with each message."""
@@ -78,7 +81,11 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
         self._recording: dict[Destination, Future[None]] = {}
         """The queues of virtual topics that the store has recorded, or is about to."""
         self.virtual = VirtualDestinations(virtual_topics, composites, self._is_wanted_in)
-        self._dead_letters = DeadLetters(self._loop, moves, self.find, is_audited, resources.events)
+        self._declared: set[Destination] = set()
+        """The destinations that there are from the start, and always."""
+        self._dead_letters = DeadLetters(
+            self._loop, moves, self.find, is_audited, resources.events, DiscardedDeadLetters(discarding)
+        )
         self.durables = DurableRegistry(
             resources, outbox, self._dead_letters, policies.of, self._topics, directory
         )
@@ -131,6 +138,13 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
         for destination in self.by_name.values():
             destination.close()
 
+    def declare(self, names: Iterable[Destination]) -> None:
+        """Make destinations that there are from the start; they are not forgotten."""
+        for name in names:
+            self._declared.add(name)
+            if name not in self.by_name:
+                self._make(name, is_empty=True)
+
     # Destinations
 
     def find(self, name: Destination) -> Queue | Topic:
@@ -141,11 +155,32 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
         destination = self.by_name.get(name)
         if destination is None:
             self.check_name(name)
+            self._check_count(name)
             destination = self._make(name, is_empty=True)
             for subscription, patterns in self._subscriptions.items():
                 if any(pattern.matches(name) for pattern in patterns):
                     destination.add(subscription)
         return destination
+
+    def _check_count(self, name: Destination) -> None:
+        """Raise if there are as many destinations as a policy allows.
+
+        :raises InvalidDestination: there are
+        """
+        policy = self._policies.of(name)
+        most = policy.max_destinations
+        if most is None:
+            return
+        where = policy.destination
+        patterns = [] if where is None else [DestinationPattern(member) for member in where.members]
+        there = sum(
+            other.kind is name.kind and (not patterns or any(pattern.matches(other) for pattern in patterns))
+            for other in self.by_name
+        )
+        if there >= most:
+            of_policy = "of other policies" if where is None else f"for {where}"
+            text = f"{name} cannot be created: there are {there} destinations {of_policy}, and"
+            raise InvalidDestination(f"{text} max_destinations is {most}; delete one, or have it raised")
 
     def check_name(self, name: Destination) -> None:
         """Raise unless a destination can be sent to, which is not made.
@@ -198,7 +233,7 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
     def forget_idle(self) -> None:
         """Forget the destinations that are not paused, and have been empty and unused since the last call."""
         for name, destination in [*self.by_name.items()]:
-            is_needed = self.virtual.takes_copies(name) or name in self.pauses
+            is_needed = self.virtual.takes_copies(name) or name in self.pauses or name in self._declared
             if not is_needed and destination.is_idle():
                 self._forget(destination)
 

@@ -136,6 +136,11 @@ class Directory:
         for producers in self._producers.values():
             yield from producers.values()
 
+    @property
+    def producer_count(self) -> int:
+        """The number of producers that were made for a destination, whichever it is."""
+        return sum(map(len, self._producers.values()))
+
     def count_consumers(self, destination: Destination) -> int:
         """Return the number of consumers of a destination, which may have wildcards."""
         return sum(_meets(destination, request.destination) for request in self._consumers.values())

@@ -9,17 +9,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from asyncio import Future
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jdbcstore.abc import InMemory, Store, XATransaction
+from jdbcstore.broker.amending import amending
 from jdbcstore.broker.api import BrokerTransaction, Consumer, Subscription, SubscriptionRequest
 from jdbcstore.broker.deletion import DestinationDeletion
 from jdbcstore.broker.destinations import DestinationRegistry
 from jdbcstore.broker.directory import Directory
+from jdbcstore.broker.event_log import EventLog
 from jdbcstore.broker.events import MessageEvents
 from jdbcstore.broker.loop import BrokerLoop
 from jdbcstore.broker.memory import MemoryUsage, Resources
@@ -31,6 +33,8 @@ from jdbcstore.broker.routing import Router, addressed
 from jdbcstore.broker.scheduler.jobs import JOBS
 from jdbcstore.broker.scheduler.management import is_management, manage
 from jdbcstore.broker.scheduler.scheduler import Scheduler
+from jdbcstore.broker.slow_consumers import SlowConsumers
+from jdbcstore.broker.statistics import StatisticsAnswers
 from jdbcstore.broker.store_io.occupancy import StoreOccupancy
 from jdbcstore.broker.store_io.outbox import Outbox, StoreLine
 from jdbcstore.broker.store_io.prepared import PreparedTransactions
@@ -39,6 +43,12 @@ from jdbcstore.broker.subscribing import ConsumerSubscriptions
 from jdbcstore.broker.temporary import TemporaryDestinations, owner_of
 from jdbcstore.broker.topics.offline import OfflineDurables
 from jdbcstore.broker.topics.topic import Topic
+from jdbcstore.config.plugins import (
+    DiscardingDeadLettersConfig,
+    LoggingConfig,
+    PluginConfig,
+    StatisticsConfig,
+)
 from jdbcstore.config.virtual import DEFAULT_VIRTUAL_TOPICS, CompositeConfig, VirtualTopicConfig
 from jdbcstore.errors import InvalidDestination, StoreError
 from jdbcstore.message.destination import Destination
@@ -69,6 +79,15 @@ class EngineOptions:
     """Whether messages of queues are dispatched while they are being written."""
     virtual_topics: tuple[VirtualTopicConfig, ...] = DEFAULT_VIRTUAL_TOPICS
     composite_destinations: tuple[CompositeConfig, ...] = ()
+    destinations: tuple[Destination, ...] = ()
+    """Queues and topics that there are from the start."""
+    plugins: tuple[PluginConfig, ...] = ()
+    name: str = "localhost"
+    """The name of the broker, for statistics."""
+    addresses: Callable[[], Mapping[str, str]] = dict
+    """The addresses that clients connect to, by scheme, for statistics."""
+    max_uncommitted_count: int = 0
+    """Messages that a transaction may send; 0 means unlimited."""
     scheduler_support: bool = False
     """Whether messages can be sent later."""
     max_scheduler_repeats: int = 1000
@@ -125,6 +144,8 @@ class Engine:
         self.loop = loop = BrokerLoop(clock or SystemClock(), self._on_defect)
         """The loop, and the threads in which functions read from the store."""
         is_bounded = options.bounds_stored and isinstance(store, InMemory)
+        logged = [plugin for plugin in options.plugins if isinstance(plugin, LoggingConfig)]
+        event_log = EventLog(logged[0]) if logged else None
         self.resources = resources = Resources(
             loop=loop,
             memory=MemoryUsage(options.memory_limit),
@@ -132,17 +153,23 @@ class Engine:
             stored=MemoryUsage(options.memory_limit) if is_bounded else None,
             folder=options.folder,
             tracing=tracing,
+            event_log=event_log,
             events=MessageEvents(policies.of, reports_dispatches=policies.report_dispatches),
         )
         line = StoreLine(loop, options.max_pending_count, options.max_pending_bytes)
         self.outbox = outbox = Outbox(loop, store, line)
         """The writes that are passed to the store, or wait for that."""
-        self._transactions = OpenTransactions(resources, outbox, options.memory_limit)
+        self._transactions = OpenTransactions(
+            resources, outbox, options.memory_limit, options.max_uncommitted_count
+        )
         self._gates = self._transactions.gates
         self.moves = Moves(loop, outbox)
         """Moves of messages between destinations, for an administrator."""
         self.directory = Directory(loop, resources.events)
         """The connections, producers, consumers and destinations that clients watch."""
+        if event_log is not None:
+            self.directory.watch(event_log, only_temporary=False)
+        self._amend = amending(options.plugins, loop.clock, None if event_log is None else event_log.sent)
         self._temporary = TemporaryDestinations(self.directory)
         self.destinations = DestinationRegistry(
             resources=resources,
@@ -156,6 +183,7 @@ class Engine:
             is_audited=options.audited,
             is_concurrent=options.concurrent_store_and_dispatch_queues,
             is_scheduled=options.scheduler_support,
+            discarding=tuple(one for one in options.plugins if isinstance(one, DiscardingDeadLettersConfig)),
         )
         self._by_name = self.destinations.by_name
         self.durables = self.destinations.durables
@@ -185,6 +213,20 @@ class Engine:
         if options.scheduler_support:
             route, most = partial(self.router.route, connection_id=""), options.max_scheduler_repeats
             self.scheduler = Scheduler(loop, outbox, route, options.audited, most)
+        self.slow_consumers = SlowConsumers(
+            loop=loop, policies=policies, subscriptions=lambda: self.destinations.subscriptions
+        )
+        """The consumers that do not keep up, which policies may close."""
+        self._statistics: StatisticsAnswers | None = None
+        if any(isinstance(plugin, StatisticsConfig) for plugin in options.plugins):
+            self._statistics = StatisticsAnswers(
+                name=options.name,
+                addresses=options.addresses,
+                resources=resources,
+                destinations=self.destinations,
+                directory=self.directory,
+                deliver=self._send_due,
+            )
         self._prepared = PreparedTransactions(loop, store, self._target_of_prepared)
         self._occupancy: StoreOccupancy | None = None
         if isinstance(store, InMemory) and resources.stored is not None:
@@ -204,16 +246,19 @@ class Engine:
         last_sequence = await self.loop.run(self.store.last_sequence)
         names = await self.loop.run(self.store.destinations)
         await self.destinations.load(names, last_sequence, is_counted=self.options.counted)
+        self.destinations.declare(self.options.destinations)
         if self.scheduler is not None:
             self.scheduler.start()
         elif JOBS in names:
             log.warning("there are scheduled messages, which wait until scheduler_support is on")
         self.offline.start()
+        self.slow_consumers.start()
 
     async def stop(self) -> None:
         """Close all subscriptions, wait for pending writes, and forget the rest."""
         self.is_stopping = True
         self.deletion.stop()
+        self.slow_consumers.stop()
         await self.offline.stop()
         if self._occupancy is not None:
             await self._occupancy.stop()
@@ -245,6 +290,8 @@ class Engine:
     # Sending
 
     def send(self, message: Message, connection_id: str) -> Future[None]:
+        if self._amend is not None:
+            message = self._amend(message)
         if self._tracing is None and connection_id not in self._gates.closed:
             return self._send(message, connection_id)
         send = partial(self._send_in_turn, connection_id=connection_id)
@@ -260,10 +307,12 @@ class Engine:
         try:
             if message.reply_to is not None:
                 self._temporary.expect_reply(message.reply_to, connection_id)
-            if destination is not None and not destination.is_rerouted:
+            if destination is not None and not destination.is_rerouted and self._statistics is None:
                 return destination.send(message, connection_id)
             if self.scheduler is not None and is_management(message.destination):
                 return self.loop.create_task(manage(self.scheduler, message, self._send_due))
+            if self._statistics is not None and self._statistics.takes(message):
+                return self.loop.create_task(self._statistics.answer(message))
             targets = self._route(message, connection_id)
         except StoreError as error:
             return self.loop.failed(error)
@@ -285,9 +334,12 @@ class Engine:
     def _route(self, message: Message, connection_id: str) -> Routed:
         """Return each destination of a message, and the message as it gets it; one for later is a job."""
         destination = self._by_name.get(message.destination) if message.destination else None
-        if destination is not None and not destination.is_rerouted:
+        if destination is not None and not destination.is_rerouted and self._statistics is None:
             return [(destination, message)]
-        scheduler = self.scheduler
+        scheduler, statistics = self.scheduler, self._statistics
+        if statistics is not None and statistics.takes(message):
+            self.loop.create_task(statistics.answer(message))  # outside of the transaction
+            return []
         if scheduler is not None and is_management(message.destination):
             raise InvalidDestination(f"{message.destination} acts at once; send to it without a transaction")
         if scheduler is None or not scheduler.takes(message):
@@ -309,13 +361,21 @@ class Engine:
 
     def begin(self, connection_id: str, xid: XATransactionId | None = None) -> BrokerTransaction:
         route = partial(self._route, connection_id=connection_id)
+        if self._amend is not None:
+            route = partial(self._route_amended, connection_id=connection_id)
         transaction: EngineTransaction
         if xid is None:
             transaction = EngineTransaction(self._transactions, route, connection_id)
         else:
             branch = self.store.xa.start(xid)
             transaction = _Branch(self._transactions, route, connection_id, branch, self._prepared)
-        return transaction if self._tracing is None else self._tracing.transaction(transaction, connection_id)
+        begun: BrokerTransaction = transaction
+        if self.resources.event_log is not None:
+            begun = self.resources.event_log.transaction(begun, connection_id)
+        return begun if self._tracing is None else self._tracing.transaction(begun, connection_id)
+
+    def _route_amended(self, message: Message, connection_id: str) -> Routed:
+        return self._route(message if self._amend is None else self._amend(message), connection_id)
 
     def prepared(self) -> Future[list[XATransactionId]]:
         return self.loop.create_task(self._prepared.ids())

@@ -22,6 +22,7 @@ from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
 
 if TYPE_CHECKING:
+    from jdbcstore.broker.event_log import EventLog
     from jdbcstore.broker.tracing import Tracing
 
 log = logging.getLogger(__name__)
@@ -152,6 +153,8 @@ class Resources:
     """By connection: the flow controls that have blocked a send of it."""
     tracing: Tracing | None = None
     """Makes spans, if that is configured."""
+    event_log: EventLog | None = None
+    """Logs what happens, if that is configured."""
     events: MessageEvents = field(default_factory=lambda: MessageEvents(lambda _: PolicyEntry()))
     """Events of messages, for their observers."""
 

@@ -24,6 +24,11 @@ class Policies:
         self.report_dispatches = any(entry.advisory_for_dispatched for entry in entries)
         """Whether any entry asks for advisories about dispatched messages."""
 
+        own = self._default.slow_consumer_strategy
+        strategies = [entry.slow_consumer_strategy for entry in entries]
+        self.slow_consumer_strategies = tuple(one for one in (own, *strategies) if one is not None)
+        """The strategies that any entry has for slow consumers."""
+
     def of(self, destination: Destination) -> PolicyEntry:
         """Return the entry that applies to a destination."""
         return self._by_destination.find(destination) or self._default

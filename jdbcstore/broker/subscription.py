@@ -83,6 +83,8 @@ class BaseSubscription:
         """Whether the watchers know that it does not keep up."""
         self.dispatched = 0
         """Deliveries to the consumer."""
+        self.settled = 0
+        """Times that the consumer has acknowledged or rejected something."""
         self.unloads_messages = not self.consumer.keeps_messages
         self._reports_dispatches = self._resources.events.reports_dispatches and not request.browser
 
@@ -161,6 +163,9 @@ class BaseSubscription:
 
     def _acknowledge(self, source: EntrySource, entries: list[Entry]) -> Future[None]:
         report_consumed(self._resources.events, source, entries)
+        event_log = self._resources.event_log
+        if event_log is not None:
+            event_log.acknowledged(self.request, entries)
         return source.acknowledge(entries)
 
     def expire(self, deliveries: Sequence[Delivery]) -> Future[None]:
@@ -179,6 +184,7 @@ class BaseSubscription:
             self.extension.difference_update(entries)
         done = [settle(source, mine) for source, mine in by_source(entries)]
         if entries:
+            self.settled += 1
             self.on_room()
         return done[0] if len(done) == 1 else self._loop.all_done(done)
 
@@ -192,6 +198,7 @@ class BaseSubscription:
             if entry in self.held and entry not in self.lent:
                 self.lent.add(entry)
                 entries.append(entry)
+        self.settled += 1
         self.extension.update(entries)
         self.on_room()
         return entries

@@ -9,9 +9,12 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from jdbcstore.config.fields import Options, check, option
+from jdbcstore.config.plugins import PluginConfig
 from jdbcstore.config.users import ROLES
 from jdbcstore.config.virtual import DEFAULT_VIRTUAL_TOPICS, CompositeConfig, VirtualTopicConfig
-from jdbcstore.errors import ConfigurationError
+from jdbcstore.errors import ConfigurationError, InvalidDestination
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.patterns import is_wildcard
 
 STOMP_PORT = 61613
 STOMP, STOMP_TLS = "stomp", "stomp+ssl"
@@ -203,6 +206,16 @@ class BrokerConfig(Options):
     ``destinationInterceptors``, as the next."""
     composite_destinations: tuple[CompositeConfig, ...] = ()
     """The queues and topics whose messages are sent to others."""
+    destinations: str | None = None
+    """Queues and topics that there are from the start, such as ``queue://ORDERS, topic://PRICES``."""
+    plugins: tuple[PluginConfig, ...] = ()
+    """ActiveMQ's ``plugins`` that are not about users, in the order in which each message passes them."""
+    max_uncommitted_count: int = option(0, at_least=0)
+    """Messages that a transaction may send before it is committed; with one more it is rolled back, and the
+    client gets an error. 0 means unlimited."""
+    max_inflated_data_size: int | None = option(None, at_least=0, size=True)
+    """Bytes that a compressed body may have when it is inflated for a STOMP client; a message with more is
+    rejected. None is the library's limit of 256 MiB."""
     scheduler_support: bool = False
     """Whether messages with ``AMQ_SCHEDULED_DELAY`` and the like are sent later; else these are properties
     like others, as in ActiveMQ."""
@@ -239,7 +252,7 @@ class BrokerConfig(Options):
         check(self)
         if self.health is not None:
             Address.parse(self.health, "health")
-        _ = self.roles_of_groups  # which must be valid
+        _ = self.roles_of_groups, self.made_destinations  # which must be valid
         for origin in self.origins_of_management:
             _check_origin(origin, "management_origins")
         for one in self._advertised:
@@ -247,6 +260,25 @@ class BrokerConfig(Options):
                 raise ConfigurationError(
                     f"advertise has {one!r}; write tcp://HOST:PORT or ssl://HOST:PORT", option="advertise"
                 )
+
+    @property
+    def made_destinations(self) -> tuple[Destination, ...]:
+        """Each queue and topic that ``destinations`` names.
+
+        :raises ConfigurationError: one is not a destination, or has wildcards
+        """
+        found = []
+        for text in filter(None, map(str.strip, (self.destinations or "").split(","))):
+            try:
+                found.append(Destination.parse(text))
+            except InvalidDestination as error:
+                raise ConfigurationError(
+                    f"destinations has {text!r}: {error}", option="destinations"
+                ) from error
+            if is_wildcard(found[-1]):
+                text = f"destinations has {text}, which has wildcards; write each name"
+                raise ConfigurationError(text, option="destinations")
+        return tuple(found)
 
     @property
     def origins_of_management(self) -> tuple[str, ...]:

@@ -224,8 +224,12 @@ class _Builder:
                 raise ConfigurationError(f"{name} must be a section, not a value", place=value.place)
             return self._scalar(kind, option, name, value, path)
         if isinstance(value, list) and tuple in wanted:
-            element: type = typing.get_args(typing.get_type_hints(kind)[option.name])[0]
-            return tuple(self.make(element, one, f"{path}[{i}].") for i, one in enumerate(value))
+            element = typing.get_args(typing.get_type_hints(kind)[option.name])[0]
+            kinds = [*(typing.get_args(element) or (element,))]
+            return tuple(
+                self.make(*self._choose(kinds, one, name, f"{path}[{i}]"), f"{path}[{i}].")
+                for i, one in enumerate(value)
+            )
         if isinstance(value, dict) and Mapping in wanted:
             return {key: self._statement(one, f"{path}.{property_name(key)}") for key, one in value.items()}
         if isinstance(value, dict) and sections:

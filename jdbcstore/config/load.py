@@ -47,7 +47,7 @@ _OF_POLICY = by_name({
         *_AUDIT, "max_queue_audit_depth", "send_duplicate_from_store_to_dlq",
     ),
     (Kind.UNSUPPORTED, "jdbcstore broker does not support it"): (
-        "strict_order_dispatch", "max_destinations",
+        "strict_order_dispatch",
     ),
 })  # fmt: skip
 """Options of a policy that ``jdbcstore broker`` does not obey."""

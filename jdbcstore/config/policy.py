@@ -158,6 +158,43 @@ SubscriptionRecoveryPolicy = (
 """The earlier messages that a retroactive subscriber without a durable subscription gets."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SlowConsumerStrategy(Options):
+    """The options of both strategies, in camelCase in ActiveMQ; durations are seconds."""
+
+    max_slow_count: int = option(-1, at_least=-1)
+    """Checks at which a consumer was slow, one after the other, after which it is closed; -1 is never."""
+    max_slow_duration: float = option(30.0, at_least=0, milliseconds=True, negative_is_off=True)
+    """Seconds of being slow after which it is closed; 0 is never."""
+    check_period: float = option(30.0, at_least=0, milliseconds=True)
+    """Seconds between two checks."""
+    abort_connection: bool = False
+    """Whether its connection is closed, and not only the consumer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbortSlowConsumerStrategy(_SlowConsumerStrategy):
+    """ActiveMQ's ``abortSlowConsumerStrategy``: closes consumers for which messages wait too long."""
+
+    type: ClassVar[str] = "abortSlowConsumerStrategy"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbortSlowAckConsumerStrategy(_SlowConsumerStrategy):
+    """ActiveMQ's ``abortSlowAckConsumerStrategy``: closes consumers that do not acknowledge."""
+
+    type: ClassVar[str] = "abortSlowAckConsumerStrategy"
+
+    max_time_since_last_ack: float = option(30.0, at_least=0, milliseconds=True)
+    """Seconds without an acknowledgement after which a consumer is slow."""
+    ignore_idle_consumers: bool = True
+    """Whether a consumer that has nothing to acknowledge is not slow."""
+
+
+SlowConsumerStrategy = AbortSlowConsumerStrategy | AbortSlowAckConsumerStrategy
+"""The end of consumers that do not keep up."""
+
+
 class GroupMap(NamedTuple):
     """The map of the message groups of a queue: its kind, and its size."""
 
@@ -224,6 +261,8 @@ class PolicyEntry(Options):
     the redelivery plug-in, of which this is a ``redeliveryPolicy``."""
     subscription_recovery_policy: SubscriptionRecoveryPolicy = NoSubscriptionRecoveryPolicy()
     """The earlier messages that a new subscriber of a topic gets."""
+    slow_consumer_strategy: SlowConsumerStrategy | None = None
+    """The end of consumers that do not keep up; with None they stay."""
     dispatch_policy: str = option("roundRobinDispatchPolicy", choices=_DISPATCH_POLICIES)
     """The order in which subscribers of a topic get a message. Not obeyed."""
     pending_message_limit: int | None = option(None, at_least=0)
@@ -296,7 +335,8 @@ class PolicyEntry(Options):
     inactive_timeout_before_gc: float = option(60.0, at_least=0, milliseconds=True)
     """Seconds without use before that. Not obeyed."""
     max_destinations: int | None = option(None, at_least=0)
-    """The number of destinations that may be created; None means unlimited. Not obeyed."""
+    """The destinations of this entry that there may be at a time: with one more, the client gets an error.
+    What the store has is always there. None means unlimited."""
 
     enable_audit: bool = True
     """Whether a destination recognises duplicates. Not obeyed: ``enable_audit`` of the store does."""

@@ -108,9 +108,6 @@ POLICY = by_name({
         "reduceMemoryFootprint", "doOptimzeMessageStorage", "optimizeMessageStoreInFlightLimit",
         "optimizedDispatch", "useTopicSubscriptionInflightStats",
     ),
-    "jdbcstore does not have such a strategy": (
-        "messageEvictionStrategy", "slowConsumerStrategy",
-    ),
 })  # fmt: skip
 
 UNSUPPORTED = by_name({

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from asyncio import Future
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from jdbcstore.abc import Transaction
@@ -18,6 +18,7 @@ from jdbcstore.broker.events import MessageEvents
 from jdbcstore.broker.loop import BrokerLoop
 from jdbcstore.broker.queues.moves import Moves, Staged
 from jdbcstore.broker.store_io.transaction import SendTarget
+from jdbcstore.config.plugins import DiscardingDeadLettersConfig
 from jdbcstore.config.policy import (
     DeadLetterStrategy,
     DiscardingDeadLetterStrategy,
@@ -87,6 +88,40 @@ def renamed(message_id: MessageId | None) -> MessageId | None:
     return None if message_id is None else MessageId(None, 0, 0, str(message_id))
 
 
+class DiscardedDeadLetters:
+    """The dead letters that ActiveMQ's ``discardingDLQBrokerPlugin`` drops, which are counted in the log."""
+
+    def __init__(self, plugins: Sequence[DiscardingDeadLettersConfig]) -> None:
+        self._plugins = plugins
+        self._counts = [0] * len(plugins)
+
+    def has(self, destination: Destination) -> bool:
+        """Return whether the dead letters of a destination are dropped."""
+        return any(_discards(plugin, destination) for plugin in self._plugins)
+
+    def count(self, destination: Destination, dropped: int) -> None:
+        """Log the number of all that were dropped, from time to time."""
+        for number, plugin in enumerate(self._plugins):
+            if not _discards(plugin, destination):
+                continue
+            before, self._counts[number] = self._counts[number], self._counts[number] + dropped
+            every = plugin.report_interval
+            if every > 0 and before // every != self._counts[number] // every:
+                log.info(
+                    "%d dead letters were dropped by the discardingDLQBrokerPlugin", self._counts[number]
+                )
+
+
+def _discards(plugin: DiscardingDeadLettersConfig, destination: Destination) -> bool:
+    if plugin.drop_all:
+        return True
+    if destination.is_temporary and (
+        plugin.drop_temporary_topics if destination.is_topic else plugin.drop_temporary_queues
+    ):
+        return True
+    return any(pattern.fullmatch(destination.name) for pattern in plugin.patterns)
+
+
 def _is_kept(strategy: DeadLetterStrategy, entry: Entry) -> bool:
     """Return whether a message that is rejected, or expires, becomes a dead letter."""
     if isinstance(strategy, DiscardingDeadLetterStrategy):
@@ -105,6 +140,7 @@ class DeadLetters:
     _audited: bool
     """Whether the store drops a message id that it has seen before, in whatever destination."""
     _events: MessageEvents
+    _discarded: DiscardedDeadLetters = field(default_factory=lambda: DiscardedDeadLetters(()))
 
     def move(
         self,
@@ -125,6 +161,9 @@ class DeadLetters:
         :param cause: why, if the consumers have said so
         """
         damaged: dict[Entry, CorruptMessage] = {}
+        if self._discarded.has(source.destination):
+            strategy = DiscardingDeadLetterStrategy()
+            self._discarded.count(source.destination, len(entries))
 
         def stage(written: Transaction) -> tuple[Sequence[Entry], Staged]:
             staged = self._stage(written, source, strategy, entries, expired, subscriber, cause, damaged)

@@ -345,6 +345,14 @@ class Queue:
             return None
         return max(self.stored_before + self.counters.enqueued - self.counters.dequeued, 0)
 
+    @property
+    def has_waiting(self) -> bool:
+        """Whether a message waits for a consumer with room; it may be read from the store for this."""
+        pending = self.pending
+        if pending.aside.count or pending.transient.head() is not None:
+            return True
+        return pending.stored.head() is not None
+
     def set_stored_before(self, count: int) -> None:
         """Take the number of messages in the store that the counters do not have."""
         self.stored_before = count

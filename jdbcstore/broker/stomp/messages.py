@@ -14,6 +14,7 @@ from jdbcstore.errors import InvalidDestination, InvalidMessage, ProtocolError
 from jdbcstore.message.destination import Destination, DestinationKind, clean_name
 from jdbcstore.message.ids import MessageId, ProducerId
 from jdbcstore.message.message import BodyType, Message
+from jdbcstore.message.openwire.content import check_inflated
 from jdbcstore.message.values import Float, Value
 
 _PREFIXES = {
@@ -213,11 +214,18 @@ _NO_PROPERTIES = frozenset((*_DROPPED, *_OPTIONAL, "reply-to"))
 
 
 class MessageFrames:
-    """Makes the MESSAGE frames of one connection."""
+    """Makes the MESSAGE frames of one connection.
 
-    __slots__ = ("_destination", "_destination_text", "_names", "_producer_id", "_producer_text", "_version")
+    :param max_inflated: bytes that a compressed body may have; None is the limit of the codec
+    """
 
-    def __init__(self, names: DestinationNames, version: Version) -> None:
+    __slots__ = (
+        *("_destination", "_destination_text", "_max_inflated", "_names"),
+        *("_producer_id", "_producer_text", "_version"),
+    )
+
+    def __init__(self, names: DestinationNames, version: Version, max_inflated: int | None = None) -> None:
+        self._max_inflated = max_inflated
         self._names = names
         self._version = version
         # Of the previous message, which the next one often shares.
@@ -230,8 +238,12 @@ class MessageFrames:
         """Return a MESSAGE.
 
         ``subscription`` and ``ack`` are complete header lines, as :meth:`line` makes them.
+
+        :raises CorruptMessage: the body is damaged, or inflates to more than it may
         """
         message, destination = delivery.message, delivery.destination
+        if self._max_inflated is not None and message.compressed:
+            check_inflated(message, self._max_inflated)
         content, size = _content(message)
         if destination is not self._destination:
             self._destination = destination

@@ -85,7 +85,7 @@ class StompSession:
         self._names = DestinationNames(connection.connection_id)
         self._sendable: dict[str, Destination] = {}
         """Destinations that the client is authorized to send to, by the names that it gives them."""
-        self._frames = MessageFrames(self._names, self._version)
+        self._frames = MessageFrames(self._names, self._version, self._service.max_inflated)
         self._producer = ProducerId(connection.connection_id, -1, 1)
         self._subscriptions = StompSubscriptions(
             connection.connection_id, connection.config.max_subscriptions
@@ -164,7 +164,7 @@ class StompSession:
         connection, version, client_id = self._connection, self._version, headers.get("client-id")
         config = connection.config
         connection.logged_in(principal, headers.get("login"), client_id)
-        self._frames = MessageFrames(self._names, version)
+        self._frames = MessageFrames(self._names, version, self._service.max_inflated)
         limits = FrameLimits(
             line=config.max_header_length, headers=config.max_headers, body=config.max_frame_size
         )

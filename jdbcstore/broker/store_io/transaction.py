@@ -153,14 +153,15 @@ class OpenTransactions:
     That is not part of the memory of messages, and may not wait for it: a transaction that waits cannot end.
 
     :param limit: bytes for the transactions of one connection; all together may use four times that
+    :param most_sends: messages that one of them may send; 0 means unlimited
     """
 
-    def __init__(self, resources: Resources, outbox: Outbox, limit: int) -> None:
+    def __init__(self, resources: Resources, outbox: Outbox, limit: int, most_sends: int = 0) -> None:
         self.loop = resources.loop
         self.outbox = outbox
         self.gates = Gates(resources.loop)
         self._notices, self._events = resources.notices, resources.events
-        self._limit = limit
+        self._limit, self._most_sends = limit, most_sends
         self._by_connection: dict[str, int] = {}
         self.used = 0
 
@@ -176,6 +177,18 @@ class OpenTransactions:
             self._refuse(connection_id, "of all connections", _ALL * self._limit, "try again later")
         self._by_connection[connection_id] = own
         self.used += size
+
+    def check_may_send(self, connection_id: str, sent: int) -> None:
+        """Raise if a transaction has sent as many messages as it may.
+
+        :raises DestinationFull: it has
+        """
+        most = self._most_sends
+        if most and sent >= most:
+            text = f"a transaction may send {most} messages before it is committed"
+            if self._notices.is_news("max_uncommitted_count", connection_id):
+                log.warning("connection %s: %s, as max_uncommitted_count says", connection_id, text)
+            raise DestinationFull(f"{text}: commit more often, or have max_uncommitted_count raised")
 
     def _refuse(self, connection_id: str, whose: str, limit: int, advice: str) -> NoReturn:
         text = f"the open transactions {whose} may hold {limit} bytes together"
@@ -217,7 +230,7 @@ class EngineTransaction:
         self._written: Transaction | None = branch or transactions.outbox.store.transaction()
         self._sends: list[tuple[SendTarget, Message, bool]] = []
         self._holders: dict[BaseSubscription, list[Entry]] = {}
-        self._size = 0
+        self._size = self._sent = 0
         self.is_stored = False
         """Whether it is prepared in the store; else only what is in memory is."""
 
@@ -230,6 +243,8 @@ class EngineTransaction:
     def send(self, message: Message) -> Future[None]:
         try:
             written = self._open
+            self._transactions.check_may_send(self._connection_id, self._sent)
+            self._sent += 1
             self._increase(size_of(message))
             targets = self._route(message)
             for target, routed in targets:

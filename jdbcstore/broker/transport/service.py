@@ -47,6 +47,7 @@ class Service:
     :param name: the name of the broker, for JMS clients
     :param server: the header ``server`` of CONNECTED; None is jdbcstore with its version
     :param populate_user_id: whether messages carry the sender's login in JMSXUserID
+    :param max_inflated: bytes that a compressed body may have when it is inflated for a client
     :param advertised: the addresses of all brokers on the store, with or without TLS, for JMS clients
     :param on_store_error: decides about an error of the broker by raising: ``ReplySuppressed`` closes the
         client's connection without a reply, any other error is sent to the client
@@ -60,6 +61,7 @@ class Service:
         name: str = "localhost",
         server: str | None = None,
         populate_user_id: bool = False,
+        max_inflated: int | None = None,
         advertised: Callable[[bool], str] = lambda _: "",
         clock: Clock | None = None,
         on_store_error: Callable[[StoreError], None] = reply_with,
@@ -69,6 +71,7 @@ class Service:
         self.name = name
         self.server = server or _name_and_version()
         self.populate_user_id = populate_user_id
+        self.max_inflated = max_inflated
         self.advertised = advertised
         self.clock = clock or SystemClock()
         self.on_store_error = on_store_error

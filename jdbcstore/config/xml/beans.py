@@ -252,7 +252,8 @@ class Document:
                 parts.append(Value(value.name, inner.line, elements=[inner]))
         for part in parts:
             bean = self.resolve(part)
-            if bean is not None:
+            # An element without content, such as <plugins/>, is an empty list.
+            if bean is not None and (bean.values or bean.kind != value.name):
                 yield bean
 
     def _find(self, name: str, line: int) -> Element:

@@ -12,9 +12,10 @@ from jdbcstore.config.policy import (
     DeadLetterStrategy,
     PolicyEntry,
     RedeliveryPolicy,
+    SlowConsumerStrategy,
     SubscriptionRecoveryPolicy,
 )
-from jdbcstore.config.reasons import POLICY, REDELIVERY, REDELIVERY_PLUGIN
+from jdbcstore.config.reasons import NO_NETWORKS, ONLY_JMX, POLICY, REDELIVERY, REDELIVERY_PLUGIN
 from jdbcstore.config.xml.beans import Bean, Document, Value
 from jdbcstore.errors import ConfigurationError, InvalidDestination
 from jdbcstore.message.destination import Destination
@@ -49,6 +50,15 @@ _STRATEGIES: dict[str, tuple[Any, str, dict[str, str]]] = {
         "no earlier messages",
         {"useSharedBuffer": "each topic has its own buffer, as in ActiveMQ"},
     ),
+    "slowConsumerStrategy": (
+        SlowConsumerStrategy,
+        "consumers that do not keep up stay",
+        {
+            "ignoreNetworkConsumers": NO_NETWORKS,
+            "name": ONLY_JMX,
+            "brokerService": "the broker in the same file is used",
+        },
+    ),
 }
 """The strategies that jdbcstore has, the default in words, and why some attributes have no effect."""
 _TEMPORARY = ("tempQueue", "tempTopic")
@@ -81,6 +91,8 @@ def _read_entry(document: Document, bean: Bean) -> Section | None:
             _take_strategy(document, value, section)
         elif name == "pendingMessageLimitStrategy":
             _take_limit(document, value, section)
+        elif name == "messageEvictionStrategy":
+            _check_eviction(document, value)
         elif not _take_destination(document, value, section):
             document.take(bean, value, PolicyEntry, section, POLICY)
     return section
@@ -154,6 +166,16 @@ def _take_limit(document: Document, value: Value, section: Section) -> None:
         section["pendingMessageLimit"] = document.scalar(limit)
         return
     document.ignore(value, "only a constantPendingMessageLimitStrategy is supported, and no limit is set")
+
+
+def _check_eviction(document: Document, value: Value) -> None:
+    """Refuse a strategy by which other messages than the oldest are dropped."""
+    bean, kind = _chosen(document, value)
+    if kind == "oldestMessageEvictionStrategy":
+        document.ignore(value, "the oldest message is dropped first")
+    else:
+        text = f"{bean.class_name or 'this'} is not supported: the oldest message would be dropped first"
+        document.refuse(value, f"{text}; remove it")
 
 
 def read_redelivery(document: Document, value: Value) -> Iterator[Section]:

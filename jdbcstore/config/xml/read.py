@@ -31,6 +31,7 @@ from jdbcstore.config.xml.beans import Bean, Document, Value
 from jdbcstore.config.xml.broker_reasons import NO_EFFECT, REFUSED
 from jdbcstore.config.xml.broker_reasons import UNSUPPORTED as UNSUPPORTED_PARTS
 from jdbcstore.config.xml.persistence import MEMORY, SQL, read_default, read_persistence
+from jdbcstore.config.xml.plugins import read_destinations, read_plugins
 from jdbcstore.config.xml.policies import read_policies, read_redelivery, with_redelivery
 from jdbcstore.config.xml.security import find_security, read_security, this_file
 from jdbcstore.config.xml.virtual import take_virtual
@@ -58,6 +59,7 @@ _OWN = frozenset(
         *("persistent", "tmpDataDirectory", "populateJMSXUserID", "schedulerSupport"),
         *("maxSchedulerRepeatAllowed", "rejectDurableConsumers"),
         *("offlineDurableSubscriberTimeout", "offlineDurableSubscriberTaskSchedule"),
+        *("maxUncommittedCount", "maxInflatedDataSize"),
     )
 )
 """Attributes of the broker that are options of jdbcstore's."""
@@ -138,7 +140,7 @@ def _read_broker(document: Document) -> Section:
                 policies = [*read_policies(document, value)]
             case "plugins":
                 redeliveries = [*read_redelivery(document, value)]
-                own |= find_security(document, value)
+                own |= {**find_security(document, value), **read_plugins(document, value)}
             case "ioExceptionHandler":
                 handler = _read_io_handler(document, value)
                 section |= {"ioExceptionHandler": handler} if handler else {}
@@ -175,10 +177,10 @@ def _report(document: Document, broker: Bean, value: Value) -> None:
     """Note what becomes of an attribute or element of the broker that is not an option."""
     name, text = value.name, (value.text or "").strip().lower()
     if name in REFUSED:
-        if text != "false" and (text or value.elements):
+        if text != "false" and (text or any(document.beans(value))):
             document.refuse(value, f"{REFUSED[name]}; remove it")
     elif name in UNSUPPORTED_PARTS:
-        if text or value.elements:
+        if text or any(document.beans(value)):
             document.note(Kind.UNSUPPORTED, value, UNSUPPORTED_PARTS[name])
     else:
         document.report(broker, value, NO_EFFECT, (*_KNOWN, *REFUSED, *UNSUPPORTED_PARTS))
@@ -202,6 +204,8 @@ def _take_own(document: Document, value: Value, section: Section) -> bool:
             section |= {"connectors": connectors} if connectors else {}
         case "systemUsage":
             section |= _read_usage(document, value)
+        case "destinations":
+            section["destinations"] = read_destinations(document, value)
         case "sslContext":
             document.ignore(value, _NO_KEYSTORE)
         case "messageAuthorizationPolicy":

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from jdbcstore.config.data_source import is_encrypted
 from jdbcstore.config.given import Given, Kind, Section
-from jdbcstore.config.reasons import OF_BROKER
 from jdbcstore.config.users import EVERYTHING, TEMPORARY, PluginUser, PluginUsers
 from jdbcstore.config.xml.beans import Bean, Document, Located, Value
 from jdbcstore.config.xml.placeholders import Unresolved
@@ -52,8 +51,6 @@ def find_security(document: Document, plugins: Value) -> Section:
     for plugin in document.beans(plugins):
         if plugin.kind not in _OBEYED and not _is_harmless(plugin):
             document.note(Kind.DANGEROUS, plugin, _unsupported(plugin))
-        elif plugin.kind not in (*_OBEYED, "redeliveryPlugin"):
-            document.ignore(plugin, OF_BROKER)
         if not _is_harmless(plugin):
             section["usersFile"] = this_file(document, plugins)
     return section

@@ -112,6 +112,21 @@ def decode_body(content: bytes | None, kind: BodyType, compressed: bool) -> Body
     return content
 
 
+def check_inflated(message: Message, limit: int) -> None:
+    """Raise if the compressed body of a message has more bytes than a limit.
+
+    :raises CorruptMessage: it has, or is damaged
+    """
+    source = message._source
+    content = None if source is None or not message.compressed else source.content
+    if content is None:
+        return
+    try:
+        _inflate(content[4:] if message.body_type is BodyType.BYTES else content, limit)
+    except Malformed as error:
+        raise CorruptMessage(f"message {message.message_id}: {error}") from error
+
+
 def _decode_text(content: bytes) -> str | None:
     size = _size(content, "the text ends within its length")
     if size == -1 and len(content) == 4:

@@ -79,6 +79,8 @@ final class EmbeddedBroker {
         broker.setUseJmx(false);
         broker.setUseShutdownHook(false);
         broker.setAdvisorySupport(request.path("advisories").asBoolean(false));
+        setNumber("setMaxUncommittedCount", request.path("max_uncommitted"));
+        setNumber("setMaxInflatedDataSize", request.path("max_inflated"));
         broker.setSchedulerSupport(request.path("scheduler").asBoolean(false));
         if (broker.isSchedulerSupport()) {
             JobSchedulerStoreImpl jobs = new JobSchedulerStoreImpl();
@@ -288,6 +290,13 @@ final class EmbeddedBroker {
         policies.setDefaultEntry(ordinary);
         policies.setPolicyEntries(special);
         return policies;
+    }
+
+    /** Set an option of the broker that not every version has, if it is given. */
+    private void setNumber(String setter, JsonNode number) throws ReflectiveOperationException {
+        if (number.isNumber()) {
+            BrokerService.class.getMethod(setter, int.class).invoke(broker, number.asInt());
+        }
     }
 
     /** Set an option that not every version has. */

@@ -10,9 +10,19 @@ import pytest
 
 from jdbcstore import Configuration, load_config
 from jdbcstore.broker.process.host import BrokerHost
-from jdbcstore.config import Kind
+from jdbcstore.config import Kind, to_toml
+from jdbcstore.config.broker import BrokerConfig
 from jdbcstore.config.locker import CustomLockerConfig, SharedFileLockerConfig
+from jdbcstore.config.plugins import (
+    DiscardingDeadLettersConfig,
+    ForcePersistencyModeConfig,
+    LoggingConfig,
+    StatisticsConfig,
+    TimeStampingConfig,
+)
+from jdbcstore.config.policy import AbortSlowAckConsumerStrategy
 from jdbcstore.errors import ConfigurationError
+from jdbcstore.message.destination import Destination
 
 URL = "sqlite:///elsewhere.db"
 
@@ -90,6 +100,81 @@ def test_what_would_change_what_is_kept_is_refused(tmp_path: Path, name: str) ->
 def test_an_attribute_is_refused_where_it_asks_for_something(tmp_path: Path, name: str) -> None:
     assert notes(load(tmp_path, f'<broker {name}="true"/>'), Kind.REFUSED).keys() == {name}
     assert not load(tmp_path, f'<broker {name}="false"/>').notes
+
+
+def test_an_empty_element_asks_for_nothing(tmp_path: Path) -> None:
+    found = load(tmp_path, "<broker><plugins/><networkConnectors/><transportConnectors/><services/></broker>")
+
+    assert (found.notes, found.broker.connectors) == ((), ())
+
+
+PLUGINS = """
+<broker maxUncommittedCount="5" maxInflatedDataSize="1000"><plugins>
+  <timeStampingBrokerPlugin zeroExpirationOverride="1000" ttlCeiling="2000" processNetworkMessages="true"/>
+  <bean class="org.apache.activemq.plugin.ForcePersistencyModeBrokerPlugin" xmlns="x">
+    <property name="persistenceFlag" value="true"/></bean>
+  <discardingDLQBrokerPlugin dropAll="false" dropOnly="A.* B"/>
+  <statisticsBrokerPlugin/>
+  <loggingBrokerPlugin logAll="true" logSessionEvents="false"/>
+  <traceBrokerPathPlugin/>
+  <destinationPathSeparatorPlugin/>
+</plugins>
+<destinations><queue physicalName="A"/><topic physicalName="B"/></destinations></broker>"""
+
+
+def test_plugins_in_their_order(tmp_path: Path) -> None:
+    found = load(tmp_path, PLUGINS)
+
+    assert found.broker.plugins == (
+        TimeStampingConfig(zero_expiration_override=1.0, ttl_ceiling=2.0),
+        ForcePersistencyModeConfig(persistence_flag=True),
+        DiscardingDeadLettersConfig(drop_all=False, drop_only="A.* B"),
+        StatisticsConfig(),
+        LoggingConfig(log_all=True),
+    )
+    assert found.broker.made_destinations == (Destination.queue("A"), Destination.topic("B"))
+    assert (found.broker.max_uncommitted_count, found.broker.max_inflated_data_size) == (5, 1000)
+    ignored = {"processNetworkMessages", "logSessionEvents", "traceBrokerPathPlugin"}
+    assert notes(found, Kind.IGNORED).keys() == ignored
+    assert notes(found, Kind.REFUSED).keys() == {"destinationPathSeparatorPlugin"}
+    (converted := tmp_path / "jdbcstore.toml").write_text(to_toml(found, "activemq.xml"))
+    assert load_config(converted, environment={}).broker == found.broker
+
+
+@pytest.mark.parametrize("broker", ['drop_only = "("', 'type = "other"'])
+def test_plugins_that_cannot_be(tmp_path: Path, broker: str) -> None:
+    path = tmp_path / "jdbcstore.toml"
+    path.write_text(f"[[broker.plugins]]\n{'' if 'type' in broker else TYPE}{broker}\n")
+
+    with pytest.raises(ConfigurationError, match=r"drop_only has|unknown type 'other'"):
+        load_config(path, environment={})
+
+
+TYPE = 'type = "discardingDLQBrokerPlugin"\n'
+
+
+def test_destinations_have_no_wildcards() -> None:
+    with pytest.raises(ConfigurationError, match="which has wildcards; write each name"):
+        BrokerConfig(destinations="queue://A.*")
+    with pytest.raises(ConfigurationError, match="destinations has 'queue://'"):
+        BrokerConfig(destinations="queue://")
+
+
+SLOW = """<broker><destinationPolicy><policyMap><policyEntries><policyEntry queue=">">
+<slowConsumerStrategy>
+<abortSlowAckConsumerStrategy maxTimeSinceLastAck="1000" ignoreNetworkConsumers="false"/>
+</slowConsumerStrategy><messageEvictionStrategy>{}</messageEvictionStrategy>
+</policyEntry></policyEntries></policyMap></destinationPolicy></broker>"""
+
+
+def test_strategies_for_slow_consumers(tmp_path: Path) -> None:
+    found = load(tmp_path, SLOW.format("<oldestMessageEvictionStrategy/>"))
+    assert found.policies[0].slow_consumer_strategy == AbortSlowAckConsumerStrategy(
+        max_time_since_last_ack=1.0
+    )
+    found.check_obeyed()
+    with pytest.raises(ConfigurationError, match="the oldest message would be dropped first; remove it"):
+        load(tmp_path, SLOW.format("<uniquePropertyMessageEvictionStrategy/>")).check_obeyed()
 
 
 def test_all_that_is_refused_is_told_of(tmp_path: Path) -> None:

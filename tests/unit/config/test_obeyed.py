@@ -26,7 +26,16 @@ from jdbcstore.config.locker import (
     LeaseLockerIOExceptionHandlerConfig,
     SharedFileLockerConfig,
 )
+from jdbcstore.config.plugins import (
+    DiscardingDeadLettersConfig,
+    ForcePersistencyModeConfig,
+    LoggingConfig,
+    StatisticsConfig,
+    TimeStampingConfig,
+)
 from jdbcstore.config.policy import (
+    AbortSlowAckConsumerStrategy,
+    AbortSlowConsumerStrategy,
     DiscardingDeadLetterStrategy,
     FixedCountSubscriptionRecoveryPolicy,
     FixedSizedSubscriptionRecoveryPolicy,
@@ -58,6 +67,13 @@ READERS: dict[type, tuple[str, ...]] = {
     ),
     **dict.fromkeys((DefaultIOExceptionHandlerConfig, LeaseLockerIOExceptionHandlerConfig), ("stores",)),
     BrokerConfig: ("broker", "cli", "config/broker.py"),
+    **dict.fromkeys(
+        (
+            *(ForcePersistencyModeConfig, TimeStampingConfig, DiscardingDeadLettersConfig),
+            *(StatisticsConfig, LoggingConfig),
+        ),
+        ("broker", "config/plugins.py"),
+    ),
     PolicyEntry: ("broker", "config/policy.py"),
     ConnectorConfig: ("broker", "config/broker.py"),
     **dict.fromkeys((VirtualTopicConfig, CompositeConfig, ForwardConfig), ("broker", "config/virtual.py")),
@@ -67,6 +83,7 @@ READERS: dict[type, tuple[str, ...]] = {
             *(FixedCountSubscriptionRecoveryPolicy, FixedSizedSubscriptionRecoveryPolicy),
             *(LastImageSubscriptionRecoveryPolicy, NoSubscriptionRecoveryPolicy),
             *(TimedSubscriptionRecoveryPolicy, RedeliveryPolicy),
+            *(AbortSlowConsumerStrategy, AbortSlowAckConsumerStrategy),
         ),
         ("broker",),
     ),
@@ -90,7 +107,6 @@ NOTED: dict[type, dict[str, object]] = {
         "inactive_timeout_before_gc": 5.0,
         "dispatch_policy": "priorityDispatchPolicy",
         "strict_order_dispatch": True,
-        "max_destinations": 5,
     },
 }
 # About the options, and not options; and a name that only config show prints.

@@ -57,7 +57,7 @@ dead_letter_strategy = { type = "individualDeadLetterStrategy", queue_prefix = "
 
 [[policies]]
 topic = ">"
-max_destinations = 9
+strict_order_dispatch = true
 sendFailIfNoSpaceAfterTimeout = 3000
 dead_letter_strategy = { type = "discarding" }
 redelivery_policy = { maximum_redeliveries = -1, redeliveryDelay = 500 }
@@ -115,7 +115,7 @@ def test_a_file_with_everything(tmp_path: Path) -> None:
             ),
             PolicyEntry(
                 topic=">",
-                max_destinations=9,
+                strict_order_dispatch=True,
                 send_fail_if_no_space_after_timeout=3.0,
                 dead_letter_strategy=DiscardingDeadLetterStrategy(),
                 redelivery_policy=RedeliveryPolicy(maximum_redeliveries=-1, redelivery_delay=0.5),
@@ -336,12 +336,12 @@ def test_a_store_in_memory_of_a_configuration(tmp_path: Path) -> None:
 
 
 def test_opening_says_what_is_not_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    text = f'url = "sqlite:///{tmp_path / "mq.db"}"\n[[policies]]\nmax_destinations = 9'
+    text = f'url = "sqlite:///{tmp_path / "mq.db"}"\n[[policies]]\nstrict_order_dispatch = true'
 
     with jdbcstore.open(load(write(tmp_path, text))):
         pass
 
-    assert "max_destinations of a policy" in caplog.text
+    assert "strict_order_dispatch of a policy" in caplog.text
 
 
 def test_an_error_of_opening_names_the_place(tmp_path: Path) -> None:

@@ -1,0 +1,142 @@
+"""Consumers that do not keep up: how they are recognised, and the strategies that end them.
+
+As in ActiveMQ, a policy's ``slowConsumerStrategy`` is asked for each consumer of its destinations.
+"""
+
+from __future__ import annotations
+
+import logging
+from asyncio import TimerHandle
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+
+from jdbcstore.broker.loop import BrokerLoop
+from jdbcstore.broker.policies import Policies
+from jdbcstore.broker.queues.browser import Browser
+from jdbcstore.broker.queues.queue import Queue
+from jdbcstore.broker.subscription import BaseSubscription
+from jdbcstore.broker.topics.subscriber import TopicSubscriber
+from jdbcstore.config.policy import AbortSlowAckConsumerStrategy, AbortSlowConsumerStrategy
+from jdbcstore.errors import ProtocolError
+
+log = logging.getLogger(__name__)
+
+Strategy = AbortSlowConsumerStrategy | AbortSlowAckConsumerStrategy
+
+
+def is_behind(subscription: BaseSubscription) -> bool:
+    """Return whether messages wait for a consumer that has as many unacknowledged ones as it asked for.
+
+    A subscriber of a topic that is not durable is behind with more pending messages than its prefetch.
+    """
+    if isinstance(subscription, Browser) or subscription.closed or not subscription.begun:
+        return False
+    if isinstance(subscription, TopicSubscriber):
+        return subscription.pending > subscription.prefetch > 1
+    if not subscription.prefetch or len(subscription.held) < subscription.prefetch + len(
+        subscription.extension
+    ):
+        return False
+    if not subscription.queues:
+        return subscription.is_slow  # a durable subscriber
+    return any(isinstance(queue, Queue) and queue.has_waiting for queue in subscription.queues)
+
+
+@dataclass(slots=True)
+class _Watched:
+    """A consumer as the last checks have found it."""
+
+    settled: int
+    """Its acknowledgements at the last check."""
+    settled_at: float
+    slow_since: float | None = None
+    times: int = 0
+    """Checks at which it was slow."""
+
+
+class SlowConsumers:
+    """Ends slow consumers, or their connections, where the policy of their destination says so.
+
+    :param subscriptions: the consumers now
+    """
+
+    def __init__(
+        self,
+        *,
+        loop: BrokerLoop,
+        policies: Policies,
+        subscriptions: Callable[[], Collection[BaseSubscription]],
+    ) -> None:
+        self._loop, self._policies = loop, policies
+        self._subscriptions = subscriptions
+        self._watched: dict[BaseSubscription, _Watched] = {}
+        self._timer: TimerHandle | None = None
+        self._period = min((one.check_period for one in policies.slow_consumer_strategies), default=0.0)
+
+    def start(self) -> None:
+        """Begin to check, if any policy has a strategy."""
+        if self._period > 0:
+            self._timer = self._loop.call_later(self._period, self._check_again)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _check_again(self) -> None:
+        self.check()
+        self.start()
+
+    def check(self) -> None:
+        """End the consumers that have been slow for too long."""
+        known, self._watched = self._watched, {}
+        now = self._loop.clock.monotonic()
+        ending: list[tuple[BaseSubscription, Strategy]] = []
+        for subscription, strategy in self._with_strategies():
+            watched = known.get(subscription) or _Watched(subscription.settled, now)
+            if subscription.settled != watched.settled:
+                watched.settled, watched.settled_at = subscription.settled, now
+            if not _is_slow(subscription, strategy, now - watched.settled_at):
+                watched.slow_since, watched.times = None, 0
+            else:
+                watched.slow_since = now if watched.slow_since is None else watched.slow_since
+                watched.times += 1
+            self._watched[subscription] = watched
+            if _is_enough(watched, strategy, now):
+                ending.append((subscription, strategy))
+        for subscription, strategy in ending:
+            self._end(subscription, strategy)
+
+    def _with_strategies(self) -> Iterator[tuple[BaseSubscription, Strategy]]:
+        for subscription in self._subscriptions():
+            for member in subscription.request.destination.members:
+                strategy = self._policies.of(member).slow_consumer_strategy
+                if strategy is not None and not subscription.request.browser:
+                    yield subscription, strategy
+                    break
+
+    def _end(self, subscription: BaseSubscription, strategy: Strategy) -> None:
+        self._watched.pop(subscription, None)
+        request = subscription.request
+        what = "connection" if strategy.abort_connection else "consumer"
+        log.warning(
+            "the %s of a slow consumer of %s is closed: %s",
+            *(what, request.destination, request.client_id or request.connection_id),
+        )
+        text = f"a consumer of {request.destination} was too slow for too long; acknowledge messages sooner"
+        subscription.end(ProtocolError(text, fatal=strategy.abort_connection))
+
+
+def _is_slow(subscription: BaseSubscription, strategy: Strategy, since: float) -> bool:
+    if isinstance(strategy, AbortSlowConsumerStrategy):
+        return is_behind(subscription)
+    is_idle = strategy.ignore_idle_consumers and not subscription.held
+    return not is_idle and since > strategy.max_time_since_last_ack
+
+
+def _is_enough(watched: _Watched, strategy: Strategy, now: float) -> bool:
+    if watched.slow_since is None:
+        return False
+    most, longest = strategy.max_slow_count, strategy.max_slow_duration
+    if most > 0 and watched.times >= most:
+        return True
+    return longest > 0 and now - watched.slow_since >= longest

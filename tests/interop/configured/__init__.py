@@ -1,0 +1,1 @@
+"""Configuration files, put to the real brokers and to ours."""
