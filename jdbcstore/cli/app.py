@@ -7,6 +7,7 @@ import gc
 import os
 import sys
 from importlib import import_module
+from keyword import iskeyword
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -50,6 +51,7 @@ _COMMANDS = (
     ("migrate", "migrate", "Migrate the tables of any ActiveMQ or jdbcstore version"),
     ("schema", "migrate", "Inspect the schema without changing it"),
     ("copy", "transfer", "Copy a store to another database of any vendor, and verify the copy"),
+    ("import", "importing", "Import the messages of a stopped ActiveMQ from its KahaDB files"),
     ("audit", "transfer", "Compare two stores row by row and byte by byte"),
     ("archive", "archive", "Archive messages as Parquet files in FOLDER, each message once"),
     ("restore", "archive", "Restore messages from the archive in FOLDER, exactly as they were"),
@@ -66,12 +68,17 @@ _COMMANDS = (
 """Name, module and one line of help: a module is imported once its command runs."""
 
 
+def attribute_of(name: str) -> str:
+    """Return the name of a command's function in its module."""
+    return f"{name}_" if iskeyword(name) else name.replace("-", "_")
+
+
 class _Deferred(click.Command):
     """A command whose module has not been imported."""
 
     def __init__(self, name: str, module: str, short_help: str) -> None:
         super().__init__(name, short_help=short_help)
-        self._place = f"jdbcstore.cli.{module}", name.replace("-", "_")
+        self._place = f"jdbcstore.cli.{module}", attribute_of(name)
 
     def load(self) -> click.Command:
         """Import the module of the command.

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 from jdbcstore.abc import Progress
 from jdbcstore.config import Configuration
@@ -84,6 +84,35 @@ class AheadRow(NamedTuple):
     msgid_prod: str | None
     msgid_seq: int | None
     xid: str | None
+
+
+class RowSource(Protocol):
+    """Rows that can be copied into a store and compared with one.
+
+    They are the same, with the same IDs, each time that they are read.
+    """
+
+    @property
+    def place(self) -> str:
+        """The URL, or the folder, without secrets."""
+
+    def messages(self) -> Iterator[list[MessageRow]]:
+        """Yield all messages in pages, ordered by ID."""
+
+    def containers(self) -> set[str]:
+        """Return the destinations with rows in ACTIVEMQ_ACKS."""
+
+    def marks(self, container: str) -> list[MarkRow]:
+        """Return the rows of ACTIVEMQ_ACKS of a destination, ordered by key."""
+
+    def subscriptions_ahead(self) -> set[Subscription]:
+        """Return the subscriptions with acknowledgements ahead of their marks."""
+
+    def ahead(self, subscription: Subscription) -> Iterator[AheadRow]:
+        """Yield the acknowledgements ahead of the mark of a subscription, ordered by ID."""
+
+    def reserved(self) -> int:
+        """Return the highest sequence that was used."""
 
 
 class StoreTables:
@@ -355,11 +384,12 @@ def compare(
 
 
 def compare_ends(
-    left: StoreTables,
-    right: StoreTables,
+    left: RowSource,
+    right: RowSource,
     progress: Progress | None = None,
     on_difference: Callable[[Difference], None] | None = None,
 ) -> Comparison:
+    """Compare two sources of rows, as :func:`compare` does."""
     result = Comparison(Side(left.place), Side(right.place))
     for pair in _pairs(left, right):
         for side, row in zip((result.left, result.right), pair, strict=True):
@@ -375,7 +405,7 @@ def compare_ends(
     return result
 
 
-def _pairs(left: StoreTables, right: StoreTables) -> Iterator[tuple[Any, Any]]:
+def _pairs(left: RowSource, right: RowSource) -> Iterator[tuple[Any, Any]]:
     """Yield every row of either side, paired with the row of the same key on the other."""
     yield from _merged(_flat(left.messages()), _flat(right.messages()), lambda row: row.id)
     for container in sorted(left.containers() | right.containers()):
@@ -457,12 +487,26 @@ def copy(source: Configuration, target: Configuration, progress: Progress | None
     with StoreTables(source) as origin, CopyTarget(target) as goal:
         if origin.place == goal.place:
             raise StoresDiffer(f"{origin.place} is both source and target; name two stores")
-        copied = _copy_messages(origin, goal, progress)
-        _copy_subscriptions(origin, goal)
-        return Copied(copied, compare_ends(origin, goal, progress))
+        return _copy_to(goal, origin, progress)
 
 
-def _copy_messages(origin: StoreTables, goal: CopyTarget, progress: Progress | None) -> int:
+def copy_rows(origin: RowSource, target: Configuration, progress: Progress | None = None) -> Copied:
+    """Copy rows from elsewhere to an empty database, or continue an interrupted copy, as :func:`copy` does.
+
+    :raises StoresDiffer: the target has a message that the source does not have; no row was overwritten
+    :raises NotMaster: another process holds the lock of the target
+    """
+    with CopyTarget(target) as goal:
+        return _copy_to(goal, origin, progress)
+
+
+def _copy_to(goal: CopyTarget, origin: RowSource, progress: Progress | None) -> Copied:
+    copied = _copy_messages(origin, goal, progress)
+    _copy_subscriptions(origin, goal)
+    return Copied(copied, compare_ends(origin, goal, progress))
+
+
+def _copy_messages(origin: RowSource, goal: CopyTarget, progress: Progress | None) -> int:
     copied, after = 0, -1
     for page in origin.messages():
         missing = _missing(goal, page, after)
@@ -490,7 +534,7 @@ def _missing(goal: CopyTarget, page: list[MessageRow], after: int) -> list[Messa
     return [row for row in page if row.id not in found]
 
 
-def _copy_subscriptions(origin: StoreTables, goal: CopyTarget) -> None:
+def _copy_subscriptions(origin: RowSource, goal: CopyTarget) -> None:
     marks = []
     for container in sorted(origin.containers()):
         there = {mark.key for mark in goal.marks(container)}
@@ -506,7 +550,7 @@ def _copy_subscriptions(origin: StoreTables, goal: CopyTarget) -> None:
 
 
 def _copy_ahead(
-    connection: Connection, origin: StoreTables, goal: CopyTarget, subscription: Subscription
+    connection: Connection, origin: RowSource, goal: CopyTarget, subscription: Subscription
 ) -> None:
     # A subscription's were written with its marks, all or none.
     if next(goal.ahead(subscription), None) is not None:

@@ -14,7 +14,7 @@ import click
 import pytest
 
 import jdbcstore
-from jdbcstore.cli.app import _COMMANDS, commands
+from jdbcstore.cli.app import _COMMANDS, attribute_of, commands
 from jdbcstore.util.core import in_use
 from tests.cli.conftest import Invoke
 from tests.support.cli.command_line import CommandLine
@@ -55,7 +55,7 @@ def test_no_sentence_of_the_list_of_commands_is_cut(invoke: Invoke) -> None:
 def test_the_table_has_the_first_sentence_of_each_command() -> None:
     """The list shows the table's line until the command is imported, and its own help from then on."""
     for name, module, line in _COMMANDS:
-        command = getattr(import_module(f"jdbcstore.cli.{module}"), name.replace("-", "_"))
+        command = getattr(import_module(f"jdbcstore.cli.{module}"), attribute_of(name))
         sentence = " ".join(command.help.split("\n\n")[0].split()).rstrip(".").partition(". ")[0]
         assert line == sentence, f"{name}: make its line in cli/app.py and its docstring the same"
 

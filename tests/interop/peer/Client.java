@@ -11,6 +11,7 @@ import javax.jms.MessageProducer;
 import javax.jms.Queue;
 import javax.jms.Session;
 import javax.jms.Topic;
+import org.apache.activemq.ActiveMQConnection;
 import org.apache.activemq.ActiveMQConnectionFactory;
 import org.apache.activemq.command.ActiveMQMessage;
 
@@ -99,6 +100,17 @@ final class Client {
         Connection connection = durableConnection(request);
         try (AutoCloseable closing = connection::close) {
             connection.createSession(false, Session.AUTO_ACKNOWLEDGE).unsubscribe(request.get("name").asText());
+            return NODES.objectNode();
+        }
+    }
+
+    /** Removes a destination with its messages, as an administrator does. */
+    JsonNode destroy(JsonNode request) throws Exception {
+        Connection connection = broker.connectionFactory().createConnection();
+        try (AutoCloseable closing = connection::close) {
+            connection.start();
+            ActiveMQConnection ours = (ActiveMQConnection) connection;
+            ours.destroyDestination(Messages.destination(request.get("destination").asText()));
             return NODES.objectNode();
         }
     }

@@ -33,7 +33,9 @@ import org.apache.activemq.store.jdbc.JDBCPersistenceAdapter;
 import org.apache.activemq.store.jdbc.LeaseDatabaseLocker;
 import org.apache.activemq.store.jdbc.adapter.MySqlJDBCAdapter;
 import org.apache.activemq.store.jdbc.adapter.PostgresqlJDBCAdapter;
+import org.apache.activemq.store.kahadb.FilteredKahaDBPersistenceAdapter;
 import org.apache.activemq.store.kahadb.KahaDBPersistenceAdapter;
+import org.apache.activemq.store.kahadb.MultiKahaDBPersistenceAdapter;
 import org.apache.activemq.store.kahadb.disk.journal.Journal;
 import org.apache.activemq.store.kahadb.scheduler.JobSchedulerStoreImpl;
 import org.mariadb.jdbc.MariaDbPoolDataSource;
@@ -71,7 +73,8 @@ final class EmbeddedBroker {
         broker = new BrokerService();
         broker.setBrokerName("peer");
         if (request.hasNonNull("kahadb")) {
-            broker.setPersistenceAdapter(kahaDb(request));
+            broker.setPersistenceAdapter(
+                request.path("per_destination").asBoolean(false) ? manyKahaDbs(request) : kahaDb(request));
         } else {
             broker.setPersistenceAdapter(request.hasNonNull("journal") ? journaled(request) : jdbc(request));
         }
@@ -84,7 +87,9 @@ final class EmbeddedBroker {
         broker.setSchedulerSupport(request.path("scheduler").asBoolean(false));
         if (broker.isSchedulerSupport()) {
             JobSchedulerStoreImpl jobs = new JobSchedulerStoreImpl();
-            jobs.setDirectory(Files.createTempDirectory("jdbcstore-peer-jobs-").toFile());
+            jobs.setDirectory(request.hasNonNull("jobs")
+                ? new File(request.get("jobs").asText())
+                : Files.createTempDirectory("jdbcstore-peer-jobs-").toFile());
             broker.setJobSchedulerStore(jobs);
         }
         broker.setPopulateJMSXUserID(true);
@@ -137,8 +142,29 @@ final class EmbeddedBroker {
         files.setDirectory(new File(request.get("kahadb").asText()));
         files.setJournalDiskSyncStrategy(Journal.JournalDiskSyncStrategy.ALWAYS.name());
         files.setConcurrentStoreAndDispatchQueues(request.path("concurrent_dispatch").asBoolean(true));
+        files.setJournalMaxFileLength(request.path("file_length").asInt(Journal.DEFAULT_MAX_FILE_LENGTH));
+        files.setCheckpointInterval(request.path("checkpoint_ms").asLong(5_000));
+        files.setCleanupInterval(request.path("cleanup_ms").asLong(30_000));
+        files.setCompactAcksAfterNoGC(request.path("compact_after").asInt(10));
+        files.setCompactAcksIgnoresStoreGrowth(request.path("compact_after").asInt(10) < 10);
+        files.setChecksumJournalFiles(request.path("checksums").asBoolean(true));
         pool = () -> { };
         return files;
+    }
+
+    /** mKahaDB, with a folder for each destination. */
+    private PersistenceAdapter manyKahaDbs(JsonNode request) {
+        KahaDBPersistenceAdapter template = new KahaDBPersistenceAdapter();
+        template.setJournalMaxFileLength(request.path("file_length").asInt(Journal.DEFAULT_MAX_FILE_LENGTH));
+        FilteredKahaDBPersistenceAdapter all = new FilteredKahaDBPersistenceAdapter();
+        all.setPerDestination(true);
+        all.setPersistenceAdapter(template);
+        MultiKahaDBPersistenceAdapter many = new MultiKahaDBPersistenceAdapter();
+        many.setDirectory(new File(request.get("kahadb").asText()));
+        many.setJournalMaxFileLength(request.path("file_length").asInt(Journal.DEFAULT_MAX_FILE_LENGTH));
+        many.setFilteredPersistenceAdapters(List.of(all));
+        pool = () -> { };
+        return many;
     }
 
     /** The database-locker is the one that ActiveMQ takes if it is told of no other. */

@@ -38,6 +38,7 @@ public final class Peer {
             case "subscribe": return client.subscribe(request);
             case "durable_receive": return client.durableReceive(request);
             case "unsubscribe": return client.unsubscribe(request);
+            case "destroy": return client.destroy(request);
             case "serialize": return Messages.serialized(Values.toJava(request.get("value")));
             case "select": return Selectors.evaluate(request);
             case "xa_prepare": return new XaClient(broker).prepare(request);

@@ -253,6 +253,10 @@ class Broker:
     def unsubscribe(self, client_id: str, name: str) -> None:
         self._peer.call("unsubscribe", client_id=client_id, name=name)
 
+    def destroy(self, destination: str) -> None:
+        """Remove a destination with its messages."""
+        self._peer.call("destroy", destination=destination)
+
     def cleanup(self) -> None:
         """Remove what every durable subscription has acknowledged."""
         self._peer.call("cleanup")

@@ -1,0 +1,104 @@
+"""``import``: messages of another broker's files or tables, into the selected store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from jdbcstore.cli.exit_codes import ExitCode
+from jdbcstore.cli.output import counted, note, print_table, printable, progress, size, write_line
+from jdbcstore.cli.settings import CliCommand, Settings, advising_on_master, make_default_folder, with_locker
+from jdbcstore.tools import transfer
+from jdbcstore.tools.importing.kinds import open_source
+from jdbcstore.tools.importing.replay import Count
+from jdbcstore.tools.importing.source import Findings, Source
+
+_SHOWN = 20
+"""Damages in human-readable output; all are in --json."""
+
+
+@click.command("import", cls=CliCommand)
+@click.argument("source", metavar="SOURCE")
+@click.option("--dry-run", is_flag=True, help="Read everything, show what there is, and write nothing.")
+@click.pass_obj
+def import_(settings: Settings, source: str, dry_run: bool) -> int:
+    """Import the messages of a stopped ActiveMQ from its KahaDB files.
+
+    SOURCE is kahadb:FOLDER, or the folder alone: that of the persistenceAdapter, of the job scheduler, or one
+    above several. The store has to be empty. An interrupted import continues when it is run again; rows are
+    never overwritten, and the files are only read. What is damaged is left out and named, and the exit code
+    is 7.
+    """
+    with progress("reading the logs") as reading, open_source(source, reading) as found:
+        counts, total = found.counts(), found.message_count()
+        if dry_run:
+            with progress("reading the messages", total) as done:
+                read = sum(_counted(page, done) for page in found.messages())
+            return _finish(settings, found, counts, read, None)
+        configuration = settings.configuration()
+        make_default_folder(configuration)
+        with advising_on_master(), progress("importing and comparing", 2 * total) as done:
+            copied = transfer.copy_rows(found, with_locker(configuration), done)
+        return _finish(settings, found, counts, copied.comparison.left.messages, copied)
+
+
+def _counted(page: Sequence[object], done: Any) -> int:
+    done(len(page))
+    return len(page)
+
+
+def _finish(
+    settings: Settings,
+    source: Source,
+    counts: list[Count],
+    messages: int,
+    copied: transfer.Copied | None,
+) -> int:
+    findings = source.findings
+    settings.print(
+        {
+            "source": source.place,
+            "imported": 0 if copied is None else copied.messages,
+            "messages": messages,
+            "same": None if copied is None else copied.comparison.same,
+            **source.facts(),
+            "destinations": [{**count._asdict(), "destination": str(count.destination)} for count in counts],
+            "damages": [damage._asdict() for damage in findings.damages],
+            "more_damages": findings.more_damages,
+            "notes": findings.notes,
+        },
+        lambda: _print(source, counts, messages, copied),
+    )
+    _tell(findings)
+    if copied is not None and not copied.comparison.same:
+        return ExitCode.FAILED
+    return ExitCode.CORRUPT if findings.damages else ExitCode.DONE
+
+
+def _print(source: Source, counts: list[Count], messages: int, copied: transfer.Copied | None) -> None:
+    columns = ("destination", "messages", "bytes", "in doubt", "subscriptions")
+    rows: list[tuple[str, ...]] = [
+        (str(one.destination), str(one.messages), size(one.size), str(one.in_doubt), str(one.subscriptions))
+        for one in counts
+    ]
+    print_table("", columns, rows, right=columns[1:])
+    facts = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in source.facts().items())
+    write_line(f"\n{printable(source.place)}: {facts}")
+    if copied is None:
+        write_line(f"{counted(messages)} can be imported; nothing was written")
+    else:
+        place = printable(copied.comparison.right.place)
+        state = "compared" if copied.comparison.same else "NOT the same as what is there"
+        write_line(f"imported {counted(copied.messages)} to {place}; {counted(messages)} {state}")
+
+
+def _tell(findings: Findings) -> None:
+    for text in findings.notes:
+        note(text)
+    for damage in findings.damages[:_SHOWN]:
+        note(f"not imported: {damage}")
+    hidden = len(findings.damages) - _SHOWN + findings.more_damages
+    if hidden > 0:
+        note(f"there are {hidden} more damages; use --json for all of them")

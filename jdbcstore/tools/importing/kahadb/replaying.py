@@ -1,0 +1,300 @@
+"""The replay of one KahaDB folder: its logs in order, with transactions, as its broker would without index.
+
+Two things are done otherwise than there. Acknowledgements that a compaction has copied are applied in place
+of the log that is gone, and not where they are now: a message that was sent a second time under its old id
+is not lost. And what is damaged is passed over and reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import dropwhile, takewhile
+from typing import NamedTuple
+
+from jdbcstore.broker.scheduler.jobs import JOBS
+from jdbcstore.errors import InvalidDestination
+from jdbcstore.message.ids import XATransactionId
+from jdbcstore.tools.importing.kahadb.commands import (
+    AddCommand,
+    AddJob,
+    Command,
+    CommitCommand,
+    MalformedLog,
+    PrepareCommand,
+    RemoveCommand,
+    RemoveDestination,
+    RemoveJob,
+    RemoveJobs,
+    Reschedule,
+    Rewritten,
+    RollbackCommand,
+    Subscribe,
+    Transaction,
+    read_command,
+)
+from jdbcstore.tools.importing.kahadb.logs import LogBatch, LogFile, LogReader, split
+from jdbcstore.tools.importing.kahadb.subscription import read_subscription
+from jdbcstore.tools.importing.replay import BodyPlace, Replay
+from jdbcstore.tools.importing.source import BodyFiles, Findings, NothingToImport
+
+
+class _Entry(NamedTuple):
+    """A command, and where its batch is."""
+
+    command: Command
+    file: int
+    batch: LogBatch
+
+
+class _Operation(NamedTuple):
+    """A change that takes effect when its transaction is committed."""
+
+    command: AddCommand | RemoveCommand
+    place: BodyPlace | None
+
+
+@dataclass(slots=True, eq=False)
+class LogFolder:
+    """The logs of one folder, replayed into ``replay``.
+
+    :param files: numbers the logs, for the places of bodies
+    :param progress: called with the bytes of each log that was read
+    """
+
+    logs: list[LogFile]
+    replay: Replay
+    files: BodyFiles
+    findings: Findings
+    progress: Callable[[int], None] = lambda _: None
+    prepared: dict[Transaction, list[_Operation]] = field(default_factory=dict)
+    """In doubt at the end."""
+    commands: int = 0
+    has_jobs: bool = False
+    _first: int = 0
+    """The number of the first file of this folder."""
+    _pending: dict[Transaction, list[_Operation]] = field(default_factory=dict)
+    _late: dict[int, list[CommitCommand]] = field(default_factory=dict)
+    """Commits in the copied part of a log whose transactions were not known there."""
+    _marked: bool = False
+    _unchecked: int = 0
+
+    def run(self) -> None:
+        """Replay all logs. Afterwards ``prepared`` has what is in doubt.
+
+        :raises NothingToImport: a folder before has the same messages
+        """
+        self._first = len(self.files.paths)
+        for log, is_copied in self._parts():
+            entries = self._entries(log)
+            if is_copied:
+                self._apply_copied(log, entries)
+            else:
+                for commit in self._late.pop(log.number, ()):
+                    self._commit(commit.transaction)
+                for entry in dropwhile(_is_copied, entries) if log in self._compacted else entries:
+                    self._apply(entry)
+                self.progress(log.path.stat().st_size)
+        if self._unchecked:
+            self.findings.note(
+                f"{self.logs[0].path.parent}: {self._unchecked} batches have no checksum"
+                " (checksumJournalFiles is off), so that damage in a body may not be noticed"
+            )
+
+    def _parts(self) -> list[tuple[LogFile, bool]]:
+        """Return the logs in order; copied acknowledgements are where their source was, if that is gone."""
+        self._compacted = {}
+        for log in self.logs:
+            source = _source_of(log)
+            if source is not None:
+                self._compacted[log] = source
+        there = {log.number for log in self.logs}
+        parts = [((log.number, 0), log, False) for log in self.logs]
+        gone = [(log, source) for log, source in self._compacted.items() if source not in there]
+        parts += [((source, 1), log, True) for log, source in gone]
+        return [(log, is_copied) for _, log, is_copied in sorted(parts)]
+
+    _compacted: dict[LogFile, int] = field(default_factory=dict)
+
+    def _entries(self, log: LogFile) -> Iterator[_Entry]:
+        file = self.files.number(log.path)
+
+        def damaged(offset: int, length: int, reason: str) -> None:
+            self.findings.damage(log.path, offset, length, reason)
+
+        reader = LogReader(log.path, damaged, marked=self._marked)
+        for batch in reader.batches():
+            try:
+                for start, end in split(batch.records):
+                    command = self._read(batch, start, end, damaged)
+                    if command is not None:
+                        self.commands += 1
+                        yield _Entry(command, file, batch)
+            except MalformedLog as error:
+                damaged(batch.offset + error.at, len(batch.records) - error.at, str(error))
+        self._marked = reader.marked
+        self._unchecked += reader.unchecked
+
+    @staticmethod
+    def _read(
+        batch: LogBatch, start: int, end: int, damaged: Callable[[int, int, str], None]
+    ) -> Command | None:
+        try:
+            return read_command(batch.records, start, end)
+        except (MalformedLog, InvalidDestination) as error:
+            damaged(batch.offset + start, end - start, str(error))
+            return None
+
+    def _apply_copied(self, log: LogFile, entries: Iterator[_Entry]) -> None:
+        for entry in takewhile(_is_copied, entries):
+            command = entry.command
+            if isinstance(command, CommitCommand) and not self._knows(command.transaction):
+                self._late.setdefault(log.number, []).append(command)
+            else:
+                self._apply(entry)
+
+    def _knows(self, transaction: Transaction) -> bool:
+        return transaction in self._pending or transaction in self.prepared
+
+    def _apply(self, entry: _Entry) -> None:
+        command = entry.command
+        match command:
+            case AddCommand():
+                start, end = command.body
+                place = BodyPlace(entry.file, entry.batch.offset + start, end - start)
+                self._do(_Operation(command._replace(body=(0, 0)), place))
+            case RemoveCommand():
+                self._do(_Operation(command, None))
+            case PrepareCommand():
+                self._prepare(command.transaction)
+            case CommitCommand():
+                self._commit(command.transaction)
+            case RollbackCommand():
+                if self._pending.pop(command.transaction, None) is None:
+                    self.prepared.pop(command.transaction, None)
+            case RemoveDestination():
+                self.replay.remove_all(command.destination)
+            case Subscribe():
+                self._subscribe(command, entry)
+            case Rewritten():
+                pass
+            case _:
+                self._schedule(command, entry)
+
+    def _prepare(self, transaction: Transaction) -> None:
+        operations = self._pending.pop(transaction, None)
+        if operations is not None:
+            self.prepared[transaction] = operations
+
+    def _commit(self, transaction: Transaction) -> None:
+        operations = self._pending.pop(transaction, None)
+        if operations is None:
+            operations = self.prepared.pop(transaction, ())  # type: ignore[arg-type]
+        for operation in operations or ():
+            self._carry_out(operation)
+
+    def _do(self, operation: _Operation) -> None:
+        transaction = operation.command.transaction
+        if transaction is None:
+            self._carry_out(operation)
+        else:
+            self._pending.setdefault(transaction, []).append(operation)
+
+    def _carry_out(self, operation: _Operation) -> None:
+        command, place, replay = operation.command, operation.place, self.replay
+        if command.destination.is_temporary:
+            self.findings.note("messages of temporary destinations end with their connections; left out")
+        elif isinstance(command, RemoveCommand):
+            if command.subscription is None:
+                replay.remove(command.destination, command.name)
+            else:
+                replay.acknowledge(command.destination, command.name, command.subscription)
+        elif place is not None and command.is_update:
+            replay.update(command.destination, command.name, place, command.priority)
+        elif place is not None and not replay.add(command.destination, command.name, place, command.priority):
+            self._refuse_copy(command)
+
+    def _refuse_copy(self, command: AddCommand) -> None:
+        """Raise if the message that is there is of another folder.
+
+        :raises NothingToImport: it is
+        """
+        place = self.replay.find(command.destination, command.name)
+        if place is not None and place.file < self._first:
+            other, here = self.files.paths[place.file].parent, self.logs[0].path.parent
+            raise NothingToImport(
+                f"{other} and {here} both have the message {command.name} of {command.destination}: one is a"
+                " copy of the other; name the folder that the broker used last"
+            )
+
+    def _subscribe(self, command: Subscribe, entry: _Entry) -> None:
+        if command.destination.is_temporary:
+            return
+        if command.info is None:
+            self.replay.unsubscribe(command.destination, command.key)
+            return
+        start, end = command.info
+        blob = entry.batch.records[start:end]
+        try:
+            info = read_subscription(command.destination, blob)
+        except MalformedLog as error:
+            path = self.files.paths[entry.file]
+            self.findings.damage(path, entry.batch.offset + start, end - start, f"a subscription: {error}")
+            return
+        self.replay.subscribe(command.key, info, retroactive=command.retroactive)
+
+    def _schedule(self, command: AddJob | Reschedule | RemoveJob | RemoveJobs, entry: _Entry) -> None:
+        self.has_jobs = True
+        match command:
+            case AddJob():
+                start, end = command.body
+                place = BodyPlace(entry.file, entry.batch.offset + start, end - start)
+                due = (command.at_ms, command.repeats, bool(command.cron))
+                self.replay.add(JOBS, command.job_id, place, due=due)
+                self._rescheduled.pop(command.job_id, None)
+            case Reschedule():
+                # One before may have been in a log that is gone.
+                times = command.times - self._rescheduled.get(command.job_id, 0)
+                self._rescheduled[command.job_id] = command.times
+                self.replay.reschedule(JOBS, command.job_id, command.at_ms, max(times, 0))
+            case RemoveJob():
+                self.replay.remove(JOBS, command.job_id)
+                self._rescheduled.pop(command.job_id, None)
+            case RemoveJobs():
+                self.replay.remove_due(JOBS, command.from_ms, command.to_ms)
+
+    _rescheduled: dict[str, int] = field(default_factory=dict)
+
+    def leave_in_doubt(self) -> None:
+        """Add what is still prepared to the replay, in doubt; what is only begun is rolled back."""
+        for xid, operations in self.prepared.items():
+            assert isinstance(xid, XATransactionId)  # noqa: S101
+            for command, place in operations:
+                if isinstance(command, RemoveCommand):
+                    self.replay.remove_prepared(xid, command.destination, command.name, command.subscription)
+                elif place is not None:
+                    self.replay.add_prepared(xid, command.destination, command.name, place, command.priority)
+
+    def decide(self, transaction: Transaction, *, commit: bool) -> None:
+        """Commit or roll back a prepared transaction."""
+        if commit:
+            self._commit(transaction)
+        else:
+            self.prepared.pop(transaction, None)
+
+
+def _is_copied(entry: _Entry) -> bool:
+    return isinstance(entry.command, Rewritten | RemoveCommand | CommitCommand)
+
+
+def _source_of(log: LogFile) -> int | None:
+    """Return the log whose acknowledgements this one begins with; None if it is not a compaction."""
+    reader = LogReader(log.path, lambda *_: None)
+    for batch in reader.batches():
+        try:
+            start, end = next(split(batch.records))
+            command = read_command(batch.records, start, end)
+        except (MalformedLog, InvalidDestination, StopIteration):
+            return None
+        return command.log if isinstance(command, Rewritten) else None
+    return None

@@ -1,0 +1,200 @@
+"""A tree of KahaDB folders as a source: one store, those of mKahaDB, and the job scheduler's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from itertools import pairwise
+from pathlib import Path
+from typing import Self
+
+from jdbcstore.message.ids import XATransactionId
+from jdbcstore.tools.importing.kahadb.commands import (
+    CommitCommand,
+    MalformedLog,
+    PrepareCommand,
+    Transaction,
+    read_command,
+)
+from jdbcstore.tools.importing.kahadb.logs import LogFile, LogReader, log_files, split
+from jdbcstore.tools.importing.kahadb.replaying import LogFolder
+from jdbcstore.tools.importing.replay import BodyPlace, Count, Replay
+from jdbcstore.tools.importing.rows import ReplayedRows
+from jdbcstore.tools.importing.source import BodyFiles, Findings, NothingToImport, hold_unlocked
+
+LOCAL_FORMAT = 61616
+"""The format id that mKahaDB gives to transactions of its own over several stores."""
+_TRANSACTIONS = "txStore"
+_ARCHIVES = {"data-archive", "legacySchedulerStore"}
+"""Folders of what the broker has moved away."""
+_SPILLED = "tmpDB.data"
+"""The index of messages that are not persistent."""
+
+
+class KahaDbSource(ReplayedRows):
+    """The KahaDB folders of a tree.
+
+    :param folder: one store's, or one above several; archives of full logs in it are left out
+    :param progress: called with numbers of bytes of logs that were replayed
+    :raises NothingToImport: there is no data log below it
+    :raises SourceInUse: a running broker has it
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        progress: Callable[[int], None] = lambda _: None,
+        temporary: Path | None = None,
+    ) -> None:
+        self.findings = Findings()
+        self._folder = folder
+        self._files = BodyFiles()
+        self._stores: list[LogFolder] = []
+        self._resources = ExitStack()
+        try:
+            found = dict(self._found())
+            if not found:
+                raise NothingToImport(
+                    f"{folder} has no data logs of KahaDB, db-1.log and so on, and neither have the folders"
+                    " below it; name the directory of the broker's persistenceAdapter, or one above it"
+                )
+            self._resources.enter_context(hold_unlocked(self._locks(found)))
+            replay = self._resources.enter_context(Replay(temporary))
+            self._resources.callback(self._files.close)
+            super().__init__(replay, self._body, self._damaged)
+            self._replay(found, progress)
+        except BaseException:
+            self._resources.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._resources.close()
+
+    @property
+    def place(self) -> str:
+        """The folder."""
+        return str(self._folder)
+
+    @property
+    def folders(self) -> list[Path]:
+        """The folders that have data logs."""
+        return [store.logs[0].path.parent for store in self._stores]
+
+    def _found(self) -> Iterator[tuple[Path, list[LogFile]]]:
+        """Yield the folders with data logs, by name."""
+        if not self._folder.is_dir():
+            return
+        for path, names, _ in _walk(self._folder):
+            names[:] = sorted(name for name in names if name not in _ARCHIVES)
+            if (path / _SPILLED).exists():
+                self.findings.note(f"{path} has messages that are not persistent; left out")
+                continue
+            if logs := log_files(path):
+                yield path, logs
+
+    def _locks(self, found: Mapping[Path, object]) -> list[Path]:
+        """Return the lock files of these folders, and of those above that may be a broker's."""
+        folders = {path for folder in found for path in (folder, *folder.parents)}
+        inside = {path for path in folders if self._folder in (path, *path.parents)}
+        return sorted(path / "lock" for path in (*inside, self._folder.absolute().parent))
+
+    def _replay(self, found: Mapping[Path, list[LogFile]], progress: Callable[[int], None]) -> None:
+        decided, is_sound, has_decisions = set[Transaction](), True, False
+        for path, logs in found.items():
+            self._note_gaps(logs)
+            if path.name == _TRANSACTIONS:
+                has_decisions = True
+                is_sound &= self._read_decisions(logs, decided)
+                continue
+            store = LogFolder(logs, self.replay, self._files, self.findings, progress)
+            store.run()
+            self._stores.append(store)
+        for store in self._stores:
+            for xid in [xid for xid in store.prepared if _is_local(xid)]:
+                if not has_decisions or not is_sound:
+                    self.findings.note(
+                        f"{xid} is a transaction over several stores of mKahaDB, and {_TRANSACTIONS} does not"
+                        " tell its outcome: it is left in doubt"
+                    )
+                    continue
+                store.decide(xid, commit=xid in decided)
+            store.leave_in_doubt()
+        self.replay.end()
+        if count := self.replay.out_of_order():
+            self.findings.note(
+                f"{count} messages were acknowledged before they were added: they were sent a second time"
+                " under the same id, or data logs are missing, or have each other's names"
+            )
+
+    def _note_gaps(self, logs: list[LogFile]) -> None:
+        for before, after in pairwise(logs):
+            if after.number - before.number > 1:
+                between = f"db-{before.number + 1}.log"
+                if after.number - before.number > 2:
+                    between += f" to db-{after.number - 1}.log"
+                self.findings.note(
+                    f"{before.path.parent} does not have {between}: the broker removes those that it does not"
+                    " need, so nothing is missing unless somebody else removed them"
+                )
+
+    def _read_decisions(self, logs: list[LogFile], decided: set[Transaction]) -> bool:
+        """Add the transactions that mKahaDB has decided to commit; False if the logs are damaged."""
+        before = len(self.findings.damages)
+        for log in logs:
+
+            def damaged(offset: int, length: int, reason: str, log: LogFile = log) -> None:
+                self.findings.damage(log.path, offset, length, reason)
+
+            for batch in LogReader(log.path, damaged).batches():
+                try:
+                    for start, end in split(batch.records):
+                        command = read_command(batch.records, start, end)
+                        if isinstance(command, PrepareCommand):
+                            decided.add(command.transaction)
+                        elif isinstance(command, CommitCommand):
+                            decided.discard(command.transaction)
+                except MalformedLog as error:
+                    damaged(batch.offset + error.at, len(batch.records) - error.at, str(error))
+        return len(self.findings.damages) == before
+
+    def _body(self, place: BodyPlace) -> bytes:
+        return self._files.read(*place)
+
+    def _damaged(self, place: BodyPlace, reason: str) -> None:
+        self.findings.damage(self._files.paths[place.file], place.at, place.size, reason)
+
+    def message_count(self) -> int:
+        """Return the number of messages, before their bodies were read."""
+        return self.replay.message_count()
+
+    def counts(self) -> list[Count]:
+        """Return what each destination has, ordered by name."""
+        return self.replay.counts()
+
+    def facts(self) -> Mapping[str, int]:
+        """Return the numbers of folders, logs, commands and transactions in doubt."""
+        return {
+            "folders": len(self._stores),
+            "logs": sum(len(store.logs) for store in self._stores),
+            "commands": sum(store.commands for store in self._stores),
+            "in_doubt": len(self.replay.branches()),
+        }
+
+
+def has_logs(folder: Path) -> bool:
+    """Return whether there are data logs in a folder, or below it."""
+    return any(log_files(path) for path, _, _ in _walk(folder))
+
+
+def _is_local(transaction: object) -> bool:
+    return isinstance(transaction, XATransactionId) and transaction.format_id == LOCAL_FORMAT
+
+
+def _walk(folder: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
+
+    for path, names, files in os.walk(folder):
+        yield Path(path), names, files

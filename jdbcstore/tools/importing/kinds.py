@@ -1,0 +1,52 @@
+"""The kinds of sources that can be imported, by the scheme of their names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from jdbcstore.tools.importing.kahadb.source import KahaDbSource, has_logs
+from jdbcstore.tools.importing.source import NothingToImport, Source
+
+Progress = Callable[[int], None]
+
+
+class SourceKind(NamedTuple):
+    """One kind: ``kahadb:/var/lib/activemq/data``."""
+
+    scheme: str
+    what: str
+    open: Callable[[str, Progress], Source]
+    """Opens what follows the scheme, and calls with the bytes that were read until then."""
+    recognises: Callable[[Path], bool]
+    """Whether a folder that is named without a scheme is of this kind."""
+
+
+KINDS = (
+    SourceKind(
+        "kahadb",
+        "a folder of ActiveMQ's KahaDB or its job scheduler, or one above several (mKahaDB)",
+        lambda folder, progress: KahaDbSource(Path(folder), progress),
+        has_logs,
+    ),
+)
+
+
+def open_source(name: str, progress: Progress = lambda _: None) -> Source:
+    """Open a source by its name: a scheme and a place, or a folder whose kind is found out.
+
+    :raises NothingToImport: there is none
+    :raises SourceInUse: a running broker has it
+    """
+    scheme, _, place = name.partition(":")
+    for kind in KINDS:
+        if scheme == kind.scheme:
+            return kind.open(place.removeprefix("//"), progress)
+    folder = Path(name)
+    if folder.is_dir():
+        for kind in KINDS:
+            if kind.recognises(folder):
+                return kind.open(name, progress)
+    known = "; ".join(f"{kind.scheme}:PLACE, {kind.what}" for kind in KINDS)
+    raise NothingToImport(f"{name} is nothing that can be imported; name {known}")

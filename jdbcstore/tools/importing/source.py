@@ -1,0 +1,159 @@
+"""The contract of a source, and the parts that all sources have in common: findings, and locks of brokers."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple, Protocol, Self
+
+from jdbcstore.errors import StoreError, StoreUnavailable
+from jdbcstore.tools.importing.replay import Count
+from jdbcstore.tools.transfer import RowSource
+from jdbcstore.util.file_lock import holder_of
+
+_MOST = 10_000
+
+
+class NothingToImport(StoreError):
+    """A folder has nothing that can be imported."""
+
+
+class SourceInUse(StoreUnavailable):
+    """A running broker has locked the files."""
+
+
+class SourceDamage(NamedTuple):
+    """A part of a source that could not be read, and what was left out because of it."""
+
+    file: str
+    offset: int
+    length: int
+    reason: str
+
+    def __str__(self) -> str:
+        extent = f", {self.length} bytes" if self.length else ""
+        return f"{self.file} at {self.offset}{extent}: {self.reason}"
+
+
+@dataclass(slots=True)
+class Findings:
+    """Damage and other remarks about a source."""
+
+    damages: list[SourceDamage] = field(default_factory=list)
+    """The first 10,000."""
+    more_damages: int = 0
+    notes: list[str] = field(default_factory=list)
+    """Remarks on what was left out on purpose, or may be missing."""
+
+    def damage(self, file: Path | str, offset: int, length: int, reason: str) -> None:
+        """Report a part that could not be read. The same part is reported once."""
+        found = SourceDamage(str(file), offset, length, reason)
+        if found in self.damages:
+            return
+        if len(self.damages) < _MOST:
+            self.damages.append(found)
+        else:
+            self.more_damages += 1
+
+    def note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+
+class Source(RowSource, Protocol):
+    """Rows made of another broker's store. Reading changes nothing of it."""
+
+    findings: Findings
+    """Complete once the messages were read."""
+
+    def __enter__(self) -> Self:
+        """Return the source itself."""
+
+    def __exit__(self, *_: object) -> None:
+        """Close it, and remove temporary files."""
+
+    def message_count(self) -> int:
+        """Return the number of messages, before their bodies were read."""
+
+    def counts(self) -> list[Count]:
+        """Return what each destination has, ordered by name."""
+
+    def facts(self) -> Mapping[str, int]:
+        """Return further numbers to show: files, transactions in doubt, scheduled messages."""
+
+
+def check_unlocked(paths: Iterable[Path]) -> None:
+    """Refuse a source of which a running broker has locked one of these files.
+
+    :raises SourceInUse: one is locked
+    """
+    for path in paths:
+        holder = holder_of(path)
+        if holder is not None:
+            raise SourceInUse(
+                f"{path} is locked by {holder}: stop the broker that has it, and import again; nothing was"
+                " changed"
+            )
+
+
+@contextmanager
+def hold_unlocked(paths: Iterable[Path]) -> Iterator[None]:
+    """Share the locks of these files, so that no broker starts on them in the meantime.
+
+    The files are opened for reading alone.
+
+    :raises SourceInUse: a running broker has locked one
+    """
+    paths = [path for path in paths if path.is_file()]
+    check_unlocked(paths)
+    with ExitStack() as stack:
+        for path in paths:
+            file = stack.enter_context(path.open("rb"))
+            try:
+                fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except OSError as error:
+                if error.errno in (errno.EACCES, errno.EAGAIN):
+                    check_unlocked([path])
+                    raise SourceInUse(f"{path} is locked; stop the broker that has it") from error
+                if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.EBADF):
+                    raise
+        yield
+
+
+class BodyFiles:
+    """The files with the bodies, by number, of which few are open at a time."""
+
+    def __init__(self, most: int = 64) -> None:
+        self.paths: list[Path] = []
+        self._open: dict[int, int] = {}
+        self._most = most
+
+    def number(self, path: Path) -> int:
+        """Return the number of a file, which is a new one each time."""
+        self.paths.append(path)
+        return len(self.paths) - 1
+
+    def read(self, file: int, at: int, size: int) -> bytes:
+        """Return bytes of a file; fewer if it ends before.
+
+        :raises OSError: they cannot be read
+        """
+        descriptor = self._open.pop(file, None)
+        if descriptor is None:
+            if len(self._open) >= self._most:
+                os.close(self._open.pop(next(iter(self._open))))
+            descriptor = os.open(self.paths[file], os.O_RDONLY | os.O_CLOEXEC)
+        self._open[file] = descriptor
+        found = os.pread(descriptor, size, at)
+        while 0 < len(found) < size and (more := os.pread(descriptor, size - len(found), at + len(found))):
+            found += more
+        return found
+
+    def close(self) -> None:
+        while self._open:
+            os.close(self._open.popitem()[1])

@@ -1,0 +1,79 @@
+"""``import``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jdbcstore
+from jdbcstore.util.file_lock import FileLock
+from tests.cli.conftest import Invoke
+from tests.support.importing.writer import add, batch, outcome, subscribe, write_log
+
+
+def written(folder: Path) -> Path:
+    news = [subscribe("topic://NEWS", "c", "s"), *(add("topic://NEWS", n) for n in range(3))]
+    return write_log(folder, 1, [*(add("queue://Q", n) for n in range(10, 15)), *news])
+
+
+def test_import(invoke: Invoke, tmp_path: Path) -> None:
+    folder, url = tmp_path / "data" / "kahadb", f"sqlite:///{tmp_path}/there.db"
+    written(folder)
+
+    planned = invoke("import", f"kahadb:{folder}", "--dry-run", "--url", url)
+    assert planned.code == 0
+    assert "8 messages can be imported; nothing was written" in planned.out
+    assert not (tmp_path / "there.db").exists()
+
+    found = invoke("import", str(tmp_path / "data"), "--url", url, "--json").json
+    assert (found["imported"], found["messages"], found["same"], found["damages"]) == (8, 8, True, [])
+    assert found["destinations"] == [
+        {"destination": "queue://Q", "messages": 5, "size": found["destinations"][0]["size"], "in_doubt": 0,
+         "subscriptions": 0},
+        {"destination": "topic://NEWS", "messages": 3, "size": found["destinations"][1]["size"],
+         "in_doubt": 0, "subscriptions": 1},
+    ]  # fmt: skip
+    again = invoke("import", f"kahadb:{folder}", "--url", url)
+    assert (again.code, "imported 0 messages" in again.out) == (0, True)
+    with jdbcstore.open(url) as store:
+        assert store.queue("Q").message_count() == 5
+        assert store.topic("NEWS").subscription("c", "s").message_count() == 3
+
+
+def test_damage_is_named_and_the_rest_is_imported(invoke: Invoke, tmp_path: Path) -> None:
+    log = written(tmp_path / "kahadb")
+    size = len(batch(add("queue://Q", 10)))
+    log.write_bytes(log.read_bytes()[:300] + b"\xff" + log.read_bytes()[301:])
+
+    result = invoke("import", str(tmp_path / "kahadb"), "--url", f"sqlite:///{tmp_path}/there.db")
+
+    assert result.code == 7
+    assert "imported 7 messages" in result.out
+    assert f"not imported: {log} at {size}, {size} bytes: the checksum of the batch is wrong" in result.err
+
+
+def test_a_running_broker(invoke: Invoke, tmp_path: Path) -> None:
+    written(tmp_path)
+    lock = FileLock(tmp_path / "lock")
+    try:
+        refused = invoke("import", str(tmp_path), "--url", f"sqlite:///{tmp_path}/there.db")
+    finally:
+        lock.release()
+
+    assert refused.code == 4
+    assert "stop the broker" in refused.err
+
+
+def test_nothing_to_import(invoke: Invoke, tmp_path: Path) -> None:
+    refused = invoke("import", str(tmp_path))
+    assert (refused.code, "kahadb:PLACE" in refused.err) == (1, True)
+
+
+def test_a_transaction_in_doubt_is_listed(invoke: Invoke, tmp_path: Path) -> None:
+    from jdbcstore.message.ids import XATransactionId
+
+    xid, url = XATransactionId(7, b"g", b"b"), f"sqlite:///{tmp_path}/there.db"
+    write_log(tmp_path / "kahadb", 1, [add("queue://Q", 1, transaction=xid), outcome(3, xid)])
+
+    assert invoke("import", str(tmp_path / "kahadb"), "--url", url, "--json").json["in_doubt"] == 1
+    [branch] = invoke("xa", "list", "--url", url, "--json").lines
+    assert branch["writes"][0]["added"] == 1
