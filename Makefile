@@ -39,7 +39,7 @@ demo: .venv/demo .venv/compiled
 	$(BIN)/jdbcstore demo --ask --recording tests/fixtures/activemq-5.17.2/postgres.jsonl
 
 # What must be tested, not skipped; MySQL where .ci/mysql could unpack it, the rest where .ci/maven has its jars.
-test: export JDBCSTORE_REQUIRE ?= sqlite,postgresql,mariadb,mariadb-pyodbc,spark,spin$(shell test ! -d .build/mysql/data || echo ,mysql)$(shell test ! -d .build/s3 || echo ,s3)$(shell test ! -d .build/artemis || echo ,artemis)$(shell test ! -d .build/drivers || echo ,drivers)$(shell test ! -d .build/maven || echo ,connector-j)
+test: export JDBCSTORE_REQUIRE ?= sqlite,postgresql,mariadb,mariadb-pyodbc,spark,spin$(shell test ! -d .build/mysql/data || echo ,mysql)$(shell test ! -d .build/s3 || echo ,s3)$(shell test ! -d .build/artemis || echo ,artemis)$(shell test ! -d .build/drivers || echo ,drivers)$(shell test ! -d .build/axe || echo ,axe)$(shell test ! -d .build/maven || echo ,connector-j)
 test: packages mysql maven .venv/dev .venv/compiled
 	$(MAKE) --no-print-directory --jobs 3 --output-sync lint interop
 	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup
@@ -100,6 +100,7 @@ maven: packages
 	.ci/maven .build/artemis tests/interop/artemis/pom.xml
 	.ci/maven .build/s3 tests/analytics/s3.xml
 	.ci/maven .build/drivers tests/database/drivers/pom.xml
+	.ci/maven .build/axe tests/broker/console/pom.xml
 
 .venv/core: .venv/created pyproject.toml
 	$(BIN)/pip install --quiet --editable '.[compile]'

@@ -60,13 +60,14 @@ class Browser:
 
     def open(self, url: str) -> None:
         """Open a page, and wait until it has loaded."""
-        self._load(partial(self.call, "Page.navigate", url=url))
+        self.act(partial(self.call, "Page.navigate", url=url))
 
     def follow(self, script: str) -> None:
         """Run a script that leads to another page, and wait until that has loaded."""
-        self._load(partial(self.value, script))
+        self.act(partial(self.value, script))
 
-    def _load(self, begin: Callable[[], object]) -> None:
+    def act(self, begin: Callable[[], object]) -> None:
+        """Do what leads to another page, and wait until that has loaded."""
         self.events.clear()
         begin()
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):

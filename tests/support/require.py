@@ -10,6 +10,7 @@ import pytest
 PARTS = {
     "activemq",
     "artemis",
+    "axe",
     "chromium",
     "connector-j",
     "derby",

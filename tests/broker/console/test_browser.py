@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 import stomp
@@ -19,10 +17,12 @@ from jdbcstore.errors import ClaimLost
 from jdbcstore.message.ids import XATransactionId
 from jdbcstore.stores.claims import QueueFlow
 from jdbcstore.testing.polling import wait_until
-from tests.docs.site import PHONE, WIDE, Browser, chromium, problems_of
+from tests.docs.site import PHONE, WIDE, Browser, chromium
+from tests.support import axe
 from tests.support.broker.api import queue
 from tests.support.broker.console import ConsoleClient, console_of
 from tests.support.broker.programs import Client
+from tests.support.broker.walk import PAGES, Walk, load
 from tests.support.cli.console import console_on
 from tests.support.require import unavailable
 
@@ -31,76 +31,8 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.xdist_group("chromium"),
 ]
-PAGES = (
-    *("Overview", "Queues", "Topics", "Subscribers", "Connections", "Dead letters", "Operations"),
-    *("Scheduled", "Transactions", "Lock and store", "Configuration", "Log"),
-)
-
-
-class Walk:
-    """Someone who uses the console in a browser; every page that opens must be without problems."""
-
-    def __init__(self, browser: Browser, origin: str) -> None:
-        self._browser, self._origin = browser, origin
-        self.opened = 0
-
-    def open(self, path: str) -> None:
-        self._browser.open(self._origin + path)
-        self._check()
-
-    def click(self, text: str, within: str = "body") -> None:
-        """A link or a button that has this text, or begins with it."""
-        script = f"""
-            [...document.querySelectorAll({json.dumps(within + " a")}),
-             ...document.querySelectorAll({json.dumps(within + " button")})]
-                .find((one) => one.textContent.trim().startsWith({json.dumps(text)})).click()
-        """
-        self._browser.follow(script)
-        self._check()
-
-    def click_in_row(self, row: str, text: str) -> None:
-        """One in the row of a table that has a text."""
-        script = f"""
-            [...[...document.querySelectorAll("tbody tr")]
-                .find((one) => one.textContent.includes({json.dumps(row)})).querySelectorAll("a")]
-                .find((one) => one.textContent.trim().startsWith({json.dumps(text)})).click()
-        """
-        self._browser.follow(script)
-        self._check()
-
-    def fill(self, **values: str) -> None:
-        for name, value in values.items():
-            self.value(f"document.querySelector('main [name={name}]').value = {json.dumps(value)}")
-
-    def act(self, link: str, **values: str) -> str:
-        """Choose an operation, confirm it, and return what the next page says."""
-        self.click(link, "main")
-        return self.confirm(**values)
-
-    def confirm(self, **values: str) -> str:
-        for _ in range(2):  # it asks again for other messages than it has counted
-            name = str(self.value("document.querySelector('label[for=typed] .name')?.textContent ?? ''"))
-            self.fill(**values, **({"typed": name} if name else {}))
-            self._browser.follow("document.querySelector('.confirm .actions button').click()")
-            self._check()
-            if not self.value("Boolean(document.querySelector('.question'))"):
-                break
-        return str(self.value("document.querySelector('.notice').textContent"))
-
-    def value(self, script: str) -> object:
-        return self._browser.value(script)
-
-    @property
-    def text(self) -> str:
-        return str(self.value("document.body.innerText"))
-
-    def resize(self, size: tuple[int, int]) -> None:
-        self._browser.resize(*size)
-
-    def _check(self) -> None:
-        self.opened += 1
-        assert problems_of(self._browser, self._origin) == []
-        assert self.value("document.documentElement.scrollWidth <= innerWidth"), self.value("location.href")
+OF_COLORS, OF_SIZES = ("color-contrast", "link-in-text-block"), ("target-size", "scrollable-region-focusable")
+"""Rules of axe-core: what differs in the dark, and on a phone."""
 
 
 @pytest.fixture(scope="module")
@@ -110,32 +42,6 @@ def browser() -> Iterator[Browser]:
         unavailable("chromium", "on Debian: apt-get install chromium")
     with chromium(program) as found:
         yield found
-
-
-@contextmanager
-def load(port: int) -> Iterator[None]:
-    """One client that sends, and one that consumes."""
-    stopping = threading.Event()
-    producer, consumer = Client(port), Client(port)
-    producer.connect()
-    consumer.connect()
-    consumer.consume("/queue/BUSY")
-
-    def produce() -> None:
-        number = 0
-        while not stopping.wait(0.02):
-            producer.send("/queue/BUSY", f"m{number}")
-            number += 1
-
-    thread = threading.Thread(target=produce)
-    thread.start()
-    try:
-        yield
-    finally:
-        stopping.set()
-        thread.join()
-        producer.close()
-        consumer.close()
 
 
 def prepare(url: str) -> None:
@@ -165,7 +71,7 @@ def test_every_page_and_operation(url: str, browser: Browser) -> None:
             _look(walk, console)
             _change_messages(walk, console)
             _end_others(walk, console, subscriber)
-            _look_on_a_phone(walk, browser)
+            _look_on_a_phone(walk)
         browser.resize(*WIDE)
         walk.click("Lock and store", "nav")
         assert "counters begin at 0" in walk.act("Reset all counters")
@@ -356,14 +262,101 @@ def _end_others(walk: Walk, console: ConsoleClient, subscriber: stomp.Connection
     assert "deleted" in walk.confirm()
 
 
-def _look_on_a_phone(walk: Walk, browser: Browser) -> None:
+def _look_on_a_phone(walk: Walk) -> None:
     """Every page keeps to the width of a phone, also in the dark, and has a focus that can be seen."""
     walk.resize(PHONE)
-    dark = [{"name": "prefers-color-scheme", "value": "dark"}]
-    browser.call("Emulation.setEmulatedMedia", features=dark)
+    walk.darken()
     for title in PAGES:
         walk.click(title, "nav")
     for path in ("queue?name=BUSY", "do/send?name=BUSY", "do/move?name=BUSY", "queues?search=nothing"):
         walk.open(f"console/{path}")
     assert walk.value("getComputedStyle(document.body).backgroundColor") == "rgb(18, 22, 28)"
-    browser.call("Emulation.setEmulatedMedia", features=[])
+    walk.darken(dark=False)
+
+
+@pytest.mark.backends("sqlite")
+def test_every_page_is_for_everybody(url: str, browser: Browser) -> None:
+    """WCAG 2 AA by axe-core, and by keyboard alone: each action is reached, and its focus is seen."""
+    axe.axe()  # skipped before anything is started
+    prepare(url)
+    with console_of(url, environment="production", environment_color="red") as (console, port):
+        walk = Walk(browser, f"http://{console.api.address}/")
+        for number in range(2):
+            console.api.post(queue("WORK", "messages"), body=f'{{"n": {number}}}', properties={"n": number})
+        console.api.post(queue("PAUSED", "messages"), body="<a/>")
+        console.api.post(queue("PAUSED", "pause"))
+        consumer = Client(port, acknowledges=False)
+        consumer.connect()
+        consumer.consume("/queue/WORK")
+        [message] = console.api.get(queue("PAUSED", "messages"))
+        of_message = {"name": "PAUSED", "id": message["message_id"]}
+        connection = console.api.get("/api/connections")[0]["id"]
+        paths = [
+            *("", *(title.lower().replace(" ", "-") for title in PAGES[1:9]), "broker", "database"),
+            *("configuration", "log", "queue?name=PAUSED", f"message?{urlencode(of_message)}"),
+            *("do/send?name=WORK", "do/purge?name=PAUSED", "do/move?name=WORK", "do/change?name=WORK"),
+            f"do/drop?{urlencode({'connection': connection})}",
+        ]
+        wrong = [f"{path}: {one}" for path in paths for one in _for_everybody(walk, path)]
+        assert not wrong, "\n".join(wrong)
+        _keeps_the_focus(walk)
+        consumer.close()
+        browser.open("about:blank")
+
+
+def _for_everybody(walk: Walk, path: str) -> Iterator[str]:
+    """What is wrong with a page: wide and narrow, light and dark."""
+    walk.resize(WIDE)
+    walk.open(f"console/{path}")
+    yield from _by_keyboard(walk)
+    yield from axe.violations(walk)
+    walk.darken()
+    yield from (f"dark: {one}" for one in axe.violations(walk, *OF_COLORS))
+    walk.resize(PHONE)
+    yield from (f"phone, dark: {one}" for one in axe.violations(walk, *OF_COLORS, *OF_SIZES))
+    walk.darken(dark=False)
+    yield from (f"phone: {one}" for one in axe.violations(walk, *OF_COLORS))
+    if walk.value("document.documentElement.scrollWidth > innerWidth"):
+        yield "wider than a phone"
+
+
+def _by_keyboard(walk: Walk) -> list[str]:
+    """What the Tab key does not reach on a page, and whose focus cannot be seen."""
+    said = "(one) => one.outerHTML.slice(0, 200)"
+    walk.value("""{
+        if (live) live.checked = false;
+        const any = "a[href], button, input, select, textarea, summary, [tabindex='0']";
+        window.wanted = [...document.querySelectorAll(any)]
+            .filter((one) => one.checkVisibility() && one.type !== "hidden" && !one.disabled);
+        window.reached = new Set();
+        window.unseen = [];
+        document.addEventListener("focusin", ({ target }) => {
+            reached.add(target);
+            const style = getComputedStyle(target);
+            if (style.outlineStyle === "none" || !parseFloat(style.outlineWidth)) unseen.push(target);
+        });
+        document.activeElement.blur();
+    }""")
+    walk.press("Tab", 9, int(str(walk.value("wanted.length"))) + 1)
+    walk.value("document.activeElement.blur()")
+    missed = walk.value(f"wanted.filter((one) => !reached.has(one)).map({said})")
+    unseen = walk.value(f"unseen.map({said})")
+    assert isinstance(missed, list)
+    assert isinstance(unseen, list)
+    return [f"not reached: {one}" for one in missed] + [f"not seen: {one}" for one in unseen]
+
+
+def _keeps_the_focus(walk: Walk) -> None:
+    """An operation has the focus on what is harmless, and gives it back."""
+    focused = "document.activeElement.textContent.trim()"
+    walk.resize(WIDE)
+    walk.open("console/queue?name=PAUSED")
+    for link in ("Purge", "Resume", "Delete"):
+        walk.value(
+            "[...document.querySelectorAll('main a')]"
+            f".find((one) => one.textContent.startsWith('{link}')).focus()"
+        )
+        walk.follow_by_enter()
+        assert walk.value(focused) == "Cancel"
+        walk.follow_by_enter()
+        assert str(walk.value(focused)).startswith(link)

@@ -146,18 +146,27 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
-// After an operation one is where one was, also on the page.
+// After an operation, or its Cancel, one is where one was, also on the page: what led to it has the focus.
 const here = new URL(location.href);
-const isBack = here.searchParams.has("notice");
 here.searchParams.delete("notice");
 const place = `at ${here.pathname}${here.search}`;
-if (isBack) {
-  history.replaceState(null, "", here);
-  scrollTo(0, Number(sessionStorage.getItem(place)));
+const led = (one) => one && (one.getAttribute("href") || one.getAttribute("formaction"));
+if (location.href !== here.href) history.replaceState(null, "", here);
+
+function comeBack() {
+  if (!sessionStorage.getItem("left")?.includes("/do/")) return;
+  const [scrolled, to] = JSON.parse(sessionStorage.getItem(place) ?? "[0]");
+  scrollTo(0, scrolled);
+  if (to) [...document.querySelectorAll("#main a, #main button")].find((one) => led(one) === to)?.focus({ preventScroll: true });
 }
-addEventListener("pagehide", () => sessionStorage.setItem(place, scrollY));
+
+addEventListener("pagehide", () => {
+  sessionStorage.setItem("left", location.pathname);
+  sessionStorage.setItem(place, JSON.stringify([scrollY, led(document.activeElement)]));
+});
 
 prepare();
+if (!here.pathname.includes("/do/")) comeBack();
 document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 if (live) {
   if (document.querySelector("main[data-live]")) document.getElementById("clock").hidden = false;
