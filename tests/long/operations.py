@@ -5,16 +5,24 @@
 A broker process retries, moves and purges all messages of a queue, and deletes a queue with them. Of each,
 the table has the seconds, the messages a second, how often its progress was seen, how long it took to stop,
 and the receipts of a STOMP client that sends one message after the other meanwhile, in milliseconds.
+
+Beside it runs a client of its own that has nothing to do with the broker: on PostgreSQL it commits a row, on
+SQLite it writes a page beside the database and syncs it. What it waits is what the server or the disk takes
+for that; the slowest receipts are printed with the wait of that client at the same time.
 """
 
 from __future__ import annotations
 
+import os
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 from socket import IPPROTO_TCP, TCP_NODELAY
 from typing import Any
@@ -31,9 +39,64 @@ from tests.support.ports import free_port
 from tests.support.servers.postgresql import PostgresqlServer
 
 _DEAD, _BACK, _THERE = map(Destination.queue, ("ActiveMQ.DLQ", "ORDERS", "ARCHIVE"))
-_TITLES = ("messages", "s", "per s", "progress", "stopped in", "median", "99 %", "worst", "worst of /api")
+_TITLES = (
+    *("messages", "s", "per s", "progress", "stopped in", "median", "99 %", "worst", "worst of /api"),
+    *("alone: median", "99 %", "worst"),
+)
 _BATCH = 5_000
 _POLL = 0.25
+_PAUSE = 0.005
+_SHOWN = 5
+Waits = list[tuple[float, float]]
+"""When each began, by the monotonic clock of the machine, and how long it was."""
+
+
+class Alone:
+    """A process that commits something small, again and again, and how long that took."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        context = get_context("spawn")
+        self._pipe, other = context.Pipe()
+        self._process = context.Process(target=_commit_alone, args=(url, str(folder), other), daemon=True)
+        self._process.start()
+
+    def taken(self) -> Waits:
+        """Return the waits since the last call."""
+        self._pipe.send(None)
+        waits: Waits = self._pipe.recv()
+        return waits
+
+    def close(self) -> None:
+        self._process.kill()
+
+
+def _commit_alone(url: str, folder: str, pipe: Connection) -> None:
+    commit, waits = _something_small(url, folder), list[tuple[float, float]]()
+    while True:
+        if pipe.poll(_PAUSE):
+            pipe.recv()
+            pipe.send(waits)
+            waits = []
+        began = time.monotonic()
+        commit()
+        waits.append((began, time.monotonic() - began))
+
+
+def _something_small(url: str, folder: str) -> Callable[[], object]:
+    if url.startswith("postgresql"):
+        import psycopg
+
+        connection = psycopg.connect(url, autocommit=True)
+        connection.execute("CREATE TABLE alone (id BIGSERIAL PRIMARY KEY, body TEXT)")
+        return lambda: connection.execute("INSERT INTO alone (body) VALUES (%s)", ("x" * 200,))
+    file = os.open(f"{folder}/alone", os.O_RDWR | os.O_CREAT)
+    os.pwrite(file, bytes(1 << 20), 0)
+
+    def write() -> None:
+        os.pwrite(file, os.urandom(8192), 0)
+        os.fdatasync(file)
+
+    return write
 
 
 @dataclass
@@ -41,7 +104,7 @@ class Traffic:
     """A client that sends one message after the other, and how long its receipts took."""
 
     port: int
-    waits: list[float] = field(default_factory=list)
+    waits: Waits = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._stopping = threading.Event()
@@ -55,16 +118,16 @@ class Traffic:
 
     def _send(self) -> None:
         number = 0
-        while not self._stopping.wait(0.005):
+        while not self._stopping.wait(_PAUSE):
             number += 1
             began = time.monotonic()
             self._client.send("/queue/LIVE", f"m{number}")
-            self.waits.append(time.monotonic() - began)
+            self.waits.append((began, time.monotonic() - began))
 
-    def taken(self) -> list[float]:
+    def taken(self) -> Waits:
         """Return the waits since the last call."""
         waits, self.waits = self.waits, []
-        return sorted(waits)
+        return waits
 
     def close(self) -> None:
         self._stopping.set()
@@ -95,7 +158,22 @@ def _fill(url: str, count: int, size: int) -> None:
                     queue.add_message(Message("x" * size, properties=properties, original_destination=_BACK))
 
 
-def _act(api: ApiClient, traffic: Traffic, name: str, queue: Destination, **fields: Any) -> None:
+def _said(waits: Waits) -> str:
+    """The median, 99 of a hundred and the worst, in milliseconds."""
+    found = sorted(1000 * wait for _, wait in waits)
+    return f"{found[len(found) // 2]:.1f} | {found[int(0.99 * len(found))]:.0f} | {found[-1]:.0f}"
+
+
+def _slowest(waits: Waits, alone: Waits, began: float) -> Iterator[str]:
+    """The slowest ones: when, how long, and the longest wait at the same time of the client alone."""
+    for at, wait in sorted(sorted(waits, key=lambda one: -one[1])[:_SHOWN]):
+        beside = max((other for when, other in alone if when < at + wait and when + other > at), default=0.0)
+        yield f"{at - began:.1f} s: {1000 * wait:.0f} ({1000 * beside:.0f})"
+
+
+def _act(
+    api: ApiClient, traffic: Traffic, alone: Alone, name: str, queue: Destination, **fields: Any
+) -> None:
     """Run an operation, watch its progress, and stop it once, if it can be."""
     stops = fields.pop("stops", False)
     operation = OPERATIONS[name]
@@ -105,6 +183,7 @@ def _act(api: ApiClient, traffic: Traffic, name: str, queue: Destination, **fiel
         answer.append(api.ask(operation.method, operation.url(queue), fields or None, timeout=3600.0))
 
     traffic.taken()
+    alone.taken()
     began, seen, stopped, slowest = time.monotonic(), 0, None, 0.0
     thread = threading.Thread(target=run)
     thread.start()
@@ -121,13 +200,13 @@ def _act(api: ApiClient, traffic: Traffic, name: str, queue: Destination, **fiel
     took = time.monotonic() - began
     status, outcome = answer[0]
     assert status == 200, outcome
-    waits = traffic.taken()
+    waits, others = traffic.taken(), alone.taken()
     text = "" if stopped is None else f"{time.monotonic() - stopped:.2f} s"
     click.echo(
         f"| {name} | {outcome['count']:,} | {took:.1f} | {outcome['count'] / took:,.0f} | {seen} | {text} |"
-        f" {1000 * waits[len(waits) // 2]:.1f} | {1000 * waits[int(0.99 * len(waits))]:.0f} |"
-        f" {1000 * waits[-1]:.0f} | {1000 * slowest:.0f} |"
+        f" {_said(waits)} | {1000 * slowest:.0f} | {_said(others)} |"
     )
+    click.echo(f"  the slowest: {', '.join(_slowest(waits, others, began))}", err=True)
 
 
 @click.command(help=__doc__)
@@ -142,20 +221,22 @@ def main(database: str, count: int, size: int) -> None:
         with BrokerProcess(folder, *options) as process:
             process.ready()
             api, traffic = ApiClient(Address("127.0.0.1", port)), Traffic(process.port)
+            alone = Alone(url, folder)
+            act = partial(_act, api, traffic, alone)
             try:
                 time.sleep(10)
-                waits = traffic.taken()
-                click.echo(f"alone: {1000 * waits[len(waits) // 2]:.1f} ms, worst {1000 * waits[-1]:.0f}")
+                click.echo(f"without an operation: {_said(traffic.taken())}, alone {_said(alone.taken())}")
                 click.echo(f"| | {' | '.join(_TITLES)} |")
                 click.echo(f"|---{len(_TITLES) * '|---'}|")
-                _act(api, traffic, "retry", _DEAD, stops=True)
-                _act(api, traffic, "retry", _DEAD)
-                _act(api, traffic, "move", _BACK, to=str(_THERE))
-                _act(api, traffic, "copy", _THERE, to=str(_BACK), limit=count // 10)
-                _act(api, traffic, "purge", _THERE, stops=True)
-                _act(api, traffic, "delete", _THERE)
-                _act(api, traffic, "purge", _BACK)
+                act("retry", _DEAD, stops=True)
+                act("retry", _DEAD)
+                act("move", _BACK, to=str(_THERE))
+                act("copy", _THERE, to=str(_BACK), limit=count // 10)
+                act("purge", _THERE, stops=True)
+                act("delete", _THERE)
+                act("purge", _BACK)
             finally:
+                alone.close()
                 traffic.close()
 
 
