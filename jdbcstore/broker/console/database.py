@@ -130,6 +130,9 @@ class DatabaseSource:
     def slow_clients(self) -> list[str]:
         return []
 
+    def slow_consumers(self) -> list[SubscriptionView]:
+        return []
+
     async def subscriptions(self, *, pending: bool = False) -> list[SubscriptionView]:
         return await self._run(partial(self._subscriptions, pending))
 

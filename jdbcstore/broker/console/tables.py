@@ -34,6 +34,7 @@ SUBSCRIBERS = (
     ("in_flight", "In flight", "number"),
     ("dispatched", "Delivered", "number"),
     ("pending", "Pending", "number"),
+    ("idle", "Idle", "duration"),
     ("is_active", "State", ""),
 )
 CONNECTIONS = (

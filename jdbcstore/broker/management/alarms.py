@@ -14,7 +14,13 @@ from pathlib import Path
 from jdbcstore.abc import JournalState
 from jdbcstore.broker.management.history import DEAD, ENQUEUED, INTERVAL, CounterHistory
 from jdbcstore.broker.management.texts import counted, duration, moment, rate
-from jdbcstore.broker.management.views import BrokerView, DestinationView, MastershipView, TransactionView
+from jdbcstore.broker.management.views import (
+    BrokerView,
+    DestinationView,
+    MastershipView,
+    SubscriptionView,
+    TransactionView,
+)
 from jdbcstore.message.destination import Destination
 from jdbcstore.util.checkup import BAD, WARNING, Checkup
 
@@ -22,6 +28,7 @@ _FULL = 0.8
 _FREE = 0.1
 _TEN_MINUTES = 60
 _NAMED = 3
+_DROP = "look at the program; drop its connection, and its messages go to others"
 _BACKLOG = 1000
 """Messages of a queue from which on its growth matters."""
 _GROWTH = 1.2
@@ -67,8 +74,10 @@ class Watched:
     """The largest queues, with the age of their first message."""
     in_doubt: Sequence[TransactionView] = ()
     """The prepared transactions."""
-    slow: Sequence[str] = ()
+    slow_clients: Sequence[str] = ()
     """Clients that do not read what they are sent."""
+    slow_consumers: Sequence[SubscriptionView] = ()
+    """Consumers that have had messages for long, and acknowledge none."""
     journal: JournalState | None = None
     checkup: Checkup | None = None
     """The state of the database."""
@@ -98,19 +107,34 @@ def alarms(now: Watched) -> Iterator[Alarm]:
             "start their transaction manager again; if it never returns, decide them here",
             page="transactions",
         )
-    names = {str(name) for name in now.dead}
+    dead = {str(name) for name in now.dead}
     yield from _of_dead_letters(now)
-    yield from _of_backlogs(now, [view for view in now.views if view.name not in names])
-    if now.slow:
-        more = f" and {len(now.slow) - _NAMED:,} more" if len(now.slow) > _NAMED else ""
-        does = "client does" if len(now.slow) == 1 else "clients do"
+    yield from _of_backlogs(now, [view for view in now.views if view.name not in dead])
+    yield from _of_slow_consumers(now.slow_consumers)
+    if now.slow_clients:
+        names = now.slow_clients
+        more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+        does = "client does" if len(names) == 1 else "clients do"
         yield Alarm(
-            "JdbcstoreSlowConsumer",
+            "JdbcstoreSlowClient",
             WARNING,
-            f"{len(now.slow):,} {does} not read what is sent:",
-            "look at the program; drop its connection, and its messages go to others",
-            after=", ".join(now.slow[:_NAMED]) + more,
+            f"{len(names):,} {does} not read what is sent:",
+            _DROP,
+            after=", ".join(names[:_NAMED]) + more,
             page="connections",
+        )
+
+
+def _of_slow_consumers(slow: Sequence[SubscriptionView]) -> Iterator[Alarm]:
+    if slow:
+        longest = max(one.unsettled or 0.0 for one in slow)
+        what = "consumer has" if len(slow) == 1 else "consumers have"
+        yield from _about(
+            "JdbcstoreSlowConsumer",
+            f"{len(slow):,} {what} had messages for {duration(longest)} without acknowledging any, of",
+            _DROP,
+            sorted({one.destination for one in slow}),
+            page="subscribers",
         )
 
 

@@ -359,6 +359,7 @@ class Beans:
             "DispatchedCounter": view.dispatched,
             "EnqueueCounter": view.dispatched + pending,
             "DequeueCounter": view.dispatched - view.in_flight,
+            "SlowConsumer": view.is_slow,
         }
 
     def _read_connector(self, name: BeanName) -> Attributes:

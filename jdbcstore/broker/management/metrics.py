@@ -64,6 +64,7 @@ _WORK = {
 _WAITING = {
     "transactions_in_doubt": "XA transactions that are prepared, and not decided.",
     "slow_connections": "Clients that do not read what they are sent.",
+    "slow_consumers": "Consumers that have had messages for 30 seconds or more, and acknowledge none.",
 }
 
 
@@ -106,6 +107,7 @@ class Metrics:
                 waiting = {
                     "transactions_in_doubt": len(await views.transactions()),
                     "slow_connections": len(views.slow_clients()),
+                    "slow_consumers": len(views.slow_consumers()),
                 }
             except StoreError:  # it has stopped serving meanwhile
                 named, other = (), None

@@ -14,6 +14,7 @@ from jdbcstore.abc import Checkpointed, Cursor, JournalState, Measured
 from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.management.baselines import Baselines, total_of
 from jdbcstore.broker.management.checkups import Checkups
+from jdbcstore.broker.management.consumers import ConsumerWatch
 from jdbcstore.broker.management.history import CounterHistory
 from jdbcstore.broker.management.lists import arranged
 from jdbcstore.broker.management.master import (
@@ -47,6 +48,7 @@ from jdbcstore.broker.management.views import (
 from jdbcstore.broker.operations import MAX_BROWSED
 from jdbcstore.broker.queues.dead_letters import dead_letter_queue
 from jdbcstore.broker.queues.queue import Queue
+from jdbcstore.broker.subscription import BaseSubscription
 from jdbcstore.broker.topics.topic import Topic
 from jdbcstore.broker.transport.connector import Connector
 from jdbcstore.config.policy import IndividualDeadLetterStrategy
@@ -86,6 +88,7 @@ class Views:
         self._began = clock.monotonic()
         self._listing = asyncio.Lock()
         self._checkups = Checkups(clock)
+        self._watched = ConsumerWatch()
 
     def broker(self, *, monotonic: bool = False) -> BrokerView:
         """Return the whole broker, also while it does not serve.
@@ -256,18 +259,33 @@ class Views:
         slow = [client for client in clients_of(served) if client.output.paused]
         return [client.access.client_id or client.connection_id for client in slow]
 
+    def slow_consumers(self) -> list[SubscriptionView]:
+        """Return the consumers that have had messages for long, and acknowledge none."""
+        return [view for view, _ in self._consumers() if view.is_slow]
+
+    def look_at_consumers(self) -> None:
+        """Note what consumers have done until now."""
+        self._watched.look(self._master.engine().destinations.subscriptions, self._clock.monotonic())
+
+    def _consumers(self) -> list[tuple[SubscriptionView, BaseSubscription]]:
+        self.look_at_consumers()
+        now, watched = self._clock.monotonic(), self._watched
+        numbers: Counter[str] = Counter()
+        views = []
+        for one in self._master.engine().destinations.subscriptions:
+            numbers[one.request.connection_id] += 1
+            number = numbers[one.request.connection_id]
+            view = subscription_view(one, number, watched.idle(one, now), watched.unsettled(one, now))
+            views.append((view, one))
+        return views
+
     async def subscriptions(self, *, pending: bool = False) -> list[SubscriptionView]:
         """Return every consumer, and the durable subscriptions that have none.
 
         :param pending: whether to count the pending messages of durable subscriptions
         """
         engine = self._master.engine()
-        numbers: Counter[str] = Counter()
-        views = []
-        for one in engine.destinations.subscriptions:
-            numbers[one.request.connection_id] += 1
-            view = subscription_view(one, numbers[one.request.connection_id])
-            views.append((view, durable_of(one)))
+        views = [(view, durable_of(one)) for view, one in self._consumers()]
         views += [(offline_view(one), one) for one in engine.durables if not one.is_in_use]
         if not pending:
             return [view for view, _ in views]

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from jdbcstore.abc import PausedQueue, PreparedWrites
 from jdbcstore.broker.counters import Counters
+from jdbcstore.broker.management.consumers import SLOW
 from jdbcstore.broker.queues.queue import Queue
 from jdbcstore.broker.subscription import BaseSubscription
 from jdbcstore.broker.topics.durable import Durable, DurableSubscriber
@@ -194,6 +195,12 @@ class SubscriptionView:
     """Messages of a durable subscription that are not acknowledged; None for others, and in lists."""
     consumer_id: str | None = None
     """The consumer's own id, if its client names it, or its number in the connection."""
+    idle: float | None = None
+    """Seconds without a delivery or an acknowledgement, to ten seconds; None without a consumer."""
+    unsettled: float | None = None
+    """Seconds for which it has had messages and acknowledged none, to ten seconds; None while it has none."""
+    is_slow: bool = False
+    """Whether these are thirty or more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -356,8 +363,10 @@ def durable_of(subscription: BaseSubscription) -> Durable | None:
     return subscription.durable if isinstance(subscription, DurableSubscriber) else None
 
 
-def subscription_view(one: BaseSubscription, number: int) -> SubscriptionView:
-    """Return a consumer as it is now, with its number in its connection."""
+def subscription_view(
+    one: BaseSubscription, number: int, idle: float | None, unsettled: float | None
+) -> SubscriptionView:
+    """Return a consumer as it is now, with its number in its connection, and what was seen of it."""
     request = one.request
     consumer_id = f"{request.connection_id}:{number}" if request.consumer_id is None else request.consumer_id
     return SubscriptionView(
@@ -372,6 +381,9 @@ def subscription_view(one: BaseSubscription, number: int) -> SubscriptionView:
         prefetch=one.prefetch,
         in_flight=len(one.held),
         dispatched=one.dispatched,
+        idle=idle,
+        unsettled=unsettled,
+        is_slow=unsettled is not None and unsettled >= SLOW,
     )
 
 

@@ -13,7 +13,13 @@ from jdbcstore.abc import JournalState
 from jdbcstore.broker.management.alarms import Alarm, Watched, alarms
 from jdbcstore.broker.management.history import INTERVAL, CounterHistory
 from jdbcstore.broker.management.reading import Views
-from jdbcstore.broker.management.views import BrokerView, DestinationView, MastershipView, TransactionView
+from jdbcstore.broker.management.views import (
+    BrokerView,
+    DestinationView,
+    MastershipView,
+    SubscriptionView,
+    TransactionView,
+)
 from jdbcstore.errors import NotMaster
 from jdbcstore.message.destination import Destination
 from jdbcstore.util.checkup import Checkup
@@ -40,6 +46,8 @@ class WatchedSource(Protocol):
     async def transactions(self) -> list[TransactionView]: ...
 
     def slow_clients(self) -> list[str]: ...
+
+    def slow_consumers(self) -> list[SubscriptionView]: ...
 
     async def journal(self) -> JournalState | None: ...
 
@@ -85,7 +93,8 @@ class BrokerWatch:
             dead=source.dead_letter_queues(),
             largest=await source.with_ages(largest),
             in_doubt=await source.transactions(),
-            slow=source.slow_clients(),
+            slow_clients=source.slow_clients(),
+            slow_consumers=source.slow_consumers(),
             journal=await source.journal(),
             checkup=await source.checkup(),
         )
@@ -113,6 +122,7 @@ class BrokerWatch:
 
     def _take(self, views: Views) -> None:
         try:
+            views.look_at_consumers()
             tallies = views.tallies()
             total = views.broker(monotonic=True)
         except NotMaster:

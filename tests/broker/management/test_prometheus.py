@@ -253,14 +253,20 @@ CASES: dict[str, tuple[str, str, dict[str, str], tuple[tuple[dict[str, str], str
         {OF_BROKER % "transactions_in_doubt": "0 2x3 0x30"},
         (),
     ),
-    "a slow client": (
+    "a slow consumer": (
         "JdbcstoreSlowConsumer",
+        "10m",
+        {OF_BROKER % "slow_consumers": "0 2x30"},
+        of_one("warning", "2 consumers of one have messages and acknowledge none"),
+    ),
+    "a slow client": (
+        "JdbcstoreSlowClient",
         "10m",
         {OF_BROKER % "slow_connections": "0 1x30"},
         of_one("warning", "1 clients of one do not read what they are sent"),
     ),
     "its broker is gone": (
-        "JdbcstoreSlowConsumer",
+        "JdbcstoreSlowClient",
         "20m",
         {OF_BROKER % "slow_connections": "0 1x10 stale"},
         (),

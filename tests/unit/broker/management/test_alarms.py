@@ -17,6 +17,7 @@ from jdbcstore.broker.management.views import (
     BrokerView,
     DestinationView,
     MastershipView,
+    SubscriptionView,
     TransactionView,
 )
 from jdbcstore.message.destination import Destination
@@ -130,9 +131,20 @@ def test_a_journal_that_is_behind_is_an_alarm() -> None:
     ]
 
 
+def test_consumers_that_acknowledge_nothing_are_an_alarm() -> None:
+    one = SubscriptionView(destination="queue://A", unsettled=90.0, is_slow=True)
+    text = "1 consumer has had messages for 1.5 min without acknowledging any, of queue://A"
+    assert said(slow_consumers=[one]) == [text]
+    others = [replace(one, destination=f"queue://{name}") for name in "AABCD"]
+    assert said(slow_consumers=others) == [
+        "5 consumers have had messages for 1.5 min without acknowledging any, of"
+        " queue://A queue://B queue://C"
+    ]
+
+
 def test_clients_that_do_not_read_are_an_alarm() -> None:
-    assert said(slow=["a"]) == ["1 client does not read what is sent: a"]
-    assert said(slow=[*"abcd"]) == ["4 clients do not read what is sent: a, b, c and 1 more"]
+    assert said(slow_clients=["a"]) == ["1 client does not read what is sent: a"]
+    assert said(slow_clients=[*"abcd"]) == ["4 clients do not read what is sent: a, b, c and 1 more"]
 
 
 def test_full_memory_and_disks_are_alarms(tmp_path: Path) -> None:
@@ -143,8 +155,8 @@ def test_full_memory_and_disks_are_alarms(tmp_path: Path) -> None:
 
 def test_a_broker_that_does_not_serve_has_no_other_alarms() -> None:
     lost = MastershipView(is_held=False, epoch=1, lost="another master")
-    assert said(broker=replace(BROKER, obstacle=WAITING), slow=["a"]) == []
-    assert said(broker=replace(BROKER, obstacle="it is starting"), lock=lost, slow=["a"]) == [
+    assert said(broker=replace(BROKER, obstacle=WAITING), slow_clients=["a"]) == []
+    assert said(broker=replace(BROKER, obstacle="it is starting"), lock=lost, slow_clients=["a"]) == [
         "The lock is lost: another master",
         "The broker does not serve: it is starting",
     ]
