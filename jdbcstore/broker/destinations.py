@@ -155,19 +155,22 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
         destination = self.by_name.get(name)
         if destination is None:
             self.check_name(name)
-            self._check_count(name)
+            self._check_may_make(name)
             destination = self._make(name, is_empty=True)
             for subscription, patterns in self._subscriptions.items():
                 if any(pattern.matches(name) for pattern in patterns):
                     destination.add(subscription)
         return destination
 
-    def _check_count(self, name: Destination) -> None:
-        """Raise if there are as many destinations as a policy allows.
+    def _check_may_make(self, name: Destination) -> None:
+        """Raise if a policy does not allow another destination.
 
-        :raises InvalidDestination: there are
+        :raises InvalidDestination: there are as many as it allows, or clients may not make any
         """
         policy = self._policies.of(name)
+        if not policy.auto_create and not name.is_temporary:
+            text = f"{name} does not exist, and auto_create of its policy is off"
+            raise InvalidDestination(f"{text}: use another name, or have it added to destinations")
         most = policy.max_destinations
         if most is None:
             return

@@ -214,6 +214,10 @@ class FlowControl:
         if self._policy.send_fail_if_no_space:
             promise.set_exception(self._full())
             return promise
+        if self._policy.send_drop_if_no_space:
+            self._warn("messages are dropped")
+            promise.set_result(None)
+            return promise
         blocked = _BlockedSend(message, connection_id, promise)
         timeout = self._policy.send_fail_if_no_space_after_timeout
         if timeout:
@@ -231,7 +235,8 @@ class FlowControl:
 
     def room(self) -> Future[None]:
         """Completes when there is room for a message."""
-        if not (self._policy.producer_flow_control and self._is_full()):
+        policy = self._policy
+        if not (policy.producer_flow_control and self._is_full()) or policy.send_drop_if_no_space:
             return self._loop.done()
         room: Future[None] = self._loop.create_future()
         self._settle_room(room)
@@ -307,13 +312,13 @@ class FlowControl:
             f"{self._destination} has no room: consume its messages, or raise {self._reached}"
         )
 
-    def _warn(self) -> None:
+    def _warn(self, happens: str = "a producer waits") -> None:
         now = self._loop.events.time()
         if now - self._warned >= self._policy.blocked_producer_warning_interval:
             self._warned = now
             reached, subscriber = self._reached, self._who_is_full()
             log.warning(
-                "%s: a producer waits%s: %s is reached",
-                *(self._destination, f" for {subscriber}" if subscriber else "", reached),
+                "%s: %s%s: %s is reached",
+                *(self._destination, happens, f" for {subscriber}" if subscriber else "", reached),
                 extra={"limit": reached, "destination": str(self._destination), "subscriber": subscriber},
             )

@@ -15,10 +15,19 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from jdbcstore.config.users import ROLES, TEMPORARY, PluginUser, PluginUsers, UserEntry, read_users
+from jdbcstore.config.users import (
+    ROLES,
+    TEMPORARY,
+    PluginUser,
+    PluginUsers,
+    Setting,
+    UserEntry,
+    read_users,
+)
+from jdbcstore.config.xml.artemis_codec import verify as verify_hash
 from jdbcstore.errors import ConfigurationError, NotAuthorized, installation
 from jdbcstore.message.destination import Destination
-from jdbcstore.message.patterns import DestinationPattern
+from jdbcstore.message.patterns import DestinationMap, DestinationPattern, is_wildcard
 from jdbcstore.util.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
@@ -38,7 +47,7 @@ _WRONG_LOGIN = "the user name or the password is wrong"
 class Principal:
     """The authenticated user of a connection, with patterns of its rights; None is everything."""
 
-    __slots__ = ("_create", "_read", "_write", "name", "role")
+    __slots__ = ("_create", "_read", "_settings", "_write", "name", "role")
 
     def __init__(
         self,
@@ -48,22 +57,30 @@ class Principal:
         create: Iterable[Destination] | None = None,
         *,
         role: str | None = None,
+        settings: Sequence[Setting] = (),
     ) -> None:
         self.name = name
         self.role = role
         """The role in the management, of :data:`jdbcstore.config.users.ROLES`."""
         self._read, self._write, self._create = map(_patterns, (read, write, create))
+        self._settings = MostSpecific(settings) if settings else None
 
     def may_read(self, destination: Destination) -> bool:
         """Return whether it may consume from every member of a destination, and all that wildcards match."""
+        if self._settings is not None:
+            return self._settings.allow(destination, lambda setting: setting.read)
         return _is_covered(destination, self._read)
 
     def may_write(self, destination: Destination) -> bool:
         """Return whether it may send to a destination."""
+        if self._settings is not None:
+            return self._settings.allow(destination, lambda setting: setting.write)
         return _is_covered(destination, self._write)
 
     def may_create(self, destination: Destination) -> bool:
         """Return whether it may do either if the destination does not exist yet."""
+        if self._settings is not None:
+            return self._settings.allow(destination, lambda setting: setting.create)
         return _is_covered(destination, self._create)
 
 
@@ -290,9 +307,9 @@ class PluginSecurity(Security):
             KnownUser(
                 name=name,
                 role=self._role(one),
-                read=_texts(one.read),
-                write=_texts(one.write),
-                create=_texts(one.create),
+                read=_texts(one.read or _granted(one, lambda setting: setting.read)),
+                write=_texts(one.write or _granted(one, lambda setting: setting.write)),
+                create=_texts(one.create or _granted(one, lambda setting: setting.create)),
             )
             for name, one in sorted(plugins.users.items())
         ]
@@ -309,11 +326,44 @@ class PluginSecurity(Security):
         user, role = plugins.anonymous, None
         if name is not None or password is not None or user is None:
             user = plugins.users.get(name or "")
-            known = _bytes("" if user is None else user.password)
-            if not hmac.compare_digest(known, _bytes(password or "")) or user is None:
+            if not _has_password(user, password or "") or user is None:
                 raise NotAuthorized(_WRONG_LOGIN)
             role = self._role(user)
-        return Principal(user.name, user.read, user.write, user.create, role=role)
+        return Principal(user.name, user.read, user.write, user.create, role=role, settings=user.settings)
+
+
+def _has_password(user: PluginUser | None, password: str) -> bool:
+    if user is not None and user.is_hash:
+        return verify_hash(user.password, password)
+    known = _bytes("" if user is None else user.password)
+    return hmac.compare_digest(known, _bytes(password))
+
+
+class MostSpecific:
+    """Rights of which the most specific pattern counts, as in Artemis: it may take away what others give."""
+
+    def __init__(self, settings: Sequence[Setting]) -> None:
+        self._by_destination = DestinationMap((setting.where, setting) for setting in settings)
+        self._patterns = [(DestinationPattern(setting.where), setting) for setting in settings]
+
+    def allow(self, destination: Destination, has: Callable[[Setting], bool]) -> bool:
+        """Return whether a right is given for each member, and for all that its wildcards match."""
+        return all(self._allows(member, has) for member in destination.members)
+
+    def _allows(self, member: Destination, has: Callable[[Setting], bool]) -> bool:
+        if member.is_temporary:
+            return True
+        if not is_wildcard(member):
+            setting = self._by_destination.find(member)
+            return setting is not None and has(setting)
+        wanted = DestinationPattern(member)
+        if not any(pattern.covers(wanted) for pattern, _ in self._patterns):
+            return False
+        return all(has(setting) for pattern, setting in self._patterns if pattern.overlaps(wanted))
+
+
+def _granted(user: PluginUser, has: Callable[[Setting], bool]) -> list[Destination]:
+    return [setting.where for setting in user.settings if has(setting)]
 
 
 def make_security(users_file: str | None, roles: Mapping[str, str] = MappingProxyType({})) -> Security:

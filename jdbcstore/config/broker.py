@@ -113,11 +113,16 @@ class ConnectorConfig(Options):
     """For WebSocket: the origins of web pages that may connect, such as ``https://shop.example.com``,
     separated by commas; ``*`` is any, None the broker's own host only. Not in ActiveMQ, where it is any."""
     certificate: str | None = None
-    """For TLS: a PEM file with the certificate and its chain. In ActiveMQ a key store, as are the next."""
+    """For TLS: a PEM file with the certificate and its chain, or a key store of the type PKCS #12, as Java's
+    are since Java 9. In ActiveMQ ``keyStore`` of ``sslContext``."""
     private_key: str | None = None
     """For TLS: a PEM file with the private key; None is the file of the certificate."""
+    certificate_password: str | None = option(None, secret=True)
+    """For TLS: the password of a key store, or of the key in a PEM file."""
     trusted_certificates: str | None = None
-    """For TLS: a PEM file with the authorities that sign clients' certificates."""
+    """For TLS: a PEM file, or a key store, with the authorities that sign clients' certificates."""
+    trusted_certificates_password: str | None = option(None, secret=True)
+    """For TLS: the password of that key store."""
     need_client_auth: bool = False
     """For TLS: whether a client must have a certificate signed by one of them."""
 
@@ -216,6 +221,15 @@ class BrokerConfig(Options):
     max_inflated_data_size: int | None = option(None, at_least=0, size=True)
     """Bytes that a compressed body may have when it is inflated for a STOMP client; a message with more is
     rejected. None is the library's limit of 256 MiB."""
+    network_check_list: str | None = None
+    """Machines that are asked by ``ping``, separated by commas: while none of them answers, and no URL, the
+    broker does not serve. None asks none. Not in ActiveMQ; Artemis's option of that name, as the next."""
+    network_check_urls: str | None = None
+    """URLs of which the servers have to accept a connection, separated by commas."""
+    network_check_period: float = option(10.0, at_least=0.01, milliseconds=True)
+    """Seconds between two of these checks."""
+    network_check_timeout: float = option(1.0, at_least=0.01, milliseconds=True)
+    """Seconds for an answer."""
     scheduler_support: bool = False
     """Whether messages with ``AMQ_SCHEDULED_DELAY`` and the like are sent later; else these are properties
     like others, as in ActiveMQ."""
@@ -260,6 +274,15 @@ class BrokerConfig(Options):
                 raise ConfigurationError(
                     f"advertise has {one!r}; write tcp://HOST:PORT or ssl://HOST:PORT", option="advertise"
                 )
+
+    @property
+    def checked_network(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Each machine of ``network_check_list``, and each URL of ``network_check_urls``."""
+        hosts, urls = (
+            tuple(filter(None, map(str.strip, (given or "").split(","))))
+            for given in (self.network_check_list, self.network_check_urls)
+        )
+        return hosts, urls
 
     @property
     def made_destinations(self) -> tuple[Destination, ...]:

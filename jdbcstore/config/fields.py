@@ -38,6 +38,7 @@ def option(
     negative_is_off: bool = False,
     size: bool = False,
     choices: tuple[str, ...] = (),
+    secret: bool = False,
 ) -> Any:
     """Declare a field of a configuration.
 
@@ -46,10 +47,11 @@ def option(
     :param negative_is_off: ActiveMQ disables the option by a negative number, jdbcstore by 0
     :param size: a number of bytes, which may be given as a string such as ``20 mb``
     :param choices: the allowed values
+    :param secret: it is never shown
     """
     bounds = {"at_least": at_least, "choices": choices}
     units = {"milliseconds": milliseconds, "negative_is_off": negative_is_off, "size": size}
-    return field(default=default, metadata={**bounds, **units})
+    return field(default=default, repr=not secret, metadata={**bounds, **units, "secret": secret})
 
 
 class Options:

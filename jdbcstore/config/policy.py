@@ -256,6 +256,9 @@ class PolicyEntry(Options):
     """The cursor of any other subscriber of a topic."""
     dead_letter_strategy: DeadLetterStrategy = SharedDeadLetterStrategy()
     """The destination of dead letters."""
+    expiry_queue: str | None = None
+    """The queue of expired messages; None is that of dead letters. Not in ActiveMQ; Artemis's
+    ``expiry-address``."""
     redelivery_policy: RedeliveryPolicy | None = None
     """Redelivery of rejected messages. With None they become dead letters at once, as in an ActiveMQ without
     the redelivery plug-in, of which this is a ``redeliveryPolicy``."""
@@ -285,6 +288,13 @@ class PolicyEntry(Options):
     """Whether a send that would wait fails at once."""
     send_fail_if_no_space_after_timeout: float | None = option(None, at_least=0, milliseconds=True)
     """Seconds after which a send that waits fails; None is never."""
+
+    send_drop_if_no_space: bool = False
+    """Whether a message that would wait is dropped, and its producer not notified. Not in ActiveMQ; Artemis's
+    ``address-full-policy`` DROP."""
+    auto_create: bool = True
+    """Whether clients make a destination by using it; else it has to be in ``destinations`` of the broker, or
+    in the store. Not in ActiveMQ; Artemis's ``auto-create-queues``."""
 
     prioritized_messages: bool = False
     """Whether messages are dispatched by priority."""

@@ -155,6 +155,17 @@ USAGE = {
     "sendFailIfNoSpaceAfterTimeout": "set it in a policyEntry",
 }
 
+SSL_CONTEXT = by_name({
+    "key stores are of the type PKCS #12, or PEM files": (
+        "keyStoreType", "trustStoreType", "keyStoreAlgorithm", "trustStoreAlgorithm",
+    ),
+    "the key has the password of its store": ("keyStoreKeyPassword",),
+    "TLS is that of Python's ssl, 1.2 or later": (
+        "protocol", "provider", "secureRandom", "secureRandomAlgorithm", "SSLContext", "keyManagers",
+        "trustManagers",
+    ),
+})  # fmt: skip
+
 _OF_FILE_STORES = {_SAME_FILE: ("brokerName", "brokerService", "usageManager")}
 FILE_STORES = {
     "kahaDB": by_name({

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from jdbcstore.config.given import parse_toml
 from jdbcstore.errors import ConfigurationError, InvalidDestination
@@ -42,9 +42,18 @@ class UserEntry:
         return f"UserEntry(read={self.read!r}, write={self.write!r}, role={self.role!r})"
 
 
+class Setting(NamedTuple):
+    """The rights of a user in the destinations of a pattern, for which no more specific one has others."""
+
+    where: Destination
+    read: bool
+    write: bool
+    create: bool
+
+
 @dataclass(frozen=True, slots=True)
 class PluginUser:
-    """A user of ActiveMQ's plug-ins, which have passwords in plain text."""
+    """A user of ActiveMQ's plug-ins, or of Artemis's files, which have passwords in plain text, or hashed."""
 
     name: str
     password: str = field(repr=False)
@@ -56,6 +65,10 @@ class PluginUser:
     """The destinations that the user may create by sending to them or consuming from them."""
     groups: frozenset[str] = frozenset()
     """The groups that the user is in."""
+    is_hash: bool = False
+    """Whether the password is a hash of Artemis's."""
+    settings: tuple[Setting, ...] = ()
+    """Artemis's rights, of which the most specific one counts; then there are no others."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,8 @@ def _inside(prefix: str, part: Any) -> Iterator[tuple[str, Any]]:
         yield f"{prefix}type", part.type
     for one in fields(part):
         value, path = getattr(part, one.name), prefix + one.name
+        if one.metadata.get("secret") and value is not None:
+            value = "***"
         if is_dataclass(value):
             yield from _inside(f"{path}.", value)
         elif isinstance(value, Mapping):
@@ -100,14 +102,15 @@ class _Writer:
         """Write the options of a dataclass: those of these names, or all."""
         # Without these sections there is no such part: they are written even if all options have defaults.
         absent = {one.name for one in fields(part) if one.default is None}
+        secret = {one.name for one in fields(part) if one.metadata.get("secret")}
         for name in names or (one.name for one in fields(part)):
             value, inner = getattr(part, name), f"{path}{name}"
             if name == "password":
                 if value is not None or inner in self._configuration.problems:
                     advice = "; export it, or give a password_file or password_keyring instead"
                     self._put(table, "password_env", _password_variable(path), inner, advice)
-            elif name == "url" and value is not None:
-                masked = mask_url(value)
+            elif value is not None and (name == "url" or name in secret):
+                masked = "***" if name in secret else mask_url(value)
                 advice = "" if masked == value else "; replace *** with the secret"
                 self._put(table, name, masked, inner, advice)
             elif isinstance(value, Mapping | tuple):

@@ -391,3 +391,31 @@ def test_a_pause_outlasts_a_hand_over_and_a_restart(
             assert not (await Management(last, SystemClock()).views.destination(queue)).is_paused
 
     run(main)
+
+
+def test_it_serves_only_while_the_network_is_there(tmp_path: Path) -> None:
+    async def main() -> None:
+        async def accept(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.close()
+
+        async def until(condition: Callable[[], bool]) -> None:
+            while not condition():
+                await asyncio.sleep(0.01)
+
+        machine = await asyncio.start_server(accept, "127.0.0.1", 0)
+        port = machine.sockets[0].getsockname()[1]
+        url = f"http://127.0.0.1:{port}/"
+        checked = {"network_check_urls": url, "network_check_period": 0.05}
+        async with BrokerHost(configuration(tmp_path, **checked)) as host:
+            machine.close()
+            await machine.wait_closed()
+            await until(lambda: host.obstacle() is not None and host.master is None)
+            assert "the network is gone" in str(host.obstacle())
+            with jdbcstore.open(configuration(tmp_path)) as other:  # which takes the lock
+                other.queue("Q").add_message(Message("x"))
+            machine = await asyncio.start_server(accept, "127.0.0.1", port)
+            await host.ready()
+            assert host.obstacle() is None
+        machine.close()
+
+    run(main)

@@ -20,6 +20,7 @@ from jdbcstore.broker.management.inside import BrokerInside, LogTail
 from jdbcstore.broker.management.management import Management
 from jdbcstore.broker.management.views import WAITING, BrokerIdentity, LockEvent
 from jdbcstore.broker.process.master import MasterBroker
+from jdbcstore.broker.process.network import NetworkWatch
 from jdbcstore.broker.process.slave import Recovering, SlaveConnectors, StoreOpening
 from jdbcstore.broker.security import Security, make_security
 from jdbcstore.config import Configuration
@@ -91,6 +92,8 @@ class BrokerHost:
         """The queues whose dispatch is paused, also for the next time that it is the master."""
         self._stopping = False
         self._handing_over = False
+        self._network: NetworkWatch | None = None
+        self._network_task: Task[None] | None = None
         self._stopped = Event()
         self._task: Task[None] | None = None
         self._changed = Event()
@@ -140,6 +143,8 @@ class BrokerHost:
             return "the broker is stopping"
         if self._master is not None:
             return self._master.obstacle
+        if self._is_cut_off:
+            return "the network is gone: no machine that is checked answers"
         is_running = self._task is not None and not self._task.done()
         return WAITING if is_running else "the broker is not running"
 
@@ -195,6 +200,18 @@ class BrokerHost:
             self._health = HealthServer(address, self.obstacle, parts)
             self._health_address = await self._health.start()
             self.identity = _identity(self._configuration, self._health_address)
+        hosts, urls = broker.checked_network
+        if hosts or urls:
+            self._network = NetworkWatch(
+                hosts=hosts,
+                urls=urls,
+                period=broker.network_check_period,
+                timeout=broker.network_check_timeout,
+                on_change=self._network_changed,
+            )
+            await self._network.check()
+            watching = self._network.run()
+            self._network_task = asyncio.get_running_loop().create_task(watching, name="jdbcstore-network")
         self._task = asyncio.get_running_loop().create_task(self._run(), name="jdbcstore-broker")
 
     async def ready(self) -> None:
@@ -226,6 +243,7 @@ class BrokerHost:
         """Close the clients' connections and the store, and release the lock; do nothing once stopped."""
         self._stopping = True
         self._stopped.set()
+        self._changed.set()
         if self._opening is not None:
             self._opening.cancel()
         if self._master is not None:
@@ -254,11 +272,33 @@ class BrokerHost:
                 text = "anyone who can reach %s may log in and do everything: users_file is not set"
                 log.warning(text, connector.uri)
 
+    def _network_changed(self, is_there: bool) -> None:
+        if not is_there and self._master is not None:
+            self._remember("network_gone", self._master.store)
+            self._master.end()
+        self._changed.set()
+
+    @property
+    def _is_cut_off(self) -> bool:
+        return self._network is not None and not self._network.is_there
+
+    async def _wait_for_network(self) -> None:
+        """Wait until the network is there, or the broker is stopped; do nothing if it is."""
+        while self._is_cut_off and not self._stopping:
+            self._changed.clear()
+            await self._changed.wait()
+
     async def _run(self) -> None:
         try:
             again = False
             while not self._stopping:
+                await self._wait_for_network()
+                if self._stopping:
+                    return
                 lost = await self._be_master(patient=again)
+                if lost is None and self._is_cut_off and not self._stopping:
+                    again = True
+                    continue
                 if lost is None:
                     if self._stopping or not self._handing_over:
                         return
@@ -272,6 +312,8 @@ class BrokerHost:
         except Exception as error:
             self._failure = error
         finally:
+            if self._network_task is not None:
+                self._network_task.cancel()
             self._security.close()
             self._tail.stop()
             if self._health is not None:

@@ -15,7 +15,12 @@ from jdbcstore.broker.entry import Entry, EntrySource, Wanted
 from jdbcstore.broker.loop import BrokerLoop, pass_on, settle
 from jdbcstore.broker.memory import MemoryUsage
 from jdbcstore.broker.queues.dead_letters import DeadLetters, is_dead_letter_queue
-from jdbcstore.config.policy import PolicyEntry, RedeliveryPolicy
+from jdbcstore.config.policy import (
+    DeadLetterStrategy,
+    PolicyEntry,
+    RedeliveryPolicy,
+    SharedDeadLetterStrategy,
+)
 from jdbcstore.errors import CorruptMessage, MessageNotFound
 from jdbcstore.message.message import Message
 from jdbcstore.message.values import Long
@@ -109,7 +114,10 @@ class Rejections:
     def _move_dead(
         self, entries: Sequence[Entry], *, expired: bool = False, cause: str | None = None
     ) -> Future[None]:
-        strategy = self._policy.dead_letter_strategy
+        strategy: DeadLetterStrategy = self._policy.dead_letter_strategy
+        expiry_queue = self._policy.expiry_queue
+        if expired and expiry_queue is not None:
+            strategy = SharedDeadLetterStrategy(dead_letter_queue=expiry_queue, process_non_persistent=True)
         return self._dead_letters.move(
             self._source, strategy, entries, expired=expired, subscriber=self._subscriber, cause=cause
         )

@@ -10,9 +10,9 @@ from typing import TypeAlias, cast
 
 from jdbcstore.broker.transport.connection import ClientConnection, ClientProtocol, name_of
 from jdbcstore.broker.transport.detection import Detection, ProtocolChoice, pass_on
+from jdbcstore.broker.transport.key_store import load_authorities, load_identity
 from jdbcstore.broker.transport.service import Service
 from jdbcstore.config.broker import Address, ConnectorConfig
-from jdbcstore.errors import ConfigurationError
 
 log = logging.getLogger(__name__)
 
@@ -239,25 +239,12 @@ class _EarlyData(asyncio.BufferedProtocol):
 def server_context(config: ConnectorConfig) -> ssl.SSLContext:
     """Return the TLS context of a connector.
 
-    :raises ConfigurationError: a file cannot be read, or is not PEM
+    :raises ConfigurationError: a file cannot be read, or has another format
     """
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    try:
-        context.load_cert_chain(config.certificate or "", config.private_key)
-    except (OSError, ssl.SSLError) as error:
-        raise ConfigurationError(
-            f"the certificate {config.certificate} and its key cannot be used: {error}; provide PEM"
-            " files, the key without a passphrase",
-            option="certificate",
-        ) from error
+    load_identity(context, config.certificate or "", config.private_key, config.certificate_password)
     if config.trusted_certificates is not None:
-        try:
-            context.load_verify_locations(config.trusted_certificates)
-        except (OSError, ssl.SSLError) as error:
-            raise ConfigurationError(
-                f"the certificates in {config.trusted_certificates} cannot be used: {error}; provide PEM",
-                option="trusted_certificates",
-            ) from error
+        load_authorities(context, config.trusted_certificates, config.trusted_certificates_password)
         context.verify_mode = ssl.CERT_REQUIRED if config.need_client_auth else ssl.CERT_OPTIONAL
     return context

@@ -1,4 +1,4 @@
-"""Artemis's ``broker.xml``: its ``database-store``, or its journal in files.
+"""Artemis's ``broker.xml``: its store, its acceptors, its addresses with their settings, and its locker.
 
 The tables of a ``database-store`` are not ActiveMQ Classic's, and are not read.
 """
@@ -6,13 +6,20 @@ The tables of a ``database-store`` are not ActiveMQ Classic's, and are not read.
 from __future__ import annotations
 
 from jdbcstore.config.data_source import sqlite_url
-from jdbcstore.config.given import Given, Kind, Section, put
+from jdbcstore.config.given import Given, Kind, Section, merge, put
 from jdbcstore.config.locker import LeaseDatabaseLockerConfig, SharedFileLockerConfig
-from jdbcstore.config.reasons import ARTEMIS_TABLES, DATA_SOURCE, DATABASE_STORE, FILE_STORES, OF_BROKER
+from jdbcstore.config.plugins import LoggingConfig
+from jdbcstore.config.reasons import ARTEMIS_TABLES, DATA_SOURCE, DATABASE_STORE, FILE_STORES
 from jdbcstore.config.routed import DATABASE
-from jdbcstore.config.xml.beans import Document, Element, Value
+from jdbcstore.config.xml.artemis_acceptors import read_acceptors
+from jdbcstore.config.xml.artemis_addresses import read_addresses
+from jdbcstore.config.xml.artemis_codec import Codec, unwrapped
+from jdbcstore.config.xml.artemis_reasons import CORE, REFUSED_CORE, UNSUPPORTED_CORE
+from jdbcstore.config.xml.artemis_security import is_secured
+from jdbcstore.config.xml.beans import Document, Element
 from jdbcstore.config.xml.file_stores import TAKEN, converted, note_old_files
 from jdbcstore.config.xml.security import this_file
+from jdbcstore.errors import ConfigurationError
 
 _FILE = "broker.xml"
 _DIRECTORIES = {"journal-directory": "data/journal", "bindings-directory": "data/bindings"}
@@ -31,6 +38,34 @@ _LEASE = {
     "jdbc-allowed-time-diff": ("maxAllowableDiffFromDBTime", 250),
 }
 """Options of Artemis's lease, with its defaults in milliseconds."""
+_DIRECT = {
+    "global-max-size": "memoryLimit",
+    "populate-validated-user": "populateJMSXUserID",
+    "persistence-enabled": "persistent",
+    "network-check-list": "networkCheckList",
+    "network-check-URL-list": "networkCheckUrls",
+    "network-check-period": "networkCheckPeriod",
+    "network-check-timeout": "networkCheckTimeout",
+}
+"""Elements of ``core`` that are options of the broker."""
+_NETWORK = {
+    "network-check-NIC": "the system chooses the network card",
+    "network-check-ping-command": "the command is ping -c 1",
+    "network-check-ping6-command": "the command is ping -c 1",
+}
+_READ = (
+    *("name", "store", "acceptors", "addresses", "queues", "diverts", "address-settings", "ha-policy"),
+    *("security-settings", "security-enabled", "broker-plugins", "wildcard-addresses", *_DIRECT),
+    *(*TAKEN[_FILE], *FILE_STORES[_FILE], *_DIRECTORIES, "journal-retention-directory"),
+)
+"""Elements of ``core`` that are read."""
+_LOGGED = {
+    "LOG_ALL_EVENTS": "logAll",
+    "LOG_CONNECTION_EVENTS": "logConnectionEvents",
+    "LOG_CONSUMER_EVENTS": "logConsumerEvents",
+    "LOG_SENDING_EVENTS": "logProducerEvents",
+    "LOG_INTERNAL_EVENTS": "logInternalEvents",
+}
 
 
 def is_artemis(root: Element) -> bool:
@@ -40,53 +75,121 @@ def is_artemis(root: Element) -> bool:
 
 def read_artemis(document: Document) -> Section:
     """Read the sections of a ``broker.xml``."""
-    section = _read_store(document)
+    core = next(document.root.all("core"), document.root)
+    store = next(document.root.all("database-store"), None)
+    secrets = _Secrets(document, core)
+    section = _read_files(document, core) if store is None else _read_database(document, store, secrets)
+    own: Section = {}
+    for element in core.children:
+        if element.name == "name":
+            section["brokerName"] = document.given(element, element.text)
+        elif element.name in _DIRECT and element.text:
+            own[_DIRECT[element.name]] = document.given(element, element.text)
+        elif element.name == "ha-policy":
+            _read_availability(document, element)
+        elif element.name == "broker-plugins":
+            own |= _read_plugins(document, element)
+        elif element.name not in _READ:
+            _report(document, element)
+    own |= _read_serving(document, core, secrets)
+    found = read_addresses(document, core)
+    place = document.place(core)
+    if found.destinations:
+        own["destinations"] = Given(", ".join(found.destinations), place)
+    own["virtualTopics"] = Given([], place)
+    own["compositeDestinations"] = found.composites or Given([], place)
+    return merge(section, {"broker": own, "policies": found.policies})
+
+
+def _read_serving(document: Document, core: Element, secrets: _Secrets) -> Section:
+    """Read the connectors, and where the users are."""
+    section: Section = {}
+    connectors = [*read_acceptors(document, core, secrets.reveal)]
+    if connectors:
+        section["connectors"] = connectors
     settings = next(document.root.all("security-settings"), None)
-    switches = document.root.all("security-enabled")
-    if settings and not any(switch.text.lower() == "false" for switch in switches):
-        # They are not supported, so a broker must not start with them.
-        put(section, "broker.usersFile", this_file(document, settings))
+    if settings is not None and is_secured(core):
+        section["usersFile"] = this_file(document, settings)
     return section
 
 
-def _read_store(document: Document) -> Section:
-    core = next(document.root.all("core"), document.root)
-    store = next(document.root.all("database-store"), None)
-    if store is None:
-        return _read_files(document, core)
+def _report(document: Document, element: Element) -> None:
+    """Note what becomes of an element of ``core`` that is not read."""
+    name = element.name
+    if name in REFUSED_CORE:
+        if element.children:
+            document.refuse(element, f"{REFUSED_CORE[name]}; remove it")
+    elif name in UNSUPPORTED_CORE:
+        document.note(Kind.UNSUPPORTED, element, UNSUPPORTED_CORE[name])
+    elif name in CORE or name in _NETWORK:
+        document.ignore(element, {**CORE, **_NETWORK}[name])
+    elif name not in (*DATABASE_STORE, "retention"):
+        document.note(Kind.UNKNOWN, element, "unknown element of core; correct it or remove it")
+
+
+class _Secrets:
+    """The passwords of a file, which may be masked."""
+
+    def __init__(self, document: Document, core: Element) -> None:
+        self._document = document
+        texts = {one.name: one.text for one in core.children}
+        self._codec = texts.get("password-codec", "")
+        self._all_masked = texts.get("mask-password", "").lower() == "true"
+
+    def reveal(self, at: Element, text: str) -> str:
+        """Return a password in plain text.
+
+        :raises ConfigurationError: it cannot be decrypted
+        """
+        masked = unwrapped(text)
+        if masked is None and not self._all_masked:
+            return text
+        try:
+            return Codec(self._codec).decode(text if masked is None else masked)
+        except ConfigurationError as error:
+            raise self._document.error(at, str(error)) from error
+
+    def given(self, at: Element, text: str, name: str | None = None) -> Given:
+        """Return a value that may be masked; one that cannot be decrypted may come from another source."""
+        given = self._document.given(at, text)
+        is_password = name == "password"
+        if given.problem is not None or not (unwrapped(text) or (is_password and self._all_masked)):
+            return given
+        try:
+            return Given(self.reveal(at, str(given.value)), given.place, text=True, activemq_units=True)
+        except ConfigurationError as error:
+            variable = "JDBCSTORE_PASSWORD" if is_password else "JDBCSTORE_USER"
+            return Given(None, given.place, problem=f"{error.args[0]}; or give {variable}")
+
+
+def _read_database(document: Document, store: Element, secrets: _Secrets) -> Section:
     section: Section = {}
     for element in store.children:
-        _take(document, element, section)
+        _take(document, element, section, secrets)
     section["locker"] = _read_lease(document, store)
     text = f"{ARTEMIS_TABLES}; move messages by sending them again, from one broker to the other"
     document.note(Kind.DANGEROUS, store, text)
-    for element in core.children:
-        if element.name == "mask-password" and element.text == "true":
-            problem = "the password is masked, and only Artemis can read it; give JDBCSTORE_PASSWORD"
-            section["password"] = Given(None, document.place(element), problem=problem)
-        elif element.name == "name":
-            section["brokerName"] = document.given(element, element.text)
-        elif element.name != "store":
-            document.ignore(element, OF_BROKER)
     return section
 
 
-def _take(document: Document, element: Element, section: Section) -> None:
+def _take(document: Document, element: Element, section: Section, secrets: _Secrets) -> None:
     if element.name in _TAKEN:
-        section[_TAKEN[element.name]] = document.given(element, element.text)
+        name = _TAKEN[element.name]
+        section[name] = secrets.given(element, element.text, name)
     elif element.name == "data-source-properties":
         for one in element.children:
-            _take_property(document, one, section)
+            _take_property(document, one, section, secrets)
     elif element.name in DATABASE_STORE:
         document.ignore(element, DATABASE_STORE[element.name])
     elif element.name not in _LEASE:
         document.note(Kind.UNKNOWN, element, "unknown element of database-store; correct it or remove it")
 
 
-def _take_property(document: Document, element: Element, section: Section) -> None:
+def _take_property(document: Document, element: Element, section: Section, secrets: _Secrets) -> None:
     key, value = element.attributes.get("key", ""), element.attributes.get("value", "")
     if key in _PROPERTIES:
-        section[_PROPERTIES[key]] = document.given(Value(key, element.line), value)
+        at = Element(key, element.line, {}, {})
+        section[_PROPERTIES[key]] = secrets.given(at, value, _PROPERTIES[key])
     else:
         document.ignore(element, DATA_SOURCE.get(key, "the size of the pool is pool_size"), key)
 
@@ -120,12 +223,12 @@ def _read_files(document: Document, core: Element) -> Section:
     taken, reasons = TAKEN[_FILE], FILE_STORES[_FILE]
     for element in core.children:
         name = element.name
-        if name in taken:
+        if name in taken and name not in (*_DIRECT, "name"):
             put(section, taken[name], converted(document, document.given(element, element.text), element))
         elif name == "journal-retention-directory":
             _take_retention(document, element, section)
-        elif name not in _DIRECTORIES:
-            document.ignore(element, reasons.get(name, OF_BROKER))
+        elif name in reasons:
+            document.ignore(element, reasons[name])
     note_old_files(document, core, _FILE, journal)
     return section
 
@@ -152,3 +255,46 @@ def _take_retention(document: Document, element: Element, section: Section) -> N
     if "storage-limit" in given:
         limit = document.given(element, given["storage-limit"])
         put(section, "journal.journal_retention_size", limit)
+
+
+def _read_availability(document: Document, element: Element) -> None:
+    """Note what an ``ha-policy`` asks for: brokers on one store take turns by its locker."""
+    for policy in element.children:
+        if policy.name in ("replication", "colocated"):
+            text = "nothing would be replicated: brokers share a database, or a directory, and its locker"
+            document.refuse(policy, f"{text}; write shared-store")
+        elif policy.name == "shared-store":
+            for role in policy.children:
+                _read_role(document, role)
+
+
+def _read_role(document: Document, role: Element) -> None:
+    if role.name == "colocated":
+        document.refuse(role, "a backup in the same process would not be there; start it by itself")
+        return
+    for option in role.children:
+        if option.name == "scale-down":
+            document.refuse(option, "messages would stay here that this backup passes on; remove it")
+        else:
+            document.ignore(option, "a broker that stops releases the lock, and any that waits takes it")
+
+
+def _read_plugins(document: Document, element: Element) -> Section:
+    """Read the plug-in that logs events; any other may do what it likes."""
+    found: list[Section] = []
+    for plugin in element.children:
+        name = plugin.attributes.get("class-name", "").rpartition(".")[2]
+        if name != "LoggingActiveMQServerPlugin":
+            text = f"the plug-in {name} is Java code, which may refuse clients, or change messages"
+            document.refuse(plugin, f"{text}; remove it", "broker-plugin")
+            continue
+        section: Section = {"type": Given(LoggingConfig.type, document.place(plugin))}
+        section["logConnectionEvents"] = Given(False, document.place(plugin))
+        for one in plugin.children:
+            key = one.attributes.get("key", "")
+            if key in _LOGGED:
+                section[_LOGGED[key]] = document.given(one, one.attributes.get("value", ""))
+            else:
+                document.ignore(one, "there are no such events here", key)
+        found.append(section)
+    return {"plugins": found} if found else {}

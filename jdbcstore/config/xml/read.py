@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import parse_qsl
 
@@ -24,9 +26,10 @@ from jdbcstore.config.locker import (
     IOExceptionHandlerConfig,
     LeaseLockerIOExceptionHandlerConfig,
 )
-from jdbcstore.config.reasons import CONNECTOR, ONLY_JMX, PERSISTENCE_ADAPTER, USAGE
+from jdbcstore.config.reasons import CONNECTOR, ONLY_JMX, PERSISTENCE_ADAPTER, SSL_CONTEXT, USAGE
 from jdbcstore.config.users import PluginUsers
 from jdbcstore.config.xml.artemis import is_artemis, read_artemis
+from jdbcstore.config.xml.artemis_security import read_artemis_users
 from jdbcstore.config.xml.beans import Bean, Document, Value
 from jdbcstore.config.xml.broker_reasons import NO_EFFECT, REFUSED
 from jdbcstore.config.xml.broker_reasons import UNSUPPORTED as UNSUPPORTED_PARTS
@@ -87,9 +90,17 @@ _OF_ONE = {AUTO: (OPENWIRE, STOMP), AUTO_TLS: (OPENWIRE_TLS, STOMP_TLS)}
 """Protocol of an ``auto`` connector that serves OpenWire or STOMP only."""
 _LIMITS = {"memoryUsage": "memoryLimit", "tempUsage": "tempLimit"}
 _NO_KEYSTORE = (
-    "Java's key stores are not read; export the certificate and its key as PEM files, and name them in"
-    " certificate and private_key of the connector"
+    "there is no sslContext with a keyStore; add one, or name a certificate of the connector in TOML, or with"
+    " --certificate"
 )
+_TLS = {
+    "keyStore": "certificate",
+    "keyStorePassword": "certificatePassword",
+    "trustStore": "trustedCertificates",
+    "trustStorePassword": "trustedCertificatesPassword",
+}
+"""Options of each connector with TLS, by the attribute of ``sslContext``."""
+_STORES = ("keyStore", "trustStore")
 
 
 def read_xml(path: Path, data: bytes, environment: Mapping[str, str]) -> tuple[Section, list[Note]]:
@@ -119,8 +130,7 @@ def read_plugin_users(path: Path, environment: Mapping[str, str]) -> PluginUsers
         text = f"cannot read {path}: {error.strerror}; name another file"
         raise ConfigurationError(text, option="users_file") from error
     if is_artemis(document.root):
-        text = "Artemis's security-settings are not supported; give a users file of jdbcstore with --users"
-        raise document.error(document.root, text, "security-settings")
+        return read_artemis_users(document, next(document.root.all("core"), document.root))
     document.define_placeholders()
     return read_security(document, _find_broker(document))
 
@@ -132,6 +142,7 @@ def _read_broker(document: Document) -> Section:
     adapter: Bean | None = None
     policies: list[Section] = []
     redeliveries: list[Section] = []
+    tls = _read_tls(document, broker)
     for name, value in broker.values.items():
         match name:
             case "persistenceAdapter" | "persistenceFactory":
@@ -146,7 +157,7 @@ def _read_broker(document: Document) -> Section:
                 section |= {"ioExceptionHandler": handler} if handler else {}
             case "brokerName":
                 section["brokerName"] = document.scalar(value)
-            case _ if not _take_own(document, value, own):
+            case _ if not _take_own(document, value, own, tls):
                 _report(document, broker, value)
     policies = with_redelivery(policies, redeliveries)
     section |= {"policies": policies} if policies else {}
@@ -194,20 +205,23 @@ def _report_memory(document: Document, adapter: Bean) -> None:
             document.report(adapter, value, PERSISTENCE_ADAPTER)
 
 
-def _take_own(document: Document, value: Value, section: Section) -> bool:
-    """Take an option that jdbcstore's broker has too; whether it has."""
+def _take_own(document: Document, value: Value, section: Section, tls: Section) -> bool:
+    """Take an option that jdbcstore's broker has too; whether it has.
+
+    :param tls: the options of each connector with TLS
+    """
     match value.name:
         case name if name in _OWN:
             section[name] = document.scalar(value)
         case "transportConnectors":
-            connectors = [*_read_connectors(document, value)]
+            connectors = [*_read_connectors(document, value, tls)]
             section |= {"connectors": connectors} if connectors else {}
         case "systemUsage":
             section |= _read_usage(document, value)
         case "destinations":
             section["destinations"] = read_destinations(document, value)
         case "sslContext":
-            document.ignore(value, _NO_KEYSTORE)
+            pass  # of each connector with TLS
         case "messageAuthorizationPolicy":
             section["usersFile"] = this_file(document, value)
         case _:
@@ -263,7 +277,25 @@ def _read_io_handler(document: Document, value: Value) -> Section | None:
     return section
 
 
-def _read_connectors(document: Document, value: Value) -> Iterator[Section]:
+def _read_tls(document: Document, broker: Bean) -> Section:
+    """Read the key stores of the ``sslContext``; empty without one."""
+    bean = document.resolve(broker.values.get("sslContext"))
+    section: Section = {}
+    for name, value in bean.values.items() if bean is not None else ():
+        if name in _STORES:
+            given = document.scalar(value)
+            location = re.sub(r"^(file:)?(//)?", "", str(given.value or "")).removeprefix("classpath:")
+            section[_TLS[name]] = replace(given, value=str(document.path.parent / location))
+        elif name in _TLS:
+            section[_TLS[name]] = document.scalar(value)
+        elif name == "crlPath":
+            document.refuse(value, "clients with revoked certificates would be let in; remove it")
+        else:
+            document.report(bean or broker, value, SSL_CONTEXT, _TLS)
+    return section if "certificate" in section else {}
+
+
+def _read_connectors(document: Document, value: Value, tls: Section) -> Iterator[Section]:
     """Yield a section for each connector of STOMP and OpenWire."""
     for bean in document.beans(value):
         uri = bean.values.get("uri")
@@ -273,7 +305,7 @@ def _read_connectors(document: Document, value: Value) -> Iterator[Section]:
             text = "it does not listen: ActiveMQ starts it on demand, jdbcstore does not"
             document.note(Kind.UNSUPPORTED, bean.values["autoStart"], text)
             continue
-        section = _read_uri(document, uri)
+        section = _read_uri(document, uri, tls)
         if section is None:
             continue
         for name, inner in bean.values.items():
@@ -284,7 +316,7 @@ def _read_connectors(document: Document, value: Value) -> Iterator[Section]:
         yield section
 
 
-def _read_uri(document: Document, uri: Value) -> Section | None:
+def _read_uri(document: Document, uri: Value, tls: Section) -> Section | None:
     """Read the address, and the parameters of the URI; None for another protocol."""
     given = document.scalar(uri)
     if given.problem is not None:
@@ -308,11 +340,10 @@ def _read_uri(document: Document, uri: Value) -> Section | None:
             section[_URI_OPTIONS[name]] = Given(text, given.place, text=True, activemq_units=True)
         else:
             document.ignore(uri, "a connector of jdbcstore does not have this option", key)
-    if ours in TLS_SCHEMES:
-        # It needs files that no activemq.xml names, without which the connector cannot be made.
+    if ours in TLS_SCHEMES and not tls:
         document.note(Kind.MISSING, uri, f"{address} is left out: {_NO_KEYSTORE}")
         return None
-    return section
+    return {**section, **tls} if ours in TLS_SCHEMES else section
 
 
 def _only_one(document: Document, uri: Value, scheme: str, protocols: str) -> str:

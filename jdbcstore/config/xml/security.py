@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +10,7 @@ from jdbcstore.config.data_source import is_encrypted
 from jdbcstore.config.given import Given, Kind, Section
 from jdbcstore.config.users import EVERYTHING, TEMPORARY, PluginUser, PluginUsers
 from jdbcstore.config.xml.beans import Bean, Document, Located, Value
-from jdbcstore.config.xml.placeholders import Unresolved
+from jdbcstore.config.xml.login_config import LOGIN_CONFIG, Module, read_login_config, read_properties
 from jdbcstore.errors import ConfigurationError, InvalidDestination
 from jdbcstore.message.destination import Destination
 
@@ -31,12 +30,9 @@ _HARMLESS = frozenset(
 """Plug-ins of ActiveMQ that have nothing to do with security."""
 _INSTEAD = "remove it, or give a users file of jdbcstore with --users"
 _ANYBODY = "*"
-_LOGIN_CONFIG = "java.security.auth.login.config"
 _PROPERTIES_MODULE = "PropertiesLoginModule"
 _USER_FILE = "org.apache.activemq.jaas.properties.user"
 _GROUP_FILE = "org.apache.activemq.jaas.properties.group"
-_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
-_TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"|([{};=])|([^\s{};="]+)')
 
 Patterns = tuple[Destination, ...]
 _ALL = (*map(Destination.parse, EVERYTHING), *TEMPORARY)
@@ -176,66 +172,30 @@ def _take_login(logins: _Logins, name: str, password: str, place: str) -> None:
 def _read_jaas(document: Document, plugin: Bean, logins: _Logins) -> None:
     options = _texts(document, plugin, ("configuration", "discoverLoginConfig"))
     domain = options.get("configuration", "activemq-domain")
-    location = document.text(Value(_LOGIN_CONFIG, plugin.line), f"${{{_LOGIN_CONFIG}:login.config}}")
+    location = document.text(Value(LOGIN_CONFIG, plugin.line), f"${{{LOGIN_CONFIG}:login.config}}")
     path = document.path.parent / location
-    module = _login_module(document, path, domain)
+    module = _only_module(read_login_config(document, path, domain, JAAS), path, domain)
     folder = path.parent / module.get("baseDir", "")
     users, groups = folder / module.get(_USER_FILE, "user"), folder / module.get(_GROUP_FILE, "group")
-    for name, password in _properties(users).items():
+    for name, password in read_properties(users, JAAS).items():
         _take_login(logins, name, password, str(users))
-    for group, members in _properties(groups).items():
+    for group, members in read_properties(groups, JAAS).items():
         for member in members.split(","):
             logins.groups.setdefault(member, set()).add(group)
     logins.files += [path, users, groups]
 
 
-def _login_module(document: Document, path: Path, domain: str) -> Mapping[str, str]:
-    """Read the options of the only module in a domain of a ``login.config``."""
-    try:
-        text = _COMMENT.sub(" ", path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        text = f"{JAAS} needs {path}: {reason}; create it, or set {_LOGIN_CONFIG}"
-        raise ConfigurationError(text, place=str(document.path)) from error
-    tokens = [quoted or mark or word for quoted, mark, word in _TOKEN.findall(text)]
-    modules = dict(_domains(tokens)).get(domain)
-    if modules is None:
-        raise ConfigurationError(f"there is no domain {domain}, which {JAAS} names; add it", place=str(path))
-    for name, *_ in modules:
-        if len(modules) > 1 or name.rpartition(".")[2] != _PROPERTIES_MODULE:
-            text = f"jdbcstore obeys only one {_PROPERTIES_MODULE}, not {name.rpartition('.')[2]}"
+def _only_module(modules: list[Module], path: Path, domain: str) -> Mapping[str, str]:
+    """Return the options of the only module of a domain.
+
+    :raises ConfigurationError: there are several, or it is of another class
+    """
+    for module in modules:
+        if len(modules) > 1 or module.class_name != _PROPERTIES_MODULE:
+            text = f"jdbcstore obeys only one {_PROPERTIES_MODULE}, not {module.class_name}"
             raise ConfigurationError(f"domain {domain}: {text}; {_INSTEAD}", place=str(path))
-    [(_, _, *rest)] = modules
-    named = dict(zip(rest[::3], rest[2::3], strict=False))
-    try:
-        return {name: document.placeholders.fill(value) for name, value in named.items()}
-    except Unresolved as error:
-        raise ConfigurationError(str(error), place=str(path)) from error
-
-
-def _domains(tokens: list[str]) -> Iterator[tuple[str, list[list[str]]]]:
-    """Yield each domain with its modules: class, flag, and three tokens per option."""
-    name, modules, module = "", list[list[str]](), list[str]()
-    for part in tokens:
-        if part == "{":
-            name, modules, module = "".join(module), [], []
-        elif part == "}":
-            yield name, modules
-        elif part == ";":
-            modules += [module] if module else []
-            module = []
-        else:
-            module.append(part)
-
-
-def _properties(path: Path) -> Mapping[str, str]:
-    import javaproperties
-
-    try:
-        return javaproperties.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise ConfigurationError(f"cannot read it: {reason}; {JAAS} needs it", place=str(path)) from error
+    [module] = modules
+    return module.options
 
 
 def _read_authorization(document: Document, plugin: Bean) -> Iterator[_Rights]:

@@ -3,13 +3,15 @@ import java.util.concurrent.TimeUnit;
 import org.apache.activemq.artemis.core.remoting.impl.netty.NettyAcceptor;
 import org.apache.activemq.artemis.core.server.ActiveMQServer;
 import org.apache.activemq.artemis.core.server.embedded.EmbeddedActiveMQ;
+import org.apache.activemq.artemis.spi.core.security.ActiveMQJAASSecurityManager;
 
 /** An embedded Artemis of a broker.xml, which stops when standard input ends; prints its version and ports. */
 public final class Artemis {
     public static void main(String[] arguments) throws Exception {
         EmbeddedActiveMQ embedded = new EmbeddedActiveMQ();
         embedded.setConfigResourcePath(Path.of(arguments[0]).toUri().toString());
-        embedded.setSecurityManager(null);
+        String domain = System.getProperty("login.domain");
+        embedded.setSecurityManager(domain == null ? null : new ActiveMQJAASSecurityManager(domain));
         embedded.start();
         ActiveMQServer server = embedded.getActiveMQServer();
         if (!server.isActive()) {

@@ -67,7 +67,8 @@ class Artemis:
     """A broker on a database, or on its own files if ``jdbc_url`` is empty; a context manager that stops it.
 
     ``role`` is ``primary`` or ``backup`` of a pair that shares the database. A backup serves when the primary
-    has ended: call :meth:`await_ready` then. ``jvm_options`` are as for ActiveMQ's peer.
+    has ended: call :meth:`await_ready` then. ``jvm_options`` are as for ActiveMQ's peer. With a
+    ``configuration`` it has that broker.xml instead, and with a ``domain`` its users, from login.config.
     """
 
     def __init__(
@@ -77,25 +78,32 @@ class Artemis:
         password: str = "",
         *,
         role: str = "",
+        configuration: Path | None = None,
+        domain: str = "",
         jvm_options: Iterable[str] = QUICK_START,
     ) -> None:
         jars = classpath()
         self._directory = tempfile.TemporaryDirectory(prefix="jdbcstore-artemis-")
         folder = Path(self._directory.name)
-        configuration = folder / "broker.xml"
-        configuration.write_text(
-            Template((HOME / "broker.xml").read_text()).substitute(
-                directory=folder,
-                store=_store(jdbc_url, user, password) if jdbc_url else "",
-                high_availability=_HIGH_AVAILABILITY.format(role=role) if role else "",
+        login: tuple[str, ...] = ()
+        if domain and configuration is not None:
+            path = configuration.with_name("login.config")
+            login = (f"-Dlogin.domain={domain}", f"-Djava.security.auth.login.config={path}")
+        if configuration is None:
+            configuration = folder / "broker.xml"
+            configuration.write_text(
+                Template((HOME / "broker.xml").read_text()).substitute(
+                    directory=folder,
+                    store=_store(jdbc_url, user, password) if jdbc_url else "",
+                    high_availability=_HIGH_AVAILABILITY.format(role=role) if role else "",
+                )
             )
-        )
         self._log = folder / "log"
         tiers.starts("java")
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 [
-                    *("java", NO_TRACES, *jvm_options, f"-Djava.io.tmpdir={folder}"),
+                    *("java", NO_TRACES, *jvm_options, *login, f"-Djava.io.tmpdir={folder}"),
                     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
                     *("-cp", f"{_classes(jars)}:{jars}", "Artemis", str(configuration)),
                 ],

@@ -11,7 +11,7 @@ import pytest
 from jdbcstore import Configuration, load_config
 from jdbcstore.broker.process.host import BrokerHost
 from jdbcstore.config import Kind, to_toml
-from jdbcstore.config.broker import BrokerConfig
+from jdbcstore.config.broker import BrokerConfig, ConnectorConfig
 from jdbcstore.config.locker import CustomLockerConfig, SharedFileLockerConfig
 from jdbcstore.config.plugins import (
     DiscardingDeadLettersConfig,
@@ -175,6 +175,28 @@ def test_strategies_for_slow_consumers(tmp_path: Path) -> None:
     found.check_obeyed()
     with pytest.raises(ConfigurationError, match="the oldest message would be dropped first; remove it"):
         load(tmp_path, SLOW.format("<uniquePropertyMessageEvictionStrategy/>")).check_obeyed()
+
+
+def test_key_stores_of_an_ssl_context(tmp_path: Path) -> None:
+    broker = """<broker><sslContext><sslContext keyStore="file:${activemq.conf}/broker.ks" {}
+    keyStorePassword="s3cret" trustStore="trust.ks" keyStoreType="pkcs12"/></sslContext><transportConnectors>
+    <transportConnector uri="ssl://0.0.0.0:61617?needClientAuth=true"/><transportConnector uri="tcp://h:1"/>
+    </transportConnectors></broker>"""
+    found = load(tmp_path, broker.replace("{}", ""))
+
+    assert found.broker.connectors == (
+        ConnectorConfig(
+            uri="ssl://0.0.0.0:61617",
+            need_client_auth=True,
+            certificate=str(tmp_path / "broker.ks"),
+            certificate_password="s3cret",
+            trusted_certificates=str(tmp_path / "trust.ks"),
+        ),
+        ConnectorConfig(uri="tcp://h:1"),
+    )
+    assert notes(found, Kind.IGNORED).keys() == {"keyStoreType"}
+    with pytest.raises(ConfigurationError, match="revoked certificates"):
+        load(tmp_path, broker.replace("{}", 'crlPath="x"')).check_obeyed()
 
 
 def test_all_that_is_refused_is_told_of(tmp_path: Path) -> None:

@@ -422,15 +422,3 @@ def test_imports_are_told(tmp_path: Path) -> None:
     text = f'{BEANS}<import resource="jetty.xml"/>{store("<jdbcPersistenceAdapter/>")}</beans>'
 
     assert any("imported files are not read" in note.text for note in load(tmp_path, text).notes)
-
-
-def test_a_password_that_artemis_has_masked(tmp_path: Path) -> None:
-    text = (
-        "<core><mask-password>true</mask-password><store><database-store>"
-        "<jdbc-connection-url>sqlite:///x.db</jdbc-connection-url><jdbc-password>5ab</jdbc-password>"
-        "</database-store></store></core>"
-    )
-
-    with pytest.raises(ConfigurationError, match="is masked"):
-        load(tmp_path, text).login()
-    assert load(tmp_path, text, JDBCSTORE_PASSWORD="s3cret").login().password == "s3cret"

@@ -1,0 +1,90 @@
+"""The check of the network: whether any of some machines answers; Artemis's ``network-check-list``."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from asyncio.subprocess import DEVNULL
+from collections.abc import Callable, Sequence
+from urllib.parse import urlsplit
+
+from jdbcstore.errors import ConfigurationError
+
+log = logging.getLogger(__name__)
+
+_PORTS = {"http": 80, "https": 443}
+
+
+class NetworkWatch:
+    """Looks from time to time whether any of some machines answers.
+
+    :param hosts: names or addresses that are asked by ``ping``
+    :param urls: web pages, whose server has to accept a connection
+    :param period: seconds between two checks
+    :param timeout: seconds for an answer
+    :param on_change: called with whether the network is there, when that has changed
+    """
+
+    def __init__(
+        self,
+        *,
+        hosts: Sequence[str],
+        urls: Sequence[str],
+        period: float,
+        timeout: float,
+        on_change: Callable[[bool], None],
+    ) -> None:
+        self._hosts, self._urls = hosts, urls
+        self._period, self._timeout = period, timeout
+        self._on_change = on_change
+        self._names = ", ".join((*hosts, *urls))
+        self.is_there = True
+        """Whether any of them has answered the last time."""
+
+    async def run(self) -> None:
+        """Check until this is cancelled."""
+        while True:
+            await self.check()
+            await asyncio.sleep(self._period)
+
+    async def check(self) -> None:
+        """Check now, and call ``on_change`` if the network has come or gone.
+
+        :raises ConfigurationError: there is no program ``ping``
+        """
+        asked = [*map(self._pings, self._hosts), *map(self._connects, self._urls)]
+        was_there, self.is_there = self.is_there, any(await asyncio.gather(*asked))
+        if self.is_there is not was_there:
+            if self.is_there:
+                log.warning("the network is there again")
+            else:
+                log.error("the network is gone: none of %s answers", self._names)
+            self._on_change(self.is_there)
+
+    async def _pings(self, host: str) -> bool:
+        command = ("ping", "-c", "1", "-W", f"{max(self._timeout, 1):.0f}", "--", host)
+        try:
+            ping = await asyncio.create_subprocess_exec(*command, stdout=DEVNULL, stderr=DEVNULL)
+        except FileNotFoundError as error:
+            text = (
+                "network_check_list needs the program ping; install iputils-ping, or use network_check_urls"
+            )
+            raise ConfigurationError(text, option="network_check_list") from error
+        try:
+            async with asyncio.timeout(self._timeout + 1):
+                return await ping.wait() == 0
+        except TimeoutError:
+            ping.kill()
+            await ping.wait()
+            return False
+
+    async def _connects(self, url: str) -> bool:
+        parts = urlsplit(url)
+        port = parts.port or _PORTS.get(parts.scheme, 80)
+        try:
+            async with asyncio.timeout(self._timeout):
+                _, writer = await asyncio.open_connection(parts.hostname, port)
+        except (OSError, TimeoutError):
+            return False
+        writer.close()
+        return True

@@ -1,0 +1,120 @@
+"""Certificates and keys of a connector, in PEM files or in key stores of the type PKCS #12."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jdbcstore.errors import ConfigurationError, installation
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12KeyAndCertificates
+
+_JKS = b"\xfe\xed\xfe\xed"
+_PEM = b"-----BEGIN"
+
+
+def load_identity(context: ssl.SSLContext, path: str, key: str | None, password: str | None) -> None:
+    """Load a certificate with its chain and key: a PEM file and that of the key, or a key store.
+
+    :raises ConfigurationError: it cannot be read, or has another format
+    """
+    data = _read(path, "certificate")
+    if _is_pem(data):
+        try:
+            context.load_cert_chain(path, key, password)
+        except (OSError, ssl.SSLError) as error:
+            raise ConfigurationError(
+                f"the certificate {path} and its key cannot be used: {error}; provide PEM"
+                " files, the key without a passphrase, or with certificate_password",
+                option="certificate",
+            ) from error
+        return
+    chain, private = _pem_of(path, data, password)
+    # Python's ssl reads files only; this one is never on a disk.
+    descriptor = os.memfd_create("certificate")
+    try:
+        os.write(descriptor, private + chain)
+        context.load_cert_chain(f"/proc/self/fd/{descriptor}")
+    except (OSError, ssl.SSLError) as error:
+        text = f"the certificate in the key store {path} cannot be used: {error}; provide PEM files"
+        raise ConfigurationError(text, option="certificate") from error
+    finally:
+        os.close(descriptor)
+
+
+def load_authorities(context: ssl.SSLContext, path: str, password: str | None) -> None:
+    """Load the authorities that sign clients' certificates: a PEM file, or a key store.
+
+    :raises ConfigurationError: it cannot be read, or has another format
+    """
+    data = _read(path, "trusted_certificates")
+    try:
+        if _is_pem(data):
+            context.load_verify_locations(path)
+        else:
+            context.load_verify_locations(cadata=_authorities_of(path, data, password).decode())
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigurationError(
+            f"the certificates in {path} cannot be used: {error}; provide PEM",
+            option="trusted_certificates",
+        ) from error
+
+
+def _read(path: str, option: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        text = f"cannot read {path}: {error.strerror}; name another file"
+        raise ConfigurationError(text, option=option) from error
+
+
+def _is_pem(data: bytes) -> bool:
+    return _PEM in data or (data[:1] != b"0" and not data.startswith(_JKS))
+
+
+def _pem_of(path: str, data: bytes, password: str | None) -> tuple[bytes, bytes]:
+    """Return the chain and the key in a key store, as PEM."""
+    store = _loaded(path, data, password, "certificate")
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    if store.key is None or store.cert is None:
+        text = f"the key store {path} does not have a certificate with its key; name another one"
+        raise ConfigurationError(text, option="certificate")
+    chain = [store.cert, *store.additional_certs]
+    key = store.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return b"".join(one.certificate.public_bytes(Encoding.PEM) for one in chain), key
+
+
+def _authorities_of(path: str, data: bytes, password: str | None) -> bytes:
+    store = _loaded(path, data, password, "trusted_certificates")
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    found = [one.certificate for one in (store.cert, *store.additional_certs) if one is not None]
+    return b"".join(one.public_bytes(Encoding.PEM) for one in found)
+
+
+def _loaded(path: str, data: bytes, password: str | None, option: str) -> PKCS12KeyAndCertificates:
+    """Return what is in a key store.
+
+    :raises ConfigurationError: it has another format, or another password, or a package is not installed
+    """
+    if data.startswith(_JKS):
+        name = Path(path)
+        raise ConfigurationError(
+            f"{path} is a key store of the old type JKS; convert it with keytool -importkeystore -srckeystore"
+            f" {name.name} -destkeystore {name.stem}.p12 -deststoretype pkcs12, and name that",
+            option=option,
+        )
+    try:
+        from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
+    except ImportError as error:
+        text = f"key stores need cryptography; run: {installation('artemis')}"
+        raise ConfigurationError(text, option=option) from error
+    try:
+        return load_pkcs12(data, None if password is None else password.encode())
+    except ValueError as error:
+        text = f"the key store {path} cannot be read: {error}; give its password, or provide PEM files"
+        raise ConfigurationError(text, option=option) from error

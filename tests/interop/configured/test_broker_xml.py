@@ -1,0 +1,136 @@
+"""Settings of a broker.xml, as clients notice them: of the real Artemis, and of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.support.broker.openwire.jms import NON_PERSISTENT, Jms, refused
+from tests.support.broker.programs import BrokerProcess
+from tests.support.broker.stomp.serving import Client
+from tests.support.interop.activemq import VERSION, PeerMissing
+from tests.support.interop.artemis import Artemis, ArtemisMissing, classpath
+from tests.support.require import unavailable
+
+HERE = Path(__file__).parent
+LOGIN_CONFIG = """
+activemq {
+   org.apache.activemq.artemis.spi.core.security.jaas.PropertiesLoginModule required
+       debug=false
+       org.apache.activemq.jaas.properties.user="artemis-users.properties"
+       org.apache.activemq.jaas.properties.role="artemis-roles.properties";
+};
+"""
+USERS = """plain = s3cret
+hashed = ENC(1024:{salt}:{hash})
+"""
+ROLES = "all = plain,hashed\nchief = hashed\n"
+
+
+@dataclass(frozen=True)
+class Running:
+    stomp_port: int
+    openwire_url: str
+
+    def jms(self, user: str = "hashed") -> Jms:
+        return Jms(self.openwire_url, login=(user, "s3cret"))
+
+
+@pytest.fixture(scope="module", params=["artemis", "jdbcstore"])
+def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    folder = tmp_path_factory.mktemp("artemis")
+    (folder / "broker.xml").write_text((HERE / "broker.xml").read_text())
+    (folder / "login.config").write_text(LOGIN_CONFIG)
+    (folder / "artemis-users.properties").write_text(USERS.format(**hashed("s3cret")))
+    (folder / "artemis-roles.properties").write_text(ROLES)
+    if request.param == "jdbcstore":
+        options = ("--config", str(folder / "broker.xml"), "--openwire", "127.0.0.1:0")
+        with BrokerProcess(folder, *options) as process:
+            port = process.ready()
+            yield Running(port, process.openwire_url)
+        return
+    if VERSION:
+        pytest.skip("Artemis does not depend on the version of ActiveMQ")
+    try:
+        classpath()
+    except ArtemisMissing as missing:
+        unavailable("artemis", str(missing))
+    with Artemis(configuration=folder / "broker.xml", domain="activemq") as artemis:
+        artemis.await_ready()
+        yield Running(artemis.stomp_port, artemis.openwire_url)
+
+
+def hashed(password: str) -> dict[str, str]:
+    import hashlib
+
+    salt = bytes(range(32))
+    return {"salt": salt.hex(), "hash": hashlib.pbkdf2_hmac("sha1", password.encode(), salt, 1024, 64).hex()}
+
+
+@pytest.fixture
+def jms(broker: Running) -> Iterator[Jms]:
+    try:
+        with broker.jms() as client:
+            yield client
+    except PeerMissing as missing:
+        unavailable("activemq", str(missing))
+
+
+def test_logins(broker: Running) -> None:
+    for user in ("plain", "hashed"):
+        with Client(broker.stomp_port, login=user, passcode="s3cret") as client:
+            assert client.connected.command == "CONNECTED"
+    for user, password in (("plain", "wrong"), ("hashed", "wrong"), ("nobody", "s3cret")):
+        with refused("JMSSecurityException"):
+            Jms(broker.openwire_url, login=(user, password))
+
+
+def test_the_most_specific_setting_counts(broker: Running) -> None:
+    with broker.jms("plain") as client:
+        client.send("SECRET.A", "for the chief")
+        with refused("JMSSecurityException"):
+            client.consumer("SECRET.A")
+    with broker.jms() as client:
+        assert client.texts(client.consumer("SECRET.A"), 1) == ["for the chief"]
+
+
+def test_diverts(jms: Jms) -> None:
+    jms.send("DIVERTED", jms.text("1", urgent="yes"), jms.text("2", urgent="no"))
+    jms.send("COPIED", "3")
+
+    assert jms.texts(jms.consumer("TARGET"), 2) == ["1", "3"]
+    assert jms.browse("DIVERTED") == ["2"]
+    assert jms.browse("COPIED") == ["3"]
+
+
+def test_an_address_for_expired_messages(jms: Jms) -> None:
+    jms.send("SOON", "x", ttl=1)
+    consumer = jms.consumer("SOON")
+    assert consumer.receiveNoWait() is None
+
+    assert jms.texts(jms.consumer("EXPIRED"), 1) == ["x"]
+
+
+def test_addresses_that_clients_may_not_make(jms: Jms) -> None:
+    jms.send("CLOSED.THERE", "x")
+    assert jms.texts(jms.consumer("CLOSED.THERE"), 1) == ["x"]
+    with refused("JMSException", "InvalidDestinationException"):
+        jms.send("CLOSED.NOT", "x")
+
+
+def test_an_address_that_is_full_fails(jms: Jms) -> None:
+    with refused("JMSException", "ResourceAllocationException"):
+        for _ in range(100):
+            jms.send("FAILS.A", "x" * 2000)
+
+
+def test_an_address_that_is_full_drops(jms: Jms) -> None:
+    for number in range(50):
+        jms.send("DROPS.A", f"{number:4}" + "x" * 2000, mode=NON_PERSISTENT)
+
+    found = jms.browse("DROPS.A")
+    assert 2 <= len(found) < 40
+    assert [int(body[:4]) for body in found] == [*range(len(found))]
