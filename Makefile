@@ -6,6 +6,7 @@ DRIVERS := unixodbc odbc-mariadb
 FAULTS := libfaketime strace iproute2
 GUIDES := curl
 MODELS := spin gcc libc6-dev
+LOCKS := zookeeper
 JDBC := libh2-java libhsqldb-java libderby-java libderbyclient-java
 ACTIVEMQ := activemq libpostgresql-jdbc-java libmariadb-java default-jdk-headless maven
 # Beside Debian's: those of Maven's central repository with which the tests of tests/interop run, too.
@@ -39,7 +40,7 @@ demo: .venv/demo .venv/compiled
 	$(BIN)/jdbcstore demo --ask --recording tests/fixtures/activemq-5.17.2/postgres.jsonl
 
 # What must be tested, not skipped; MySQL where .ci/mysql could unpack it, the rest where .ci/maven has its jars.
-test: export JDBCSTORE_REQUIRE ?= sqlite,postgresql,mariadb,mariadb-pyodbc,spark,spin$(shell test ! -d .build/mysql/data || echo ,mysql)$(shell test ! -d .build/s3 || echo ,s3)$(shell test ! -d .build/artemis || echo ,artemis)$(shell test ! -d .build/drivers || echo ,drivers)$(shell test ! -d .build/axe || echo ,axe)$(shell test ! -d .build/maven || echo ,connector-j)
+test: export JDBCSTORE_REQUIRE ?= sqlite,postgresql,mariadb,mariadb-pyodbc,spark,spin,zookeeper$(shell test ! -d .build/mysql/data || echo ,mysql)$(shell test ! -d .build/s3 || echo ,s3)$(shell test ! -d .build/artemis || echo ,artemis)$(shell test ! -d .build/drivers || echo ,drivers)$(shell test ! -d .build/axe || echo ,axe)$(shell test ! -d .build/maven || echo ,connector-j)
 test: packages mysql maven .venv/dev .venv/compiled
 	$(MAKE) --no-print-directory --jobs 3 --output-sync lint interop
 	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup
@@ -86,7 +87,7 @@ sql: .venv/core
 	$(BIN)/python -m jdbcstore.database.migrations sql
 
 packages:
-	.ci/packages $(foreach name,$(SERVERS) $(DRIVERS) $(JDBC) $(ACTIVEMQ) $(SPARK) $(FAULTS) $(GUIDES) $(MODELS),'$(name)')
+	.ci/packages $(foreach name,$(SERVERS) $(DRIVERS) $(JDBC) $(ACTIVEMQ) $(SPARK) $(FAULTS) $(GUIDES) $(LOCKS) $(MODELS),'$(name)')
 	@.ci/packages chromium || echo "Chromium cannot be installed here: tests in a browser are skipped" >&2
 
 mysql:

@@ -90,6 +90,45 @@ class SharedFileLockerConfig(_Locker):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ZooKeeperLockerConfig(_Locker):
+    """A lock in ZooKeeper; in ActiveMQ, that of its replicated LevelDB store.
+
+    :raises ConfigurationError: the lock would be lost before it is checked
+    """
+
+    type: ClassVar[str] = "zookeeper-locker"
+
+    address: str | None = None
+    """The servers: ``host:2181``, or several with commas. Must be given."""
+    path: str = "/jdbcstore"
+    """The node below which the brokers of one store stand in line; each store needs one of its own."""
+    user: str = "jdbcstore"
+    """The user, if there is a password: only its brokers may use the path."""
+    password_env: str | None = None
+    """The name of an environment variable that holds the password; None uses none."""
+    session_timeout: float = option(10.0, at_least=0.1, milliseconds=True)
+    """Seconds after which the servers give the lock of a silent broker to the next one."""
+    fail_if_locked: bool = False
+    """Whether to fail when another process holds the lock; else to wait."""
+    lock_keep_alive_period: float = option(2.0, at_least=0, milliseconds=True)
+    """Seconds between the master's checks that it still holds the lock."""
+
+    def __post_init__(self) -> None:
+        check(self)
+        if not 0 < self.lock_keep_alive_period < self.session_timeout / 2:
+            raise ConfigurationError(
+                f"lock_keep_alive_period is {self.lock_keep_alive_period:g} seconds, but the lock is lost"
+                f" {self.session_timeout:g} seconds after the last check, the session_timeout; check more"
+                " than twice in that time",
+                option="lock_keep_alive_period",
+            )
+        if not self.path.startswith("/") or self.path.endswith("/") or "//" in self.path:
+            raise ConfigurationError(
+                f"{self.path!r} is not a path of ZooKeeper: give one such as /brokers/orders", option="path"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CustomLockerConfig(_Locker):
     """A locker of your own, derived from :class:`jdbcstore.lockers.AbstractLocker`; not in ActiveMQ.
 
@@ -115,8 +154,14 @@ class CustomLockerConfig(_Locker):
             )
 
 
-LockerConfig = DatabaseLockerConfig | LeaseDatabaseLockerConfig | SharedFileLockerConfig | CustomLockerConfig
-"""One of ActiveMQ's lockers, or one of your own."""
+LockerConfig = (
+    DatabaseLockerConfig
+    | LeaseDatabaseLockerConfig
+    | SharedFileLockerConfig
+    | ZooKeeperLockerConfig
+    | CustomLockerConfig
+)
+"""One of ActiveMQ's lockers, ZooKeeper's, or one of your own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The locker of a configuration: one of ActiveMQ's three, or a user's own."""
+"""The locker of a configuration: one of ActiveMQ's three, ZooKeeper's, or a user's own."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ _BUILT_IN = {
     "database-locker": "jdbcstore.lockers.database:DatabaseLocker",
     "lease-database-locker": "jdbcstore.lockers.database:LeaseDatabaseLocker",
     "shared-file-locker": "jdbcstore.lockers.shared_file:SharedFileLocker",
+    "zookeeper-locker": "jdbcstore.lockers.zookeeper:ZooKeeperLocker",
 }
 
 

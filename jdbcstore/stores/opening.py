@@ -16,7 +16,12 @@ from jdbcstore.abc import Progress, Store
 from jdbcstore.config import Configuration, DataSourceConfig
 from jdbcstore.config.data_source import sqlite_file, sqlite_url
 from jdbcstore.config.journal import JournalConfig
-from jdbcstore.config.locker import DatabaseLockerConfig, LeaseDatabaseLockerConfig, SharedFileLockerConfig
+from jdbcstore.config.locker import (
+    DatabaseLockerConfig,
+    LeaseDatabaseLockerConfig,
+    SharedFileLockerConfig,
+    ZooKeeperLockerConfig,
+)
 from jdbcstore.config.routed import DATABASE, JOURNAL, RoutedStoreConfig, folder_name
 from jdbcstore.database.engine import Database
 from jdbcstore.errors import ConfigurationError, CorruptJournal, JournalPending, LockLost
@@ -223,6 +228,9 @@ def _of_route(configuration: Configuration, one: RoutedStoreConfig, folder: Path
     if isinstance(locker, SharedFileLockerConfig):
         of_label = Path(locker.directory or "") / folder_name(one.label or "others")
         locker = replace(locker, directory=str(folder or of_label))
+    if isinstance(locker, ZooKeeperLockerConfig):
+        name = folder_name(one.label or "others") if folder is None else folder.name
+        locker = replace(locker, path=f"{locker.path}/{name}")
     implied = "locker.type" not in configuration.sources
     if journal is not None and implied and isinstance(locker, LeaseDatabaseLockerConfig):
         locker = None  # its journal keeps other processes out
@@ -252,10 +260,13 @@ def _refuse_apart(configuration: Configuration, journal: JournalConfig) -> None:
     :raises ConfigurationError: the next master may be on another machine
     """
     locker = configuration.locker
-    if journal.journal_shared or not isinstance(locker, DatabaseLockerConfig | LeaseDatabaseLockerConfig):
+    if journal.journal_shared:
         return
-    source = locker.data_source or configuration.data_source
-    if source.url is None or Database(source.url, configuration.store).is_local:
+    if isinstance(locker, DatabaseLockerConfig | LeaseDatabaseLockerConfig):
+        source = locker.data_source or configuration.data_source
+        if source.url is None or Database(source.url, configuration.store).is_local:
+            return
+    elif not isinstance(locker, ZooKeeperLockerConfig):
         return
     raise ConfigurationError(
         f"the {locker.type} lets a broker on another machine take over, which does not have the journal here:"

@@ -23,6 +23,7 @@ PARTS = {
     "spark",
     "spin",
     "stompjs",
+    "zookeeper",
 }
 """What a run may require beside databases."""
 

@@ -23,6 +23,7 @@ ARRANGEMENTS = (
     Arrangement("lease", 2, skewed=True, allowed=0.2),
     Arrangement("database", 2, apart=True),
     Arrangement("file", 2, one_name=True, skewed=True, apart=True),
+    Arrangement("zookeeper", 3, one_name=True, skewed=True),
 )
 BOUND = LEASE + 1.0
 
@@ -31,7 +32,9 @@ BOUND = LEASE + 1.0
 @click.option("--minutes", default=15.0, show_default=True, help="On each database.")
 @click.option("--seed", type=int, help="That of an earlier run, to repeat it.")
 @click.option("--database", "names", type=click.Choice(["postgresql", "mariadb", "mysql"]), multiple=True)
-@click.option("--locker", "lockers", type=click.Choice(["lease", "database", "file"]), multiple=True)
+@click.option(
+    "--locker", "lockers", type=click.Choice(["lease", "database", "file", "zookeeper"]), multiple=True
+)
 def main(minutes: float, seed: int | None, names: tuple[str, ...], lockers: tuple[str, ...]) -> None:
     seed = random.randrange(10**6) if seed is None else seed
     click.echo(f"seed {seed}, lease {LEASE} s")

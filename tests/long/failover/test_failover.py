@@ -31,6 +31,12 @@ def test_database(database: Database, server: Server) -> None:
     _break(Harness(database, server, Arrangement("database"), seed=5), ("terminate", "kill"))
 
 
+@pytest.mark.java
+@pytest.mark.backends("postgresql")
+def test_zookeeper(database: Database, server: Server) -> None:
+    _break(Harness(database, server, Arrangement("zookeeper"), seed=5), ("kill", "zookeeper", "pause"))
+
+
 def _break(harness: Harness, faults: tuple[str, ...]) -> None:
     try:
         harness.run(len(faults), kinds=faults)

@@ -21,6 +21,7 @@ from jdbcstore.config.locker import (
     LeaseLockerIOExceptionHandlerConfig,
     LockerConfig,
     SharedFileLockerConfig,
+    ZooKeeperLockerConfig,
 )
 from jdbcstore.database.engine import Database as DatabaseOfStore
 from jdbcstore.errors import ConfigurationError, JournalInUse, JournalPending, NotMaster
@@ -121,6 +122,12 @@ def test_with_the_lock_of_a_server_it_is_refused(tmp_path: Path, database: Datab
     )
     assert "JDBCSTORE_JOURNAL_JOURNAL_SHARED=true" in str(raised.value)
     assert not (tmp_path / "journal").exists()
+
+
+def test_with_a_lock_in_zookeeper_it_is_refused(tmp_path: Path) -> None:
+    locker = ZooKeeperLockerConfig(address="127.0.0.1:1")
+    with pytest.raises(ConfigurationError, match="the zookeeper-locker lets a broker on another machine"):
+        jdbcstore.open(configured(tmp_path, locker=locker))
 
 
 @pytest.mark.parametrize(

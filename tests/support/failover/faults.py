@@ -17,6 +17,7 @@ from tests.support.databases import Database
 from tests.support.failover.members import Member
 from tests.support.failover.surroundings import Missing, SlowDisk, processes
 from tests.support.servers import Server
+from tests.support.zookeeper import ZooKeeper
 
 HOUR = 3600
 
@@ -35,7 +36,15 @@ class Faults:
     ``absent`` is what cannot be done on this machine, and why.
     """
 
-    def __init__(self, database: Database, server: Server, lease: float, source: random.Random) -> None:
+    def __init__(
+        self,
+        database: Database,
+        server: Server,
+        lease: float,
+        source: random.Random,
+        *,
+        zookeeper: ZooKeeper | None = None,
+    ) -> None:
         self._database = database
         self._server = server
         self._lease = lease
@@ -43,8 +52,8 @@ class Faults:
         self._mending: list[threading.Timer] = []
         self.absent: dict[str, str] = {}
         self.kinds: dict[str, Fault] = {
-            "kill": Fault(self._kill, frozenset({"lease", "database", "file"})),
-            "pause": Fault(self._pause, frozenset({"lease", "database"})),
+            "kill": Fault(self._kill, frozenset({"lease", "database", "file", "zookeeper"})),
+            "pause": Fault(self._pause, frozenset({"lease", "database", "zookeeper"})),
             "vanish": Fault(self._vanish, frozenset({"lease", "database"})),
             "cut": Fault(lambda member: member.line.cut_all()),
             "terminate": Fault(lambda _: self._terminate()),
@@ -55,6 +64,8 @@ class Faults:
             "slow disk": Fault(lambda _: self._slow_disk()),
             "stalled disk": Fault(lambda _: self._stall()),
         }
+        if zookeeper is not None:
+            self.kinds["zookeeper"] = Fault(lambda _: self._restart_zookeeper(zookeeper))
         for kind, needed in (("slow disk", self._try_slow_disk),):
             try:
                 needed()
@@ -106,6 +117,11 @@ class Faults:
         stop()
         time.sleep(down)
         self._server.start()
+
+    def _restart_zookeeper(self, zookeeper: ZooKeeper) -> None:
+        zookeeper.kill()
+        time.sleep(self._random.uniform(0, 1.5) * self._lease)
+        zookeeper.start()
 
     def _step_clock(self, member: Member) -> None:
         if member.clock is not None:

@@ -21,10 +21,11 @@ from tests.support.failover.members import Member
 from tests.support.failover.recorder import Recording, record, recorded
 from tests.support.failover.surroundings import Missing, Network, SkewedClock
 from tests.support.servers import Server
+from tests.support.zookeeper import ZooKeeper
 
 LEASE = 2.0
 WAIT = 120.0
-_PERIODS = {"lease": 5, "database": 3, "file": 3}
+_PERIODS = {"lease": 5, "database": 3, "file": 3, "zookeeper": 5}
 """Checks in the time of a lease."""
 
 
@@ -78,7 +79,10 @@ class Harness:
         self._random = random.Random(seed)
         self._directory = TemporaryDirectory(prefix="jdbcstore-failover-")
         self.history = History()
-        self.faults = Faults(database, server, LEASE, self._random)
+        self._zookeeper = ZooKeeper() if arrangement.locker == "zookeeper" else None
+        if self._zookeeper is not None:
+            self._zookeeper.start()
+        self.faults = Faults(database, server, LEASE, self._random, zookeeper=self._zookeeper)
         self.done: Counter[str] = Counter()
         self._deposed: list[_Deposed] = []
         jdbcstore.open(database.url, cleanup_period=0.0).close()
@@ -103,6 +107,7 @@ class Harness:
             lease=LEASE,
             keep_alive=LEASE / _PERIODS[arranged.locker],
             directory=self._directory.name,
+            zookeeper=self._zookeeper.address if self._zookeeper else "",
             allowed=arranged.allowed,
         )
         clock = network = None
@@ -194,6 +199,8 @@ class Harness:
         self.faults.settle()
         for member in self._members:
             member.close()
+        if self._zookeeper is not None:
+            self._zookeeper.close()
         self._directory.cleanup()
 
 

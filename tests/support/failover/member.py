@@ -22,6 +22,7 @@ from jdbcstore.config.locker import (
     LeaseDatabaseLockerConfig,
     LockerConfig,
     SharedFileLockerConfig,
+    ZooKeeperLockerConfig,
 )
 from jdbcstore.errors import LockLost, OutcomeUnknown, StoreError
 from jdbcstore.lockers import AbstractLocker, make_locker
@@ -44,6 +45,8 @@ class Specification:
     keep_alive: float
     directory: str
     allowed: float = 0.0
+    zookeeper: str = ""
+    """Its address, if that is the locker."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -61,6 +64,10 @@ class Specification:
                 directory=self.directory,
                 lock_acquire_sleep_interval=lease,
                 lock_keep_alive_period=keep_alive,
+            )
+        if self.locker == "zookeeper":
+            return ZooKeeperLockerConfig(
+                address=self.zookeeper, session_timeout=lease, lock_keep_alive_period=keep_alive
             )
         return DatabaseLockerConfig(lock_acquire_sleep_interval=lease, lock_keep_alive_period=keep_alive)
 

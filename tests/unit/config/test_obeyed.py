@@ -25,6 +25,7 @@ from jdbcstore.config.locker import (
     LeaseDatabaseLockerConfig,
     LeaseLockerIOExceptionHandlerConfig,
     SharedFileLockerConfig,
+    ZooKeeperLockerConfig,
 )
 from jdbcstore.config.plugins import (
     DiscardingDeadLettersConfig,
@@ -62,7 +63,10 @@ READERS: dict[type, tuple[str, ...]] = {
     JournalConfig: ("journal", "stores"),
     RoutedStoreConfig: ("stores", "config/routed.py"),
     **dict.fromkeys(
-        (DatabaseLockerConfig, LeaseDatabaseLockerConfig, SharedFileLockerConfig, CustomLockerConfig),
+        (
+            *(DatabaseLockerConfig, LeaseDatabaseLockerConfig, SharedFileLockerConfig),
+            *(ZooKeeperLockerConfig, CustomLockerConfig),
+        ),
         (*STORES,),
     ),
     **dict.fromkeys((DefaultIOExceptionHandlerConfig, LeaseLockerIOExceptionHandlerConfig), ("stores",)),
