@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,9 @@ from jdbcstore.tools.importing.kahadb.source import KahaDbSource
 from jdbcstore.tools.importing.kinds import open_source
 from jdbcstore.tools.importing.source import NothingToImport, SourceInUse
 from jdbcstore.util.file_lock import FileLock
+from tests.support.cli.zygote import run_program
 from tests.support.databases import Database
+from tests.support.importing.damages import Judge, damage
 from tests.support.importing.recorded import VERSIONS, unpack
 from tests.support.interop.typed import describe
 from tests.tools.conftest import NewDatabase, place, rows
@@ -217,6 +220,64 @@ def test_files_of_a_running_broker_are_refused(recorded: Recorded, locked: str, 
         lock.release()
     with KahaDbSource(folder):
         pass
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from jdbcstore import Configuration
+from jdbcstore.config import DataSourceConfig
+from jdbcstore.database.connection import Connection
+from jdbcstore.tools import pages, transfer
+from jdbcstore.tools.importing.kinds import open_source
+
+pages.PAGE = 20
+where, folder, target = sys.argv[1:]
+counted = [0]
+
+def dying(function, at):
+    def call(*args, **more):
+        counted[0] += 1
+        result = function(*args, **more)
+        if counted[0] == at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+    return call
+
+match where:
+    case "in a page": Connection.add_messages = dying(Connection.add_messages, 2)
+    case "behind a page": transfer.CopyTarget.add = dying(transfer.CopyTarget.add, 3)
+    case "among subscriptions": Connection.execute = dying(Connection.execute, 6)
+with open_source(folder) as source:
+    transfer.copy_rows(source, Configuration(data_source=DataSourceConfig(url=target)))
+"""
+
+
+@pytest.mark.parametrize("where", ["in a page", "behind a page", "among subscriptions"])
+def test_a_killed_import_is_taken_up(recorded: Recorded, new: NewDatabase, where: str) -> None:
+    folder, _ = recorded("6.3.1")
+    whole, database = new("sqlite"), new("sqlite")
+    imported(folder / "data", whole)
+
+    child = run_program(KILLED, where, str(folder / "data"), database.url)
+
+    assert child.returncode == -signal.SIGKILL, child.stderr
+    half = rows(database)
+    assert len(half["ACTIVEMQ_MSGS"]) <= len(rows(whole)["ACTIVEMQ_MSGS"])
+    assert half["ACTIVEMQ_ACKS"] == half["JDBCSTORE_ACKS"] == []
+    imported(folder / "data", database)
+    assert rows(database) == rows(whole)
+
+
+@pytest.mark.parametrize("of", ["data", "mKahaDB"])
+def test_damages(recorded: Recorded, of: str, tmp_path: Path) -> None:
+    """``python -m tests.long.importing damages`` has more of them."""
+    judge = Judge(recorded("6.3.1")[0] / of)
+    outcomes = set()
+    for seed in range(20):
+        copy = Path(shutil.copytree(judge.folder, tmp_path / str(seed)))
+        outcomes.add(judge.judge(copy, damage(seed, copy)[1]))
+    assert outcomes >= {"same", "named"}
 
 
 def test_a_folder_without_logs(tmp_path: Path) -> None:

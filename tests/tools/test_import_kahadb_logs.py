@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import pytest
@@ -411,6 +412,69 @@ def test_logs_that_are_missing_are_named(tmp_path: Path) -> None:
     write_log(tmp_path, 5, [add("queue://Q", 2)])
 
     assert "does not have db-2.log to db-4.log" in read(tmp_path)[1].notes[0]
+
+
+def index(folder: Path, log: int, offset: int) -> None:
+    """Write the first page of an index, whose last update was there."""
+    page = bytes([2]) + bytes(20) + struct.pack(">iq", 1, 2)
+    (folder / "db.data").write_bytes(bytes(4096) + page + struct.pack(">bii", 1, log, offset) + bytes(100))
+
+
+def test_a_log_is_shorter_than_its_index_says(tmp_path: Path) -> None:
+    write_log(tmp_path, 1, [add("queue://Q", 1)])
+    index(tmp_path, 1, ONE - 5)
+    assert damaged(tmp_path) == []
+    index(tmp_path, 1, ONE)
+    assert damaged(tmp_path) == [f"db-1.log at {ONE}: the index has noted a record at {ONE}"]
+
+
+def test_the_last_log_is_missing(tmp_path: Path) -> None:
+    """The index has noted the log of the last update."""
+    write_log(tmp_path, 3, [add("queue://Q", 1)])
+    index(tmp_path, 5, 100)
+
+    assert "db-5.log at 0: it is missing, and the index has noted it" in "".join(damaged(tmp_path))
+
+
+@pytest.mark.parametrize("content", [b"", bytes(5000), b"\xff" * 8192, bytes(4096) + b"\2" + b"\xff" * 99])
+def test_an_index_that_is_not_understood(tmp_path: Path, content: bytes) -> None:
+    write_log(tmp_path, 1, [add("queue://Q", 1)])
+    (tmp_path / "db.data").write_bytes(content)
+
+    assert damaged(tmp_path) == []
+
+
+def test_an_index_alone(tmp_path: Path) -> None:
+    write_log(tmp_path / "A", 1, [add("queue://Q", 1)])
+    (tmp_path / "B").mkdir()
+    (tmp_path / "B" / "db.data").touch()
+
+    assert "there is an index, and no data log" in "".join(damaged(tmp_path))
+
+
+def test_a_subscription_that_nobody_has_created(tmp_path: Path) -> None:
+    write_log(tmp_path, 1, [remove("topic://T", 1, "c:s"), remove("topic://T", 1, "c:gone")])
+    write_log(tmp_path, 2, [unsubscribe("topic://T", "c", "gone")])
+
+    [note] = read(tmp_path)[1].notes
+    assert "the subscription c:s to topic://T has acknowledged messages, and is not known" in note
+
+
+def test_logs_with_the_names_of_others(tmp_path: Path) -> None:
+    write_log(tmp_path, 1, [add("queue://Q", 1, sent_ms=1000)])
+    write_log(tmp_path, 2, [add("queue://Q", 2, sent_ms=999)])
+    write_log(tmp_path, 3, [add("queue://Q", 1, sent_ms=1000)])
+
+    assert "db-2.log begins with an older message" in " ".join(read(tmp_path)[1].notes)
+    assert damaged(tmp_path) == ["db-3.log at 0: it has the content of db-1.log"]
+
+
+def test_logs_of_something_else(tmp_path: Path) -> None:
+    write_log(tmp_path / "A", 1, [add("queue://Q", 1), schedule("ID:a:1", 1, 1000, 9)])
+    write_log(tmp_path / "txStore", 1, [add("queue://Q", 2)])
+
+    assert "has logs of messages and logs of the job scheduler" in read(tmp_path)[1].notes[0]
+    assert "a command that does not belong here" in damaged(tmp_path)[0]
 
 
 def test_logs_in_the_wrong_order_are_noticed(tmp_path: Path) -> None:

@@ -102,6 +102,8 @@ class Replay:
         self._xids: list[tuple[XATransactionId, bool]] = []
         """Each with whether it adds the message; XID columns refer to these by position."""
         self._is_ended = False
+        self.unknown: set[tuple[Destination, str]] = set()
+        """Subscriptions that have acknowledged something, and were neither created nor deleted."""
 
     def __enter__(self) -> Self:
         return self
@@ -154,13 +156,28 @@ class Replay:
         xid: int | None,
         due: tuple[int, int, bool] | None,
     ) -> bool:
-        row = (self._next, home.number, name, *place, priority, waiting, xid, *(due or (None, None, None)))
+        row = (
+            self._next,
+            home.number,
+            name,
+            *place,
+            priority,
+            waiting,
+            xid,
+            *(due or (None, None, None)),
+        )
         if not self._run(sql.ADD_MESSAGE, row).rowcount:
             return False
         self._next += 1
         return True
 
-    def update(self, destination: Destination, name: str, place: BodyPlace, priority: int | None) -> None:
+    def update(
+        self,
+        destination: Destination,
+        name: str,
+        place: BodyPlace,
+        priority: int | None,
+    ) -> None:
         """Replace the content of a message, or add it if it is not there."""
         number = self._home(destination).number
         if not self._run(sql.UPDATE_MESSAGE, (*place, priority, number, name)).rowcount:
@@ -190,6 +207,7 @@ class Replay:
         if home is not None:
             self._run(sql.REMOVE_ACKNOWLEDGED_HERE, (home.number,))
             self._run(sql.REMOVE_HERE, (home.number,))
+            self.unknown = {(topic, key) for topic, key in self.unknown if topic != destination}
             home.subscriptions.clear()
 
     # Subscriptions
@@ -217,6 +235,7 @@ class Replay:
         """
         home = self._homes.get(destination)
         gone = home.subscriptions.pop(key, None) if home is not None else None
+        self.unknown.discard((destination, key))
         if home is None or gone is None:
             return
         if not home.subscriptions:
@@ -231,6 +250,7 @@ class Replay:
         home = self._home(destination)
         subscription = home.subscriptions.get(key)
         if subscription is None:
+            self.unknown.add((destination, key))
             return
         found = self._run(sql.FIND_NAMED, (home.number, name)).fetchone()
         if found is None:
@@ -263,10 +283,22 @@ class Replay:
         priority: int | None,
     ) -> None:
         """Add a message of a transaction that is in doubt."""
-        self._insert(self._home(destination), name, place, priority, None, self._xid(xid, adds=True), None)
+        self._insert(
+            self._home(destination),
+            name,
+            place,
+            priority,
+            None,
+            self._xid(xid, adds=True),
+            None,
+        )
 
     def remove_prepared(
-        self, xid: XATransactionId, destination: Destination, name: str, key: str | None = None
+        self,
+        xid: XATransactionId,
+        destination: Destination,
+        name: str,
+        key: str | None = None,
     ) -> None:
         """Acknowledge a message in a transaction in doubt, of a topic for the subscription ``key``."""
         home, number = self._home(destination), self._xid(xid, adds=False)
@@ -311,7 +343,15 @@ class Replay:
         for home in self._numbered:
             if home.number in found or home.subscriptions:
                 messages, size, in_doubt = found.get(home.number, (0, 0, 0))
-                counts.append(Count(home.destination, messages, size, in_doubt, len(home.subscriptions)))
+                counts.append(
+                    Count(
+                        home.destination,
+                        messages,
+                        size,
+                        in_doubt,
+                        len(home.subscriptions),
+                    )
+                )
         return sorted(counts, key=lambda count: str(count.destination))
 
     def messages(self) -> Iterator[Left]:

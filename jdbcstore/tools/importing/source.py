@@ -60,6 +60,10 @@ class Findings:
         else:
             self.more_damages += 1
 
+    def is_damaged(self, file: Path) -> bool:
+        """Return whether damage of a file was reported."""
+        return any(damage.file == str(file) for damage in self.damages)
+
     def note(self, text: str) -> None:
         if text not in self.notes:
             self.notes.append(text)

@@ -55,6 +55,29 @@ final class Client {
         return sent;
     }
 
+    /** Sends "count" texts that are numbered, in transactions of "batch"; their priorities go round. */
+    JsonNode fill(JsonNode request) throws Exception {
+        Connection connection = broker.connectionFactory().createConnection();
+        try (AutoCloseable closing = connection::close) {
+            connection.start();
+            Session session = connection.createSession(true, Session.SESSION_TRANSACTED);
+            MessageProducer producer =
+                session.createProducer(Messages.destination(request.get("destination").asText()));
+            String filling = "x".repeat(request.path("bytes").asInt(200));
+            int count = request.get("count").asInt();
+            for (int i = 0; i < count; i++) {
+                javax.jms.Message message = session.createTextMessage(i + " " + filling);
+                message.setIntProperty("n", i);
+                producer.send(message, DeliveryMode.PERSISTENT, i % 10, request.path("ttl_ms").asLong(0));
+                if ((i + 1) % request.path("batch").asInt(1000) == 0) {
+                    session.commit();
+                }
+            }
+            session.commit();
+            return NODES.objectNode();
+        }
+    }
+
     JsonNode receive(JsonNode request) throws Exception {
         Connection connection = broker.connectionFactory().createConnection();
         try (AutoCloseable closing = connection::close) {

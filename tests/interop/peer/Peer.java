@@ -33,6 +33,7 @@ public final class Peer {
             case "stop": return broker.stop();
             case "cleanup": return broker.cleanup();
             case "send": return client.send(request);
+            case "fill": return client.fill(request);
             case "receive": return client.receive(request);
             case "browse": return client.browse(request);
             case "subscribe": return client.subscribe(request);

@@ -187,7 +187,7 @@ def main() -> None:
         target = FIXTURES / f"{version}.tar.xz"
         with lzma.open(target, "wb", preset=9) as file, tarfile.open(fileobj=file, mode="w") as tar:
             for path in sorted(base.rglob("*")):
-                if path.is_file() and path.suffix not in (".data", ".redo", ".free"):
+                if path.is_file() and path.suffix not in (".redo", ".free"):
                     tar.add(path, path.relative_to(base))
         sys.stdout.write(f"{target} {target.stat().st_size}\n")
 

@@ -54,9 +54,9 @@ def _transaction(transaction: Transaction) -> bytes:
     return binary(1, binary(1, binary(1, transaction[0]) + number(1, transaction[1])))
 
 
-def body(name: str, n: int, text: str | bytes = "") -> bytes:
+def body(name: str, n: int, text: str | bytes = "", sent_ms: int = 1) -> bytes:
     """The OpenWire bytes of the n-th message."""
-    message = Message(text or f"body {n}", timestamp_ms=1)
+    message = Message(text or f"body {n}", timestamp_ms=1, broker_in_time_ms=sent_ms)
     blob, _ = openwire.encode_for_store(
         message, destination=Destination.parse(name), message_id=MessageId(PRODUCER, n), timestamp_ms=1
     )
@@ -64,12 +64,17 @@ def body(name: str, n: int, text: str | bytes = "") -> bytes:
 
 
 def add(
-    name: str, n: int, text: str | bytes = "", transaction: Transaction = None, *, blob: bytes | None = None
+    name: str,
+    n: int,
+    text: str | bytes = "",
+    transaction: Transaction = None,
+    *,
+    blob: bytes | None = None,
+    sent_ms: int = 1,
 ) -> bytes:
-    return command(
-        1, _transaction(transaction), _destination(2, name), binary(3, f"{PRODUCER}:{n}"),
-        binary(4, body(name, n, text) if blob is None else blob), number(5, 4), number(6, 0),
-    )  # fmt: skip
+    content = body(name, n, text, sent_ms) if blob is None else blob
+    fields = _destination(2, name), binary(3, f"{PRODUCER}:{n}"), binary(4, content)
+    return command(1, _transaction(transaction), *fields, number(5, 4), number(6, 0))
 
 
 def update(name: str, n: int, text: str) -> bytes:

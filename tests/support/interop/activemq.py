@@ -229,6 +229,10 @@ class Broker:
         )
         return sent
 
+    def fill(self, destination: str, count: int, **options: Any) -> None:
+        """Send numbered texts quickly; ``bytes`` of each, ``batch`` in a transaction, ``ttl_ms``."""
+        self._peer.call("fill", destination=destination, count=count, **options)
+
     def receive(self, destination: str, count: int, **options: Any) -> list[Json]:
         """Up to ``count`` messages, acknowledged; ``timeout_ms`` (10 s) is the wait for each."""
         received: list[Json] = self._peer.call("receive", destination=destination, count=count, **options)

@@ -71,6 +71,10 @@ class LogReader:
         self.marked = marked
         self.unchecked = 0
         """Batches without a checksum."""
+        self.end = 0
+        """The offset behind the last batch that is intact."""
+        self.checksum = 0
+        """The checksum of all records."""
 
     def batches(self) -> Iterator[LogBatch]:
         """Yield the batches that are intact, and report what is between them."""
@@ -78,9 +82,16 @@ class LogReader:
             self._size = file.seek(0, 2)
             file.seek(0)
             try:
-                yield from self._batches(file)
+                for batch in self._batches(file):
+                    self.end = batch.offset + len(batch.records)
+                    self.checksum = zlib.crc32(batch.records, self.checksum)
+                    yield batch
             except OSError as error:
-                self._damaged(file.tell(), self._size - file.tell(), f"it cannot be read: {error.strerror}")
+                self._damaged(
+                    file.tell(),
+                    self._size - file.tell(),
+                    f"it cannot be read: {error.strerror}",
+                )
 
     def _batches(self, file: BinaryIO) -> Iterator[LogBatch]:
         at, size, is_intact = 0, self._size, True
@@ -127,7 +138,11 @@ class LogReader:
         if checksum > 0 and length > 0:
             file.seek(at + _HEAD.size)
             if length <= 2**31 and zlib.adler32(records := file.read(length)) == checksum:
-                self._damaged(at, _HEAD.size, "the length of the batch is wrong; its records are intact")
+                self._damaged(
+                    at,
+                    _HEAD.size,
+                    "the length of the batch is wrong; its records are intact",
+                )
                 return LogBatch(at + _HEAD.size, records)
         self._damaged(at, following - at, "the batch is incomplete, or its length is wrong")
         return following
@@ -136,7 +151,11 @@ class LogReader:
         """Return where to continue: the size of the file if only what was allocated follows."""
         if self._is_zero(file, at):
             if self.marked:
-                self._damaged(at, self._size - at, "there are zeros in place of the mark of its end")
+                self._damaged(
+                    at,
+                    self._size - at,
+                    "there are zeros in place of the mark of its end",
+                )
             return self._size
         following = self._next(file, at + 1)
         self._damaged(at, following - at, "there are zeros in place of a batch")

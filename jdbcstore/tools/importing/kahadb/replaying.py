@@ -13,7 +13,8 @@ from itertools import dropwhile, takewhile
 from typing import NamedTuple
 
 from jdbcstore.broker.scheduler.jobs import JOBS
-from jdbcstore.errors import InvalidDestination
+from jdbcstore.errors import CorruptMessage, InvalidDestination
+from jdbcstore.message import openwire
 from jdbcstore.message.ids import XATransactionId
 from jdbcstore.tools.importing.kahadb.commands import (
     AddCommand,
@@ -33,6 +34,7 @@ from jdbcstore.tools.importing.kahadb.commands import (
     Transaction,
     read_command,
 )
+from jdbcstore.tools.importing.kahadb.index import noted
 from jdbcstore.tools.importing.kahadb.logs import LogBatch, LogFile, LogReader, split
 from jdbcstore.tools.importing.kahadb.subscription import read_subscription
 from jdbcstore.tools.importing.replay import BodyPlace, Replay
@@ -71,6 +73,11 @@ class LogFolder:
     """In doubt at the end."""
     commands: int = 0
     has_jobs: bool = False
+    _begun: dict[LogFile, tuple[str, int]] = field(default_factory=dict)
+    """The id of the first message in each log, and when its broker took it (epoch ms)."""
+    _checksums: dict[LogFile, int] = field(default_factory=dict)
+    _noted: list[tuple[int, int]] = field(default_factory=list)
+    """Records that the index has noted."""
     _first: int = 0
     """The number of the first file of this folder."""
     _pending: dict[Transaction, list[_Operation]] = field(default_factory=dict)
@@ -85,19 +92,32 @@ class LogFolder:
         :raises NothingToImport: a folder before has the same messages
         """
         self._first = len(self.files.paths)
+        folder = self.logs[0].path.parent
+        self._noted = noted(folder)
+        for number in sorted({number for number, _ in self._noted} - {log.number for log in self.logs}):
+            self.findings.damage(
+                folder / f"db-{number}.log",
+                0,
+                0,
+                "it is missing, and the index has noted it",
+            )
         for log, is_copied in self._parts():
-            entries = self._entries(log)
+            entries = self._entries(log, is_copied)
             if is_copied:
                 self._apply_copied(log, entries)
             else:
                 for commit in self._late.pop(log.number, ()):
                     self._commit(commit.transaction)
                 for entry in dropwhile(_is_copied, entries) if log in self._compacted else entries:
+                    if log not in self._begun and isinstance(entry.command, AddCommand):
+                        self._note_order(log, entry.command, entry.batch)
                     self._apply(entry)
                 self.progress(log.path.stat().st_size)
+        if self.has_jobs and self._begun:
+            self.findings.note(f"{folder} has logs of messages and logs of the job scheduler")
         if self._unchecked:
             self.findings.note(
-                f"{self.logs[0].path.parent}: {self._unchecked} batches have no checksum"
+                f"{folder}: {self._unchecked} batches have no checksum"
                 " (checksumJournalFiles is off), so that damage in a body may not be noticed"
             )
 
@@ -116,7 +136,7 @@ class LogFolder:
 
     _compacted: dict[LogFile, int] = field(default_factory=dict)
 
-    def _entries(self, log: LogFile) -> Iterator[_Entry]:
+    def _entries(self, log: LogFile, is_copied: bool) -> Iterator[_Entry]:
         file = self.files.number(log.path)
 
         def damaged(offset: int, length: int, reason: str) -> None:
@@ -132,8 +152,43 @@ class LogFolder:
                         yield _Entry(command, file, batch)
             except MalformedLog as error:
                 damaged(batch.offset + error.at, len(batch.records) - error.at, str(error))
+        if not is_copied:
+            self._note_end(log, reader)
         self._marked = reader.marked
         self._unchecked += reader.unchecked
+
+    def _note_end(self, log: LogFile, reader: LogReader) -> None:
+        """Report a log that is a copy of another, or shorter than its index says."""
+        for other, checksum in self._checksums.items():
+            if reader.end and checksum == reader.checksum:
+                self.findings.damage(log.path, 0, reader.end, f"it has the content of {other.path.name}")
+        self._checksums[log] = reader.checksum
+        offset = max(
+            (offset for number, offset in self._noted if number == log.number),
+            default=-1,
+        )
+        if offset >= reader.end and not self.findings.is_damaged(log.path):
+            self.findings.damage(log.path, reader.end, 0, f"the index has noted a record at {offset}")
+
+    def _note_order(self, log: LogFile, command: AddCommand, batch: LogBatch) -> None:
+        """Report a log whose first message is older than that of the log before, or the same as one's."""
+        if command.is_update:
+            return
+        try:
+            message = openwire.decode(batch.records[slice(*command.body)])
+        except CorruptMessage:
+            return
+        begun = command.name, message.broker_in_time_ms or 0
+        for other, (name, _) in self._begun.items():
+            if name == command.name:
+                self.findings.note(f"{log.path} begins with the same message as {other.path.name}")
+        last = max(self._begun.values(), key=lambda found: found[1], default=begun)
+        if begun[1] < last[1]:
+            self.findings.note(
+                f"{log.path} begins with an older message than a log before it: their names may be wrong, or"
+                " the clock was put back"
+            )
+        self._begun[log] = begun
 
     @staticmethod
     def _read(
@@ -239,7 +294,12 @@ class LogFolder:
             info = read_subscription(command.destination, blob)
         except MalformedLog as error:
             path = self.files.paths[entry.file]
-            self.findings.damage(path, entry.batch.offset + start, end - start, f"a subscription: {error}")
+            self.findings.damage(
+                path,
+                entry.batch.offset + start,
+                end - start,
+                f"a subscription: {error}",
+            )
             return
         self.replay.subscribe(command.key, info, retroactive=command.retroactive)
 

@@ -17,11 +17,17 @@ from jdbcstore.tools.importing.kahadb.commands import (
     Transaction,
     read_command,
 )
+from jdbcstore.tools.importing.kahadb.index import INDEXES
 from jdbcstore.tools.importing.kahadb.logs import LogFile, LogReader, log_files, split
 from jdbcstore.tools.importing.kahadb.replaying import LogFolder
 from jdbcstore.tools.importing.replay import BodyPlace, Count, Replay
 from jdbcstore.tools.importing.rows import ReplayedRows
-from jdbcstore.tools.importing.source import BodyFiles, Findings, NothingToImport, hold_unlocked
+from jdbcstore.tools.importing.source import (
+    BodyFiles,
+    Findings,
+    NothingToImport,
+    hold_unlocked,
+)
 
 LOCAL_FORMAT = 61616
 """The format id that mKahaDB gives to transactions of its own over several stores."""
@@ -95,6 +101,8 @@ class KahaDbSource(ReplayedRows):
                 continue
             if logs := log_files(path):
                 yield path, logs
+            elif any((path / name).exists() for name in INDEXES):
+                self.findings.damage(path / "db-1.log", 0, 0, "there is an index, and no data log")
 
     def _locks(self, found: Mapping[Path, object]) -> list[Path]:
         """Return the lock files of these folders, and of those above that may be a broker's."""
@@ -124,6 +132,11 @@ class KahaDbSource(ReplayedRows):
                 store.decide(xid, commit=xid in decided)
             store.leave_in_doubt()
         self.replay.end()
+        for topic, key in sorted(self.replay.unknown, key=str):
+            self.findings.note(
+                f"the subscription {key} to {topic} has acknowledged messages, and is not known: it was"
+                " deleted, or the log is missing in which it was created"
+            )
         if count := self.replay.out_of_order():
             self.findings.note(
                 f"{count} messages were acknowledged before they were added: they were sent a second time"
@@ -131,14 +144,15 @@ class KahaDbSource(ReplayedRows):
             )
 
     def _note_gaps(self, logs: list[LogFile]) -> None:
-        for before, after in pairwise(logs):
-            if after.number - before.number > 1:
-                between = f"db-{before.number + 1}.log"
-                if after.number - before.number > 2:
-                    between += f" to db-{after.number - 1}.log"
+        folder = logs[0].path.parent
+        for before, after in pairwise([0, *(log.number for log in logs)]):
+            if after - before > 1:
+                between = f"db-{before + 1}.log"
+                if after - before > 2:
+                    between += f" to db-{after - 1}.log"
                 self.findings.note(
-                    f"{before.path.parent} does not have {between}: the broker removes those that it does not"
-                    " need, so nothing is missing unless somebody else removed them"
+                    f"{folder} does not have {between}: the broker removes those that it does not need, so"
+                    " nothing is missing unless somebody else removed them"
                 )
 
     def _read_decisions(self, logs: list[LogFile], decided: set[Transaction]) -> bool:
@@ -157,8 +171,14 @@ class KahaDbSource(ReplayedRows):
                             decided.add(command.transaction)
                         elif isinstance(command, CommitCommand):
                             decided.discard(command.transaction)
+                        elif command is not None:
+                            raise MalformedLog("a command that does not belong here", start)
                 except MalformedLog as error:
-                    damaged(batch.offset + error.at, len(batch.records) - error.at, str(error))
+                    damaged(
+                        batch.offset + error.at,
+                        len(batch.records) - error.at,
+                        str(error),
+                    )
         return len(self.findings.damages) == before
 
     def _body(self, place: BodyPlace) -> bytes:
