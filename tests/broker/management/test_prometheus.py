@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
+import signal
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -13,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from jdbcstore.broker.security import hash_password
+from jdbcstore.config.broker import Address
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.config.locker import SharedFileLockerConfig
 from jdbcstore.config.users import ROLES, write_user
@@ -20,8 +24,9 @@ from jdbcstore.testing.polling import wait_until
 from tests.support import ROOT
 from tests.support.broker.api import ApiClient, queue
 from tests.support.broker.console import console_of
-from tests.support.broker.programs import Client
+from tests.support.broker.programs import BrokerProcess, Client
 from tests.support.broker.prometheus import Prometheus, prometheus
+from tests.support.ports import free_port
 
 MONITORING = ROOT / "docs" / "monitoring"
 PASSWORD = "secret"
@@ -104,7 +109,7 @@ def test_prometheus_scrapes_a_broker_under_load(tmp_path: Path) -> None:
         jobs = {"prometheus": login, "nobody": {}}
         rules = MONITORING / "alerts.yml"
         with (
-            Prometheus(tmp_path, rules, str(client.api.address), jobs) as server,
+            Prometheus(tmp_path, rules, [str(client.api.address)], jobs) as server,
             traffic(port, api),
         ):
             refused = 'jdbcstore_destination_dead_messages_total{destination="REFUSED"}'
@@ -143,6 +148,70 @@ def test_prometheus_scrapes_a_broker_under_load(tmp_path: Path) -> None:
             alone = {one["labels"]["destination"] for one in alerts["JdbcstoreNoConsumer"]["alerts"]}
             assert "PAUSED" in alone
             assert "ActiveMQ.DLQ" not in alone
+
+
+@pytest.mark.slow
+def test_alerts_fire_and_end_over_a_failover(tmp_path: Path) -> None:
+    """Two brokers on a database: the slave is stopped, the master killed; then the slave goes on."""
+    prometheus()  # skipped before anything is started
+    rules = tmp_path / "alerts.yml"
+    shortened, count = re.subn(r"for: \w+", "for: 1s", (MONITORING / "alerts.yml").read_text())
+    assert count > 10
+    rules.write_text(shortened)
+    url, ports = f"sqlite:///{tmp_path}/mq.db", [free_port() for _ in range(3)]
+    addresses = [Address("127.0.0.1", free_port()) for _ in range(2)]
+
+    def broker(which: int) -> BrokerProcess:
+        where = ("--url", url, "--health", str(addresses[which]))
+        return BrokerProcess(tmp_path, *where, stomp=f"127.0.0.1:{ports[which]}")
+
+    began = time.monotonic()
+    with (
+        broker(0) as first,
+        Prometheus(tmp_path, rules, [*map(str, addresses)], {"prometheus": {}}, "1s") as server,
+    ):
+        first.ready()
+        api = ApiClient(addresses[0])
+        for name in ("ALONE", "PAUSED"):
+            api.post(queue(name, "messages"), body="x")
+        api.post(queue("PAUSED", "pause"))
+
+        def until(state: str, *names: str) -> None:
+            wait_until(lambda: {states(server)[name] for name in names} == {state}, what=f"{names} {state}")
+
+        come, end = partial(until, "firing"), partial(until, "inactive")
+
+        with broker(1) as second:
+            assert second.line().startswith("waiting for lock")
+            come("JdbcstoreNoConsumer", "JdbcstorePaused")
+            end("JdbcstoreNoMaster")
+            second.process.send_signal(signal.SIGSTOP)
+            first.kill()
+            come("JdbcstoreNoMaster")
+            end("JdbcstoreNoConsumer", "JdbcstorePaused")  # nobody knows
+            second.process.send_signal(signal.SIGCONT)
+            second.ready()
+            end("JdbcstoreNoMaster")
+            come("JdbcstoreNoConsumer", "JdbcstorePaused")
+            api = ApiClient(addresses[1])
+            api.post(queue("PAUSED", "resume"))
+            consumer = Client(ports[1])
+            consumer.connect()
+            for name in ("ALONE", "PAUSED"):
+                consumer.consume(f"/queue/{name}")
+                consumer.wait_for(1)
+            end("JdbcstoreNoConsumer", "JdbcstorePaused")
+            with broker(0) as again:
+                assert again.line().startswith("waiting for lock")
+                wait_until(
+                    lambda: sorted(server.values("jdbcstore_broker_serving")) == [0, 1], what="the slave"
+                )
+            assert states(server)["JdbcstoreTwoMasters"] == "inactive"
+            assert {rule["health"] for rule in server.alerts().values()} == {"ok"}
+            span = time.monotonic() - began
+            silent = {title for title, query in dashboard() if not server.points(query, span)}
+            assert silent == {"Journal write time", "Journal records a second"}
+            consumer.close()
 
 
 SERVING = 'jdbcstore_broker_serving{job="mq",instance="%s"}'

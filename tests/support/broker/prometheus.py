@@ -8,6 +8,8 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Self
@@ -75,16 +77,24 @@ def _unpack() -> str:
 
 
 class Prometheus:
-    """A server that scrapes one broker; each job is the broker, with another login.
+    """A server that scrapes brokers; each job is these, with another login.
 
     :param jobs: the options of each, ``basic_auth`` and the like
+    :param period: between two scrapes, and two evaluations of the rules
     """
 
-    def __init__(self, folder: Path, rules: Path, target: str, jobs: dict[str, dict[str, Any]]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        rules: Path,
+        targets: Sequence[str],
+        jobs: dict[str, dict[str, Any]],
+        period: str = _PERIOD,
+    ) -> None:
         config = folder / "prometheus.json"  # JSON is YAML
-        where = {"static_configs": [{"targets": [target]}]}
+        where = {"static_configs": [{"targets": [*targets]}]}
         settings = {
-            "global": {"scrape_interval": _PERIOD, "scrape_timeout": _PERIOD, "evaluation_interval": _PERIOD},
+            "global": {"scrape_interval": period, "scrape_timeout": period, "evaluation_interval": period},
             "rule_files": [str(rules)],
             "scrape_configs": [{"job_name": job, **where, **options} for job, options in jobs.items()],
         }
@@ -138,6 +148,13 @@ class Prometheus:
         found = self.ask("query", query=query)
         assert found["resultType"] == "vector", (query, found)
         return [float(one["value"][1]) for one in found["result"]]
+
+    def points(self, query: str, seconds: float) -> int:
+        """The number of points that a query has had in the last seconds."""
+        now = time.time()
+        span = {"start": f"{now - seconds:.3f}", "end": f"{now:.3f}", "step": "1"}
+        found = self.ask("query_range", query=query, **span)
+        return sum(len(one["values"]) for one in found["result"])
 
     def targets(self) -> dict[str, dict[str, Any]]:
         """What it scrapes, by job."""
