@@ -70,6 +70,27 @@ EXACT = {
 """What has the same value in both, not only the same type."""
 
 
+_OF_DESTINATION = {
+    "names": ("name",),
+    "stats": ("size", "consumerCount", "enqueueCount", "dequeueCount"),
+}
+TELEGRAF = {
+    "queues": _OF_DESTINATION,
+    "topics": _OF_DESTINATION,
+    "subscribers": {
+        "names": (
+            *("clientId", "subscriptionName", "connectionId"),
+            *("destinationName", "selector", "active"),
+        ),
+        "stats": (
+            *("pendingQueueSize", "dispatchedQueueSize", "dispatchedCounter"),
+            *("enqueueCounter", "dequeueCounter"),
+        ),
+    },
+}
+"""What Telegraf's plug-in reads of each page of XML: strings, and whole numbers."""
+
+
 def ask(api: ApiClient, what: Ask) -> Any:
     if isinstance(what, str):
         status, found = api.ask("GET", f"/api/jolokia/{quote(what, safe='/:=,*()')}")
@@ -211,6 +232,27 @@ def test_a_durable_subscription_outlives_its_topic(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+def _scaled_and_gathered(api: ApiClient) -> None:
+    """What KEDA's scaler and Telegraf's plug-in ask with a login, and read."""
+    path = f"/api/jolokia/{quote(str(ASKS['KEDA']), safe='/:=,')}"
+    status, found = api.ask("GET", path, headers={"Content-Type": "application/json"})
+    assert (status, found["status"], found["value"]) == (200, 200, 1)
+    read: dict[str, list[dict[str, Any]]] = {}
+    for name, attributes in TELEGRAF.items():
+        root = page(api, name)
+        assert root.tag == name
+        read[name] = []
+        for one in root:
+            [stats] = one
+            assert (one.tag, stats.tag) == (name.removesuffix("s"), "stats")
+            texts = {each: one.attrib[each] for each in attributes["names"]}
+            read[name].append(texts | {each: int(stats.attrib[each]) for each in attributes["stats"]})
+    [orders] = [one for one in read["queues"] if one["name"] == "ORDERS"]
+    assert [orders[each] for each in TELEGRAF["queues"]["stats"]] == [1, 0, 1, 0]
+    [gone] = read["subscribers"]
+    assert (gone["clientId"], gone["subscriptionName"], gone["active"]) == ("billing", "gone", "no")
+
+
 def test_roles_and_what_a_form_of_another_site_can_send(tmp_path: Path) -> None:
     users = tmp_path / "users.toml"
     for role in ROLES:
@@ -221,6 +263,7 @@ def test_roles_and_what_a_form_of_another_site_can_send(tmp_path: Path) -> None:
         apis = {role: ApiClient(address, (role, "secret")) for role in ROLES}
         manage = apis["manage"]
         manage.post(queue("ORDERS", "messages"), body="seen by few")
+        _scaled_and_gathered(apis["view"])
         assert ApiClient(address).ask("GET", "/api/jolokia")[0] == 401
         assert ApiClient(address).ask("GET", "/admin/xml/queues.jsp")[0] == 401
         found = {role: [ask(api, what)["status"] for what in (browse, purge)] for role, api in apis.items()}
@@ -271,7 +314,10 @@ def test_roles_and_what_a_form_of_another_site_can_send(tmp_path: Path) -> None:
             "users_file": str(users),
             "management_origins": "https://hawtio.example, http://10.0.0.7:8080",
         }
-        async with asyncio.timeout(300), BrokerHost(configuration(tmp_path, **options)) as host:
+        config = configuration(tmp_path, **options)
+        with jdbcstore.open(config) as store:
+            store.topic("PRICES").subscribe("billing", "gone")
+        async with asyncio.timeout(300), BrokerHost(config) as host:
             assert host.health_address is not None
             await asyncio.to_thread(check, host.health_address)
 
