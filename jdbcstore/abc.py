@@ -595,6 +595,35 @@ class Examined(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RemovalRecord:
+    """A record of the removal of a message from its ``destination`` at ``removed_ms``."""
+
+    removed_ms: int
+    destination: Destination
+    outcome: str
+    """``acknowledged``, ``dead``, ``expired`` or ``purged``."""
+    redeliveries: int | None
+    """Its redeliveries until then; None if it could not be decoded."""
+    reason: str | None
+    """The reason of a dead letter."""
+
+
+@runtime_checkable
+class Recorded(Protocol):
+    """A store that may have records of removed messages, such as JdbcStore."""
+
+    def removals(self, message: MessageId, since_ms: int | None = None) -> list[RemovalRecord]:
+        """Return what is recorded of the removals of a message, the first one first.
+
+        Records have no index for this: the first 20,000 since a time are looked at, without one the last
+        20,000. Without records, which need ``history_retention``, there are none.
+
+        :raises StoreUnavailable: the database does not answer
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JournalState:
     """A journal, and what of it is not in the backing store yet."""
 

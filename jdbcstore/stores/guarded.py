@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import cast
 
-from jdbcstore.abc import MasterAddress, PausedQueue
+from jdbcstore.abc import MasterAddress, PausedQueue, RemovalRecord
 from jdbcstore.lockers import Fence
 from jdbcstore.message.destination import Destination
+from jdbcstore.message.ids import MessageId
 from jdbcstore.stores.filtered import FilteredStore, Route
 from jdbcstore.stores.io_exceptions import GuardedStore, Tenure
 from jdbcstore.stores.jdbc.store import JdbcStore
@@ -55,6 +56,10 @@ class JournaledJdbcStore(JournaledStore):
     def examine(self) -> Checkup:
         """As :meth:`jdbcstore.abc.Examined.examine`."""
         return self.database.examine()
+
+    def removals(self, message: MessageId, since_ms: int | None = None) -> list[RemovalRecord]:
+        """As :meth:`jdbcstore.abc.Recorded.removals`, from the database."""
+        return self.database.removals(message, since_ms)
 
     def check(self) -> None:
         """Check that the journal and the database can be written.

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TypeVar
 
 from jdbcstore import JdbcStore
-from jdbcstore.abc import Cursor, JournalState
+from jdbcstore.abc import Cursor, JournalState, RemovalRecord
 from jdbcstore.broker.management.checkups import Checkups
 from jdbcstore.broker.management.messages import MessageChoice, MessagePage, message_page
 from jdbcstore.broker.management.reading import Views
@@ -196,6 +196,9 @@ class DatabaseSource:
     ) -> MessagePage:
         store = self._store.queue(_checked(queue))
         return await message_page(self._run, store, lambda: (), choice.wanted(), after, limit)
+
+    async def removals(self, message: MessageId, since_ms: int | None = None) -> list[RemovalRecord]:
+        return await self._run(partial(self._store.removals, message, since_ms))
 
     async def message(self, queue: Destination, message_id: str) -> Message:
         store = self._store.queue(_checked(queue))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from jdbcstore.abc import RemovalRecord
 from jdbcstore.broker.management.audit import AUDIT_LOG
 from jdbcstore.broker.management.inside import LogLine
 from jdbcstore.broker.management.messages import reason_of
@@ -17,6 +18,12 @@ from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
 
 _TRACE = "traceparent"
+_LEFT = {
+    "acknowledged": "left {}: acknowledged, moved or removed",
+    "dead": "left {} for a dead letter queue",
+    "expired": "left {} after its expiration",
+    "purged": "purged from {}",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,17 +36,35 @@ class LifeEvent:
 
 
 def life_of(
-    message: Message, queue: Destination, holder: str | None, log: Iterable[LogLine]
+    message: Message,
+    queue: Destination,
+    holder: str | None,
+    log: Iterable[LogLine],
+    removals: Sequence[RemovalRecord] = (),
 ) -> list[LifeEvent]:
     """Return what has happened to a message that is in a queue, in order.
 
+    :param removals: what is recorded of the places where it was before
     :param holder: the client that has it now
     :param log: the last lines of the log, of which those of the audit log about the queue count
     """
-    events = [*_stored(message, queue), *_audited(message, queue, log)]
+    events = [*_stored(message, queue), *recorded(removals), *_audited(message, queue, log)]
     if holder is not None:
         events.append(LifeEvent(None, f"with the consumer {holder} now, which has not acknowledged it"))
     return events
+
+
+def recorded(removals: Iterable[RemovalRecord]) -> Iterator[LifeEvent]:
+    """Yield what is recorded of a message that has left its destinations."""
+    for one in removals:
+        text = _LEFT[one.outcome].format(one.destination)
+        if one.redeliveries:
+            text += f", delivered again {_times(one.redeliveries)} before"
+        yield LifeEvent(one.removed_ms, f"{text}: {one.reason}" if one.reason else text)
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
 
 
 def _stored(message: Message, queue: Destination) -> Iterator[LifeEvent]:
@@ -62,7 +87,7 @@ def _stored(message: Message, queue: Destination) -> Iterator[LifeEvent]:
     if message.sequence is not None:
         yield LifeEvent(None, f"stored in row {message.sequence}")
     if message.redelivery_counter:
-        times = "once" if message.redelivery_counter == 1 else f"{message.redelivery_counter} times"
+        times = _times(message.redelivery_counter)
         yield LifeEvent(None, f"delivered again {times}, because it was not acknowledged")
 
 

@@ -11,8 +11,9 @@ from typing import Any
 
 from aiohttp import web
 
+from jdbcstore.abc import RemovalRecord
 from jdbcstore.broker.console.actions import ACTIONS
-from jdbcstore.broker.console.bodies import preview, properties_of, shown_body
+from jdbcstore.broker.console.bodies import properties_of, shown_body
 from jdbcstore.broker.console.charts import chart
 from jdbcstore.broker.console.claims import CLAIM_ACTIONS, SharedQueues, claims_context
 from jdbcstore.broker.console.database import ConsoleSource
@@ -20,8 +21,9 @@ from jdbcstore.broker.console.dead import grouped
 from jdbcstore.broker.console.exports import body_file, download, exported
 from jdbcstore.broker.console.forms import Offer, OperationForms
 from jdbcstore.broker.console.frame import Handler, Page, PageFrame
-from jdbcstore.broker.console.life import LifeEvent, life_of
+from jdbcstore.broker.console.life import LifeEvent, life_of, recorded
 from jdbcstore.broker.console.lookups import Lookups, Master, Schema
+from jdbcstore.broker.console.messages import COLUMNS, asked_of, choice_of, messages_of
 from jdbcstore.broker.console.rendering import Renderer, Static, bare, url
 from jdbcstore.broker.console.tables import CONNECTIONS, DESTINATIONS, ROWS, SUBSCRIBERS, listed
 from jdbcstore.broker.console.visits import MAX_FORM, Door, Visit
@@ -29,21 +31,25 @@ from jdbcstore.broker.management.alarms import alarms
 from jdbcstore.broker.management.guard import Guard
 from jdbcstore.broker.management.history import DEAD, DEQUEUED, ENQUEUED, SIZE, SPANS, CounterHistory
 from jdbcstore.broker.management.management import Management
-from jdbcstore.broker.management.messages import MessageChoice
-from jdbcstore.broker.management.requests import Fields, position
 from jdbcstore.broker.management.views import ConnectionView, SubscriptionView
 from jdbcstore.broker.management.watch import BrokerWatch
 from jdbcstore.broker.operations import NotARequest, status_of
 from jdbcstore.config.users import BROWSE, MANAGE, VIEW
-from jdbcstore.errors import CorruptMessage, DestinationNotFound, InvalidDestination, StoreError
+from jdbcstore.errors import (
+    CorruptMessage,
+    DestinationNotFound,
+    InvalidDestination,
+    MessageNotFound,
+    StoreError,
+)
 from jdbcstore.message.destination import Destination, DestinationKind
+from jdbcstore.message.ids import MessageId
 from jdbcstore.message.message import Message
 from jdbcstore.util.checkup import FIGURES
 from jdbcstore.util.clock import Clock, SystemClock
 
 _MOST_COUNTED = 100
 """Durable subscriptions whose pending messages are counted for a page."""
-_MESSAGES = 50
 _LARGEST = 10
 """Dead letter queues on their page."""
 
@@ -229,16 +235,14 @@ class Console:
             view = await self._source.destination(name)
         except DestinationNotFound:
             return await self._show(visit, "missing.html", status=404, name=name.name, kind=shown)
-        page, error, history = None, None, self._history
+        messages: dict[str, Any] = {"page": None, "rows": []}
+        error, history, asked = None, self._history, asked_of(visit)
         charts = self._charts(visit, name, is_topic=is_topic, size=view.size or 0)
         if not history.has(name):
             charts["charts"] = []
-        selector = visit.text("selector").strip()
-        after = Fields({"after": visit.text("after")}).cursor("after")
         if visit.may_browse and not is_topic:
             try:
-                choice = MessageChoice(selector=selector or None)
-                page = await self._source.page(name, choice, after=after, limit=_MESSAGES)
+                messages = await messages_of(visit, self._source, name)
             except StoreError as failure:
                 error = failure
         subscriptions = await (self._subscriptions() if is_topic else self._source.subscriptions())
@@ -251,11 +255,10 @@ class Console:
             view=view,
             rates=[history.rate(ENQUEUED, name), None if is_topic else history.rate(DEQUEUED, name)],
             **charts,
-            page=page,
-            rows=[] if page is None else [(message, preview(message)) for message in page.messages],
-            next=None if page is None else position(page.next),
-            selector=selector,
-            is_first=after is None,
+            **messages,
+            query=asked,
+            columns=COLUMNS,
+            is_first=not visit.text("after"),
             error=None if error is None else str(error),
             consumers=[view for view in subscriptions if view.destination == str(name)],
             clients=self._clients(),
@@ -263,8 +266,14 @@ class Console:
         )
 
     async def _message(self, visit: Visit) -> web.Response:
-        name = visit.destination()
-        message = await self._source.message(name, visit.text("id"))
+        name, wanted = visit.destination(), visit.text("id")
+        try:
+            message = await self._source.message(name, wanted)
+        except MessageNotFound as error:
+            return await self._gone(visit, name, wanted, error)
+        left: list[RemovalRecord] = []
+        if message.message_id is not None:
+            left = await self._source.removals(message.message_id, message.timestamp_ms or None)
         properties, body, damage = None, None, None
         as_hex = visit.text("hex") == "yes"
         try:
@@ -282,17 +291,31 @@ class Console:
             body=body,
             as_hex=as_hex,
             damage=damage,
-            life=self._life(message, name),
+            life=self._life(message, name, left),
             back=visit.came_from(url("queue", name=name.name)),
         )
 
-    def _life(self, message: Message, queue: Destination) -> list[LifeEvent]:
+    async def _gone(
+        self, visit: Visit, queue: Destination, wanted: str, error: MessageNotFound
+    ) -> web.Response:
+        """Answer with what is recorded of a message that its queue does not have.
+
+        :raises MessageNotFound: nothing is
+        """
+        left = await self._source.removals(MessageId.parse(wanted))
+        if not left:
+            raise error
+        life, text = [*recorded(left)], str(error)
+        return await self._show(
+            visit, "gone.html", status=404, name=queue.name, id=wanted, error=text, life=life
+        )
+
+    def _life(self, message: Message, queue: Destination, left: Sequence[RemovalRecord]) -> list[LifeEvent]:
         management = self._management
         if management is None:
-            return life_of(message, queue, None, ())
-        return life_of(
-            message, queue, management.views.holder(queue, message), management.inside.log(limit=1000)
-        )
+            return life_of(message, queue, None, (), left)
+        holder = management.views.holder(queue, message)
+        return life_of(message, queue, holder, management.inside.log(limit=1000), left)
 
     async def _subscribers(self, visit: Visit) -> web.Response:
         clients = self._clients()
@@ -378,9 +401,7 @@ class Console:
     async def _export(self, visit: Visit) -> web.StreamResponse:
         """Answer messages as lines of JSON: those that are chosen, or all with a selector."""
         name = visit.destination()
-        choice = MessageChoice(
-            ids=tuple(visit.form.get("id", ())) or None, selector=visit.text("selector").strip() or None
-        )
+        choice = choice_of(visit)
         if visit.text("chosen") and choice.ids is None:
             raise NotARequest("no message is chosen; go back, and choose some")
         return await exported(visit, self._source, name, choice)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import time
@@ -27,7 +28,9 @@ from jdbcstore.message.facts import facts_of
 from jdbcstore.message.ids import MessageId
 from jdbcstore.message.message import Message
 from jdbcstore.message.patterns import DestinationPattern
+from jdbcstore.message.readable import text_of_bytes
 from jdbcstore.message.selector import Selector
+from jdbcstore.message.values import plain
 
 log = logging.getLogger(__name__)
 
@@ -37,8 +40,10 @@ _BATCH = 200
 _LONGEST = 300
 _WRAPPED = re.compile(r"^java\.lang\.Throwable:\s*")
 _TIMES = re.compile(r"\d{9,}")
-_MOST_SEEN = 5000
+MOST_SEEN = 5000
 """Messages that are read for one page."""
+_AT_ONCE = 200
+"""Messages that are read for it at once, between which others are served."""
 _MOST_BYTES = 4 * 1024 * 1024
 """Their size, about."""
 
@@ -59,6 +64,8 @@ class MessageChoice:
     """Only those whose expiration has passed."""
     group: str | None = None
     """Only dead letters of this group, as :func:`group_of` names it."""
+    contains: str | None = None
+    """Only those with this text, in any case of letters: in the body, a property, or an id."""
 
     def message_ids(self) -> list[MessageId] | None:
         """Return the ids, decoded; None if any message may be one of them."""
@@ -82,9 +89,27 @@ class MessageChoice:
             tests.append(lambda message: pattern.matches_any(message.original_destination))
         if self.group is not None:
             tests.append(lambda message: group_of(message) == self.group)
+        if self.contains:
+            tests.append(partial(_has, self.contains.lower()))
         if len(tests) == 1:
             return tests[0]
         return lambda message: all(test(message) for test in tests)
+
+
+def _has(text: str, message: Message) -> bool:
+    """Return whether a string, in small letters, is in a message; of damaged ones it is not known."""
+    try:
+        body: object = message.body
+        if isinstance(body, bytes):
+            body = text_of_bytes(body, len(body))
+        values = [body, *message.properties.values(), message.message_id, message.correlation_id]
+    except CorruptMessage:
+        return False
+    return any(
+        text in (value if isinstance(value, str) else json.dumps(plain(value), default=str)).lower()
+        for value in values
+        if value is not None
+    )
 
 
 def reason_of(message: Message) -> str:
@@ -186,7 +211,7 @@ async def message_page(
     damaged: list[CorruptMessage] = []
     seen = size = 0
     if store is not None:
-        async for page in AllPages(run, store.recover, most, after):
+        async for page in AllPages(run, store.recover, min(most, _AT_ONCE), after):
             seen += len(page)
             damaged += page.corrupt
             for message in page:
@@ -198,7 +223,7 @@ async def message_page(
                 if chosen:
                     found.append(message)
                     size += size_of(message)
-            if not page.at_end and (len(found) >= most or seen >= _MOST_SEEN or size >= _MOST_BYTES):
+            if not page.at_end and (len(found) >= most or seen >= MOST_SEEN or size >= _MOST_BYTES):
                 return MessagePage(
                     messages=(*found,), seen=seen, damaged=(*damaged,), next=page.cursor, transient=0
                 )

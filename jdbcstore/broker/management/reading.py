@@ -10,7 +10,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Any
 
-from jdbcstore.abc import Checkpointed, Cursor, JournalState, Measured
+from jdbcstore.abc import Checkpointed, Cursor, JournalState, Measured, Recorded, RemovalRecord
 from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.management.baselines import Baselines, total_of
 from jdbcstore.broker.management.checkups import Checkups
@@ -54,6 +54,7 @@ from jdbcstore.broker.transport.connector import Connector
 from jdbcstore.config.policy import IndividualDeadLetterStrategy
 from jdbcstore.errors import MessageNotFound
 from jdbcstore.message.destination import Destination
+from jdbcstore.message.ids import MessageId
 from jdbcstore.message.message import Message
 from jdbcstore.stores.io_exceptions import GuardedStore
 from jdbcstore.util.checkup import Checkup
@@ -442,6 +443,14 @@ class Views:
                 connection = subscription.request.connection_id
                 return names.get(connection) or connection
         return None
+
+    async def removals(self, message: MessageId, since_ms: int | None = None) -> list[RemovalRecord]:
+        """Return what is recorded of the removals of a message; see :class:`jdbcstore.abc.Recorded`."""
+        engine = self._master.engine()
+        store = engine.store
+        if not isinstance(store, Recorded):
+            return []
+        return await engine.loop.run(partial(store.removals, message, since_ms))
 
     async def message(self, queue: Destination, message_id: str) -> Message:
         """Return one message of a queue.

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import cycle, islice
 from typing import Any
 
-from sqlalchemy import ARRAY, BigInteger, Select, any_, bindparam, case, delete, select
+from sqlalchemy import ARRAY, BigInteger, Integer, Select, any_, bindparam, case, delete, select
 from sqlalchemy.sql import ColumnElement
 
 from jdbcstore.database.adapters.sql import Row
@@ -43,6 +43,8 @@ class HistoryStatements(StatementBuilder):
         self._find_in_array = self._compile(in_array)
         self.find_body = self._compile(lambda: select(t.c.msg).where(t.c.id == bindparam("id_")))
         self.add = self._insert(history)
+        self.find_since = self._compile(lambda: self._of_message(since=True))
+        self.find_last = self._compile(lambda: self._of_message(since=False))
         self.find_old = self._page_of(
             lambda: (
                 select(history.c.removed)
@@ -53,6 +55,19 @@ class HistoryStatements(StatementBuilder):
         self.remove_old = self._compile(
             lambda: delete(history).where(history.c.removed <= bindparam("up_to"))
         )
+
+    def _of_message(self, *, since: bool) -> Select[Any]:
+        """Return the records of a message among so many: they have an index by time alone."""
+        t = self._tables.history
+        columns = (t.c.removed, t.c.id, t.c.container, t.c.outcome, t.c.redeliveries, t.c.reason)
+        order = (t.c.removed, t.c.id) if since else (t.c.removed.desc(), t.c.id.desc())
+        some = select(*columns, t.c.msgid_prod, t.c.msgid_seq).order_by(*order)
+        if since:
+            some = some.where(t.c.removed >= bindparam("since"))
+        looked = some.limit(bindparam("limit", type_=Integer())).subquery()
+        wanted = [looked.c[column.key] for column in columns]
+        named = (looked.c.msgid_prod == bindparam("producer"), looked.c.msgid_seq == bindparam("sequence"))
+        return select(*wanted).where(*named).order_by(looked.c.removed, looked.c.id)
 
     def find_removed(self, fetch: Fetch, ids: Sequence[int]) -> list[Row]:
         """Return the messages with these IDs, at most as :data:`PAGES` says; large ones without MSG."""

@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
+from jdbcstore.abc import RemovalRecord
 from jdbcstore.database.adapters.sql import MSG, Key, Row
 from jdbcstore.database.connection import Connection, RemovalReason, Runs
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.history import PAGES
 from jdbcstore.errors import BodyInJournal, CorruptMessage
 from jdbcstore.message import openwire
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.ids import MessageId
 from jdbcstore.message.message import Message
 from jdbcstore.stores.shared.paging import REMOVE_BATCH
 from jdbcstore.util.clock import Clock
@@ -22,6 +25,8 @@ from jdbcstore.util.clock import Clock
 _CAUSE = "dlqDeliveryFailureCause"
 """The property of dead letters in which a broker says why."""
 _MARK = _CAUSE.encode()
+_LOOKED_AT = 20_000
+"""Records that are looked at for those of one message."""
 
 _Name = tuple[str, str]
 """The destination and the message id of a message."""
@@ -98,6 +103,28 @@ class RemovalHistory:
 
         while run(remove) == REMOVE_BATCH:
             pass
+
+
+def removals(session: DatabaseSession, message: MessageId, since_ms: int | None) -> list[RemovalRecord]:
+    """Return the records of a message; see :meth:`jdbcstore.abc.Recorded.removals`."""
+    if message.producer_id is None or not session.has_history:
+        return []
+    sql, producer = session.history_statements, str(message.producer_id)
+    name = {"producer": producer, "sequence": message.producer_sequence, "limit": _LOOKED_AT}
+    if since_ms is None:
+        rows = session.fetch(sql.find_last, **name)
+    else:
+        rows = session.fetch(sql.find_since, since=since_ms, **name)
+    return [
+        RemovalRecord(
+            removed_ms=removed,
+            destination=Destination.parse(container),
+            outcome=outcome,
+            redeliveries=redeliveries,
+            reason=reason,
+        )
+        for removed, _, container, outcome, redeliveries, reason in rows
+    ]
 
 
 def _dead_letters(adds: Sequence[Row]) -> Iterator[tuple[_Name, str]]:

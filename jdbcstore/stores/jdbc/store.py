@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 from asyncio import AbstractEventLoop
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from typing import Self
 
-from jdbcstore.abc import MasterAddress, Outcome, PausedQueue, Progress
+from jdbcstore.abc import MasterAddress, Outcome, PausedQueue, Progress, RemovalRecord
 from jdbcstore.config import Configuration, StoreConfig
 from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.checkup import examine
@@ -21,7 +22,7 @@ from jdbcstore.database.statements.lock import ADDRESS_ROW
 from jdbcstore.errors import StoreError
 from jdbcstore.lockers import AbstractLocker, Fence, LockView, Mastership, look, make_locker, release
 from jdbcstore.message.destination import Destination, DestinationKind
-from jdbcstore.message.ids import ProducerId
+from jdbcstore.message.ids import MessageId, ProducerId
 from jdbcstore.message.message import Message
 from jdbcstore.stores.jdbc.checkpoint import (
     Application,
@@ -32,7 +33,7 @@ from jdbcstore.stores.jdbc.checkpoint import (
     refuse_pending,
 )
 from jdbcstore.stores.jdbc.cleanup import clean
-from jdbcstore.stores.jdbc.history import RemovalHistory
+from jdbcstore.stores.jdbc.history import RemovalHistory, removals
 from jdbcstore.stores.jdbc.pauses import LONGEST_NAME, add_pause, find_pauses, remove_pause
 from jdbcstore.stores.jdbc.queue import JdbcMessageStore
 from jdbcstore.stores.jdbc.sequence import last_stored, refuse_claims
@@ -146,7 +147,7 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
             self.cleanup, 0 if journaled or read_only else self.config.cleanup_period
         )
         if not read_only:
-            self._take_over()
+            _do_or_close(self, partial(take_over, self._session, self._writes))
         self._cleanup.start()
 
     @classmethod
@@ -362,6 +363,10 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         """
         return examine(self._session, thresholds)
 
+    def removals(self, message: MessageId, since_ms: int | None = None) -> list[RemovalRecord]:
+        """Return what is recorded of the removals of a message; see :class:`jdbcstore.abc.Recorded`."""
+        return removals(self._session, message, since_ms)
+
     def lock_row(self) -> Row | None:
         """ID, TIME and BROKER_NAME of ACTIVEMQ_LOCK; None if the row is absent."""
         rows = self._session.fetch(self._session.statements.find_lock)
@@ -413,9 +418,10 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
             self._mastership.release()
         self._session.close()
 
-    def _take_over(self) -> None:
-        try:
-            take_over(self._session, self._writes)
-        except BaseException:
-            self.close()
-            raise
+
+def _do_or_close(store: JdbcStore, work: Callable[[], object]) -> None:
+    try:
+        work()
+    except BaseException:
+        store.close()
+        raise

@@ -6,6 +6,7 @@ import html
 import http.client
 import json
 import logging
+import re
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ from jdbcstore import BodyType, Destination, Message
 from jdbcstore.broker.management.audit import AUDIT_LOG
 from jdbcstore.broker.security import hash_password
 from jdbcstore.config.broker import Address
+from jdbcstore.config.store import StoreConfig
 from jdbcstore.config.users import ROLES, write_user
 from jdbcstore.message.values import Byte, Char
 from jdbcstore.testing.polling import wait_until
@@ -198,6 +200,43 @@ def test_dead_letters_are_grouped_and_go_back(served: tuple[ConsoleClient, int])
     assert (dead(), console.api.get(queue("PAY"))["size"]) == (0, 3)
 
 
+def test_messages_are_sorted_and_searched_for_a_text(
+    console: ConsoleClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number, body in enumerate(("pear", "a long Apple pie", "fig")):
+        properties = {"kind": f"K{number}"}
+        console.api.post(queue("FRUIT", "messages"), body=body, priority=number, properties=properties)
+    console.api.post(queue("FRUIT", "messages"), body="plum", persistent=False)
+
+    def bodies(**query: str) -> list[str]:
+        page = console.get("/queue", name="FRUIT", **query)
+        return re.findall(r'<td class="preview">(.*?)</td>', page.source)
+
+    assert bodies() == ["pear", "a long Apple pie", "fig", "plum"]
+    assert bodies(sort="body") == ["a long Apple pie", "fig", "pear", "plum"]
+    assert bodies(sort="size", order="desc")[0] == "a long Apple pie"
+    least = bodies(sort="priority", order="desc", selector="JMSPriority < 3")
+    assert least == ["fig", "a long Apple pie", "pear"]
+    assert bodies(contains="APPLE") == ["a long Apple pie"]
+    assert bodies(contains="k2") == ["fig"]
+    assert bodies(contains="nothing") == []
+    exported = console.get("/export", name="FRUIT", contains="pear").source
+    assert [json.loads(line)["body"] for line in exported.splitlines()] == ["pear"]
+    assert "Sorted: all of the queue, 4 messages." in console.get("/queue", name="FRUIT", sort="sent").text
+    found = console.get("/queue", name="FRUIT", sort="sent", contains="p").text
+    assert "Sorted: all of the queue, 3 messages that match." in found
+    assert console.ask("GET", "/console/queue?name=FRUIT&sort=color").status == 400
+    monkeypatch.setattr("jdbcstore.broker.console.messages.MOST_SEEN", 2)
+    monkeypatch.setattr("jdbcstore.broker.console.messages._ROWS", 1)
+    page = console.get("/queue", name="FRUIT", sort="body")
+    assert "Sorted: only the first 2 messages of the queue." in page.text
+    assert "Page 1 of 2" in page.text
+    assert bodies(sort="body", page="2") == ["pear"]
+    [link] = {one for one in page.links if "after=" in one and "page=" not in one and "order" not in one}
+    following = console.ask("GET", link.partition("#")[0]).text
+    assert "Sorted: only the next 1 message of the queue." in following
+
+
 def test_messages_leave_as_lines_and_files_and_are_sent_again(console: ConsoleClient) -> None:
     given: dict[str, Any] = {"n": 1, "wide": 1 << 40, "ratio": 0.5, "yes": True, "who": "bar"}
     for body in ("two pints\nof bitter", "a pie", "crisps"):
@@ -252,6 +291,25 @@ def test_the_life_of_a_message(served: tuple[ConsoleClient, int], caplog: pytest
         client.wait_for(1)
         assert "which has not acknowledged it" in console.ask("GET", where).text
         client.close()
+
+
+def test_the_life_of_a_message_has_what_is_recorded(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/mq.db"
+    with console_of(url, store=StoreConfig(history_retention=3600.0)) as (console, _):
+        console.api.post(queue("ORDERS", "messages"), body="two pints")
+        [message] = console.api.get(queue("ORDERS", "messages"))
+        console.api.post(queue("ORDERS", "move"), to="ARCHIVE")
+        found = {"name": "ARCHIVE", "id": message["message_id"]}
+        assert "Left queue://ORDERS: acknowledged, moved or removed" in console.get("/message", **found).text
+        console.api.post(queue("ARCHIVE", "purge"))
+        gone = console.ask("GET", f"/console/message?{urlencode(found)}")
+        assert (gone.status, "Left queue://ARCHIVE: acknowledged, moved or removed" in gone.text) == (
+            404,
+            True,
+        )
+        assert "it may have been consumed" in gone.text
+        other = {**found, "id": "ID:none:1"}
+        assert "Its life" not in console.ask("GET", f"/console/message?{urlencode(other)}").text
 
 
 def test_scheduled_messages_are_seen_cancelled_and_sent_at_once(console: ConsoleClient) -> None:

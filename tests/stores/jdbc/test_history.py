@@ -10,7 +10,8 @@ import pytest
 from sqlalchemy import Connection, inspect, text
 
 import jdbcstore
-from jdbcstore import Message, Store, XATransactionId
+from jdbcstore import Message, MessageId, Store, XATransactionId
+from jdbcstore.abc import Recorded
 from jdbcstore.config import StoreConfig
 from jdbcstore.errors import ConfigurationError, SchemaError
 from jdbcstore.testing import OpenStore
@@ -232,3 +233,25 @@ def test_what_a_broker_does(open_store: OpenStore, recorded: Read, audit: bool) 
         ("queue://Q", "dead", "java.lang.Throwable: Rejected by its consumer"),
         ("queue://Q", "acknowledged", None),
     ]
+
+
+def test_the_records_of_a_message(store: Store, clock: FakeClock, database: Database) -> None:
+    assert isinstance(store, Recorded)
+    orders, archive = store.queue("ORDERS"), store.queue("ARCHIVE")
+    moved = Message("a", message_id=message_id(7), redelivery_counter=1)
+    for queue in (orders, archive):
+        clock.advance(1.0)
+        [reference] = queue.add_messages([moved])
+        queue.add_message(Message("another"))
+        queue.acknowledge(reference.sequence)
+    found = store.removals(message_id(7))
+    assert [(str(one.destination), one.outcome, one.redeliveries) for one in found] == [
+        ("queue://ORDERS", "acknowledged", 1),
+        ("queue://ARCHIVE", "acknowledged", 1),
+    ]
+    assert store.removals(message_id(7), clock.now_ms()) == found[1:]
+    assert store.removals(message_id(7), clock.now_ms() + 1) == []
+    assert store.removals(message_id(8)) == []
+    assert store.removals(MessageId.parse("ID:of another system")) == []
+    with jdbcstore.JdbcStore(database.url, read_only=True) as reader:
+        assert reader.removals(message_id(7)) == found

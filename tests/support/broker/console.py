@@ -17,6 +17,7 @@ from jdbcstore.config import Configuration, DataSourceConfig
 from jdbcstore.config.broker import Address, BrokerConfig, ConnectorConfig
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.config.locker import LockerConfig
+from jdbcstore.config.store import StoreConfig
 from tests.support.broker.api import ApiClient
 
 PATIENCE = 180.0
@@ -148,13 +149,19 @@ class ConsoleClient:
 
 @contextmanager
 def console_of(
-    url: str, *, locker: LockerConfig | None = None, journal: JournalConfig | None = None, **options: Any
+    url: str,
+    *,
+    locker: LockerConfig | None = None,
+    journal: JournalConfig | None = None,
+    store: StoreConfig | None = None,
+    **options: Any,
 ) -> Iterator[tuple[ConsoleClient, int]]:
     """A broker on a database, and the port of its STOMP clients."""
     configuration = Configuration(
         data_source=DataSourceConfig(url=url),
         locker=locker,
         journal=journal,
+        store=store or StoreConfig(),
         broker=BrokerConfig(
             connectors=(ConnectorConfig(uri="stomp://127.0.0.1:0"),), health="127.0.0.1:0", **options
         ),
