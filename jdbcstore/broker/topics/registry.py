@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from asyncio import Future
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -15,6 +16,7 @@ from jdbcstore.broker.api import Consumer, DurableInfo, SubscriptionRequest
 from jdbcstore.broker.directory import Directory
 from jdbcstore.broker.memory import Resources
 from jdbcstore.broker.queues.dead_letters import DeadLetters
+from jdbcstore.broker.queues.selection import BatchSize
 from jdbcstore.broker.store_io.outbox import Outbox
 from jdbcstore.broker.subscription import BaseSubscription
 from jdbcstore.broker.topics.durable import Durable, DurableFeed, DurableSubscriber, Key, TopicState
@@ -30,6 +32,9 @@ from jdbcstore.errors import (
 from jdbcstore.message.destination import Destination
 
 log = logging.getLogger(__name__)
+
+_MOST = 200
+"""Messages that are acknowledged at once for an administrator."""
 
 
 class _Stopped(Exception):
@@ -356,15 +361,23 @@ class DurableRegistry:
 
     def _acknowledge(self, durable: Durable, topic: Destination, goes_on: Callable[[int, int], bool]) -> int:
         """In a thread: acknowledge what is pending now."""
-        count, last = 0, self._outbox.store.last_sequence()
+        count, last, size = 0, self._outbox.store.last_sequence(), BatchSize(_MOST)
         try:
             subscription = self._store_of(topic).subscription(*durable.key)
             for page in pages(subscription):
                 found = [one.sequence for one in page if one.sequence is not None and one.sequence <= last]
-                subscription.acknowledge(*found)
-                count += len(found)
-                if not goes_on(len(found), len(page)):
-                    break
+                seen = len(page)
+                while found:
+                    batch, found = found[: size.value], found[size.value :]
+                    began = time.monotonic()
+                    subscription.acknowledge(*batch)
+                    size.took(len(batch), time.monotonic() - began)
+                    count += len(batch)
+                    if not goes_on(len(batch), seen):
+                        return count
+                    seen = 0
+                if seen and not goes_on(0, seen):
+                    return count
         except SubscriptionNotFound:  # it has no row for a topic that nothing was sent to
             return count
         return count
