@@ -13,6 +13,7 @@ the disk takes for that; the slowest receipts are printed with the wait of that 
 
 from __future__ import annotations
 
+import gc
 import sqlite3
 import tempfile
 import threading
@@ -223,6 +224,8 @@ def main(database: str, count: int, size: int) -> None:
             api, traffic = ApiClient(Address("127.0.0.1", port)), Traffic(process.port)
             alone = Alone(url, folder)
             act = partial(_act, api, traffic, alone)
+            gc.collect()
+            gc.freeze()  # a collection here would be taken for a slow receipt
             try:
                 time.sleep(10)
                 click.echo(f"without an operation: {_said(traffic.taken())}, alone {_said(alone.taken())}")
