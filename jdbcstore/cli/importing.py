@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -10,6 +11,8 @@ import click
 from jdbcstore.cli.exit_codes import ExitCode
 from jdbcstore.cli.output import counted, note, print_table, printable, progress, size, write_line
 from jdbcstore.cli.settings import CliCommand, Settings, advising_on_master, make_default_folder, with_locker
+from jdbcstore.config.locker import SharedFileLockerConfig
+from jdbcstore.lockers.shared_file import LOCK_FILE
 from jdbcstore.tools import transfer
 from jdbcstore.tools.importing.kinds import open_source
 from jdbcstore.tools.importing.replay import Count
@@ -39,8 +42,13 @@ def import_(settings: Settings, source: str, dry_run: bool) -> int:
             return _finish(settings, found, counts, read, None)
         configuration = settings.configuration()
         make_default_folder(configuration)
+        configuration = with_locker(configuration)
+        if isinstance(configuration.locker, SharedFileLockerConfig):
+            # The directory of an activemq.xml is where ActiveMQ has its files, and its lock.
+            directory = configuration.locker.directory or settings.database().lock_directory
+            found.release_lock(Path(directory or "", LOCK_FILE))
         with advising_on_master(), progress("importing and comparing", 2 * total) as done:
-            copied = transfer.copy_rows(found, with_locker(configuration), done)
+            copied = transfer.copy_rows(found, configuration, done)
         return _finish(settings, found, counts, copied.comparison.left.messages, copied)
 
 

@@ -63,6 +63,18 @@ def test_a_running_broker(invoke: Invoke, tmp_path: Path) -> None:
     assert "stop the broker" in refused.err
 
 
+def test_into_the_directory_of_the_broker(invoke: Invoke, tmp_path: Path) -> None:
+    """The file of the broker names the directory with its files; its lock is ours, too."""
+    written(tmp_path / "kahadb")
+    (tmp_path / "kahadb" / "lock").touch()
+    file = tmp_path / "activemq.xml"
+    adapter = f'<persistenceAdapter><kahaDB directory="{tmp_path}/kahadb"/></persistenceAdapter>'
+    file.write_text(f"<broker>{adapter}</broker>")
+
+    assert invoke("--config", str(file), "import", str(tmp_path / "kahadb")).code == 0
+    assert len(invoke("--config", str(file), "browse", "Q", "--json").lines) == 5
+
+
 def test_nothing_to_import(invoke: Invoke, tmp_path: Path) -> None:
     refused = invoke("import", str(tmp_path))
     assert (refused.code, "kahadb:PLACE" in refused.err) == (1, True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -156,11 +157,7 @@ def test_copied_acknowledgements_are_where_they_were(tmp_path: Path) -> None:
     write_log(tmp_path, 3, again)
     write_log(tmp_path, 4, [rewritten(2), remove("queue://Q", 1), add("queue://Q", 4)])
 
-    assert left(tmp_path) == [
-        ("queue://Q", "body 2"),
-        ("queue://Q", "sent again"),
-        ("queue://Q", "body 4"),
-    ]
+    assert left(tmp_path) == [("queue://Q", "body 2"), ("queue://Q", "sent again"), ("queue://Q", "body 4")]
 
 
 def test_a_compaction_beside_its_source_is_not_applied_twice(tmp_path: Path) -> None:
@@ -416,8 +413,8 @@ def test_logs_that_are_missing_are_named(tmp_path: Path) -> None:
 
 def index(folder: Path, log: int, offset: int) -> None:
     """Write the first page of an index, whose last update was there."""
-    page = bytes([2]) + bytes(20) + struct.pack(">iq", 1, 2)
-    (folder / "db.data").write_bytes(bytes(4096) + page + struct.pack(">bii", 1, log, offset) + bytes(100))
+    page = struct.pack(">iqbii", 1, 2, 1, log, offset)
+    (folder / "db.data").write_bytes(bytes(4096) + bytes([2]) + bytes(20) + page.ljust(4075, b"\0"))
 
 
 def test_a_log_is_shorter_than_its_index_says(tmp_path: Path) -> None:
@@ -436,12 +433,32 @@ def test_the_last_log_is_missing(tmp_path: Path) -> None:
     assert "db-5.log at 0: it is missing, and the index has noted it" in "".join(damaged(tmp_path))
 
 
-@pytest.mark.parametrize("content", [b"", bytes(5000), b"\xff" * 8192, bytes(4096) + b"\2" + b"\xff" * 99])
+@pytest.mark.parametrize("content", [b"", bytes(5000), b"\xff" * 8192, bytes(4096) + b"\2" + b"\xff" * 4095])
 def test_an_index_that_is_not_understood(tmp_path: Path, content: bytes) -> None:
     write_log(tmp_path, 1, [add("queue://Q", 1)])
     (tmp_path / "db.data").write_bytes(content)
 
     assert damaged(tmp_path) == []
+
+
+TOKEN = UUID("57ed642b-1ee3-47b3-be6d-b7297d500409").bytes
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (TOKEN + struct.pack(">ibii", 1, 1, 2, 7), "db-2.log at 0: it is missing"),
+        (TOKEN + struct.pack(">ibii", 1, 1, 1, 10**6), "the index has noted a record at 1000000"),
+        (struct.pack(">iq", 1, 2), "before 5.11"),
+    ],
+)
+def test_the_index_of_the_job_scheduler(tmp_path: Path, content: bytes, reason: str) -> None:
+    write_log(tmp_path / "A", 1, [add("queue://Q", 1)])
+    write_log(tmp_path / "scheduler", 1, [schedule("ID:a:1", 1, 1000, 9)])
+    page = bytes([2]) + bytes(20) + content.ljust(4075, b"\0")
+    (tmp_path / "scheduler" / "scheduleDB.data").write_bytes(bytes(4096) + page)
+
+    assert reason in "".join(damaged(tmp_path))
 
 
 def test_an_index_alone(tmp_path: Path) -> None:

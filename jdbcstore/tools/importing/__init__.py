@@ -13,7 +13,7 @@ What another kind of source needs:
   Number messages by their place in the source, never in the order of a set or of a directory.
 - A message that cannot be read is reported to ``Findings.damage`` with file and offset, and left out; what
   has no counterpart here, to ``Findings.note``. Nothing is raised because of one message.
-- ``hold_unlocked`` of ``source.py`` refuses files that a running broker has locked, and keeps brokers away.
+- ``SharedLocks`` of ``source.py`` refuses files that a running broker has locked, and keeps brokers away.
 - Messages that are not OpenWire are encoded with ``openwire.encode_for_store``, as jobs are in ``rows.py``,
   which also makes jobs of our scheduler: ``Replay.add`` takes when a message is due.
 """

@@ -156,28 +156,13 @@ class Replay:
         xid: int | None,
         due: tuple[int, int, bool] | None,
     ) -> bool:
-        row = (
-            self._next,
-            home.number,
-            name,
-            *place,
-            priority,
-            waiting,
-            xid,
-            *(due or (None, None, None)),
-        )
+        row = (self._next, home.number, name, *place, priority, waiting, xid, *(due or (None, None, None)))
         if not self._run(sql.ADD_MESSAGE, row).rowcount:
             return False
         self._next += 1
         return True
 
-    def update(
-        self,
-        destination: Destination,
-        name: str,
-        place: BodyPlace,
-        priority: int | None,
-    ) -> None:
+    def update(self, destination: Destination, name: str, place: BodyPlace, priority: int | None) -> None:
         """Replace the content of a message, or add it if it is not there."""
         number = self._home(destination).number
         if not self._run(sql.UPDATE_MESSAGE, (*place, priority, number, name)).rowcount:
@@ -283,22 +268,10 @@ class Replay:
         priority: int | None,
     ) -> None:
         """Add a message of a transaction that is in doubt."""
-        self._insert(
-            self._home(destination),
-            name,
-            place,
-            priority,
-            None,
-            self._xid(xid, adds=True),
-            None,
-        )
+        self._insert(self._home(destination), name, place, priority, None, self._xid(xid, adds=True), None)
 
     def remove_prepared(
-        self,
-        xid: XATransactionId,
-        destination: Destination,
-        name: str,
-        key: str | None = None,
+        self, xid: XATransactionId, destination: Destination, name: str, key: str | None = None
     ) -> None:
         """Acknowledge a message in a transaction in doubt, of a topic for the subscription ``key``."""
         home, number = self._home(destination), self._xid(xid, adds=False)
@@ -343,15 +316,7 @@ class Replay:
         for home in self._numbered:
             if home.number in found or home.subscriptions:
                 messages, size, in_doubt = found.get(home.number, (0, 0, 0))
-                counts.append(
-                    Count(
-                        home.destination,
-                        messages,
-                        size,
-                        in_doubt,
-                        len(home.subscriptions),
-                    )
-                )
+                counts.append(Count(home.destination, messages, size, in_doubt, len(home.subscriptions)))
         return sorted(counts, key=lambda count: str(count.destination))
 
     def messages(self) -> Iterator[Left]:

@@ -13,13 +13,7 @@ from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.ids import XATransactionId
 from jdbcstore.message.message import Message
 from jdbcstore.stores.jdbc.xa.column import ACKNOWLEDGED, ADDED, OURS_ALONE, encode_flag
-from jdbcstore.tools.importing.replay import (
-    BodyPlace,
-    Left,
-    MessageState,
-    Replay,
-    ReplayedSubscription,
-)
+from jdbcstore.tools.importing.replay import BodyPlace, Left, MessageState, Replay, ReplayedSubscription
 from jdbcstore.tools.pages import bounded
 from jdbcstore.tools.transfer import AheadRow, MarkRow, MessageRow
 from jdbcstore.tools.transfer import Subscription as Key
@@ -80,10 +74,7 @@ class ReplayedRows:
             except OSError as error:
                 self.on_damage(left.place, f"message {left.name} cannot be read: {error.strerror}")
             except StoreError as error:
-                self.on_damage(
-                    left.place,
-                    f"message {left.name} of {left.destination}: {_reason(error)}",
-                )
+                self.on_damage(left.place, f"message {left.name} of {left.destination}: {_reason(error)}")
 
     def _row(self, left: Left) -> MessageRow:
         blob = self.read(left.place)
@@ -92,10 +83,7 @@ class ReplayedRows:
             return self._job(left, message)
         producer, sequence = name_columns(left.name)
         found = message.message_id
-        if found is None or (str(found.producer_id), found.producer_sequence) != (
-            producer,
-            sequence,
-        ):
+        if found is None or (str(found.producer_id), found.producer_sequence) != (producer, sequence):
             raise CorruptMessage(f"there is the message {found} in its place")
         xid = None
         if left.xid is not None:
@@ -122,15 +110,9 @@ class ReplayedRows:
         )
         row = job.in_row(message, message.message_id)
         blob, _ = openwire.encode_for_store(
-            row,
-            destination=JOBS,
-            message_id=message.message_id,
-            timestamp_ms=message.timestamp_ms or 0,
+            row, destination=JOBS, message_id=message.message_id, timestamp_ms=message.timestamp_ms or 0
         )
-        producer, sequence = (
-            str(message.message_id.producer_id),
-            message.message_id.producer_sequence,
-        )
+        producer, sequence = (str(message.message_id.producer_id), message.message_id.producer_sequence)
         return MessageRow(left.id, JOBS.qualified_name, producer, sequence, 0, blob, 0, None)
 
     # Subscriptions
@@ -147,12 +129,7 @@ class ReplayedRows:
             for priority, lane in self._lanes_of(topic, subscription).items():
                 mark = self.replay.last if lane.is_open else lane.mark
                 info, xid = subscription.info, lane.text(priority)
-                row = (
-                    container,
-                    str(info.subscribed_destination),
-                    *_key(topic, info)[1:],
-                    info.selector,
-                )
+                row = (container, str(info.subscribed_destination), *_key(topic, info)[1:], info.selector)
                 rows.append(MarkRow(*row, mark, priority, xid))
         return sorted(rows, key=lambda row: row.key)
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, Protocol, Self
+from typing import BinaryIO, NamedTuple, Protocol, Self
 
 from jdbcstore.errors import StoreError, StoreUnavailable
 from jdbcstore.tools.importing.replay import Count
@@ -81,6 +80,9 @@ class Source(RowSource, Protocol):
     def __exit__(self, *_: object) -> None:
         """Close it, and remove temporary files."""
 
+    def release_lock(self, path: Path) -> None:
+        """Release the share of a lock file, if there is one, which the target locks now."""
+
     def message_count(self) -> int:
         """Return the number of messages, before their bodies were read."""
 
@@ -105,28 +107,47 @@ def check_unlocked(paths: Iterable[Path]) -> None:
             )
 
 
-@contextmanager
-def hold_unlocked(paths: Iterable[Path]) -> Iterator[None]:
-    """Share the locks of these files, so that no broker starts on them in the meantime.
+class SharedLocks:
+    """Shares of the lock files of brokers, so that none starts on their files in the meantime.
 
-    The files are opened for reading alone.
+    The files are opened for reading alone. A context manager that gives them back.
 
     :raises SourceInUse: a running broker has locked one
     """
-    paths = [path for path in paths if path.is_file()]
-    check_unlocked(paths)
-    with ExitStack() as stack:
-        for path in paths:
-            file = stack.enter_context(path.open("rb"))
-            try:
-                fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except OSError as error:
-                if error.errno in (errno.EACCES, errno.EAGAIN):
-                    check_unlocked([path])
-                    raise SourceInUse(f"{path} is locked; stop the broker that has it") from error
-                if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.EBADF):
-                    raise
-        yield
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        self._files: dict[Path, BinaryIO] = {}
+        paths = [path.resolve() for path in paths if path.is_file()]
+        check_unlocked(paths)
+        try:
+            for path in paths:
+                self._share(path)
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        while self._files:
+            self._files.popitem()[1].close()
+
+    def _share(self, path: Path) -> None:
+        file = self._files[path] = path.open("rb")
+        try:
+            fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno in (errno.EACCES, errno.EAGAIN):
+                raise SourceInUse(f"{path} is locked; stop the broker that has it") from error
+            if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.EBADF):
+                raise
+
+    def release(self, path: Path) -> None:
+        """Give one back, if there is a share of it: the target is about to lock it itself."""
+        file = self._files.pop(path.resolve(), None)
+        if file is not None:
+            file.close()
 
 
 class BodyFiles:

@@ -287,11 +287,7 @@ def _add(fields: _Reader) -> AddCommand:
     if priority is not None:
         priority = min(max(priority, 0), 9)
     return AddCommand(
-        fields.destination(2),
-        fields.string(3),
-        fields.needed(4),
-        priority,
-        fields.transaction(1),
+        fields.destination(2), fields.string(3), fields.needed(4), priority, fields.transaction(1)
     )
 
 
@@ -305,12 +301,7 @@ def _remove(fields: _Reader) -> RemoveCommand:
 
 
 def _subscribe(fields: _Reader) -> Subscribe:
-    return Subscribe(
-        fields.destination(1),
-        fields.string(2),
-        bool(fields.number(3, 0)),
-        fields.span(4),
-    )
+    return Subscribe(fields.destination(1), fields.string(2), bool(fields.number(3, 0)), fields.span(4))
 
 
 def _add_job(fields: _Reader) -> AddJob:

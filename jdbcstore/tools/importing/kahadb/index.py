@@ -1,13 +1,12 @@
-"""The first page of KahaDB's index, ``db.data``: up to where its broker had written."""
+"""The first page of an index, of messages or of the job scheduler: up to where its broker had written."""
 
 from __future__ import annotations
 
 import struct
 from pathlib import Path
+from uuid import UUID
 
-INDEX = "db.data"
-INDEXES = (INDEX, "scheduleDB.data")
-"""The index of messages, and that of the job scheduler."""
+MESSAGES, JOBS = "db.data", "scheduleDB.data"
 _PAGE = 4096
 _HEADER = 21
 """Bytes of a page before its content."""
@@ -15,6 +14,8 @@ _END_PAGE = 2
 _STATE = struct.Struct(">iq")
 _LOCATION = struct.Struct(">ii")
 _MOST = 10**9
+_TOKEN = UUID("57ed642b-1ee3-47b3-be6d-b7297d500409").bytes
+"""The mark of a job scheduler of ActiveMQ 5.11 and later; a version follows."""
 
 
 def noted(folder: Path) -> list[tuple[int, int]]:
@@ -22,34 +23,40 @@ def noted(folder: Path) -> list[tuple[int, int]]:
 
     It may be older than the logs, if its broker was killed, and never newer.
     """
+    messages, jobs = _first_page(folder / MESSAGES), _first_page(folder / JOBS)
+    if messages and _STATE.unpack_from(messages)[0] in (1, 2):
+        return _locations(messages, _STATE.size, 3)  # of the last update, the oldest transaction, the audit
+    if jobs.startswith(_TOKEN):
+        return _locations(jobs, len(_TOKEN) + 4, 1)
+    return []
+
+
+def has_old_jobs(folder: Path) -> bool:
+    """Return whether a folder is that of a job scheduler whose logs cannot be read without its index."""
+    jobs = _first_page(folder / JOBS)
+    return bool(jobs.strip(b"\0")) and not jobs.startswith(_TOKEN)
+
+
+def _first_page(path: Path) -> bytes:
+    """Return its content; nothing if it cannot be read, or continues elsewhere."""
     try:
-        with (folder / INDEX).open("rb") as file:
+        with path.open("rb") as file:
             file.seek(_PAGE)
             page = file.read(_PAGE)
     except OSError:
-        return []
-    try:
-        return _locations(page)
-    except (struct.error, IndexError):
-        return []
+        return b""
+    return page[_HEADER:] if len(page) == _PAGE and page[0] == _END_PAGE else b""
 
 
-def _locations(page: bytes) -> list[tuple[int, int]]:
-    """Return the places of the last update, of the oldest transaction, and of the audit."""
-    if page[0] != _END_PAGE:
-        return []
-    state, _ = _STATE.unpack_from(page, _HEADER)
-    if state not in (1, 2):
-        return []
-    at, found = _HEADER + _STATE.size, list[tuple[int, int]]()
-    for _ in range(3):
-        if page[at] not in (0, 1):
-            return []
+def _locations(page: bytes, at: int, most: int) -> list[tuple[int, int]]:
+    found: list[tuple[int, int]] = []
+    for _ in range(most):
+        is_there = page[at]
         at += 1
-        if page[at - 1]:
+        if is_there:
             log, offset = _LOCATION.unpack_from(page, at)
             at += _LOCATION.size
-            if not (0 < log < _MOST and offset >= 0):
+            if is_there != 1 or not (0 < log < _MOST and offset >= 0):
                 return []
             found.append((log, offset))
     return found

@@ -87,11 +87,7 @@ class LogReader:
                     self.checksum = zlib.crc32(batch.records, self.checksum)
                     yield batch
             except OSError as error:
-                self._damaged(
-                    file.tell(),
-                    self._size - file.tell(),
-                    f"it cannot be read: {error.strerror}",
-                )
+                self._damaged(file.tell(), self._size - file.tell(), f"it cannot be read: {error.strerror}")
 
     def _batches(self, file: BinaryIO) -> Iterator[LogBatch]:
         at, size, is_intact = 0, self._size, True
@@ -138,11 +134,7 @@ class LogReader:
         if checksum > 0 and length > 0:
             file.seek(at + _HEAD.size)
             if length <= 2**31 and zlib.adler32(records := file.read(length)) == checksum:
-                self._damaged(
-                    at,
-                    _HEAD.size,
-                    "the length of the batch is wrong; its records are intact",
-                )
+                self._damaged(at, _HEAD.size, "the length of the batch is wrong; its records are intact")
                 return LogBatch(at + _HEAD.size, records)
         self._damaged(at, following - at, "the batch is incomplete, or its length is wrong")
         return following
@@ -151,11 +143,7 @@ class LogReader:
         """Return where to continue: the size of the file if only what was allocated follows."""
         if self._is_zero(file, at):
             if self.marked:
-                self._damaged(
-                    at,
-                    self._size - at,
-                    "there are zeros in place of the mark of its end",
-                )
+                self._damaged(at, self._size - at, "there are zeros in place of the mark of its end")
             return self._size
         following = self._next(file, at + 1)
         self._damaged(at, following - at, "there are zeros in place of a batch")

@@ -34,6 +34,7 @@ from jdbcstore.tools.importing.kahadb.commands import (
     Transaction,
     read_command,
 )
+from jdbcstore.tools.importing.kahadb.index import JOBS as JOBS_INDEX
 from jdbcstore.tools.importing.kahadb.index import noted
 from jdbcstore.tools.importing.kahadb.logs import LogBatch, LogFile, LogReader, split
 from jdbcstore.tools.importing.kahadb.subscription import read_subscription
@@ -73,6 +74,7 @@ class LogFolder:
     """In doubt at the end."""
     commands: int = 0
     has_jobs: bool = False
+    has_messages: bool = False
     _begun: dict[LogFile, tuple[str, int]] = field(default_factory=dict)
     """The id of the first message in each log, and when its broker took it (epoch ms)."""
     _checksums: dict[LogFile, int] = field(default_factory=dict)
@@ -96,10 +98,7 @@ class LogFolder:
         self._noted = noted(folder)
         for number in sorted({number for number, _ in self._noted} - {log.number for log in self.logs}):
             self.findings.damage(
-                folder / f"db-{number}.log",
-                0,
-                0,
-                "it is missing, and the index has noted it",
+                folder / f"db-{number}.log", 0, 0, "it is missing, and the index has noted it"
             )
         for log, is_copied in self._parts():
             entries = self._entries(log, is_copied)
@@ -113,7 +112,7 @@ class LogFolder:
                         self._note_order(log, entry.command, entry.batch)
                     self._apply(entry)
                 self.progress(log.path.stat().st_size)
-        if self.has_jobs and self._begun:
+        if self.has_messages and (self.has_jobs or (folder / JOBS_INDEX).exists()):
             self.findings.note(f"{folder} has logs of messages and logs of the job scheduler")
         if self._unchecked:
             self.findings.note(
@@ -163,10 +162,7 @@ class LogFolder:
             if reader.end and checksum == reader.checksum:
                 self.findings.damage(log.path, 0, reader.end, f"it has the content of {other.path.name}")
         self._checksums[log] = reader.checksum
-        offset = max(
-            (offset for number, offset in self._noted if number == log.number),
-            default=-1,
-        )
+        offset = max((offset for number, offset in self._noted if number == log.number), default=-1)
         if offset >= reader.end and not self.findings.is_damaged(log.path):
             self.findings.damage(log.path, reader.end, 0, f"the index has noted a record at {offset}")
 
@@ -213,6 +209,9 @@ class LogFolder:
 
     def _apply(self, entry: _Entry) -> None:
         command = entry.command
+        is_job = isinstance(command, AddJob | Reschedule | RemoveJob | RemoveJobs)
+        self.has_jobs |= is_job
+        self.has_messages |= not is_job
         match command:
             case AddCommand():
                 start, end = command.body
@@ -294,17 +293,11 @@ class LogFolder:
             info = read_subscription(command.destination, blob)
         except MalformedLog as error:
             path = self.files.paths[entry.file]
-            self.findings.damage(
-                path,
-                entry.batch.offset + start,
-                end - start,
-                f"a subscription: {error}",
-            )
+            self.findings.damage(path, entry.batch.offset + start, end - start, f"a subscription: {error}")
             return
         self.replay.subscribe(command.key, info, retroactive=command.retroactive)
 
     def _schedule(self, command: AddJob | Reschedule | RemoveJob | RemoveJobs, entry: _Entry) -> None:
-        self.has_jobs = True
         match command:
             case AddJob():
                 start, end = command.body

@@ -17,17 +17,12 @@ from jdbcstore.tools.importing.kahadb.commands import (
     Transaction,
     read_command,
 )
-from jdbcstore.tools.importing.kahadb.index import INDEXES
+from jdbcstore.tools.importing.kahadb.index import JOBS, MESSAGES, has_old_jobs
 from jdbcstore.tools.importing.kahadb.logs import LogFile, LogReader, log_files, split
 from jdbcstore.tools.importing.kahadb.replaying import LogFolder
 from jdbcstore.tools.importing.replay import BodyPlace, Count, Replay
 from jdbcstore.tools.importing.rows import ReplayedRows
-from jdbcstore.tools.importing.source import (
-    BodyFiles,
-    Findings,
-    NothingToImport,
-    hold_unlocked,
-)
+from jdbcstore.tools.importing.source import BodyFiles, Findings, NothingToImport, SharedLocks
 
 LOCAL_FORMAT = 61616
 """The format id that mKahaDB gives to transactions of its own over several stores."""
@@ -48,10 +43,7 @@ class KahaDbSource(ReplayedRows):
     """
 
     def __init__(
-        self,
-        folder: Path,
-        progress: Callable[[int], None] = lambda _: None,
-        temporary: Path | None = None,
+        self, folder: Path, progress: Callable[[int], None] = lambda _: None, temporary: Path | None = None
     ) -> None:
         self.findings = Findings()
         self._folder = folder
@@ -60,12 +52,14 @@ class KahaDbSource(ReplayedRows):
         self._resources = ExitStack()
         try:
             found = dict(self._found())
+            if not found and self.findings.damages:
+                raise NothingToImport(str(self.findings.damages[0]))
             if not found:
                 raise NothingToImport(
                     f"{folder} has no data logs of KahaDB, db-1.log and so on, and neither have the folders"
                     " below it; name the directory of the broker's persistenceAdapter, or one above it"
                 )
-            self._resources.enter_context(hold_unlocked(self._locks(found)))
+            self._shares = self._resources.enter_context(SharedLocks(self._locks(found)))
             replay = self._resources.enter_context(Replay(temporary))
             self._resources.callback(self._files.close)
             super().__init__(replay, self._body, self._damaged)
@@ -99,9 +93,15 @@ class KahaDbSource(ReplayedRows):
             if (path / _SPILLED).exists():
                 self.findings.note(f"{path} has messages that are not persistent; left out")
                 continue
-            if logs := log_files(path):
+            if has_old_jobs(path):
+                self.findings.damage(
+                    path / JOBS, 0, 0,
+                    "scheduled messages of ActiveMQ before 5.11 are not read: start a later one once, which"
+                    " converts them",
+                )  # fmt: skip
+            elif logs := log_files(path):
                 yield path, logs
-            elif any((path / name).exists() for name in INDEXES):
+            elif any((path / name).exists() for name in (MESSAGES, JOBS)):
                 self.findings.damage(path / "db-1.log", 0, 0, "there is an index, and no data log")
 
     def _locks(self, found: Mapping[Path, object]) -> list[Path]:
@@ -174,11 +174,7 @@ class KahaDbSource(ReplayedRows):
                         elif command is not None:
                             raise MalformedLog("a command that does not belong here", start)
                 except MalformedLog as error:
-                    damaged(
-                        batch.offset + error.at,
-                        len(batch.records) - error.at,
-                        str(error),
-                    )
+                    damaged(batch.offset + error.at, len(batch.records) - error.at, str(error))
         return len(self.findings.damages) == before
 
     def _body(self, place: BodyPlace) -> bytes:
@@ -186,6 +182,10 @@ class KahaDbSource(ReplayedRows):
 
     def _damaged(self, place: BodyPlace, reason: str) -> None:
         self.findings.damage(self._files.paths[place.file], place.at, place.size, reason)
+
+    def release_lock(self, path: Path) -> None:
+        """Release the share of a lock file, if there is one, which the target locks now."""
+        self._shares.release(path)
 
     def message_count(self) -> int:
         """Return the number of messages, before their bodies were read."""
