@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from jdbcstore.broker.topics.queries import make_query
 from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.patterns import DestinationMap
@@ -24,6 +25,8 @@ class Policies:
         self.report_dispatches = any(entry.advisory_for_dispatched for entry in entries)
         """Whether any entry asks for advisories about dispatched messages."""
 
+        for _, entry in named:
+            make_query(entry.subscription_recovery_policy)  # which has to exist
         own = self._default.slow_consumer_strategy
         strategies = [entry.slow_consumer_strategy for entry in entries]
         self.slow_consumer_strategies = tuple(one for one in (own, *strategies) if one is not None)

@@ -142,6 +142,25 @@ class LastImageSubscriptionRecoveryPolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QueryBasedSubscriptionRecoveryPolicy(Options):
+    """ActiveMQ's policy of that name: the messages that a program finds.
+
+    :raises ConfigurationError: there is no ``query``
+    """
+
+    type: ClassVar[str] = "queryBasedSubscriptionRecoveryPolicy"
+
+    query: str | None = None
+    """``package.module:Class``, a :class:`jdbcstore.broker.topics.queries.MessageQuery`. In ActiveMQ a class
+    in Java."""
+
+    def __post_init__(self) -> None:
+        check(self)
+        if self.query is None:
+            raise ConfigurationError("a query is needed; give package.module:Class", option="query")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NoSubscriptionRecoveryPolicy:
     """ActiveMQ's policy of that name: no earlier message."""
 
@@ -153,6 +172,7 @@ SubscriptionRecoveryPolicy = (
     | FixedSizedSubscriptionRecoveryPolicy
     | TimedSubscriptionRecoveryPolicy
     | LastImageSubscriptionRecoveryPolicy
+    | QueryBasedSubscriptionRecoveryPolicy
     | NoSubscriptionRecoveryPolicy
 )
 """The earlier messages that a retroactive subscriber without a durable subscription gets."""
@@ -271,6 +291,10 @@ class PolicyEntry(Options):
     pending_message_limit: int | None = option(None, at_least=0)
     """Messages kept for a slow subscriber beyond its prefetch, if they are not stored; None means unlimited.
     ``limit`` of ActiveMQ's ``constantPendingMessageLimitStrategy``."""
+
+    pending_message_limit_multiplier: float | None = option(None, at_least=0)
+    """The same limit as so many times the prefetch, if ``pending_message_limit`` is not set. In ActiveMQ
+    ``multiplier`` of ``prefetchRatePendingMessageLimitStrategy``."""
 
     memory_limit: int = option(0, at_least=0, size=True)
     """Bytes of messages in memory per destination; 0 is the broker's limit."""

@@ -148,7 +148,12 @@ CONNECTOR = by_name({
     _SAME_FILE: ("brokerInfo", "brokerService", "server"),
 })  # fmt: skip
 
+_MEASURES = "the memory is measured with each message"
 USAGE = {
+    "checkLimitsLogLevel": "the log has a line when a limit is reached",
+    "sendFailIfNoSpaceExplicitySet": "set sendFailIfNoSpace in a policyEntry",
+    "name": ONLY_JMX,
+    **dict.fromkeys(("executor", "adapter", "parent", "tempStore", "jobSchedulerStore"), _SAME_FILE),
     "storeUsage": "the database reports when it is full",
     "jobSchedulerUsage": "scheduled messages are in the store",
     "sendFailIfNoSpace": "set it in a policyEntry",
@@ -165,6 +170,12 @@ SSL_CONTEXT = by_name({
         "trustManagers",
     ),
 })  # fmt: skip
+
+LIMIT = {
+    "name": ONLY_JMX,
+    **dict.fromkeys(("pollingTime", "usage", "usagePortion", "portion", "total", "store"), _MEASURES),
+    **dict.fromkeys(("percentUsage", "percentUsageMinDelta", "executor", "parent", "limiter"), _MEASURES),
+}
 
 _OF_FILE_STORES = {_SAME_FILE: ("brokerName", "brokerService", "usageManager")}
 FILE_STORES = {

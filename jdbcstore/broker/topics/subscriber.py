@@ -46,6 +46,9 @@ class TopicSubscriber(BaseSubscription):
         self.discarded = 0
         """Messages dropped because too many were pending."""
         self._max_pending = self._policy.pending_message_limit
+        multiplier = self._policy.pending_message_limit_multiplier
+        if self._max_pending is None and multiplier is not None:
+            self._max_pending = int(multiplier * self.prefetch)
         self._sources: dict[Destination, TopicSource] = {}
         self._numbers = count(1)
         destination = self.request.destination

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from asyncio import Future
 from collections import deque
 from dataclasses import dataclass
@@ -17,17 +18,22 @@ from jdbcstore.broker.notices import name_of
 from jdbcstore.broker.store_io.outbox import PendingSend
 from jdbcstore.broker.subscription import BaseSubscription
 from jdbcstore.broker.topics.durable import DurableSubscriber, StoredTopic
+from jdbcstore.broker.topics.queries import MessageQuery, make_query
 from jdbcstore.broker.topics.subscriber import TopicSource, TopicSubscriber
 from jdbcstore.config.policy import (
     FixedCountSubscriptionRecoveryPolicy,
     FixedSizedSubscriptionRecoveryPolicy,
     LastImageSubscriptionRecoveryPolicy,
     NoSubscriptionRecoveryPolicy,
+    QueryBasedSubscriptionRecoveryPolicy,
     SubscriptionRecoveryPolicy,
     TimedSubscriptionRecoveryPolicy,
 )
+from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
 from jdbcstore.util.clock import Clock
+
+log = logging.getLogger(__name__)
 
 
 class Retained:
@@ -43,7 +49,7 @@ class Retained:
         self._size = 0
         self._most_messages = self._most_bytes = self._duration_ms = inf
         match policy:
-            case NoSubscriptionRecoveryPolicy():
+            case NoSubscriptionRecoveryPolicy() | QueryBasedSubscriptionRecoveryPolicy():
                 self._most_messages = 0
             case LastImageSubscriptionRecoveryPolicy():
                 self._most_messages = 1
@@ -108,6 +114,7 @@ class Topic(StoredTopic):
         """Since :meth:`is_idle` was called last."""
         self._is_closed = False
         self._retained = Retained(policy.subscription_recovery_policy, loop.clock)
+        self._query = make_query(policy.subscription_recovery_policy)
         self._subscribers: dict[TopicSubscriber, TopicSource] = {}
         self._sources: tuple[TopicSource, ...] = ()
         self._submitted = 0
@@ -231,10 +238,7 @@ class Topic(StoredTopic):
             if reference.sequence < 0:
                 return  # the store has dropped it as a duplicate
             sequence = reference.sequence
-            if message.message_id is not reference.message_id:
-                message = message.replace(message_id=reference.message_id)
-            if self.policy.prioritized_messages:
-                message = message.replace(sequence=sequence)  # its acknowledgement needs the priority
+            message = self._as_stored(message, reference)
         self._was_used = True
         self.counters.enqueued += 1
         self._report_arrival(message)
@@ -247,9 +251,18 @@ class Topic(StoredTopic):
             self.counters.expired += 1
             self._resources.events.happened(MessageEventKind.EXPIRED, self.destination, [message])
             return
-        for source in self._sources:
-            source.subscriber.offer(shared, source)
-        self._retained.add(shared)
+        if self._query is None or self._query.validate_update(message):
+            for source in self._sources:
+                source.subscriber.offer(shared, source)
+            self._retained.add(shared)
+
+    def _as_stored(self, message: Message, reference: MessageReference) -> Message:
+        """Return a message as the store has it."""
+        if message.message_id is not reference.message_id:
+            message = message.replace(message_id=reference.message_id)
+        if self.policy.prioritized_messages:
+            message = message.replace(sequence=reference.sequence)  # its acknowledgement needs the priority
+        return message
 
     def _report_arrival(self, message: Message) -> None:
         events = self._resources.events
@@ -315,6 +328,21 @@ class Topic(StoredTopic):
             if subscription.request.retroactive or self.policy.always_retroactive:
                 for shared in self._retained.messages():
                     subscription.offer(shared, source)
+                if self._query is not None:
+                    found = self._loop.run(partial(_found, self._query, self.destination))
+                    found.add_done_callback(self._loop.guarded(partial(self._offer, subscription, source)))
+
+    def _offer(self, subscriber: TopicSubscriber, source: TopicSource, found: Future[list[Message]]) -> None:
+        """Offer the messages of a query to a subscriber, unless it has gone."""
+        if found.cancelled() or subscriber not in self._subscribers:
+            return
+        error = found.exception()
+        if error is not None:
+            log.error("a new subscriber of %s gets no earlier messages", self.destination, exc_info=error)
+            return
+        for message in found.result():
+            own = message.replace(destination=self.destination, persistent=False)
+            subscriber.offer(self.share(own, None), source)
 
     def retained_transient(self) -> list[SharedMessage]:
         """Return the messages for a new retroactive subscriber that are not in the store."""
@@ -333,6 +361,11 @@ class Topic(StoredTopic):
         behind, self._behind = self._behind, deque()
         for _, _, promise in behind:
             promise.cancel()
+
+
+def _found(query: MessageQuery, topic: Destination) -> list[Message]:
+    """Return the messages that a query finds, in a thread."""
+    return [*query.execute(topic)]
 
 
 class _OutboxReceiver:

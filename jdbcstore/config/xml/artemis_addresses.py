@@ -331,10 +331,11 @@ def _read_settings(document: Document, core: Element, wildcards: Wildcards) -> I
             merged |= level.values
         policy = _policy(document, setting.element, merged)
         if setting.pattern == _EVERYTHING:
-            yield policy
+            yield {**policy, **_creation(document, merged, *_CREATED["queue"], *_CREATED["topic"])}
             continue
-        for kind in ("queue", "topic"):
-            yield {kind: Given(setting.pattern, document.place(setting.element)), **policy}
+        for kind, names in _CREATED.items():
+            where = Given(setting.pattern, document.place(setting.element))
+            yield {kind: where, **policy, **_creation(document, merged, *names)}
 
 
 def _covers(document: Document, wide: _Setting, narrow: _Setting) -> bool:
@@ -379,9 +380,6 @@ def _policy(document: Document, at: Element, values: Mapping[str, Element]) -> S
         section["expiryQueue"] = Given(expiry, document.place(values["expiry-address"]))
     section["redeliveryPolicy"] = _redelivery(document, values, place)
     section |= _limit(document, values)
-    for name in ("auto-create-queues", "auto-create-addresses", "auto-create-jms-queues"):
-        if _text(document, values, name).lower() == "false":
-            section["autoCreate"] = Given(False, document.place(values[name]))
     kept = _text(document, values, "retroactive-message-count")
     if kept not in ("", "0"):
         count = document.given(values["retroactive-message-count"], kept)
@@ -389,6 +387,20 @@ def _policy(document: Document, at: Element, values: Mapping[str, Element]) -> S
         section["subscriptionRecoveryPolicy"] = {"type": kind, "maximumSize": count}
         section["alwaysRetroactive"] = Given(True, count.place)
     return section
+
+
+_CREATED = {
+    "queue": ("auto-create-queues", "auto-create-addresses", "auto-create-jms-queues"),
+    "topic": ("auto-create-addresses", "auto-create-jms-topics"),
+}
+"""Settings by which clients may not make a queue, or a topic."""
+
+
+def _creation(document: Document, values: Mapping[str, Element], *names: str) -> Section:
+    for name in names:
+        if _text(document, values, name).lower() == "false":
+            return {"autoCreate": Given(False, document.place(values[name]))}
+    return {}
 
 
 def _text(document: Document, values: Mapping[str, Element], name: str) -> str:

@@ -162,6 +162,10 @@ class Document:
             if key in element.attributes and (key == "id" or element.name == "bean")
         }
 
+    def has(self, name: str) -> bool:
+        """Return whether a bean of this file has the id."""
+        return name in self._by_id
+
     def place(self, at: Located, name: str | None = None) -> str:
         """Return the file and line of something; its own name is added unless another, or "", is given."""
         name = at.name if name is None else name

@@ -11,12 +11,13 @@ from jdbcstore.config.given import Given, Kind, Section
 from jdbcstore.config.policy import (
     DeadLetterStrategy,
     PolicyEntry,
+    QueryBasedSubscriptionRecoveryPolicy,
     RedeliveryPolicy,
     SlowConsumerStrategy,
     SubscriptionRecoveryPolicy,
 )
 from jdbcstore.config.reasons import NO_NETWORKS, ONLY_JMX, POLICY, REDELIVERY, REDELIVERY_PLUGIN
-from jdbcstore.config.xml.beans import Bean, Document, Value
+from jdbcstore.config.xml.beans import Bean, Document, Value, is_python
 from jdbcstore.errors import ConfigurationError, InvalidDestination
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.patterns import DestinationMap
@@ -43,7 +44,13 @@ _STRATEGIES: dict[str, tuple[Any, str, dict[str, str]]] = {
     "deadLetterStrategy": (
         DeadLetterStrategy,
         "one queue ActiveMQ.DLQ",
-        {"deadLetterQueue": "the messages are dropped"},
+        dict.fromkeys(
+            (
+                *("deadLetterQueue", "enableAudit", "expiration", "maxAuditDepth", "maxProducersToAudit"),
+                *("processExpired", "processNonPersistent"),
+            ),
+            "the messages are dropped",
+        ),
     ),
     "subscriptionRecoveryPolicy": (
         SubscriptionRecoveryPolicy,
@@ -116,6 +123,13 @@ def _take_destination(document: Document, value: Value, section: Section) -> boo
 def _take_choice(document: Document, value: Value, section: Section) -> None:
     """Take the name of a cursor or dispatch policy."""
     bean, kind = _chosen(document, value)
+    if kind == "priorityNetworkDispatchPolicy":
+        document.ignore(bean, NO_NETWORKS, kind)
+        return
+    if kind not in _CHOICES[value.name] and value.name == "dispatchPolicy":
+        text = f"{bean.class_name or 'this'} is not supported, and every subscriber would get the messages"
+        document.refuse(bean, f"{text}; remove it", kind)
+        return
     if kind not in _CHOICES[value.name]:
         text = f"{bean.kind or 'this'} is not supported, and the default is used; use one of"
         document.note(Kind.UNKNOWN, bean, f"{text} {', '.join(_CHOICES[value.name])}", value.name)
@@ -134,12 +148,33 @@ def _take_strategy(document: Document, value: Value, section: Section) -> None:
         document.refuse(bean, f"{text}; name another one", value.name)
         return
     strategy: Section = {"type": Given(name, document.place(bean, name))}
+    if kind is QueryBasedSubscriptionRecoveryPolicy:
+        query = _query(document, bean)
+        section |= {} if query is None else {value.name: {**strategy, "query": query}}
+        return
     for inner in bean.values.values():
         if inner.name == "deadLetterQueue" and find_field(kind, inner.name):
             strategy[inner.name] = _queue_name(document, inner)
         else:
             document.take(bean, inner, kind, strategy, reasons)
     section[value.name] = strategy
+
+
+def _query(document: Document, bean: Bean) -> Given | None:
+    """Read the query of a recovery policy, a class in Python; None for one in Java."""
+    value = bean.values.get("query", Value("query", bean.line))
+    name = value.text or ""
+    if document.has(name.removeprefix("#")) or value.elements:
+        name = (document.resolve(value) or bean).kind
+    if is_python(name):
+        return Given(name, document.place(value))
+    text = (
+        f"{name} is a Java class, and new subscribers would get no earlier messages; write a class with the"
+    )
+    document.refuse(
+        value, f'{text} methods execute and validate_update, and name it as "package.module:Class"'
+    )
+    return None
 
 
 def _chosen(document: Document, value: Value) -> tuple[Bean, str]:
@@ -165,7 +200,14 @@ def _take_limit(document: Document, value: Value, section: Section) -> None:
     if bean and limit and bean.kind.lower().endswith("constantpendingmessagelimitstrategy"):
         section["pendingMessageLimit"] = document.scalar(limit)
         return
-    document.ignore(value, "only a constantPendingMessageLimitStrategy is supported, and no limit is set")
+    if bean and bean.kind.lower().endswith("prefetchratependingmessagelimitstrategy"):
+        given = bean.values.get("multiplier")
+        rate = Given(0.5, document.place(bean)) if given is None else document.scalar(given)
+        section["pendingMessageLimitMultiplier"] = rate
+        return
+    name = bean.class_name if bean else "this"
+    text = f"{name} is not supported, and a slow subscriber would have any number of messages"
+    document.refuse(value, f"{text}; use a constantPendingMessageLimitStrategy")
 
 
 def _check_eviction(document: Document, value: Value) -> None:

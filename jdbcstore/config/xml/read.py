@@ -26,7 +26,7 @@ from jdbcstore.config.locker import (
     IOExceptionHandlerConfig,
     LeaseLockerIOExceptionHandlerConfig,
 )
-from jdbcstore.config.reasons import CONNECTOR, ONLY_JMX, PERSISTENCE_ADAPTER, SSL_CONTEXT, USAGE
+from jdbcstore.config.reasons import CONNECTOR, LIMIT, PERSISTENCE_ADAPTER, SSL_CONTEXT, USAGE
 from jdbcstore.config.users import PluginUsers
 from jdbcstore.config.xml.artemis import is_artemis, read_artemis
 from jdbcstore.config.xml.artemis_security import read_artemis_users
@@ -66,6 +66,8 @@ _OWN = frozenset(
     )
 )
 """Attributes of the broker that are options of jdbcstore's."""
+_DIRECTORIES = ("dataDirectory", "dataDirectoryFile")
+_STORES_OF_BROKER = {"persistenceAdapter", "persistenceFactory"}
 _KNOWN = (
     *_OWN,
     *("persistenceAdapter", "persistenceFactory", "destinationPolicy", "plugins", "ioExceptionHandler"),
@@ -187,6 +189,8 @@ def _read_store(document: Document, broker: Bean, adapter: Bean | None, own: Sec
 def _report(document: Document, broker: Bean, value: Value) -> None:
     """Note what becomes of an attribute or element of the broker that is not an option."""
     name, text = value.name, (value.text or "").strip().lower()
+    if name in _DIRECTORIES and not broker.values.keys() & _STORES_OF_BROKER:
+        return  # where the default store is
     if name in REFUSED:
         if text != "false" and (text or any(document.beans(value))):
             document.refuse(value, f"{REFUSED[name]}; remove it")
@@ -199,8 +203,8 @@ def _report(document: Document, broker: Bean, value: Value) -> None:
 
 def _report_memory(document: Document, adapter: Bean) -> None:
     for name, value in adapter.values.items():
-        if name == "createTransactionStore":
-            document.ignore(value, "transactions in memory are always atomic")
+        if name in ("createTransactionStore", "useExternalMessageReferences"):
+            document.ignore(value, "messages are in memory whole, and transactions always atomic")
         else:
             document.report(adapter, value, PERSISTENCE_ADAPTER)
 
@@ -374,8 +378,8 @@ def _take_limit(document: Document, bean: Bean, section: Section, option: str) -
     for name, value in bean.values.items():
         if name == "limit":
             section[option] = document.scalar(value)
-        elif name.startswith("percent"):
+        elif name in ("percentLimit", "percentOfJvmHeap", "percentOfDisk"):
             text = f"jdbcstore does not take a share of a disk or of Java's memory; give {bean.kind} a limit"
             document.ignore(value, text)
         else:
-            document.report(bean, value, {"name": ONLY_JMX}, ("limit",))
+            document.report(bean, value, LIMIT, ("limit",))

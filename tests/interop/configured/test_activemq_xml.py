@@ -112,6 +112,14 @@ def test_a_consumer_that_does_not_acknowledge_is_disconnected(configured: Config
     assert stomp.expect("MESSAGE").body == b"x"
 
 
+def test_the_most_pending_messages_by_the_prefetch(configured: Configured, jms: Jms) -> None:
+    with Jms(configured.openwire_url) as subscriber:
+        consumer = subscriber.consumer("topic://RATED.A?consumer.prefetchSize=3")
+        jms.send("topic://RATED.A", *map(str, range(20)))
+
+        assert subscriber.texts(consumer, 9) == [str(n) for n in (0, 1, 2, *range(14, 20))]
+
+
 def ask(jms: Jms, about: str, answers: int = 1) -> list[dict[str, object]]:
     """What the statistics plug-in answers."""
     replies = jms.session.createTemporaryQueue()

@@ -20,7 +20,7 @@ from jdbcstore.config.plugins import (
     StatisticsConfig,
     TimeStampingConfig,
 )
-from jdbcstore.config.policy import AbortSlowAckConsumerStrategy
+from jdbcstore.config.policy import AbortSlowAckConsumerStrategy, QueryBasedSubscriptionRecoveryPolicy
 from jdbcstore.errors import ConfigurationError
 from jdbcstore.message.destination import Destination
 
@@ -197,6 +197,25 @@ def test_key_stores_of_an_ssl_context(tmp_path: Path) -> None:
     assert notes(found, Kind.IGNORED).keys() == {"keyStoreType"}
     with pytest.raises(ConfigurationError, match="revoked certificates"):
         load(tmp_path, broker.replace("{}", 'crlPath="x"')).check_obeyed()
+
+
+RECOVERY = """<beans><bean id="q" class="{}"/><broker><destinationPolicy><policyMap><policyEntries>
+<policyEntry topic="T"><subscriptionRecoveryPolicy><queryBasedSubscriptionRecoveryPolicy query="#q"/>
+</subscriptionRecoveryPolicy><pendingMessageLimitStrategy><prefetchRatePendingMessageLimitStrategy/>
+</pendingMessageLimitStrategy></policyEntry></policyEntries></policyMap></destinationPolicy></broker></beans>"""
+
+
+def test_a_query_for_new_subscribers(tmp_path: Path) -> None:
+    found = load(tmp_path, RECOVERY.format("mq.queries:Yesterday"))
+
+    [policy] = found.policies
+    assert policy.subscription_recovery_policy == QueryBasedSubscriptionRecoveryPolicy(
+        query="mq.queries:Yesterday"
+    )
+    assert policy.pending_message_limit_multiplier == 0.5
+    found.check_obeyed()
+    with pytest.raises(ConfigurationError, match=r"a\.B is a Java class, and new subscribers would get no"):
+        load(tmp_path, RECOVERY.format("a.B")).check_obeyed()
 
 
 def test_all_that_is_refused_is_told_of(tmp_path: Path) -> None:

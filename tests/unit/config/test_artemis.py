@@ -118,7 +118,7 @@ SETTINGS = """
   <address-setting match="A.*.C">
     <max-size-bytes>1K</max-size-bytes>
     <address-full-policy>BLOCK</address-full-policy>
-    <auto-create-queues>false</auto-create-queues>
+    <auto-create-addresses>false</auto-create-addresses>
     <auto-create-dead-letter-resources>true</auto-create-dead-letter-resources>
   </address-setting>
 </address-settings>"""

@@ -527,8 +527,8 @@ def test_what_is_dangerous_or_unknown_is_told() -> None:
 def test_a_recovery_policy_that_is_not_there_is_told() -> None:
     [(place, text)] = notes("recovery", Kind.REFUSED).items()
 
-    assert place == "29, subscriptionRecoveryPolicy"
-    assert "queryBasedSubscriptionRecoveryPolicy is not supported" in text
+    assert place == "29, query"
+    assert "#query is a Java class, and new subscribers would get no earlier messages" in text
 
 
 def test_an_unknown_attribute_of_a_handler_is_told() -> None:

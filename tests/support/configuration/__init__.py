@@ -1,0 +1,1 @@
+"""What becomes of each setting of ActiveMQ's and Artemis's files."""

@@ -1,0 +1,32 @@
+"""docs/guide/settings.md has every setting of the schemas, with what the code does with it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.configuration import settings
+
+
+def test_the_page_is_that_of_the_code() -> None:
+    again = "run python -m tests.support.configuration.settings, and look at what has changed"
+
+    assert settings.page() == settings.PAGE.read_text(), again
+
+
+def test_nothing_is_passed_over_in_silence() -> None:
+    """Each setting is obeyed, or a note says why not; none is unknown."""
+    rows = [line for line in settings.PAGE.read_text().splitlines() if line.startswith("| ")]
+
+    assert len(rows) > 900
+    assert [row for row in rows if row.endswith("|  |") or "| unknown: " in row] == []
+
+
+@pytest.mark.skipif(
+    not all(Path(jar).exists() for jar, _ in settings.JARS.values()),
+    reason="neither ActiveMQ nor Artemis is here, whose schemas have the names",
+)
+def test_the_names_are_those_of_the_schemas() -> None:
+    assert json.loads(settings.SCHEMAS.read_text()) == settings.schemas()
