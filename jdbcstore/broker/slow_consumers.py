@@ -10,6 +10,7 @@ from asyncio import TimerHandle
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
+from jdbcstore.broker.consumer_watch import ConsumerWatch
 from jdbcstore.broker.loop import BrokerLoop
 from jdbcstore.broker.policies import Policies
 from jdbcstore.broker.queues.browser import Browser
@@ -43,13 +44,10 @@ def is_behind(subscription: BaseSubscription) -> bool:
 
 
 @dataclass(slots=True)
-class _Watched:
-    """A consumer as the last checks have found it."""
+class _Slow:
+    """A consumer that is slow."""
 
-    settled: int
-    """Its acknowledgements at the last check."""
-    settled_at: float
-    slow_since: float | None = None
+    since: float
     times: int = 0
     """Checks at which it was slow."""
 
@@ -69,7 +67,8 @@ class SlowConsumers:
     ) -> None:
         self._loop, self._policies = loop, policies
         self._subscriptions = subscriptions
-        self._watched: dict[BaseSubscription, _Watched] = {}
+        self._watch = ConsumerWatch()
+        self._slow: dict[BaseSubscription, _Slow] = {}
         self._timer: TimerHandle | None = None
         self._period = min((one.check_period for one in policies.slow_consumer_strategies), default=0.0)
 
@@ -88,23 +87,26 @@ class SlowConsumers:
 
     def check(self) -> None:
         """End the consumers that have been slow for too long."""
-        known, self._watched = self._watched, {}
+        known, self._slow = self._slow, {}
         now = self._loop.clock.monotonic()
+        self._watch.look(self._subscriptions(), now)
         ending: list[tuple[BaseSubscription, Strategy]] = []
         for subscription, strategy in self._with_strategies():
-            watched = known.get(subscription) or _Watched(subscription.settled, now)
-            if subscription.settled != watched.settled:
-                watched.settled, watched.settled_at = subscription.settled, now
-            if not _is_slow(subscription, strategy, now - watched.settled_at):
-                watched.slow_since, watched.times = None, 0
-            else:
-                watched.slow_since = now if watched.slow_since is None else watched.slow_since
-                watched.times += 1
-            self._watched[subscription] = watched
-            if _is_enough(watched, strategy, now):
+            if not self._is_slow(subscription, strategy, now):
+                continue
+            slow = self._slow[subscription] = known.get(subscription) or _Slow(now)
+            slow.times += 1
+            if _is_enough(slow, strategy, now):
                 ending.append((subscription, strategy))
         for subscription, strategy in ending:
             self._end(subscription, strategy)
+
+    def _is_slow(self, subscription: BaseSubscription, strategy: Strategy, now: float) -> bool:
+        if isinstance(strategy, AbortSlowConsumerStrategy):
+            return is_behind(subscription)
+        rests = self._watch.unsettled if strategy.ignore_idle_consumers else self._watch.idle
+        since = rests(subscription, now)
+        return since is not None and since > strategy.max_time_since_last_ack
 
     def _with_strategies(self) -> Iterator[tuple[BaseSubscription, Strategy]]:
         for subscription in self._subscriptions():
@@ -115,7 +117,7 @@ class SlowConsumers:
                     break
 
     def _end(self, subscription: BaseSubscription, strategy: Strategy) -> None:
-        self._watched.pop(subscription, None)
+        self._slow.pop(subscription, None)
         request = subscription.request
         what = "connection" if strategy.abort_connection else "consumer"
         log.warning(
@@ -126,17 +128,8 @@ class SlowConsumers:
         subscription.end(ProtocolError(text, fatal=strategy.abort_connection))
 
 
-def _is_slow(subscription: BaseSubscription, strategy: Strategy, since: float) -> bool:
-    if isinstance(strategy, AbortSlowConsumerStrategy):
-        return is_behind(subscription)
-    is_idle = strategy.ignore_idle_consumers and not subscription.held
-    return not is_idle and since > strategy.max_time_since_last_ack
-
-
-def _is_enough(watched: _Watched, strategy: Strategy, now: float) -> bool:
-    if watched.slow_since is None:
-        return False
+def _is_enough(slow: _Slow, strategy: Strategy, now: float) -> bool:
     most, longest = strategy.max_slow_count, strategy.max_slow_duration
-    if most > 0 and watched.times >= most:
+    if most > 0 and slow.times >= most:
         return True
-    return longest > 0 and now - watched.slow_since >= longest
+    return longest > 0 and now - slow.since >= longest

@@ -83,8 +83,6 @@ class BaseSubscription:
         """Whether the watchers know that it does not keep up."""
         self.dispatched = 0
         """Deliveries to the consumer."""
-        self.settled = 0
-        """Times that the consumer has acknowledged or rejected something."""
         self.unloads_messages = not self.consumer.keeps_messages
         self._reports_dispatches = self._resources.events.reports_dispatches and not request.browser
 
@@ -184,7 +182,6 @@ class BaseSubscription:
             self.extension.difference_update(entries)
         done = [settle(source, mine) for source, mine in by_source(entries)]
         if entries:
-            self.settled += 1
             self.on_room()
         return done[0] if len(done) == 1 else self._loop.all_done(done)
 
@@ -198,7 +195,6 @@ class BaseSubscription:
             if entry in self.held and entry not in self.lent:
                 self.lent.add(entry)
                 entries.append(entry)
-        self.settled += 1
         self.extension.update(entries)
         self.on_room()
         return entries

@@ -11,10 +11,10 @@ from operator import attrgetter
 from typing import Any
 
 from jdbcstore.abc import Checkpointed, Cursor, JournalState, Measured, Recorded, RemovalRecord
+from jdbcstore.broker.consumer_watch import ConsumerWatch
 from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.management.baselines import Baselines, total_of
 from jdbcstore.broker.management.checkups import Checkups
-from jdbcstore.broker.management.consumers import ConsumerWatch
 from jdbcstore.broker.management.history import CounterHistory
 from jdbcstore.broker.management.lists import arranged
 from jdbcstore.broker.management.master import (

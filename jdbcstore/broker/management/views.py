@@ -8,8 +8,8 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import NamedTuple
 
 from jdbcstore.abc import PausedQueue, PreparedWrites
+from jdbcstore.broker.consumer_watch import SLOW
 from jdbcstore.broker.counters import Counters
-from jdbcstore.broker.management.consumers import SLOW
 from jdbcstore.broker.queues.queue import Queue
 from jdbcstore.broker.subscription import BaseSubscription
 from jdbcstore.broker.topics.durable import Durable, DurableSubscriber

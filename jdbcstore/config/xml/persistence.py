@@ -172,7 +172,8 @@ def _read_filtered(document: Document, bean: Bean, parent: str) -> tuple[Section
         elif name == "persistenceAdapter":
             adapter = document.resolve(value) or adapter
         else:
-            document.report(bean, value, {}, (*_PATTERNS, "perDestination", "persistenceAdapter"))
+            reasons = {"usage": "the store of a destination may take any room"}
+            document.report(bean, value, reasons, (*_PATTERNS, "perDestination", "persistenceAdapter"))
     for name in (*LOCKING, *(("failIfLocked", "disableLocking") if adapter.kind in FILES else ())):
         locking = adapter.values.pop(name, None)
         if locking is not None:

@@ -144,6 +144,8 @@ def _read_broker(document: Document) -> Section:
     adapter: Bean | None = None
     policies: list[Section] = []
     redeliveries: list[Section] = []
+    for routes in document.root.all("camelContext"):
+        document.refuse(routes, "messages would stay here that Camel's routes pass on; remove it")
     tls = _read_tls(document, broker)
     for name, value in broker.values.items():
         match name:

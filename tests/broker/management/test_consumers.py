@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from jdbcstore import MemoryStore
-from jdbcstore.broker.management.consumers import SLOW
+from jdbcstore.broker.consumer_watch import SLOW
 from jdbcstore.broker.management.views import SubscriptionView
 from jdbcstore.testing.clock import FakeClock
 from tests.support.broker.consuming import consume, message, running, send

@@ -74,6 +74,7 @@ def test_messages_in_memory(tmp_path: Path, broker: str) -> None:
 
 REFUSED = {
     "networkConnectors": "<networkConnectors><networkConnector uri='static:(tcp://b:1)'/></networkConnectors>",
+    "camelContext": "<camelContext><route><from uri='activemq:A'/></route></camelContext>",
     "jmsBridgeConnectors": "<jmsBridgeConnectors><jmsQueueConnector/></jmsBridgeConnectors>",
     "mirroredQueue": "<destinationInterceptors><mirroredQueue/></destinationInterceptors>",
     "deadLetterStrategy": "<destinationPolicy><policyMap><policyEntries><policyEntry queue='>'>"
