@@ -124,7 +124,7 @@ def _report(document: Document, element: Element) -> None:
     elif name in CORE or name in _NETWORK:
         document.ignore(element, {**CORE, **_NETWORK}[name])
     elif name not in (*DATABASE_STORE, "retention"):
-        document.note(Kind.UNKNOWN, element, "unknown element of core; correct it or remove it")
+        document.refuse(element, "unknown element of core; correct it or remove it")
 
 
 class _Secrets:

@@ -338,7 +338,8 @@ class Document:
     def report(self, bean: Bean, value: Value, reasons: Mapping[str, str], known: Iterable[str] = ()) -> None:
         """Note why a property has no effect: its reason, or that it is unknown.
 
-        A feature that jdbcstore does not have is not noted where the file turns it off.
+        A feature that jdbcstore does not have is not noted where the file turns it off. What is unknown of a
+        broker may decide anything, and ActiveMQ does not start with it either.
         """
         reason, unsupported = reasons.get(value.name), UNSUPPORTED.get(value.name)
         if reason is not None:
@@ -348,7 +349,7 @@ class Document:
                 self.note(Kind.UNSUPPORTED, value, unsupported)
         else:
             text = unknown("attribute", value.name, {*known, *reasons}, f" of {bean.kind}")
-            self.note(Kind.UNKNOWN, value, text)
+            self.note(Kind.REFUSED if bean.kind == "broker" else Kind.UNKNOWN, value, text)
 
     def define_placeholders(self) -> None:
         """Read the properties that the file, or the files that it names, define for placeholders."""

@@ -193,6 +193,8 @@ def _report(document: Document, broker: Bean, value: Value) -> None:
     name, text = value.name, (value.text or "").strip().lower()
     if name in _DIRECTORIES and not broker.values.keys() & _STORES_OF_BROKER:
         return  # where the default store is
+    if name == "camelContext":
+        return  # refused wherever it is
     if name in REFUSED:
         if text != "false" and (text or any(document.beans(value))):
             document.refuse(value, f"{REFUSED[name]}; remove it")

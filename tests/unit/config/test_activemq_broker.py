@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Any
 
@@ -227,12 +228,23 @@ def test_all_that_is_refused_is_told_of(tmp_path: Path) -> None:
 
 
 def test_what_has_no_effect_does_not_stop_it(tmp_path: Path) -> None:
-    text = '<broker useJmx="true" dedicatedTaskRunner="true" useShutdownHook="false" advisorySupprt="true"/>'
+    text = '<broker useJmx="true" dedicatedTaskRunner="true" useShutdownHook="false"/>'
     found = load(tmp_path, text)
 
     found.check_obeyed()
     assert notes(found, Kind.IGNORED).keys() == {"useJmx", "dedicatedTaskRunner", "useShutdownHook"}
-    assert "did you mean advisorySupport?" in notes(found, Kind.UNKNOWN)["advisorySupprt"]
+
+
+@pytest.mark.parametrize(
+    ("broker", "told"),
+    [
+        ('<broker advisorySupprt="true"/>', "did you mean advisorySupport?"),
+        ("<broker><security-settings/></broker>", "unknown attribute 'security-settings' of broker"),
+    ],
+)
+def test_what_is_unknown_of_a_broker_may_decide_anything(tmp_path: Path, broker: str, told: str) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape(told)):
+        load(tmp_path, broker).check_obeyed()
 
 
 def test_a_locker_in_python(tmp_path: Path) -> None:

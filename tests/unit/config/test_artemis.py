@@ -308,7 +308,7 @@ def test_other_parts(tmp_path: Path) -> None:
         "<network-check-list>10.0.0.1, 10.0.0.2</network-check-list>"
         "<network-check-period>2000</network-check-period>"
         "<ha-policy><shared-store><primary><failover-on-shutdown>true</failover-on-shutdown></primary>"
-        "</shared-store></ha-policy><critical-analyzer>true</critical-analyzer><clusters/>"
+        "</shared-store></ha-policy><critical-analyzer>true</critical-analyzer>"
         '<broker-plugins><broker-plugin class-name="o.LoggingActiveMQServerPlugin">'
         '<property key="LOG_ALL_EVENTS" value="true"/></broker-plugin></broker-plugins>',
     )
@@ -319,8 +319,9 @@ def test_other_parts(tmp_path: Path) -> None:
     assert broker.network_check_period == 2.0
     assert broker.plugins == (LoggingConfig(log_all=True, log_connection_events=False),)
     assert notes(found, Kind.IGNORED).keys() == {"failover-on-shutdown", "critical-analyzer"}
-    assert notes(found, Kind.UNKNOWN).keys() == {"clusters"}
     found.check_obeyed()
+    with pytest.raises(ConfigurationError, match="unknown element of core"):
+        load(tmp_path, "<transportConnectors/>").check_obeyed()
 
 
 # Passwords as Artemis 2.44.0 has masked them.
