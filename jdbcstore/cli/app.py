@@ -51,7 +51,7 @@ _COMMANDS = (
     ("migrate", "migrate", "Migrate the tables of any ActiveMQ or jdbcstore version"),
     ("schema", "migrate", "Inspect the schema without changing it"),
     ("copy", "transfer", "Copy a store to another database of any vendor, and verify the copy"),
-    ("import", "importing", "Import the messages of a stopped ActiveMQ from its KahaDB files"),
+    ("import", "importing", "Import the messages of a stopped ActiveMQ or Artemis"),
     ("audit", "transfer", "Compare two stores row by row and byte by byte"),
     ("archive", "archive", "Archive messages as Parquet files in FOLDER, each message once"),
     ("restore", "archive", "Restore messages from the archive in FOLDER, exactly as they were"),

@@ -7,6 +7,7 @@ from pathlib import Path
 import jdbcstore
 from jdbcstore.util.file_lock import FileLock
 from tests.cli.conftest import Invoke
+from tests.support.importing.artemis_recorded import unpack
 from tests.support.importing.writer import add, batch, outcome, subscribe, write_log
 
 
@@ -89,3 +90,14 @@ def test_a_transaction_in_doubt_is_listed(invoke: Invoke, tmp_path: Path) -> Non
     assert invoke("import", str(tmp_path / "kahadb"), "--url", url, "--json").json["in_doubt"] == 1
     [branch] = invoke("xa", "list", "--url", url, "--json").lines
     assert branch["writes"][0]["added"] == 1
+
+
+def test_artemis(invoke: Invoke, tmp_path: Path) -> None:
+    unpack("files", tmp_path)
+    url = f"sqlite:///{tmp_path}/there.db"
+
+    planned = invoke("import", f"artemis:{tmp_path / 'data'}", "--dry-run", "--url", url)
+    assert (planned.code, "189 messages can be imported" in planned.out) == (0, True)
+    (tmp_path / "data" / "large-messages" / "644.msg").unlink()
+    found = invoke("import", str(tmp_path / "data"), "--url", url, "--json")
+    assert (found.code, found.json["imported"], found.json["queues"]) == (7, 188, 25)

@@ -167,7 +167,7 @@ def _read_database(document: Document, store: Element, secrets: _Secrets) -> Sec
     for element in store.children:
         _take(document, element, section, secrets)
     section["locker"] = _read_lease(document, store)
-    text = f"{ARTEMIS_TABLES}; move messages by sending them again, from one broker to the other"
+    text = f"{ARTEMIS_TABLES}; jdbcstore import artemis:URL copies their messages"
     document.note(Kind.DANGEROUS, store, text)
     return section
 

@@ -85,6 +85,10 @@ OLD_FILES = {
     "broker.xml": ("activemq-data-*.amq",),
 }
 """Files of ActiveMQ's or Artemis's own store in the directory, by the same names."""
+_WAYS = {
+    "kahaDB": "jdbcstore import kahadb:FOLDER copies the messages",
+    "broker.xml": "jdbcstore import artemis:FOLDER copies the messages",
+}
 
 
 def read_file_store(document: Document, bean: Bean) -> Section:
@@ -149,9 +153,8 @@ def note_old_files(document: Document, at: Located, kind: str, directory: str) -
     except (OSError, ValueError):
         return
     if found:
-        text = (
-            f"the files of ActiveMQ in {directory} have another format, and are not read; move the messages"
-            " by sending them again, from one broker to the other"
+        text = f"the files of ActiveMQ in {directory} have another format, and are not read; " + _WAYS.get(
+            kind, "move the messages by sending them again, from one broker to the other"
         )
         document.note(Kind.DANGEROUS, at, text, kind)
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from jdbcstore.tools.importing.artemis.files import has_journal, open_files
+from jdbcstore.tools.importing.artemis.source import ArtemisSource
+from jdbcstore.tools.importing.artemis.tables import open_tables
 from jdbcstore.tools.importing.kahadb.source import KahaDbSource, has_logs
 from jdbcstore.tools.importing.source import NothingToImport, Source
 
+_URL = re.compile(r"[a-z][a-z0-9+]*:", re.IGNORECASE)
 Progress = Callable[[int], None]
 
 
@@ -23,12 +28,24 @@ class SourceKind(NamedTuple):
     """Whether a folder that is named without a scheme is of this kind."""
 
 
+def _open_artemis(place: str, progress: Progress) -> Source:
+    if _URL.match(place):
+        return ArtemisSource(open_tables(place, progress))
+    return ArtemisSource(open_files(Path(place), progress))
+
+
 KINDS = (
     SourceKind(
         "kahadb",
         "a folder of ActiveMQ's KahaDB or its job scheduler, or one above several (mKahaDB)",
         lambda folder, progress: KahaDbSource(Path(folder), progress),
         has_logs,
+    ),
+    SourceKind(
+        "artemis",
+        "the data folder of an Artemis, or the URL of the database with its tables",
+        _open_artemis,
+        has_journal,
     ),
 )
 

@@ -98,7 +98,7 @@ def test_old_messages_are_told_of(tmp_path: Path) -> None:
     notes = load(tmp_path, f'<kahaDB directory="{tmp_path}"/>').notes
 
     [note] = [note for note in notes if note.kind is Kind.DANGEROUS and "another format" in note.text]
-    assert "sending them again" in note.text
+    assert "jdbcstore import kahadb:FOLDER" in note.text
     assert not any("another format" in note.text for note in load(tmp_path, "<kahaDB/>").notes)
 
 

@@ -1,0 +1,190 @@
+"""Artemis's data in files: the folders of its bindings, its journal, its large messages, and its pages."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from struct import Struct
+from typing import NamedTuple
+from uuid import UUID
+
+from jdbcstore.errors import CorruptMessage
+from jdbcstore.tools.importing.artemis.journal import JournalReader, JournalRecord, journal_files
+from jdbcstore.tools.importing.replay import BodyPlace
+from jdbcstore.tools.importing.source import BodyFiles, NothingToImport, SharedLocks
+
+LOCKS = ("server.lock", "serverlock.1", "serverlock.2")
+_NODE_AT, _NODE = 3, 16
+_PAGE = re.compile(r"([0-9]{9,19})\.page")
+_FRAME = Struct(">ci")
+_BEGIN, _END = b"{", b"}"
+
+Damaged = Callable[[int, int, int, str], None]
+
+
+class PagedRecord(NamedTuple):
+    """A message in a page."""
+
+    page: int
+    number: int
+    place: BodyPlace
+    body: bytes
+
+
+class ArtemisFiles:
+    """The files of a stopped broker. Close it after use.
+
+    :param folder: the one above, ``data`` of a broker
+    :param progress: called with numbers of bytes that were read
+    :raises NothingToImport: there is no journal below it
+    :raises SourceInUse: a running broker has locked it
+    """
+
+    def __init__(self, folder: Path, damaged: Damaged, progress: Callable[[int], None]) -> None:
+        self._damaged = damaged
+        self._progress = progress
+        self._files = BodyFiles()
+        self._resources = ExitStack()
+        journals, bindings = _folders(folder, ".amq"), _folders(folder, ".bindings")
+        for kind, found in (("journal, files *.amq", journals), ("bindings, files *.bindings", bindings)):
+            if len(found) != 1:
+                many = "no" if not found else f"{len(found)} folders with a"
+                raise NothingToImport(
+                    f"{folder} has {many} {kind}; name the data folder of one Artemis, in which all of its"
+                    " files are, as journal-directory and bindings-directory of broker.xml tell"
+                )
+        self._journal, self._bindings = journals[0], bindings[0]
+        locks = [self._journal / name for name in LOCKS]
+        self._large = {int(p.stem): p for p in sorted(folder.rglob("*.msg")) if p.stem.isdigit()}
+        self._pages = _folders(folder, ".page")
+        self._shares = self._resources.enter_context(SharedLocks(locks))
+        self._resources.callback(self._files.close)
+        self.place = str(folder)
+        self.node = _node(self._journal / LOCKS[0])
+        self.count = 0
+        """Files of the two journals."""
+
+    def close(self) -> None:
+        self._resources.close()
+
+    def release_lock(self, path: Path) -> None:
+        """Release the share of a lock file, if there is one."""
+        self._shares.release(path)
+
+    def bindings(self) -> Iterator[tuple[JournalRecord, int, Callable[[int, int], bytes]]]:
+        """Yield the records of the journal of the queues."""
+        yield from self._records(self._bindings, "bindings")
+
+    def messages(self) -> Iterator[tuple[JournalRecord, int, Callable[[int, int], bytes]]]:
+        """Yield the records of the journal of the messages."""
+        yield from self._records(self._journal, "amq")
+
+    def _records(
+        self, folder: Path, extension: str
+    ) -> Iterator[tuple[JournalRecord, int, Callable[[int, int], bytes]]]:
+        def broken(path: Path, reason: str) -> None:
+            self._damaged(self._files.number(path), 0, path.stat().st_size, reason)
+
+        for log in journal_files(folder, extension, broken):
+            number = self._files.number(log.path)
+            self.count += 1
+
+            def damaged(offset: int, length: int, reason: str, number: int = number) -> None:
+                self._damaged(number, offset, length, reason)
+
+            try:
+                for record, data in JournalReader(log.path, damaged).records():
+                    yield record, number, lambda at, size, data=data: data[at : at + size]  # type: ignore[misc]
+            except OSError as error:
+                damaged(0, 0, f"it cannot be read: {error.strerror}")
+            self._progress(log.path.stat().st_size)
+
+    def pages(self) -> Iterator[PagedRecord]:
+        """Yield the messages in pages, in their order."""
+        for folder in self._pages:
+            found = [
+                (int(name[1]), path) for path in folder.iterdir() if (name := _PAGE.fullmatch(path.name))
+            ]
+            for page, path in sorted(found):
+                yield from self._page(page, path)
+
+    def _page(self, page: int, path: Path) -> Iterator[PagedRecord]:
+        file = self._files.number(path)
+        data = path.read_bytes()
+        self._progress(len(data))
+        yield from read_page(data, page, file, self._damaged)
+
+    def read(self, _id: int, place: BodyPlace) -> bytes:
+        """Return the bytes of a message at a place.
+
+        :raises OSError: they cannot be read
+        """
+        return self._files.read(*place)
+
+    def large_body(self, id_: int) -> bytes:
+        """Return the body of a large message.
+
+        :raises OSError: it cannot be read
+        :raises CorruptMessage: it is not there
+        """
+        path = self._large.get(id_)
+        if path is None:
+            raise CorruptMessage(f"there is no {id_}.msg, the file with the body of this large message")
+        return path.read_bytes()
+
+    def name(self, file: int) -> str:
+        """Return the name of a file by its number."""
+        return str(self._files.paths[file])
+
+
+def open_files(folder: Path, progress: Callable[[int], None]) -> Callable[[Damaged], ArtemisFiles]:
+    """Return what opens the files of a folder, for a source that says where to report damages."""
+    return partial(ArtemisFiles, folder, progress=progress)
+
+
+def read_page(data: bytes, page: int, file: int, damaged: Damaged) -> Iterator[PagedRecord]:
+    """Yield the messages of a page; one that is damaged ends it, as the numbers of others are not known."""
+    at, number = 0, 0
+    while at < len(data):
+        if at + _FRAME.size < len(data):
+            begin, size = _FRAME.unpack_from(data, at)
+            start = at + _FRAME.size
+            if (
+                begin == _BEGIN
+                and 0 <= size < len(data) - start
+                and data[start + size : start + size + 1] == _END
+            ):
+                yield PagedRecord(page, number, BodyPlace(file, start, size), data[start : start + size])
+                at, number = start + size + 1, number + 1
+                continue
+        if data[at:].strip(b"\0"):
+            damaged(file, at, len(data) - at, f"no message of the page begins here, after {number}")
+        return
+
+
+def has_journal(folder: Path) -> bool:
+    """Return whether there is a journal of Artemis in a folder, or below it."""
+    return bool(_folders(folder, ".bindings"))
+
+
+def _folders(folder: Path, extension: str) -> list[Path]:
+    """Return the folders with files of this kind, by name."""
+    found = []
+    for path, names, files in os.walk(folder):
+        names.sort()
+        if any(name.endswith(extension) for name in files):
+            found.append(Path(path))
+    return found
+
+
+def _node(path: Path) -> str:
+    """Return the UUID of the broker, which is in its lock file; empty if it is not."""
+    try:
+        raw = path.read_bytes()[_NODE_AT : _NODE_AT + _NODE]
+    except OSError:
+        return ""
+    return str(UUID(bytes=raw)) if len(raw) == _NODE and any(raw) else ""
