@@ -164,6 +164,7 @@ def _all_pages(desk: _Desk) -> None:
         "queues?search=0042",
         *(f"queue?name={name}" for name in (_DLQ, "BUSY", "SHOP.00007.ORDERS")),
         f"queue?{urlencode({'name': _DLQ, 'selector': 'number > 11000'})}",
+        f"queue?{urlencode({'name': _DLQ, 'sort': 'size', 'order': 'desc', 'contains': 'card'})}",
         f"message?{urlencode({'name': _DLQ, 'id': letter['message_id']})}",
         "topic?name=PRICES",
         "do/send?name=NEW",
