@@ -304,3 +304,31 @@ def test_damage_is_named(data: Path, seed: int) -> None:
     if found.keys() != whole.keys() and used > 16:
         assert damages
     assert len([key for key in whole.keys() & found.keys() if whole[key] != found[key]]) <= 2 or damages
+
+
+@pytest.mark.parametrize("damaged", ["content", "type of the record", "type of the content", "XID", "page"])
+def test_damaged_rows_are_named(tmp_path: Path, damaged: str) -> None:
+    unpack("tables", tmp_path)
+    with closing(sqlite3.connect(tmp_path / "artemis.db")) as tables:
+        [(message,)] = tables.execute("SELECT MIN(seq) FROM messages WHERE userrecordtype = 45")
+        tables.execute(
+            {
+                "content": "UPDATE messages SET record = substr(record, 1, 40) WHERE seq = ?",
+                "type of the record": "UPDATE messages SET recordtype = NULL WHERE seq = ?",
+                "type of the content": "UPDATE messages SET userrecordtype = 99 WHERE seq = ?",
+                "XID": "UPDATE messages SET txdata = NULL WHERE recordtype = 17 AND ? > 0",
+                "page": "UPDATE pages700 SET data = substr(data, 1, 500) WHERE id = 5 AND ? > 0",
+            }[damaged],
+            (message,),
+        )
+        tables.commit()
+
+    with open_source(f"artemis:sqlite:///{tmp_path / 'artemis.db'}") as source:
+        assert 180 < len(rows_of(source)) < 189 or damaged == "XID"
+        damages = source.findings.damages
+    at = {damage.file: damage.offset for damage in damages}
+    if damaged == "page":
+        assert "pages700 000000004.page" in at
+    elif damaged != "XID":
+        assert at["messages"] == message
+    assert damages
