@@ -1,6 +1,6 @@
 """The replay of a log on disk: which messages are left once everything that was done with them is known.
 
-Positions are kept, not bodies, in a private SQLite file in a temporary folder: memory does not grow with the
+Positions are kept, not bodies, in a private temporary SQLite file: memory does not grow with the
 messages. A source replays its log here in one pass, and reads the bodies that are left in a second one.
 """
 
@@ -9,8 +9,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, Self
 
 from jdbcstore.abc import SubscriptionInfo
@@ -88,9 +86,9 @@ class Count(NamedTuple):
 class Replay:
     """The messages and subscriptions of a source, as it changes them. Close it after use."""
 
-    def __init__(self, temporary: Path | None = None) -> None:
-        self._folder = TemporaryDirectory(prefix="jdbcstore-import-", dir=temporary)
-        self._database = sqlite3.connect(Path(self._folder.name, "positions.db"), isolation_level=None)
+    def __init__(self) -> None:
+        # Without a name it is a temporary file, which is gone with the process, however that ends.
+        self._database = sqlite3.connect("", isolation_level=None)
         for statement in sql.TABLES:
             self._database.execute(statement)
         self._database.execute("BEGIN")
@@ -114,7 +112,6 @@ class Replay:
     def close(self) -> None:
         """Remove the file."""
         self._database.close()
-        self._folder.cleanup()
 
     def _home(self, destination: Destination) -> _Home:
         home = self._homes.get(destination)

@@ -78,7 +78,7 @@ class Source(RowSource, Protocol):
         """Return the source itself."""
 
     def __exit__(self, *_: object) -> None:
-        """Close it, and remove temporary files."""
+        """Close it."""
 
     def release_lock(self, path: Path) -> None:
         """Release the share of a lock file, if there is one, which the target locks now."""

@@ -91,7 +91,7 @@ class ArtemisSource(ReplayedRows):
             self._resources.callback(self._storage.close)
             self._state = LiveState(self._damaged_at, temporary)
             self._resources.callback(self._state.close)
-            replay = self._resources.enter_context(Replay(temporary))
+            replay = self._resources.enter_context(Replay())
             super().__init__(replay, self._body, self._damaged)
             self._targets: dict[int, Target] = {}
             self._queues: dict[int, ArtemisQueue] = {}

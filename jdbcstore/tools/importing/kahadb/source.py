@@ -42,9 +42,7 @@ class KahaDbSource(ReplayedRows):
     :raises SourceInUse: a running broker has it
     """
 
-    def __init__(
-        self, folder: Path, progress: Callable[[int], None] = lambda _: None, temporary: Path | None = None
-    ) -> None:
+    def __init__(self, folder: Path, progress: Callable[[int], None] = lambda _: None) -> None:
         self.findings = Findings()
         self._folder = folder
         self._files = BodyFiles()
@@ -60,7 +58,7 @@ class KahaDbSource(ReplayedRows):
                     " below it; name the directory of the broker's persistenceAdapter, or one above it"
                 )
             self._shares = self._resources.enter_context(SharedLocks(self._locks(found)))
-            replay = self._resources.enter_context(Replay(temporary))
+            replay = self._resources.enter_context(Replay())
             self._resources.callback(self._files.close)
             super().__init__(replay, self._body, self._damaged)
             self._replay(found, progress)
