@@ -89,19 +89,20 @@ class QueueSelection:
             return True
 
         async for taken, number in self._pages_of(chosen, ids):
-            goes = True
-            while taken:
-                batch, taken = taken[: size.value], taken[size.value :]
+            goes, at = True, 0
+            while at < len(taken):
+                batch = taken[at : at + size.value]
+                at += len(batch)
                 try:
                     await self._act(act, batch, size)
                 except BaseException:
-                    self._pending.retain(taken)
+                    self._pending.retain(taken[at:])
                     raise
                 goes = goes_on(len(batch), number)
                 number = 0
                 if not (goes or self._pending.is_window):  # there may be any number of them in memory
-                    count -= len(taken)
-                    self._pending.give_back(taken)
+                    count -= len(taken) - at
+                    self._pending.give_back(taken[at:])
                     break
             if number:
                 goes = goes_on(0, number)
