@@ -23,7 +23,7 @@ ARRANGEMENTS = (
     Arrangement("lease", 2, skewed=True, allowed=0.2),
     Arrangement("database", 2, apart=True),
     Arrangement("file", 2, one_name=True, skewed=True, apart=True),
-    Arrangement("zookeeper", 3, one_name=True, skewed=True),
+    Arrangement("zookeeper", 3, one_name=True),
 )
 BOUND = LEASE + 1.0
 
