@@ -21,7 +21,7 @@ def load_identity(context: ssl.SSLContext, path: str, key: str | None, password:
 
     :raises ConfigurationError: it cannot be read, or has another format
     """
-    data = _read(path, "certificate")
+    data = _read(path, "certificate", "the certificate")
     if _is_pem(data):
         try:
             context.load_cert_chain(path, key, password)
@@ -50,7 +50,7 @@ def load_authorities(context: ssl.SSLContext, path: str, password: str | None) -
 
     :raises ConfigurationError: it cannot be read, or has another format
     """
-    data = _read(path, "trusted_certificates")
+    data = _read(path, "trusted_certificates", "the certificates in")
     try:
         if _is_pem(data):
             context.load_verify_locations(path)
@@ -63,11 +63,11 @@ def load_authorities(context: ssl.SSLContext, path: str, password: str | None) -
         ) from error
 
 
-def _read(path: str, option: str) -> bytes:
+def _read(path: str, option: str, what: str) -> bytes:
     try:
         return Path(path).read_bytes()
     except OSError as error:
-        text = f"cannot read {path}: {error.strerror}; name another file"
+        text = f"cannot read {what} {path}: {error.strerror}; name another file"
         raise ConfigurationError(text, option=option) from error
 
 
