@@ -112,7 +112,12 @@ class ZooKeeperLocker(AbstractLocker):
             options["default_acl"] = [make_digest_acl(self._user, password, all=True)]
         try:
             client = KazooClient(
-                self._address, timeout=self._session_timeout, logger=self._sessions, **options
+                self._address,
+                timeout=self._session_timeout,
+                # Soon enough after an outage, in which kazoo would wait ever longer, for the same session.
+                connection_retry={"max_tries": -1, "max_delay": self._session_timeout / 10},
+                logger=self._sessions,
+                **options,
             )
         except ValueError as error:
             raise ConfigurationError(
@@ -232,8 +237,8 @@ def _revealed(variable: str) -> str:
 class _Sessions(logging.Logger):
     """A logger for kazoo, which tells only there for how long the servers will keep a session.
 
-    That may be shorter than was asked for: their ``maxSessionTimeout`` bounds it. What is logged below
-    warnings contains passwords, and goes no further.
+    That may be shorter than was asked for: their ``maxSessionTimeout`` bounds it. Warnings, one for each
+    attempt to connect, are passed on for information. What is below them contains passwords.
     """
 
     _AGREED = re.compile(r"negotiated session timeout: (\d+)")
@@ -245,6 +250,6 @@ class _Sessions(logging.Logger):
 
     def handle(self, record: logging.LogRecord) -> None:
         if record.levelno >= logging.WARNING:
-            log.log(record.levelno, "%s", record.getMessage(), exc_info=record.exc_info)
+            log.info("%s", record.getMessage(), exc_info=record.exc_info)
         elif found := self._AGREED.search(record.getMessage()):
             self.timeout = int(found[1]) / 1000

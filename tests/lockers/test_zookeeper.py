@@ -96,7 +96,10 @@ def test_a_paused_holder_has_lost_it(zookeeper: ZooKeeper, path: str) -> None:
     one.stop()
 
 
-def test_a_session_outlives_the_server(zookeeper: ZooKeeper, path: str) -> None:
+def test_a_session_outlives_the_server(
+    zookeeper: ZooKeeper, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
     one = locker(zookeeper, path, session_timeout=LONGEST_SESSION)
     assert one.start(60.0)
     until = one.held_until
@@ -104,6 +107,8 @@ def test_a_session_outlives_the_server(zookeeper: ZooKeeper, path: str) -> None:
     with pytest.raises(StoreUnavailable, match="does not answer"):
         one.keep_alive()
     assert one.held_until == until
+    # A client that waited twice as long after each attempt would be late.
+    wait_until(lambda: caplog.text.count("refused") >= 8, what="attempts to connect")
     zookeeper.start()
 
     def answers() -> bool:
