@@ -24,7 +24,7 @@ def test_the_defaults(invoke: Invoke) -> None:
 def test_values_sources_and_notes(invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "jdbcstore.toml").write_text(
         'table_prefix = "X_"\n[locker]\ntype = "database-locker"\n'
-        '[[policies]]\nqueue = "A.>"\nmax_destinations = 9'
+        '[[policies]]\nqueue = "A.>"\nstrict_order_dispatch = true'
     )
     monkeypatch.setenv("JDBCSTORE_POOL_SIZE", "3")
 
@@ -43,7 +43,9 @@ def test_values_sources_and_notes(invoke: Invoke, tmp_path: Path, monkeypatch: p
 
 
 def test_the_table(invoke: Invoke, tmp_path: Path) -> None:
-    (tmp_path / "jdbcstore.toml").write_text(f'password = "{SECRET}"\n[[policies]]\nmax_destinations = 9')
+    (tmp_path / "jdbcstore.toml").write_text(
+        f'password = "{SECRET}"\n[[policies]]\nstrict_order_dispatch = true'
+    )
 
     result = invoke("config", "show")
 
@@ -51,14 +53,12 @@ def test_the_table(invoke: Invoke, tmp_path: Path) -> None:
     assert rows["password"] == ["***", "jdbcstore.toml"]
     assert rows["create_tables_on_startup"] == ["true", "default"]
     assert rows["table_prefix"] == ["''", "default"]
-    assert "max_destinations of a policy" in result.out
+    assert "strict_order_dispatch of a policy" in result.out
     assert SECRET not in result.out + result.err
 
 
 def test_what_is_not_run_is_told_before_a_write(invoke: Invoke, tmp_path: Path) -> None:
-    (tmp_path / "jdbcstore.toml").write_text(
-        "[[policies]]\nmax_destinations = 9\nstrict_order_dispatch = true\n"
-    )
+    (tmp_path / "jdbcstore.toml").write_text(2 * "[[policies]]\nstrict_order_dispatch = true\n")
 
     sent, read = invoke("send", "Q", "x"), invoke("browse", "Q")
 

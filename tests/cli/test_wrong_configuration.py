@@ -106,7 +106,11 @@ IN_ACTIVEMQ_XML = [
     ('<!DOCTYPE a [\n<!ENTITY b "c">\n]><broker/>', ":2: entities are not read", "write their text"),
     ("<beans/>", ":1: there is neither a broker nor a jdbcPersistenceAdapter", "name another file"),
     ("<beans>\n<broker/>\n<broker/></beans>", ":3: there are brokers in lines 2, 3", "its own file"),
-    ("<broker>\n</broker>", ":1: this broker does not have a persistenceAdapter", "--url"),
+    (
+        "<broker>\n</broker>",
+        ":1, kahaDB: the folder activemq-data/localhost/KahaDB of the SQLite file does not exist",
+        "make it first",
+    ),
     ('<broker\n persistent="false"/>', ":1: this broker keeps its messages in memory", "--url"),
 ]
 

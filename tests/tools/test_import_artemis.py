@@ -49,7 +49,9 @@ class Recorded:
 
     def open(self) -> Source:
         if self.kind == "tables":
-            return open_source(f"artemis:sqlite:///{self.folder / 'artemis.db'}")
+            # Else it would get a log beside it, as every SQLite file that is opened here.
+            file = self.folder / "artemis.db"
+            return open_source(f"artemis:sqlite:///file:{file}?immutable=1&uri=true")
         return open_source(f"artemis:{self.folder / 'data'}")
 
     def copy_to(self, database: Database) -> transfer.Copied:
