@@ -16,6 +16,9 @@ _AT_ONCE = 100
 class OtherTables:
     """The tables of a database, none of which is ours. Close it after use.
 
+    A file of SQLite gets a log beside it (WAL), as each that is opened here, unless its URL says
+    ``immutable=1``.
+
     :param url: SQLAlchemy's, or a JDBC URL
     :raises StoreUnavailable: it cannot be reached
     """

@@ -16,8 +16,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlencode
@@ -32,10 +31,9 @@ from jdbcstore.message.ids import XATransactionId
 from jdbcstore.testing.polling import wait_until
 from tests.docs.site import PHONE, WIDE, Browser, chromium
 from tests.support.broker.api import ApiClient, queue
-from tests.support.broker.programs import BrokerProcess
+from tests.support.broker.programs import BrokerProcess, private_database
 from tests.support.broker.walk import PAGES, Walk, load
 from tests.support.ports import free_port
-from tests.support.servers.postgresql import PostgresqlServer
 
 _DLQ = "ActiveMQ.DLQ"
 _ORIGINS = ("PAYMENTS", "MAIL", "STOCK")
@@ -49,18 +47,6 @@ _CUT = """
         return box.width && (box.right > innerWidth + 1 || box.left < -1) && !scrolls;
     }).map((one) => one.outerHTML.slice(0, 120))
 """
-
-
-@contextmanager
-def _database(name: str, folder: Path) -> Iterator[str]:
-    if name == "sqlite":
-        yield f"sqlite:///{folder}/mq.db"
-        return
-    server = PostgresqlServer()
-    try:
-        yield server.url.set(drivername="postgresql").render_as_string(hide_password=False)
-    finally:
-        server.close()
 
 
 def _fill(url: str, dead: int, destinations: int) -> None:
@@ -236,12 +222,17 @@ def _all_acts(desk: _Desk, dead: int, subscriber: stomp.Connection12) -> None:
     desk.says("counters begin at 0", walk.act("Reset all counters"))
 
 
+def _consumed(api: ApiClient, name: str) -> int:
+    status, found = api.ask("GET", queue(name))
+    return int(found["dequeued"]) if status == 200 else 0
+
+
 def _served(desk: _Desk, dead: int, destinations: int) -> None:
     subscriber = stomp.Connection12([("127.0.0.1", desk.process.port)])
     subscriber.connect(wait=True, headers={"client-id": "desk-walk"})
     subscriber.subscribe("/topic/PRICES", id="1", ack="auto")
     with load(desk.process.port):
-        time.sleep(1.0)
+        wait_until(lambda: _consumed(desk.api, "BUSY") > 0, what="messages that are consumed")
         _all_pages(desk)
         _all_acts(desk, dead, subscriber)
     for path in ("", "queue?name=SHOP.00007.ORDERS", "do/purge?name=SHOP.00007.ORDERS"):
@@ -264,7 +255,7 @@ def main(database: str, dead: int, destinations: int, pictures: Path | None) -> 
     if pictures is not None:
         pictures.mkdir(parents=True, exist_ok=True)
     address, port = Address("127.0.0.1", free_port()), f"127.0.0.1:{free_port()}"
-    with _database(database, folder) as url, chromium(program) as browser:
+    with private_database(database, folder) as url, chromium(program) as browser:
         _fill(url, dead, destinations)
 
         def start() -> BrokerProcess:

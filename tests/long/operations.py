@@ -19,7 +19,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import get_context
@@ -35,9 +34,8 @@ from jdbcstore import Destination, Message
 from jdbcstore.broker.operations import OPERATIONS
 from jdbcstore.config.broker import Address
 from tests.support.broker.api import ApiClient
-from tests.support.broker.programs import BrokerProcess, Client
+from tests.support.broker.programs import BrokerProcess, Client, private_database
 from tests.support.ports import free_port
-from tests.support.servers.postgresql import PostgresqlServer
 
 _DEAD, _BACK, _THERE = map(Destination.queue, ("ActiveMQ.DLQ", "ORDERS", "ARCHIVE"))
 _TITLES = (
@@ -136,18 +134,6 @@ class Traffic:
         self._client.close()
 
 
-@contextmanager
-def _url(database: str, folder: Path) -> Iterator[str]:
-    if database == "sqlite":
-        yield f"sqlite:///{folder}/mq.db"
-        return
-    server = PostgresqlServer()
-    try:
-        yield server.url.set(drivername="postgresql").render_as_string(hide_password=False)
-    finally:
-        server.close()
-
-
 def _fill(url: str, count: int, size: int) -> None:
     cause = "java.lang.Throwable: Exceeded redelivery policy limit:RedeliveryPolicy {maximumRedeliveries = 6}"
     with jdbcstore.open(url) as store:
@@ -216,7 +202,7 @@ def _act(
 @click.option("--size", default=200, show_default=True, help="Characters of a body.")
 def main(database: str, count: int, size: int) -> None:
     folder, port = Path(tempfile.mkdtemp(prefix="jdbcstore-operations-")), free_port()
-    with _url(database, folder) as url:
+    with private_database(database, folder) as url:
         _fill(url, count, size)
         options = ("--url", url, "--health", f"127.0.0.1:{port}")
         with BrokerProcess(folder, *options) as process:

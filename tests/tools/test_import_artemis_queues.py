@@ -157,9 +157,9 @@ def test_records_of_an_earlier_use_are_not_there(tmp_path: Path) -> None:
     assert damages == ["no record begins here", "the last record is not complete, or its size is wrong"]
 
 
-def test_a_transaction_with_missing_records_is_left_out(tmp_path: Path) -> None:
+def test_a_transaction_with_missing_records_is_left_out() -> None:
     damages: list[str] = []
-    state = LiveState(lambda _file, _at, _size, reason: damages.append(reason), tmp_path)
+    state = LiveState(lambda _file, _at, _size, reason: damages.append(reason))
     head = struct.pack(">bqb", records.CORE, 1, 0)
     add = journal.JournalRecord(journal.ADD_TX, 16, 30, 1, 5, records.MESSAGE, (40, len(head)), -1)
     commit = journal.JournalRecord(journal.COMMIT, 90, 20, 0, 5, 0, (0, 0), 2)

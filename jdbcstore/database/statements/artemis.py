@@ -7,10 +7,6 @@ from typing import Any
 from sqlalchemy import ColumnClause, ColumnElement, Select, bindparam, column, func, select, table
 
 STATE_TABLES = (
-    "PRAGMA journal_mode = OFF",
-    "PRAGMA synchronous = OFF",
-    "PRAGMA temp_store = FILE",
-    "PRAGMA cache_size = -65536",
     """CREATE TABLE messages (
         id INTEGER PRIMARY KEY, file INTEGER NOT NULL, at INTEGER NOT NULL, size INTEGER NOT NULL,
         content INTEGER NOT NULL, address INTEGER NOT NULL)""",

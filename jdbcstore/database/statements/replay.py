@@ -5,11 +5,14 @@ It holds positions, never bodies; see ``tools/importing/replay.py``.
 
 from __future__ import annotations
 
-TABLES = (
+SETTINGS = (
     "PRAGMA journal_mode = OFF",
     "PRAGMA synchronous = OFF",
     "PRAGMA temp_store = FILE",
     "PRAGMA cache_size = -65536",
+)
+"""Settings of each private file, which nobody needs after the process."""
+TABLES = (
     """CREATE TABLE messages (
         id INTEGER PRIMARY KEY, destination INTEGER NOT NULL, name TEXT NOT NULL, file INTEGER NOT NULL,
         at INTEGER NOT NULL, size INTEGER NOT NULL, priority INTEGER, waiting INTEGER, xid INTEGER,

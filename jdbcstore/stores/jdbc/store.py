@@ -5,10 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 from asyncio import AbstractEventLoop
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import replace
-from functools import partial
 from typing import Self
 
 from jdbcstore.abc import MasterAddress, Outcome, PausedQueue, Progress, RemovalRecord
@@ -147,7 +146,10 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
             self.cleanup, 0 if journaled or read_only else self.config.cleanup_period
         )
         if not read_only:
-            _do_or_close(self, partial(take_over, self._session, self._writes))
+            with ExitStack() as on_failure:
+                on_failure.callback(self.close)
+                take_over(self._session, self._writes)
+                on_failure.pop_all()
         self._cleanup.start()
 
     @classmethod
@@ -417,11 +419,3 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         if self._mastership is not None:
             self._mastership.release()
         self._session.close()
-
-
-def _do_or_close(store: JdbcStore, work: Callable[[], object]) -> None:
-    try:
-        work()
-    except BaseException:
-        store.close()
-        raise

@@ -83,15 +83,20 @@ class Count(NamedTuple):
     subscriptions: int
 
 
+def private_file(tables: Iterable[str]) -> sqlite3.Connection:
+    """Return a temporary database with tables, which is gone with the process, however that ends."""
+    database = sqlite3.connect("", isolation_level=None)
+    for statement in (*sql.SETTINGS, *tables):
+        database.execute(statement)
+    database.execute("BEGIN")
+    return database
+
+
 class Replay:
     """The messages and subscriptions of a source, as it changes them. Close it after use."""
 
     def __init__(self) -> None:
-        # Without a name it is a temporary file, which is gone with the process, however that ends.
-        self._database = sqlite3.connect("", isolation_level=None)
-        for statement in sql.TABLES:
-            self._database.execute(statement)
-        self._database.execute("BEGIN")
+        self._database = private_file(sql.TABLES)
         self._run = self._database.execute
         self._homes: dict[Destination, _Home] = {}
         self._numbered: list[_Home] = []

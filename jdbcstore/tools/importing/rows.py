@@ -13,7 +13,14 @@ from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.ids import XATransactionId
 from jdbcstore.message.message import Message
 from jdbcstore.stores.jdbc.xa.column import ACKNOWLEDGED, ADDED, OURS_ALONE, encode_flag
-from jdbcstore.tools.importing.replay import BodyPlace, Left, MessageState, Replay, ReplayedSubscription
+from jdbcstore.tools.importing.replay import (
+    BodyPlace,
+    Count,
+    Left,
+    MessageState,
+    Replay,
+    ReplayedSubscription,
+)
 from jdbcstore.tools.pages import bounded
 from jdbcstore.tools.transfer import AheadRow, MarkRow, MessageRow
 from jdbcstore.tools.transfer import Subscription as Key
@@ -62,6 +69,14 @@ class ReplayedRows:
     """
     on_damage: Callable[[BodyPlace, str], None]
     _lanes: dict[Key, dict[int, _Lane]] = field(default_factory=dict)
+
+    def message_count(self) -> int:
+        """Return the number of messages, before their bodies were read."""
+        return self.replay.message_count()
+
+    def counts(self) -> list[Count]:
+        """Return what each destination has, ordered by name."""
+        return self.replay.counts()
 
     def messages(self) -> Iterator[list[MessageRow]]:
         """Yield all messages in pages, ordered by ID; one that cannot be read is reported and left out."""

@@ -48,14 +48,17 @@ class Findings:
     more_damages: int = 0
     notes: list[str] = field(default_factory=list)
     """Remarks on what was left out on purpose, or may be missing."""
+    _reported: set[SourceDamage] = field(default_factory=set)
+    """The same as ``damages``."""
 
     def damage(self, file: Path | str, offset: int, length: int, reason: str) -> None:
         """Report a part that could not be read. The same part is reported once."""
         found = SourceDamage(str(file), offset, length, reason)
-        if found in self.damages:
+        if found in self._reported:
             return
         if len(self.damages) < _MOST:
             self.damages.append(found)
+            self._reported.add(found)
         else:
             self.more_damages += 1
 

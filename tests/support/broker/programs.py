@@ -8,7 +8,8 @@ import signal
 import subprocess
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -16,9 +17,23 @@ import stomp
 
 from jdbcstore.testing.polling import wait_until
 from tests.support.cli.command_line import CommandLine
+from tests.support.servers.postgresql import PostgresqlServer
 
 WAIT = 180.0
 _GONE = (stomp.exception.StompException, OSError)
+
+
+@contextmanager
+def private_database(name: str, folder: Path) -> Iterator[str]:
+    """Yield the URL of an SQLite file in a folder, or of a PostgreSQL server of its own."""
+    if name == "sqlite":
+        yield f"sqlite:///{folder}/mq.db"
+        return
+    server = PostgresqlServer()
+    try:
+        yield server.url.set(drivername="postgresql").render_as_string(hide_password=False)
+    finally:
+        server.close()
 
 
 class BrokerProcess:

@@ -19,7 +19,7 @@ from jdbcstore.tools.importing.source import BodyFiles, NothingToImport, SharedL
 
 LOCKS = ("server.lock", "serverlock.1", "serverlock.2")
 _NODE_AT, _NODE = 3, 16
-_PAGE = re.compile(r"([0-9]{9,19})\.page")
+PAGE_NAME = re.compile(r"([0-9]{9,19})\.page")
 _FRAME = Struct(">ci")
 _BEGIN, _END = b"{", b"}"
 
@@ -107,7 +107,7 @@ class ArtemisFiles:
         """Yield the messages in pages, in their order."""
         for folder in self._pages:
             found = [
-                (int(name[1]), path) for path in folder.iterdir() if (name := _PAGE.fullmatch(path.name))
+                (int(name[1]), path) for path in folder.iterdir() if (name := PAGE_NAME.fullmatch(path.name))
             ]
             for page, path in sorted(found):
                 yield from self._page(page, path)

@@ -25,7 +25,7 @@ from jdbcstore.tools.importing.artemis.journal import JournalRecord
 from jdbcstore.tools.importing.artemis.queues import NoCounterpart, Target, target_of, topic_of
 from jdbcstore.tools.importing.artemis.records import ArtemisQueue
 from jdbcstore.tools.importing.artemis.state import LeftMessage, LiveState, Reference
-from jdbcstore.tools.importing.replay import BodyPlace, Count, Replay
+from jdbcstore.tools.importing.replay import BodyPlace, Replay
 from jdbcstore.tools.importing.rows import ReplayedRows
 from jdbcstore.tools.importing.source import Findings
 
@@ -83,13 +83,13 @@ class ArtemisSource(ReplayedRows):
     :raises SourceInUse: a running broker has them
     """
 
-    def __init__(self, open_storage: Open, temporary: Path | None = None) -> None:
+    def __init__(self, open_storage: Open) -> None:
         self.findings = Findings()
         self._resources = ExitStack()
         try:
             self._storage = open_storage(self._damaged_at)
             self._resources.callback(self._storage.close)
-            self._state = LiveState(self._damaged_at, temporary)
+            self._state = LiveState(self._damaged_at)
             self._resources.callback(self._state.close)
             replay = self._resources.enter_context(Replay())
             super().__init__(replay, self._body, self._damaged)
@@ -340,14 +340,6 @@ class ArtemisSource(ReplayedRows):
         if head.protocol in records.AMQPS:
             return read_amqp(record, envelope)
         raise CorruptMessage(f"its protocol has the number {head.protocol}, which is not known")
-
-    def message_count(self) -> int:
-        """Return the number of messages, before their bodies were read."""
-        return self.replay.message_count()
-
-    def counts(self) -> list[Count]:
-        """Return what each destination has, ordered by name."""
-        return self.replay.counts()
 
     def facts(self) -> Mapping[str, int]:
         """Return the numbers of files or tables, records, queues and transactions in doubt."""

@@ -1,14 +1,11 @@
 """The messages that are left in an Artemis once its journal was replayed, and the queues that refer to each.
 
-Positions are kept, not bodies, in a private SQLite file in a temporary folder.
+Positions are kept, not bodies, in a private temporary SQLite file.
 """
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from jdbcstore.database.statements import artemis as sql
@@ -16,7 +13,7 @@ from jdbcstore.errors import CorruptMessage
 from jdbcstore.message.ids import XATransactionId
 from jdbcstore.tools.importing.artemis import journal, records
 from jdbcstore.tools.importing.artemis.journal import JournalRecord
-from jdbcstore.tools.importing.replay import BodyPlace
+from jdbcstore.tools.importing.replay import BodyPlace, private_file
 
 _WHOLE_PAGE = -1
 _UPDATES = (journal.UPDATE, journal.UPDATE_TX)
@@ -87,13 +84,9 @@ Damaged = Callable[[int, int, int, str], None]
 class LiveState:
     """Messages and references, as the records of the message journal change them. Close it after use."""
 
-    def __init__(self, damaged: Damaged, temporary: Path | None = None) -> None:
+    def __init__(self, damaged: Damaged) -> None:
         self._damaged = damaged
-        self._folder = TemporaryDirectory(prefix="jdbcstore-artemis-", dir=temporary)
-        self._database = sqlite3.connect(Path(self._folder.name, "state.db"), isolation_level=None)
-        for statement in sql.STATE_TABLES:
-            self._database.execute(statement)
-        self._database.execute("BEGIN")
+        self._database = private_file(sql.STATE_TABLES)
         self._run = self._database.execute
         self._addresses: list[str | None] = []
         self._numbers: dict[str | None, int] = {}
@@ -106,7 +99,6 @@ class LiveState:
     def close(self) -> None:
         """Remove the file."""
         self._database.close()
-        self._folder.cleanup()
 
     # Reading the journal
 

@@ -15,13 +15,12 @@ from jdbcstore.database.other_tables import OtherTables
 from jdbcstore.database.statements import artemis as sql
 from jdbcstore.errors import CorruptMessage
 from jdbcstore.tools.importing.artemis import journal, records
-from jdbcstore.tools.importing.artemis.files import Damaged, PagedRecord, read_page
+from jdbcstore.tools.importing.artemis.files import PAGE_NAME, Damaged, PagedRecord, read_page
 from jdbcstore.tools.importing.artemis.journal import JournalRecord
 from jdbcstore.tools.importing.replay import BodyPlace
 from jdbcstore.tools.importing.source import NothingToImport, SourceInUse
 
 _OF_BINDINGS = (records.QUEUE, records.ADDRESS, 24)
-_PAGE_NAME = re.compile(r"([0-9]{9,19})\.page")
 _LARGE_NAME = re.compile(r"([0-9]{1,19})\.msg")
 _LOCKS = (1, 2)
 _NODE = 3
@@ -134,7 +133,7 @@ class ArtemisTables:
 
     def pages(self) -> Iterator[PagedRecord]:
         """Yield the messages in pages, in their order."""
-        found = [(where[0], page, where) for page, where in self._named("page", _PAGE_NAME)]
+        found = [(where[0], page, where) for page, where in self._named("page", PAGE_NAME)]
         for table, page, where in sorted(found):
             number = len(self._names)
             self._names.append(f"{table} {page:09}.page")

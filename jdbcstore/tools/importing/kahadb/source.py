@@ -20,7 +20,7 @@ from jdbcstore.tools.importing.kahadb.commands import (
 from jdbcstore.tools.importing.kahadb.index import JOBS, MESSAGES, has_old_jobs
 from jdbcstore.tools.importing.kahadb.logs import LogFile, LogReader, log_files, split
 from jdbcstore.tools.importing.kahadb.replaying import LogFolder
-from jdbcstore.tools.importing.replay import BodyPlace, Count, Replay
+from jdbcstore.tools.importing.replay import BodyPlace, Replay
 from jdbcstore.tools.importing.rows import ReplayedRows
 from jdbcstore.tools.importing.source import BodyFiles, Findings, NothingToImport, SharedLocks
 
@@ -184,14 +184,6 @@ class KahaDbSource(ReplayedRows):
     def release_lock(self, path: Path) -> None:
         """Release the share of a lock file, if there is one, which the target locks now."""
         self._shares.release(path)
-
-    def message_count(self) -> int:
-        """Return the number of messages, before their bodies were read."""
-        return self.replay.message_count()
-
-    def counts(self) -> list[Count]:
-        """Return what each destination has, ordered by name."""
-        return self.replay.counts()
 
     def facts(self) -> Mapping[str, int]:
         """Return the numbers of folders, logs, commands and transactions in doubt."""
