@@ -25,13 +25,12 @@ ACKS_PRIMARY_KEY = "pk_activemq_acks"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave Artemis out when another ActiveMQ is tested, and mark what the brokers do differently."""
+    """Leave Artemis out when another ActiveMQ is tested, and mark what other brokers do differently."""
     if VERSION:
         config.hook.pytest_deselected(items=[item for item in items if on_artemis(item)])
         items[:] = [item for item in items if not on_artemis(item)]
     for item in items:
-        if on_artemis(item):
-            mark(item)
+        mark(item)
         if (reason := why_not(item.nodeid, NUMBER)) is not None:
             item.add_marker(pytest.mark.skip(reason=reason))
 
