@@ -20,14 +20,12 @@ from jdbcstore.errors import (
     OutcomeUnknown,
     StoreClosed,
     StoreError,
-    StoreUnavailable,
 )
-from jdbcstore.journal.directory import DirectoryLock
+from jdbcstore.journal.abc import Contents, Log, Span
 from jdbcstore.journal.layout import LARGEST, JournalEntry, Record, WrittenEntry
-from jdbcstore.journal.recovery import Recovered, recover
-from jdbcstore.journal.storage import Segments, Span
+from jdbcstore.journal.storage import Segments
 from jdbcstore.util.clock import Clock, SystemClock
-from jdbcstore.util.files import OS_FILES, Files, make_directory
+from jdbcstore.util.files import OS_FILES, Files
 from jdbcstore.util.timings import Timings
 
 log = logging.getLogger(__name__)
@@ -45,8 +43,8 @@ Failed = Callable[[Sequence[JournalEntry], StoreError], None]
 Review = Callable[[Sequence[JournalEntry]], Sequence[JournalEntry]]
 """Called with the entries that are written next, once everything before them is durable or has failed, by the
 thread that writes them; returns the entry to write in place of each."""
-Accept = Callable[[Recovered], tuple[int, int]]
-"""Check of the recovered files, before anything is changed: returns the identity of the store that the
+Accept = Callable[[Contents], tuple[int, int]]
+"""Check of the recovered log, before anything is changed: returns the identity of the store that the
 journal belongs to and the lowest sequence to give out, or raises."""
 
 
@@ -90,21 +88,13 @@ class Journal:
         self.timings = Timings()
         """The writes to the journal, and their records."""
         self._queue = _Queue(config.journal_max_write_batch_size, config.journal_buffer_timeout, self.check)
-        files = files or OS_FILES
-        clock = clock or SystemClock()
+        self._log: Log = Segments(config, files or OS_FILES, clock or SystemClock())
         try:
-            make_directory(self._directory, files=files)
-        except OSError as error:
-            raise StoreUnavailable(
-                f"cannot create the directory {self._directory} for the journal: {error.strerror}"
-            ) from error
-        self._lock = DirectoryLock(self._directory)
-        try:
-            self.recovered = recover(self._directory, ignore_missing=config.ignore_missing_journalfiles)
+            self.recovered = self._log.recover()
             store, first = (self.recovered.store, 1) if accept is None else accept(self.recovered)
-            self._segments = self._open(files, clock, first, store)
+            self._open(first, store)
         except BaseException:
-            self._lock.release()
+            self._log.close()
             raise
         self._thread = threading.Thread(target=self._run, name="jdbcstore-journal", daemon=True)
         self._ended = threading.Event()
@@ -114,53 +104,40 @@ class Journal:
                 target=self._sync_periodically, name="jdbcstore-journal-sync", daemon=True
             ).start()
 
-    def _open(self, files: Files, clock: Clock, first_sequence: int, store: int) -> Segments:
-        found = self.recovered
-        if found.torn is not None:
+    def _open(self, first_sequence: int, store: int) -> None:
+        torn = self.recovered.torn
+        if torn is not None:
             log.warning(
                 "unclean shutdown of the journal in %s: record %d, which was being written in segment %d at"
                 " %d, is discarded; it was never acknowledged",
                 self._directory,
-                found.torn.number,
-                found.torn.segment,
-                found.torn.offset,
+                torn.number,
+                torn.segment,
+                torn.offset,
             )
-        check = self._lock.check
-        segments = Segments(
-            self._config, files, clock, found, first_sequence=first_sequence, store=store, check=check
-        )
-        try:
-            segments.open()
-        except BaseException as error:
-            segments.close()
-            if isinstance(error, OSError):
-                raise StoreUnavailable(
-                    f"the journal in {self._directory} cannot be opened: {error.strerror}; check the disk"
-                ) from error
-            raise
-        return segments
+        self._log.open(first_sequence=first_sequence, store=store)
 
     @property
     def journal(self) -> int:
         """The number that identifies this journal: positive, 63 bits, chosen at random when it was
         created."""
-        return self._segments.journal
+        return self._log.journal
 
     @property
     def first_number(self) -> int:
         """The number of the first record still in the files; after the last one if there is none."""
-        return self._segments.live[0].header.first_number
+        return self._log.first_number
 
     @property
     def last_number(self) -> int:
         """The number of the last record written, durable as the sync strategy says; 0 if there was never
         one."""
-        return self._segments.last_number
+        return self._log.last_number
 
     @property
     def last_sequence(self) -> int:
         """The last of the store's sequences that was given out."""
-        return self._segments.last_sequence
+        return self._log.last_sequence
 
     def append(self, entry: JournalEntry, *, waits: bool = False) -> None:
         """Queue an entry to be written. Blocks only while the queue is full.
@@ -205,7 +182,7 @@ class Journal:
         :raises JournalFailed: it may not be durable
         """
         try:
-            self._segments.sync()
+            self._log.sync()
         except StoreError as error:
             self._fail(error)
             raise
@@ -215,11 +192,11 @@ class Journal:
 
         :raises CorruptJournal: one of them is damaged or missing
         """
-        return self._segments.records(after)
+        return self._log.records(after)
 
     def segments(self) -> list[Span]:
         """Return the segments that are not released, oldest first; the last is being written."""
-        return self._segments.spans()
+        return self._log.spans()
 
     def read(self, segment: int, offset: int, size: int) -> bytes:
         """Return bytes of a segment's file, unverified; fewer at its end.
@@ -227,11 +204,11 @@ class Journal:
         :raises CorruptJournal: the file does not exist
         :raises StoreUnavailable: the file cannot be read now
         """
-        return self._segments.read(segment, offset, size)
+        return self._log.read(segment, offset, size)
 
     def release(self, up_to: int) -> None:
         """Declare the records up to a number obsolete: their segments may be reused, archived or removed."""
-        self._segments.release(up_to)
+        self._log.release(up_to)
 
     def close(self, timeout: float | None = None) -> None:
         """Write everything that is queued, and mark the end as a clean shutdown.
@@ -258,14 +235,13 @@ class Journal:
             while taken := self._queue.take():
                 self._write(taken)
             self._ended.set()
-            self._segments.end(clean=self._error is None)
+            self._log.end(clean=self._error is None)
         except BaseException as error:
             log.exception("the journal's thread stopped on an unexpected error; the journal is closed")
             self._stop(error)
-            self._segments.end(clean=False)
+            self._log.end(clean=False)
         finally:
             self._ended.set()
-            self._lock.release()
 
     def _sync_periodically(self) -> None:
         while not self._ended.wait(self._config.journal_disk_sync_interval):
@@ -286,13 +262,13 @@ class Journal:
             rest = entries[position:] if position else entries
             try:
                 self.check()
-                batch = self._segments.frame(rest)
+                batch = self._log.frame(rest)
             except StoreError as error:
                 self._complete_failed(rest, error)
                 return
             began = time.perf_counter()
             try:
-                self._segments.write(batch)
+                self._log.write(batch)
             except OutcomeUnknown as error:
                 doubtful = len(batch.written)
                 failure = self._fail(error)

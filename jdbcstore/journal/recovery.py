@@ -11,12 +11,12 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 from crc32c import crc32c
 
 from jdbcstore.errors import CorruptJournal
 from jdbcstore.journal._records_cy import records
+from jdbcstore.journal.abc import Torn
 from jdbcstore.journal.directory import live_segments
 from jdbcstore.journal.layout import (
     BLOCK,
@@ -168,15 +168,6 @@ class SegmentReader:
         return crc == head.crc
 
 
-class Torn(NamedTuple):
-    """The end of a journal that was being written at an unclean shutdown; nothing of it was acknowledged."""
-
-    segment: int
-    offset: int
-    number: int
-    """The first record that is incomplete."""
-
-
 @dataclass(slots=True)
 class Segment:
     """A segment that is not released."""
@@ -221,6 +212,11 @@ class Recovered:
     @property
     def last_number(self) -> int:
         return self.segments[-1].last_number if self.segments else 0
+
+    @property
+    def end(self) -> tuple[int, int]:
+        """The last segment, and the offset at which its records end."""
+        return (self.segments[-1].header.number, self.segments[-1].end) if self.segments else (0, 0)
 
     def records(self, after: int, *, ignore_missing: bool = False) -> Iterator[Record]:
         """Read as :func:`read`, from these segments."""

@@ -12,16 +12,16 @@ import logging
 import os
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import CorruptJournal, JournalFailed, OutcomeUnknown, StoreError, StoreUnavailable
 from jdbcstore.journal import directory as names
 from jdbcstore.journal._records_cy import frame
+from jdbcstore.journal.abc import Span, WriteBatch
 from jdbcstore.journal.layout import (
     BLOCK,
     CLEAN_END,
@@ -29,10 +29,9 @@ from jdbcstore.journal.layout import (
     Record,
     SegmentHeader,
     Stamp,
-    WrittenEntry,
     space,
 )
-from jdbcstore.journal.recovery import Recovered, Segment, read
+from jdbcstore.journal.recovery import Recovered, Segment, read, recover
 from jdbcstore.util.clock import Clock
 from jdbcstore.util.files import UNFINISHED, Files, copy_file, creating, make_directory, write_all
 
@@ -45,23 +44,6 @@ _BEGUN = 8
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
-class Span(NamedTuple):
-    """The contents of a segment that is not released."""
-
-    segment: int
-    first_sequence: int
-    """Higher than every sequence in earlier segments; 0 if unknown, after a repair."""
-    last_number: int
-
-
-class WriteBatch(NamedTuple):
-    """Records of one segment that are written and synced at once."""
-
-    data: bytes
-    written: list[WrittenEntry]
-    last_sequence: int
-
-
 @dataclass(slots=True)
 class _CleanEnd:
     taken: bool = True
@@ -72,36 +54,24 @@ class _CleanEnd:
 
 
 class Segments:
-    """The segments of one journal, where entries become records: numbered, written, durable, released.
+    """The segments of one journal in a directory, as :class:`jdbcstore.journal.abc.Log` says.
 
-    One thread at a time writes; syncing, reading and releasing are thread-safe.
+    The directory is locked from the beginning to :meth:`close`.
+
+    :raises JournalInUse: the directory is in use by another journal, of this process or another
+    :raises StoreUnavailable: the directory cannot be created or locked
     """
 
-    def __init__(
-        self,
-        config: JournalConfig,
-        files: Files,
-        clock: Clock,
-        found: Recovered,
-        *,
-        first_sequence: int,
-        store: int,
-        check: Callable[[], None],
-    ) -> None:
-        """Take the files that were found: ``store`` identifies the backing store, and ``check`` raises
-        :class:`OSError` when the directory's lock is lost."""
-        self.journal = found.journal or secrets.randbits(63) or 1
-        self.last_number = found.last_number
-        self.last_sequence = max(found.last_sequence, first_sequence - 1)
+    def __init__(self, config: JournalConfig, files: Files, clock: Clock) -> None:
+        self.journal = self.last_number = self.last_sequence = 0
         self._directory = Path(config.directory)
         self._config = config
         strategy, interval = config.journal_disk_sync_strategy, config.journal_disk_sync_interval
         self._syncs_always = strategy == "always" or (strategy == "periodic" and not interval)
         self._files = files
         self._clock = clock
-        self._found = found
-        self._store = store
-        self._check = check
+        self._found = Recovered()
+        self._store = 0
         self._preallocated = _Preallocated(self._directory, config, files)
         self._retention = _Retention(self._directory, config, files, clock, self._preallocated)
         self._live: list[Segment] = []
@@ -112,7 +82,22 @@ class Segments:
         self._stamp = Stamp(0, 0)
         self._durable = 0
         """The last record that is known to be durable."""
-        self._changed = not found.clean
+        self._changed = False
+        try:
+            make_directory(self._directory, files=files)
+        except OSError as error:
+            raise StoreUnavailable(
+                f"cannot create the directory {self._directory} for the journal: {error.strerror}"
+            ) from error
+        self._lock = names.DirectoryLock(self._directory)
+
+    def recover(self) -> Recovered:
+        self._found = recover(self._directory, ignore_missing=self._config.ignore_missing_journalfiles)
+        return self._found
+
+    @property
+    def first_number(self) -> int:
+        return self.live[0].header.first_number
 
     @property
     def live(self) -> list[Segment]:
@@ -128,11 +113,6 @@ class Segments:
         return read(self.live, after, self.last_number, ignore_missing=missing)
 
     def read(self, segment: int, offset: int, size: int) -> bytes:
-        """Read bytes of a file, fewer at its end.
-
-        :raises CorruptJournal: the file does not exist
-        :raises StoreUnavailable: the file cannot be read now
-        """
         try:
             file = os.open(names.segment_path(self._directory, segment), os.O_RDONLY | os.O_CLOEXEC)
             try:
@@ -146,16 +126,24 @@ class Segments:
                 f"segment {segment} of the journal in {self._directory} cannot be read: {error.strerror}"
             ) from error
 
-    def open(self) -> None:
-        """Continue where an earlier process stopped, after truncating a torn end; or begin the first segment.
+    def open(self, *, first_sequence: int, store: int) -> None:
+        found, self._store = self._found, store
+        self.journal = found.journal or secrets.randbits(63) or 1
+        self.last_number = found.last_number
+        self.last_sequence = max(found.last_sequence, first_sequence - 1)
+        self._changed = not found.clean
+        try:
+            self._begin_or_resume(found)
+        except OSError as error:
+            raise StoreUnavailable(
+                f"the journal in {self._directory} cannot be opened: {error.strerror}; check the disk"
+            ) from error
 
-        :raises OSError:
-        :raises StoreUnavailable: the disk is full
-        """
+    def _begin_or_resume(self, found: Recovered) -> None:
         self._preallocated.start()
         self._retention.start()
-        if self._found.segments:
-            self._resume(self._found)
+        if found.segments:
+            self._resume(found)
         else:
             self._begin(0)
         self._durable = self.last_number
@@ -187,11 +175,6 @@ class Segments:
         self._files.sync(self._file)
 
     def frame(self, entries: Sequence[JournalEntry]) -> WriteBatch:
-        """Frame the records of as many entries as fit into the current segment, or if none fits, a new one.
-
-        :raises StoreUnavailable: the disk is full; nothing has changed
-        :raises JournalFailed: nothing can be written any more
-        """
         current = self._live[-1]
         if space(entries[0].size) > current.size - current.end:
             self._begin_next(space(entries[0].size))
@@ -206,16 +189,10 @@ class Segments:
         return WriteBatch(data, written, last.sequence + last.entry.sequences - 1)
 
     def write(self, batch: WriteBatch) -> None:
-        """Write a batch, and sync it where the strategy says so.
-
-        :raises StoreUnavailable: the disk is full; nothing has changed
-        :raises JournalFailed: it was not written, and nothing can be any more
-        :raises OutcomeUnknown: it may have been written, and nothing can be any more
-        """
         current, last = self._live[-1], batch.written[-1].number
         with self._io:
             try:
-                self._check()
+                self._lock.check()
             except OSError as error:
                 raise self._failed(error) from error
             try:
@@ -247,16 +224,12 @@ class Segments:
         return self._failed(error, "room there")
 
     def sync(self) -> None:
-        """Sync the written data.
-
-        :raises JournalFailed: written data may not be durable
-        """
         with self._io:
             self._sync_written()
 
     def _sync_written(self) -> None:
         try:
-            self._check()
+            self._lock.check()
             if self._durable < self.last_number:
                 self._files.sync(self._file)
                 self._durable = self.last_number
@@ -311,10 +284,6 @@ class Segments:
         return file
 
     def release(self, up_to: int) -> None:
-        """Release the segments whose records are all up to a number, except the current one.
-
-        One that cannot be released now, because an archive is full or a disk fails, is tried again next time.
-        """
         with self._releasing:
             # What was retained long enough may take the room that what is retained now needs.
             prune = self._retention.prune
@@ -340,7 +309,6 @@ class Segments:
                         del self._live[0]
 
     def end(self, *, clean: bool) -> None:
-        """Close the files, after a mark of a clean shutdown if it is one."""
         try:
             if clean and self._changed:
                 self.sync()  # so that the clean end says of everything before that it is durable
@@ -352,10 +320,13 @@ class Segments:
             self.close()
 
     def close(self) -> None:
-        self._preallocated.close()
-        file, self._file = self._file, -1
-        if file >= 0:
-            self._files.close(file)
+        try:
+            self._preallocated.close()
+            file, self._file = self._file, -1
+            if file >= 0:
+                self._files.close(file)
+        finally:
+            self._lock.release()
 
     def _failed(self, error: OSError, need: str | None = None) -> StoreError:
         """Return the error of a failed write; with ``need``, of one that changed nothing, so that a full disk

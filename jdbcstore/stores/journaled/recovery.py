@@ -17,6 +17,7 @@ from pathlib import Path
 from jdbcstore.abc import Progress
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import ConfigurationError, CorruptJournal, CorruptMessage, JournalPending
+from jdbcstore.journal.abc import Contents
 from jdbcstore.journal.inspection import BackingState
 from jdbcstore.journal.layout import RECORD, Record
 from jdbcstore.journal.recovery import Recovered, recover
@@ -116,7 +117,7 @@ class JournalBinding:
         self.mark = self._store.journal_mark() or _NEW
         self.last_sequence = self._store.last_sequence()
 
-    def accept(self, found: Recovered) -> tuple[int, int]:
+    def accept(self, found: Contents) -> tuple[int, int]:
         """Return the store's identity, for the headers of the journal, and its next sequence.
 
         A store that has no identity yet gets one.
@@ -134,7 +135,7 @@ class JournalBinding:
             raise sequences_used_up(self.last_sequence)
         return self._identity(found), self.last_sequence + 1
 
-    def _identity(self, found: Recovered) -> int:
+    def _identity(self, found: Contents) -> int:
         if self._store.unsaved() is not None and self.was_new:
             if found.store not in (0, _OF_A_PROCESS):
                 raise self._foreign(found)
@@ -147,13 +148,13 @@ class JournalBinding:
             self._apply(replace(self.mark, store=secrets.randbits(62) | 1 << 62))
         return self.mark.store
 
-    def check(self, found: Recovered) -> int:
+    def check(self, found: Contents) -> int:
         """As :meth:`accept`, without changing anything; returns :attr:`after`. No file may be missing."""
         if found.store not in (0, self.mark.store):
             raise self._foreign(found)
         return self._after(found)
 
-    def _after(self, found: Recovered) -> int:
+    def _after(self, found: Contents) -> int:
         mark, pending = self.mark, self.mark.journal
         if pending and pending == found.journal:
             return self._checked(found, mark.applied)
@@ -179,20 +180,20 @@ class JournalBinding:
             )
         return after
 
-    def _checked(self, found: Recovered, applied: int) -> int:
+    def _checked(self, found: Contents, applied: int) -> int:
         """Return ``applied``, unless the journal ends before: new records would be taken for applied ones."""
         if found.last_number < applied:
-            end = found.segments[-1]
+            segment, offset = found.end
             raise CorruptJournal(
                 f"it ends with record {found.last_number}, and {self._store.place} has applied it up to"
                 f" record {applied}: the end is lost, or the files are an older copy, which a repair"
                 " notices only with the configuration that names both",
-                segment=end.header.number,
-                offset=end.end,
+                segment=segment,
+                offset=offset,
             )
         return applied
 
-    def _adopted(self, found: Recovered) -> int:
+    def _adopted(self, found: Contents) -> int:
         """As :meth:`_after`, for a journal of an earlier version, which does not name its store."""
         applied = self.mark.applied
         if not self.mark.store and applied and found.last_number - applied in (0, 1):
@@ -204,7 +205,7 @@ class JournalBinding:
             raise self._foreign(found)
         return found.last_number
 
-    def _foreign(self, found: Recovered) -> ConfigurationError:
+    def _foreign(self, found: Contents) -> ConfigurationError:
         which = "which does not know it."
         if self.was_new and not self.last_sequence:
             which = "which is new: was the database deleted, or is the URL another one?"

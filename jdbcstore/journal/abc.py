@@ -1,0 +1,189 @@
+"""The contract between a journal and the log that keeps its records durable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+from jdbcstore.journal.layout import JournalEntry, Record, WrittenEntry
+
+
+class Span(NamedTuple):
+    """The contents of a segment that is not released."""
+
+    segment: int
+    first_sequence: int
+    """Higher than every sequence in earlier segments; 0 if unknown, after a repair."""
+    last_number: int
+
+
+class WriteBatch(NamedTuple):
+    """Records that are written and made durable at once."""
+
+    data: bytes
+    written: list[WrittenEntry]
+    last_sequence: int
+
+
+class Torn(NamedTuple):
+    """The end of a journal that was being written at an unclean shutdown; nothing of it was acknowledged."""
+
+    segment: int
+    offset: int
+    number: int
+    """The first record that is incomplete."""
+
+
+class Contents(Protocol):
+    """Contents of a log, as they were when it was recovered or looked at."""
+
+    @property
+    def journal(self) -> int:
+        """The journal's number; 0 if there is no journal yet."""
+        ...
+
+    @property
+    def store(self) -> int:
+        """The identity of the backing store; 0 if it was never set."""
+        ...
+
+    @property
+    def first_number(self) -> int:
+        """The number of the first record that is there; after the last one if there is none."""
+        ...
+
+    @property
+    def last_number(self) -> int:
+        """The number of the last record; 0 if there was never one."""
+        ...
+
+    @property
+    def last_sequence(self) -> int:
+        """The last of the store's sequences that was given out."""
+        ...
+
+    @property
+    def clean(self) -> bool:
+        """Whether the journal was shut down cleanly."""
+        ...
+
+    @property
+    def torn(self) -> Torn | None:
+        """The incomplete end; None if it is complete."""
+        ...
+
+    @property
+    def end(self) -> tuple[int, int]:
+        """Segment and offset at which the records end."""
+        ...
+
+    def records(self, after: int, *, ignore_missing: bool = False) -> Iterator[Record]:
+        """Yield the records after a number, without those for internal use.
+
+        :raises CorruptJournal: one of them is damaged or missing
+        """
+        ...
+
+
+class Log(Protocol):
+    """A log that one process at a time may append to: what was appended is durable when that returns.
+
+    Making one claims it: from then on no other process appends. Then it is recovered, opened and written, by
+    one thread at a time. Syncing, reading and releasing are thread-safe. A position is a segment and an
+    offset in it; the last segment is being written.
+    """
+
+    @property
+    def journal(self) -> int:
+        """The number that identifies the journal: positive, 63 bits, chosen at random when it is created."""
+        ...
+
+    @property
+    def first_number(self) -> int:
+        """The number of the first record that is not released; after the last one if there is none."""
+        ...
+
+    @property
+    def last_number(self) -> int:
+        """The number of the last record written; 0 if there was never one."""
+        ...
+
+    @property
+    def last_sequence(self) -> int:
+        """The last of the store's sequences that was given out."""
+        ...
+
+    def recover(self) -> Contents:
+        """Read what an earlier process left, and change nothing.
+
+        :raises CorruptJournal: an acknowledged record is damaged or missing
+        :raises StoreUnavailable: it cannot be read now
+        """
+        ...
+
+    def open(self, *, first_sequence: int, store: int) -> None:
+        """Continue after what was recovered, or begin; what was torn is discarded.
+
+        ``store`` identifies the backing store, and no sequence below ``first_sequence`` is given out.
+
+        :raises StoreUnavailable: it cannot be written now
+        """
+        ...
+
+    def frame(self, entries: Sequence[JournalEntry]) -> WriteBatch:
+        """Frame the records of as many entries as can be written at once, which is one at least.
+
+        :raises StoreUnavailable: there is no room for them; nothing has changed
+        :raises JournalFailed: nothing can be written any more
+        """
+        ...
+
+    def write(self, batch: WriteBatch) -> None:
+        """Append a batch: durably, unless the configuration has that wait for :meth:`sync`.
+
+        :raises StoreUnavailable: there is no room for it; nothing has changed
+        :raises JournalFailed: it was not written, and nothing can be any more
+        :raises OutcomeUnknown: it may have been written, and nothing can be any more
+        """
+        ...
+
+    def sync(self) -> None:
+        """Make durable what was written.
+
+        :raises JournalFailed: it may not be durable
+        """
+        ...
+
+    def spans(self) -> list[Span]:
+        """Return the segments that are not released, oldest first."""
+        ...
+
+    def records(self, after: int) -> Iterator[Record]:
+        """Yield the records after a number, up to the last that was written when this was called.
+
+        :raises CorruptJournal: one of them is damaged or missing
+        """
+        ...
+
+    def read(self, segment: int, offset: int, size: int) -> bytes:
+        """Return bytes at a position, unverified; fewer at the end of a segment.
+
+        :raises CorruptJournal: the segment does not exist
+        :raises StoreUnavailable: it cannot be read now
+        """
+        ...
+
+    def release(self, up_to: int) -> None:
+        """Declare the records up to a number obsolete: their segments may be reused, archived or removed.
+
+        What cannot be released now is tried again next time.
+        """
+        ...
+
+    def end(self, *, clean: bool) -> None:
+        """Close the log, after a mark of a clean shutdown if it is one."""
+        ...
+
+    def close(self) -> None:
+        """Close the log as it is, so that another process can claim it."""
+        ...
