@@ -14,7 +14,6 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -27,6 +26,7 @@ import click
 from benchmarks import cpu
 from tests.support.databases import Database
 from tests.support.interop.activemq import Peer, classpath
+from tests.support.jvm import compiled
 from tests.support.servers.alone import server_of
 
 _READY = re.compile(r"ready stomp=\S+:(\d+) \w+=(\S+:\d+) ")
@@ -69,11 +69,10 @@ class Load:
     """The Java program; a context manager that ends it."""
 
     def __init__(self) -> None:
-        self._classes = tempfile.TemporaryDirectory(prefix="jdbcstore-load-")
         jars, source = classpath(), Path(__file__).with_name("OpenWireLoad.java")
-        subprocess.run(["javac", "-nowarn", "-cp", jars, "-d", self._classes.name, source], check=True)
+        classes = compiled({source.name: source.read_text()}, jars)
         self._process = subprocess.Popen(
-            ["java", "-Xmx512m", "-cp", f"{self._classes.name}:{jars}", "OpenWireLoad"],
+            ["java", "-Xmx512m", "-cp", f"{classes}:{jars}", "OpenWireLoad"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -85,7 +84,6 @@ class Load:
 
     def __exit__(self, *_exc: object) -> None:
         self._process.communicate()
-        self._classes.cleanup()
 
     def run(self, url: str, work: str, queue: str, seconds: float) -> dict[str, Any]:
         assert self._process.stdin is not None

@@ -14,7 +14,8 @@ from typing import Self
 
 from jdbcstore.testing.polling import wait_until
 from tests.support import tiers
-from tests.support.interop.activemq import NO_TRACES, QUICK_START
+from tests.support.interop.activemq import QUICK_START
+from tests.support.jvm import NO_TRACES
 from tests.support.ports import free_port
 from tests.support.require import unavailable
 

@@ -28,6 +28,7 @@ from tests.support.databases import Database
 from tests.support.interop import artemis
 from tests.support.interop.messages import BODIES, HEADERS, LONG_TEXT, VALUES, spec, text
 from tests.support.interop.stomp import Wire
+from tests.support.jvm import compiled
 from tests.support.servers.alone import opened
 
 FIXTURES = ROOT / "tests" / "fixtures" / "artemis"
@@ -238,10 +239,9 @@ class Recorder:
         template = Template((artemis.HOME / "recorded.xml").read_text())
         values = {"directory": folder / "data", "store": store, "file_size": 102_400, "compact": 3}
         configuration.write_text(template.substitute(values))
-        classes = folder / "classes"
         jars = ":".join([artemis.classpath(), str(qpid), *map(str, JSON_JARS)])
         sources = [artemis.HOME / "Recorder.java", ROOT / "tests" / "interop" / "peer" / "Values.java"]
-        subprocess.run(["javac", "-nowarn", "-cp", jars, "-d", classes, *sources], check=True)
+        classes = compiled({source.name: source.read_text() for source in sources}, jars)
         log = (folder / "log").open("wb")
         self._process = subprocess.Popen(
             [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
 import shutil
@@ -16,7 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from tests.support import ROOT, tiers
-from tests.support.jvm import QUICK
+from tests.support.jvm import NO_TRACES, QUICK, compiled
 from tests.support.maven import CONNECTOR_J, why_missing
 
 SOURCES = ROOT / "tests" / "interop" / "peer"
@@ -34,7 +33,6 @@ JARS = tuple(
 OF_SOME = (CONNECTOR_J, Path("/usr/share/java/h2.jar"), Path("/usr/share/java/activeio-core.jar"))
 """What only some tests need: drivers, and the files of ActiveMQ's own journal."""
 PACKAGES = "activemq libmariadb-java libpostgresql-jdbc-java default-jdk-headless"
-NO_TRACES = "-XX:-UsePerfData"  # else both JVMs write under /tmp/hsperfdata_*
 QUICK_START = (*QUICK, "-Xshare:auto")
 ANSWER_TIMEOUT = 120.0
 
@@ -62,20 +60,9 @@ def classpath() -> str:
 
 
 @cache
-def _compiled(jars: str) -> tempfile.TemporaryDirectory[str]:
-    """The peer's classes, made once in the life of this process and removed with it."""
-    classes = tempfile.TemporaryDirectory(prefix="jdbcstore-peer-")
-    atexit.register(classes.cleanup)
-    sources = [Path(classes.name, source.name) for source in sorted(SOURCES.glob("*.java"))]
-    for source in sources:
-        source.write_text((SOURCES / source.name).read_text().replace("javax.jms", JMS))
-    # The bundle of 5.19 also has sources, which must not be compiled.
-    options = ["-nowarn", "-cp", jars, "-sourcepath", classes.name, "-d", classes.name]
-    command = ["javac", f"-J{NO_TRACES}", *options, *map(str, sources)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise PeerError(f"the peer does not compile:\n{done.stderr}")
-    return classes
+def _classes(jars: str) -> Path:
+    sources = sorted(SOURCES.glob("*.java"))
+    return compiled({source.name: source.read_text().replace("javax.jms", JMS) for source in sources}, jars)
 
 
 class Peer:
@@ -88,7 +75,7 @@ class Peer:
     def __init__(self, jvm_options: Iterable[str] = QUICK_START, *, patience: float = ANSWER_TIMEOUT) -> None:
         self._patience = patience
         jars = classpath()
-        classes = _compiled(jars)
+        classes = _classes(jars)
         self._directory = tempfile.TemporaryDirectory(prefix="jdbcstore-activemq-")
         directory = Path(self._directory.name)
         self._log = directory / "log"
@@ -101,7 +88,7 @@ class Peer:
                 f"-Duser.home={directory}",
                 "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
                 "-cp",
-                f"{classes.name}:{jars}",
+                f"{classes}:{jars}",
                 "Peer",
             ]
             tiers.starts("java")

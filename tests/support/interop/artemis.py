@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import shutil
 import subprocess
 import tempfile
@@ -15,7 +14,8 @@ from xml.sax.saxutils import escape
 
 from tests.support import ROOT, tiers
 from tests.support.interop.activemq import JARS as DEBIAN_JARS
-from tests.support.interop.activemq import NO_TRACES, QUICK_START
+from tests.support.interop.activemq import QUICK_START
+from tests.support.jvm import NO_TRACES, compiled
 from tests.support.maven import why_missing
 
 HOME = ROOT / "tests" / "interop" / "artemis"
@@ -54,13 +54,9 @@ def classpath() -> str:
 
 
 @cache
-def _classes(jars: str) -> str:
-    """Return the folder of the compiled class, made once in the life of this process and removed with it."""
-    folder = tempfile.TemporaryDirectory(prefix="jdbcstore-artemis-")
-    atexit.register(folder.cleanup)
-    source = str(HOME / "Artemis.java")
-    subprocess.run(["javac", f"-J{NO_TRACES}", "-nowarn", "-cp", jars, "-d", folder.name, source], check=True)
-    return folder.name
+def _classes(jars: str) -> Path:
+    source = HOME / "Artemis.java"
+    return compiled({source.name: source.read_text()}, jars)
 
 
 class Artemis:

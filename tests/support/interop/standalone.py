@@ -6,7 +6,8 @@ import subprocess
 from pathlib import Path
 
 from jdbcstore.testing.polling import wait_until
-from tests.support.interop.activemq import LIBRARIES, NO_TRACES, QUICK_START, classpath
+from tests.support.interop.activemq import LIBRARIES, QUICK_START, classpath
+from tests.support.jvm import NO_TRACES
 
 _WAIT = 120.0
 
