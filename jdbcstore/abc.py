@@ -34,6 +34,7 @@ from jdbcstore.errors import CorruptMessage, StoreError
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import MessageId, ProducerId, XATransactionId
 from jdbcstore.message.message import Message
+from jdbcstore.message.openwire.pieces import LargeBody
 from jdbcstore.util.checkup import Checkup
 from jdbcstore.util.futures import StoreFuture
 from jdbcstore.util.timings import Timings
@@ -665,6 +666,51 @@ class Checkpointed(Protocol):
 
         :raises StoreError: its folder cannot be read
         """
+        ...
+
+
+class LargeBodies(Protocol):
+    """Bodies that a store keeps in pieces, so that none is ever in memory whole. To be used from any thread.
+
+    A body is written first, then a message that has it is added to this store. It is removed once no stored
+    message has it any more, and this process has no reference to it either.
+    """
+
+    def begin(self) -> LargeBody:
+        """Return a new body, of which nothing is written yet.
+
+        :raises StoreError: its tables cannot be created
+        """
+        ...
+
+    def add(self, body: LargeBody, piece: int, data: bytes) -> None:
+        """Write a piece of a body; all but the last have ``PIECE_SIZE`` bytes. Durable when this returns."""
+        ...
+
+    def read(self, body: LargeBody, piece: int) -> bytes:
+        """Return a piece of a body.
+
+        :raises LargeBodyMissing: this store does not have it
+        """
+        ...
+
+    def pieces_of(self, message: Message) -> Iterator[bytes]:
+        """Yield the pieces of a message's body as it was sent; nothing if the message itself has it.
+
+        Of a string they are its length in four bytes, and modified UTF-8, as in OpenWire.
+
+        :raises LargeBodyMissing: this store does not have it
+        """
+        ...
+
+
+@runtime_checkable
+class KeepsLargeBodies(Protocol):
+    """A store that can keep bodies in pieces, such as JdbcStore."""
+
+    @property
+    def large_bodies(self) -> LargeBodies:
+        """The bodies that are kept in pieces."""
         ...
 
 

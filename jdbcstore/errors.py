@@ -368,6 +368,31 @@ class BodyInJournal(CorruptMessage):
     )
 
 
+class BodyInPieces(CorruptMessage):
+    """The body of ``size`` bytes is not in the row, but in pieces in JDBCSTORE_PIECES; it is not damaged.
+
+    Headers and properties are read as always.
+    """
+
+    def __init__(self, size: int, *, sequence: int | None = None, container: str | None = None) -> None:
+        self.size = size
+        super().__init__(
+            f"its body of {size} bytes is kept in pieces", sequence=sequence, container=container
+        )
+
+    _advice = "consume it as a client of the broker, or read its pieces with store.large_bodies"
+
+
+class LargeBodyMissing(StoreError):
+    """The pieces of a large body are not in this store, or no longer."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(
+            f"the pieces of the large body {number:x} are not in this store; send the message again, or"
+            " consume it from the store that it is in"
+        )
+
+
 class MessageNotFound(StoreError, LookupError):
     """No such message in this destination; another consumer may have acknowledged it."""
 

@@ -10,11 +10,14 @@ from asyncio import Future
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import ConsumerId, ProducerId, XATransactionId
 from jdbcstore.message.message import Message
+
+if TYPE_CHECKING:
+    from jdbcstore.broker.large import LargeTransfers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,6 +269,10 @@ class Broker(Protocol):
 
     @property
     def directory(self) -> ClientDirectory: ...
+
+    @property
+    def large(self) -> LargeTransfers | None:
+        """The bodies that its store keeps in pieces; None if it cannot."""
 
     def knows(self, destination: Destination) -> bool:
         """Return whether a queue or topic of this name, without wildcards, exists."""

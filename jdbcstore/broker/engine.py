@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jdbcstore.abc import InMemory, Store, XATransaction
+from jdbcstore.abc import InMemory, KeepsLargeBodies, Store, XATransaction
 from jdbcstore.broker.amending import amending
 from jdbcstore.broker.api import BrokerTransaction, Consumer, Subscription, SubscriptionRequest
 from jdbcstore.broker.deletion import DestinationDeletion
@@ -23,6 +23,7 @@ from jdbcstore.broker.destinations import DestinationRegistry
 from jdbcstore.broker.directory import Directory
 from jdbcstore.broker.event_log import EventLog
 from jdbcstore.broker.events import MessageEvents
+from jdbcstore.broker.large import LargeTransfers
 from jdbcstore.broker.loop import BrokerLoop
 from jdbcstore.broker.memory import MemoryUsage, Resources
 from jdbcstore.broker.policies import Policies
@@ -227,6 +228,8 @@ class Engine:
                 directory=self.directory,
                 deliver=self._send_due,
             )
+        self.large = LargeTransfers(loop, store.large_bodies) if isinstance(store, KeepsLargeBodies) else None
+        """The bodies that the store keeps in pieces; None if it cannot."""
         self._prepared = PreparedTransactions(loop, store, self._target_of_prepared)
         self._occupancy: StoreOccupancy | None = None
         if isinstance(store, InMemory) and resources.stored is not None:

@@ -87,6 +87,9 @@ class ConnectorConfig(Options):
     """Connections accepted at a time; further ones are refused."""
     max_frame_size: int = option(100 * 1024 * 1024, at_least=1024, size=True)
     """Bytes of a frame's body. Also ActiveMQ's ``maxDataLength``."""
+    min_large_message_size: int = option(0, at_least=0, size=True)
+    """Bytes of a body from which on it is received, kept and delivered in pieces, and never in memory whole;
+    0 is never. No ActiveMQ can read such a message. Not in ActiveMQ; Artemis's ``minLargeMessageSize``."""
     max_header_length: int = option(10 * 1024, at_least=64, size=True)
     """Bytes of one header of a frame."""
     max_headers: int = option(1000, at_least=1)

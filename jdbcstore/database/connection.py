@@ -179,11 +179,19 @@ class Connection:
         doubtful = {(topic, id_) for topic in topics for (id_,) in self.fetch(find, container=topic)}
         return [key for key in keys if key not in doubtful] if doubtful else keys
 
-    def write(self, batch: Batch, block: RowGuard | None = None, *, epoch: EpochGuard | None = None) -> None:
+    def write(
+        self,
+        batch: Batch,
+        block: RowGuard | None = None,
+        *,
+        epoch: EpochGuard | None = None,
+        first: Callable[[Connection], None] | None = None,
+    ) -> None:
         """Apply and commit a batch, all of it or nothing.
 
         :param block: guards the block of its sequences
         :param epoch: guards this batch alone, where :meth:`guard_by` does not guard all
+        :param first: called in the transaction, before anything is written
 
         :raises LockLost: the epoch has ended
         :raises SequencesTaken: another writer has reserved sequences after the block
@@ -192,8 +200,8 @@ class Connection:
         size = batch.size if epoch is not None else 0
         try:
             batch.removes = [*self._decided(batch.removes)]
-            if self._recorder is not None and batch.removes:
-                self._write_recorded(self._recorder, batch, block, epoch)
+            if first is not None or (self._recorder is not None and batch.removes):
+                self._write_in_steps(batch, block, epoch, first)
                 return
             if self._statements.writes_singly:
                 batch = self._statements.arrange(batch)
@@ -214,11 +222,18 @@ class Connection:
             self.cursor, self._statements.write, batch, self._guards(block, self._epoch, long=False)
         )
 
-    def _write_recorded(
-        self, recorder: Recorder, batch: Batch, block: RowGuard | None, epoch: EpochGuard | None
+    def _write_in_steps(
+        self,
+        batch: Batch,
+        block: RowGuard | None,
+        epoch: EpochGuard | None,
+        first: Callable[[Connection], None] | None,
     ) -> None:
         with self.transaction(block, epoch=epoch):
-            recorder.record(self, batch.removes, RemovalReason.ACKNOWLEDGED, batch.adds)
+            if first is not None:
+                first(self)
+            if self._recorder is not None and batch.removes:
+                self._recorder.record(self, batch.removes, RemovalReason.ACKNOWLEDGED, batch.adds)
             if self._statements.writes_singly:
                 batch = self._statements.arrange(batch)
             self._writing.apply(self.cursor, self._statements.write, batch)

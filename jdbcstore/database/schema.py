@@ -46,6 +46,8 @@ ROUTING_ROW = "routing"
 """The number of changes of queues, exchanges and bindings, so that they can be kept in memory."""
 FLOW_ROW = "flow"
 """The number of changes of the limits of queues; present once one was set."""
+LARGE_ROW = "large"
+"""Present once a body was kept in pieces here."""
 JOURNAL_LEFT = "journal_left_{:016x}"
 """The position at which the journal of this number was abandoned."""
 HEAD = "jdbcstore_3"
@@ -243,6 +245,16 @@ def create_flow_tables(engine: Engine, adapter: Adapter, tables: Tables) -> None
     for table in tables.of_flow:
         create_table(engine, adapter, table)
     _insert_row(engine, tables.state, tables.state.c.name == FLOW_ROW, name=FLOW_ROW, number=0)
+
+
+def create_large_tables(engine: Engine, adapter: Adapter, tables: Tables) -> None:
+    """Create the tables of large bodies, and the row that says so.
+
+    :raises SchemaError: the database refused
+    """
+    for table in tables.of_large:
+        create_table(engine, adapter, table)
+    _insert_row(engine, tables.state, tables.state.c.name == LARGE_ROW, name=LARGE_ROW, number=0)
 
 
 def _create_indexes(engine: Engine, adapter: Adapter, table: Table, present: set[str] | None) -> None:

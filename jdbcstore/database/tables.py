@@ -62,6 +62,10 @@ class Tables:
     """Declared queues, for processes that route messages by exchanges; created by the first."""
     exchanges: Table
     bindings: Table
+    large: Table
+    """Large bodies, and the messages that have them; created by the first store that gets one."""
+    pieces: Table
+    """The pieces of large bodies."""
 
     @property
     def all(self) -> tuple[Table, ...]:
@@ -82,6 +86,11 @@ class Tables:
     def routing(self) -> tuple[Table, ...]:
         """Queues, exchanges and bindings."""
         return (self.queues, self.exchanges, self.bindings)
+
+    @property
+    def of_large(self) -> tuple[Table, ...]:
+        """Large bodies and their pieces."""
+        return (self.large, self.pieces)
 
     @property
     def ours(self) -> tuple[Table, ...]:
@@ -131,6 +140,8 @@ def _define(adapter: Adapter, config: StoreConfig) -> Tables:
         queues=_queues(_Definer(adapter, MetaData(), config), prefix + "JDBCSTORE_QUEUES"),
         exchanges=_exchanges(_Definer(adapter, MetaData(), config), prefix + "JDBCSTORE_EXCHANGES"),
         bindings=_bindings(_Definer(adapter, MetaData(), config), prefix + "JDBCSTORE_BINDINGS"),
+        large=_large(_Definer(adapter, MetaData(), config), prefix + "JDBCSTORE_LARGE"),
+        pieces=_pieces(_Definer(adapter, MetaData(), config), prefix + "JDBCSTORE_PIECES"),
     )
 
 
@@ -396,6 +407,30 @@ def _bindings(define: _Definer, name: str) -> Table:
         define.column("ROUTING_KEY", define.own(define.container), nullable=False),
         define.primary_key("exchange", "queue", "routing_key"),
         define.index(name, "QIDX", "queue"),
+    )
+
+
+def _large(define: _Definer, name: str) -> Table:
+    # A body has one row with MSG_ID 0, whose TOUCHED counts the messages that ever got it and is -1 once it
+    # is being removed; and one for each ID in ACTIVEMQ_MSGS. No foreign key: ActiveMQ removes messages.
+    return define.table(
+        name,
+        define.column("ID", define.number, nullable=False),
+        define.column("MSG_ID", define.number, nullable=False),
+        define.column("TOUCHED", define.number, nullable=False),
+        define.column("BEGUN", define.time, nullable=False),
+        define.primary_key("id", "msg_id"),
+        define.index(name, "MIDX", "msg_id"),
+    )
+
+
+def _pieces(define: _Definer, name: str) -> Table:
+    return define.table(
+        name,
+        define.column("ID", define.number, nullable=False),
+        define.column("PIECE", define.number, nullable=False),
+        define.column("DATA", define.binary, nullable=False),
+        define.primary_key("id", "piece"),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jdbcstore.message.message import BodyType, Message
+from jdbcstore.message.openwire.pieces import body_in_pieces
 from jdbcstore.message.values import plain
 
 Facts = dict[str, Any]
@@ -29,8 +30,15 @@ def facts_of(message: Message) -> Facts:
         "jms_type": message.jms_type,
         "redelivery_counter": message.redelivery_counter,
         "properties": plain(_properties(message)),
-        "body": plain(message.remote_blob_url if message.body_type is BodyType.BLOB else message.body),
+        **_body(message),
     }
+
+
+def _body(message: Message) -> dict[str, object]:
+    """Return the body; the size of one that is kept in pieces, which is not loaded."""
+    if body_in_pieces(message) is not None:
+        return {"body": None, "bytes_in_pieces": message.body_size}
+    return {"body": plain(message.remote_blob_url if message.body_type is BodyType.BLOB else message.body)}
 
 
 def _properties(message: Message) -> dict[str, object]:

@@ -302,7 +302,8 @@ class Message(MessageFields):
         return (
             _get_compared(self) == _get_compared(other)
             and identical(self.properties, other.properties)
-            and identical(self.body, other.body)
+            and (_in_pieces(self) is _in_pieces(other))
+            and (_in_pieces(self) is not None or identical(self.body, other.body))
         )
 
     def __hash__(self) -> int:
@@ -329,6 +330,12 @@ _ARGUMENTS = frozenset(HEADERS) | {"body", "properties"}
 _BODY_ARGUMENTS = frozenset({"body", "body_type", "compressed"})
 _get_headers = attrgetter(*HEADERS)
 _get_compared = attrgetter(*(name for name in HEADERS if name != "sequence"))
+
+
+def _in_pieces(message: Message) -> object:
+    """Return the body that is kept in pieces, of which there is one in a process; else None."""
+    return getattr(message._source, "large", None)
+
 
 _FLAT = (str, bytes)
 _ITEM = 128

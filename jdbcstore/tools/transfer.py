@@ -28,6 +28,7 @@ from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.rows import RowStatements
 from jdbcstore.errors import InvalidMessage, StoresDiffer
 from jdbcstore.lockers import Mastership, make_locker
+from jdbcstore.message.openwire.pieces import has_body_in_pieces
 from jdbcstore.stores.jdbc.checkpoint import refuse_pending
 from jdbcstore.stores.jdbc.sequence import fetch_reserved, guard_unclaimed
 from jdbcstore.tools.pages import PAGE, bounded
@@ -259,9 +260,14 @@ class CopyTarget(StoreTables):
     def add(self, rows: Sequence[MessageRow]) -> None:
         """Insert messages with their IDs, all or none.
 
-        :raises InvalidMessage: a message is too large for this database
+        :raises InvalidMessage: a message is too large for this database, or its body is in pieces
         """
         for row in rows:
+            if has_body_in_pieces(row.msg):
+                raise InvalidMessage(
+                    f"the body of the message with ID {row.id} in {row.container} is kept in pieces, which"
+                    " are not copied; have it consumed first"
+                )
             size = self.session.adapter.sent_size(row.msg)
             if size > self.session.max_message_size:
                 raise InvalidMessage(

@@ -1,5 +1,5 @@
 -- Drops all tables, WITH ALL MESSAGES IN THEM.
--- But jdbcstore_history: drop that before, if a store has created it.
+-- But jdbcstore_history, jdbcstore_large, jdbcstore_pieces: drop that before, if a store has created it.
 -- Written by: make sql
 
 DROP TABLE jdbcstore_version;

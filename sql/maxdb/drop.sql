@@ -1,5 +1,5 @@
 -- Drops all tables, WITH ALL MESSAGES IN THEM.
--- But JDBCSTORE_HISTORY: drop that before, if a store has created it.
+-- But JDBCSTORE_HISTORY, JDBCSTORE_LARGE, JDBCSTORE_PIECES: drop that before, if a store has created it.
 -- Written by: make sql
 
 DROP TABLE "JDBCSTORE_VERSION";

@@ -5,6 +5,10 @@ BEGIN;
 
 DROP TABLE IF EXISTS "jdbcstore_history";
 
+DROP TABLE IF EXISTS "jdbcstore_large";
+
+DROP TABLE IF EXISTS "jdbcstore_pieces";
+
 DROP TABLE IF EXISTS "jdbcstore_inbox";
 
 DROP TABLE IF EXISTS "jdbcstore_queues";

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from jdbcstore.errors import CorruptMessage
+from jdbcstore.errors import BodyInPieces, CorruptMessage
 from jdbcstore.message.facts import facts_of
 from jdbcstore.message.message import BodyType, Message
 from jdbcstore.message.readable import indented, text_of_bytes
@@ -67,7 +67,10 @@ def shown_body(message: Message, *, as_hex: bool = False) -> ShownBody:
     :raises CorruptMessage: it cannot be decoded
     """
     kind = _KINDS[message.body_type]
-    body = message.body
+    try:
+        body = message.body
+    except BodyInPieces as error:
+        return ShownBody(kind=kind, note=f"{error.size:,} bytes, kept in pieces, which are not shown")
     match message.body_type, body:
         case BodyType.BLOB, _:
             return ShownBody(
@@ -157,6 +160,8 @@ def preview(message: Message) -> str:
     """Return the beginning of a body, on one line."""
     try:
         body = message.body
+    except BodyInPieces as error:
+        return f"{error.size:,} bytes in pieces"
     except CorruptMessage:
         return "cannot be decoded"
     if isinstance(body, bytes) and message.body_type is not BodyType.OBJECT:

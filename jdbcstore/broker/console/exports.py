@@ -17,6 +17,7 @@ from jdbcstore.broker.management.messages import MessageChoice
 from jdbcstore.errors import MessageNotFound
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import BodyType, Message
+from jdbcstore.message.openwire.pieces import body_in_pieces
 from jdbcstore.message.readable import text_of_bytes
 from jdbcstore.message.values import plain
 
@@ -90,13 +91,17 @@ def form_of(message: Message) -> dict[str, str]:
 
     :raises CorruptMessage: it cannot be decoded
     """
-    body, lost, lines = message.body, [], []
+    lost: list[str] = []
+    lines: list[str] = []
+    body = None if body_in_pieces(message) else message.body
     if isinstance(body, bytes) and message.body_type is BodyType.BYTES:
         body = text_of_bytes(body, _FORM)
         lost += ["it is sent as text, not as bytes"]
     if body is not None and (not isinstance(body, str) or len(body) > _FORM):
         body = None
-    if body is None and message.body is not None:
+    if body_in_pieces(message):
+        lost = ["its body is kept in pieces"]
+    elif body is None and message.body is not None:
         lost = ["its body does not fit into a form as text"]
     for name, value in message.properties.items():
         kind = type_of(value)

@@ -18,6 +18,7 @@ from jdbcstore.broker.memory import MemoryUsage
 from jdbcstore.errors import SpillFailed
 from jdbcstore.message import openwire
 from jdbcstore.message.message import Message
+from jdbcstore.message.openwire.pieces import LargeBody, body_in_pieces
 from jdbcstore.util.files import write_all
 
 log = logging.getLogger(__name__)
@@ -220,6 +221,8 @@ class FileCursor:
         self._in_files = 0
         self._log_at = _LARGE
         self._failed = False
+        self._bodies: list[LargeBody] = []
+        """Bodies in pieces of the messages in files: the store removes none that this process has."""
 
     @property
     def count(self) -> int:
@@ -240,6 +243,8 @@ class FileCursor:
             self._hold(entry)
             return
         record = _record(entry)
+        if (body := body_in_pieces(entry.message)) is not None:
+            self._bodies.append(body)
         if lane not in self._spills:
             self._spills[lane] = Spill(self.folder)
         self._try(self._spills[lane].append, record)
@@ -319,6 +324,8 @@ class FileCursor:
 
     def _count_files(self) -> None:
         size = sum(spill.size for spill in self._spills.values())
+        if not self._spills:
+            self._bodies.clear()
         before, self._in_files = self._in_files, size
         if size > before:
             self.files.increase(size - before)

@@ -19,6 +19,7 @@ from jdbcstore.errors import DestinationNotFound, InvalidMessage, MessageNotFoun
 from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.ids import MessageId
 from jdbcstore.message.message import BodyType, Message
+from jdbcstore.message.openwire.pieces import body_in_pieces
 from jdbcstore.message.values import Byte, Char, Float, Long, Short, plain
 
 _PREVIEW = 255
@@ -163,6 +164,8 @@ def message_attributes(message: Message) -> Attributes:
         "PropertiesText": f"{{{texts}}}",
         **{f"{kind}Properties": values for kind, values in by_type.items()},
     }
+    if body_in_pieces(message) is not None:
+        return {**attributes, "BodyLength": message.body_size}
     body = message.body
     if message.body_type is BodyType.TEXT:
         attributes["Text"] = body

@@ -28,6 +28,9 @@ class FrameLimits:
     headers: int = 1000
     """The number of headers."""
     body: int = 100 * 1024 * 1024
+    large: int = 0
+    """From this size on, the body of a SEND is read part by part, if it has a content-length and is not there
+    at once; 0 is never."""
 
 
 @dataclass(slots=True)
@@ -40,6 +43,19 @@ class Frame:
 
     def __repr__(self) -> str:  # headers may hold a password
         return f"<Frame {self.command[:20]!r} with {len(self.headers)} headers and {len(self.body)} bytes>"
+
+
+@dataclass(slots=True, repr=False)
+class LargeFrame(Frame):
+    """A SEND whose body follows part by part, in so many bytes."""
+
+    length: int = 0
+
+
+class BodyPart(Frame):
+    """The next bytes of the body of a :class:`LargeFrame`; without any after the last."""
+
+    __slots__ = ()
 
 
 WITH_BODY = frozenset(("SEND", "MESSAGE", "ERROR"))

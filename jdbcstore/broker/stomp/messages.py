@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
@@ -15,6 +15,7 @@ from jdbcstore.message.destination import Destination, DestinationKind, clean_na
 from jdbcstore.message.ids import MessageId, ProducerId
 from jdbcstore.message.message import BodyType, Message
 from jdbcstore.message.openwire.content import check_inflated
+from jdbcstore.message.openwire.pieces import LargeBody, with_body_in_pieces
 from jdbcstore.message.values import Float, Value
 
 _PREFIXES = {
@@ -37,6 +38,9 @@ _RESERVED = frozenset({
     *("timestamp", "type", "JMSXUserID"),
 })  # fmt: skip
 """Headers that the broker sets in a MESSAGE; a property of the same name is not written."""
+
+END_OF_MESSAGE = b"\0\n"
+"""The end of a MESSAGE."""
 
 
 class DestinationNames:
@@ -124,11 +128,13 @@ def to_message(
     now_ms: int,
     names: DestinationNames,
     user_id: str | None = None,
+    large: LargeBody | None = None,
 ) -> Message:
     """Return the message of a SEND; the frame's headers become its properties, less those that are fields.
 
     Without ``content-length`` the body is a string, with it bytes, unless ``amq-msg-type`` decides.
 
+    :param large: the body, if it is kept in pieces
     :raises ProtocolError: a header or the body is invalid
     """
     headers = frame.headers
@@ -147,20 +153,29 @@ def to_message(
             _take_optional(headers, fields, names)
         fields["properties"] = headers
     try:
-        return Message(body, **fields)
+        message = Message(body, **fields)
     except InvalidMessage as error:
         raise ProtocolError(str(error)) from error
+    return message if large is None else with_body_in_pieces(message, message.body_type, large)
+
+
+def is_text(headers: Mapping[str, str]) -> bool:
+    """Return whether the body of a SEND is a string.
+
+    :raises ProtocolError: the headers name another kind
+    """
+    kind = headers.get("amq-msg-type")
+    if kind is None:
+        return "content-length" not in headers
+    if kind.lower() not in ("text", "bytes"):
+        raise ProtocolError(f"Unsupported message type '{kind[:20]}'; set amq-msg-type to text or bytes")
+    return kind.lower() == "text"
 
 
 def _body(frame: Frame) -> str | bytes:
     kind = frame.headers.get("amq-msg-type")
-    if kind is None:
-        is_text = frame.headers.pop("content-length", None) is None
-    else:
-        is_text = kind.lower() == "text"
-        if not is_text and kind.lower() != "bytes":
-            raise ProtocolError(f"Unsupported message type '{kind[:20]}'; set amq-msg-type to text or bytes")
-    if not is_text:
+    headers = frame.headers
+    if headers.pop("content-length", None) is not None if kind is None else not is_text(headers):
         return frame.body
     try:
         return frame.body.decode()
@@ -234,17 +249,29 @@ class MessageFrames:
         self._destination: Destination | None = None
         self._destination_text = ""
 
-    def encode(self, delivery: Delivery, subscription: str, ack: str = "") -> bytes:
+    def encode_head(self, delivery: Delivery, subscription: str, ack: str, size: int | None) -> bytes:
+        """Return a MESSAGE up to its body, which has this content-length if that is known."""
+        return self.encode(delivery, subscription, ack, (b"", size))[: -len(END_OF_MESSAGE)]
+
+    def encode(
+        self,
+        delivery: Delivery,
+        subscription: str,
+        ack: str = "",
+        content: tuple[bytes, int | None] | None = None,
+    ) -> bytes:
         """Return a MESSAGE.
 
         ``subscription`` and ``ack`` are complete header lines, as :meth:`line` makes them.
 
+        :param content: the body and its content-length, if they are not the message's
         :raises CorruptMessage: the body is damaged, or inflates to more than it may
+        :raises BodyInPieces: the body is not there
         """
         message, destination = delivery.message, delivery.destination
         if self._max_inflated is not None and message.compressed:
             check_inflated(message, self._max_inflated)
-        content, size = _content(message)
+        body, size = content or _content(message)
         if destination is not self._destination:
             self._destination = destination
             self._destination_text = escape(self._names.text(destination), self._version)
@@ -255,7 +282,7 @@ class MessageFrames:
             f"timestamp:{message.timestamp_ms or 0}\nexpires:{message.expiration_ms}\n"
             f"priority:{message.priority}\n{self._optional_headers(message, delivery.redelivered, size)}\n"
         )
-        return b"".join((encode_head(head), content, b"\0\n"))
+        return b"".join((encode_head(head), body, END_OF_MESSAGE))
 
     def end_of_browser(self, subscription: str, destination: Destination) -> bytes:
         """Return the MESSAGE that ends a browser's messages, as ActiveMQ sends it."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from jdbcstore.broker.stomp._reader_cy import usual_frame
-from jdbcstore.broker.stomp.frames import WITH_BODY, Frame, FrameLimits, Version
+from jdbcstore.broker.stomp.frames import WITH_BODY, BodyPart, Frame, FrameLimits, LargeFrame, Version
 from jdbcstore.broker.transport.buffer import FrameBuffer
 from jdbcstore.errors import ProtocolError
 
@@ -22,6 +22,11 @@ _UNESCAPES = {
     Version.V1_1: {"c": ":", "n": "\n", "\\": "\\"},
     Version.V1_2: {"c": ":", "n": "\n", "\\": "\\", "r": "\r"},
 }
+
+
+_NO_NULL = (
+    "{} were read and there was no trailing null byte; set content-length to the size of the body in bytes"
+)
 
 
 def _malformed(reason: str) -> ProtocolError:
@@ -46,6 +51,8 @@ class StompFrameReader(FrameBuffer):
         """The command of the frame whose head, but not its body, has been parsed."""
         self._headers: dict[str, str] = {}
         self._length: int | None = None
+        self._left: int | None = None
+        """The bytes that are still to come of a body that is read part by part."""
 
     def agree(self, version: Version, limits: FrameLimits) -> None:
         """Change the version and the limits, between two frames."""
@@ -54,12 +61,16 @@ class StompFrameReader(FrameBuffer):
     def read(self) -> Frame | None:
         """Return the next frame; None if it is not complete yet.
 
+        A large one is a :class:`LargeFrame` and then the parts of its body, the last of which is empty.
+
         :raises ProtocolError: it is malformed, or exceeds a limit; nothing more can be read
         """
         if self._partial:
             if not self._is_complete():
                 return None
             self._take_partial()
+        if self._left is not None:
+            return self._read_part(self._left)
         if self._command is None:
             if self._is_usual and self.version is not Version.V1_0:  # in which names and values are stripped
                 usual = usual_frame(self._data, self._at, self.limits)
@@ -110,8 +121,25 @@ class StompFrameReader(FrameBuffer):
         self._at = blank.end()
         return True
 
+    def _read_part(self, left: int) -> BodyPart | None:
+        data, start = self._data, self._at
+        if start == len(data):
+            self._data, self._at = b"", 0
+            return None
+        if left:
+            part = data[start : start + left]
+            self._at, self._left = start + len(part), left - len(part)
+            return BodyPart("", {}, part)
+        if data[start]:
+            raise _malformed(_NO_NULL.format("all bytes of the content-length"))
+        self._at, self._left = start + 1, None
+        return BodyPart("", {})
+
     def _read_body(self) -> Frame | None:
         data, start, length = self._data, self._at, self._length
+        if length is not None and 0 < self.limits.large <= length and self._command == "SEND":
+            self._left, self._command, self._length = length, None, None
+            return LargeFrame("SEND", self._headers, length=length)
         if length is None:
             end = data.find(0, start)
             self._check_body((len(data) if end < 0 else end) - start)
@@ -121,10 +149,7 @@ class StompFrameReader(FrameBuffer):
             self._keep_partial()
             return None
         if data[end] != 0:
-            raise _malformed(
-                f"{length} bytes were read and there was no trailing null byte; set content-length to the"
-                " size of the body in bytes"
-            )
+            raise _malformed(_NO_NULL.format(f"{length} bytes"))
         frame = Frame(self._command or "", self._headers, data[start:end])
         self._command, self._length = None, None
         self._at = end + 1

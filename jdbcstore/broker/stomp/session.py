@@ -13,9 +13,18 @@ from functools import partial
 from typing import ClassVar
 
 from jdbcstore.broker.security import Principal
-from jdbcstore.broker.stomp.frames import Frame, FrameLimits, Version, encode, escape, required
-from jdbcstore.broker.stomp.messages import DestinationNames, MessageFrames, to_message
+from jdbcstore.broker.stomp.frames import (
+    BodyPart,
+    Frame,
+    FrameLimits,
+    Version,
+    encode,
+    escape,
+    required,
+)
+from jdbcstore.broker.stomp.messages import DestinationNames, MessageFrames, is_text, to_message
 from jdbcstore.broker.stomp.reader import StompFrameReader
+from jdbcstore.broker.stomp.receiving import BodyReceiver
 from jdbcstore.broker.stomp.subscriptions import (
     AckMode,
     StompConsumer,
@@ -28,6 +37,7 @@ from jdbcstore.broker.transport.consumers import subscribe
 from jdbcstore.errors import ProtocolError
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import MessageId, ProducerId
+from jdbcstore.message.openwire.pieces import LargeBody
 
 _EOL = b"\n"
 """Written after each frame, as by ActiveMQ: some clients wait for it."""
@@ -91,6 +101,9 @@ class StompSession:
             connection.connection_id, connection.config.max_subscriptions
         )
         self._transactions = StompTransactions(self._broker, connection.connection_id)
+        self._receiver: BodyReceiver | None = None
+        if self._broker.large is not None and not self._output.is_packed:
+            self._receiver = BodyReceiver(self._broker.large, self._replies)
 
     def greeting(self) -> bytes:
         """Return nothing: the client speaks first."""
@@ -98,6 +111,9 @@ class StompSession:
 
     def handle(self, frame: Frame) -> None:
         """Execute a command; an error is sent to the client."""
+        if type(frame) is not Frame:
+            self._receive(frame)
+            return
         receipt, transaction = frame.headers.get("receipt"), frame.headers.get("transaction")
         command = None
         try:
@@ -122,6 +138,8 @@ class StompSession:
 
     def release(self) -> None:
         """Roll back what is open, and return the deliveries that the client has not acknowledged."""
+        if self._receiver is not None:
+            self._receiver.ignore()
         self._transactions.rollback_all()
         for consumer in self._subscriptions.remove_all():
             consumer.close()
@@ -166,7 +184,10 @@ class StompSession:
         connection.logged_in(principal, headers.get("login"), client_id)
         self._frames = MessageFrames(self._names, version, self._service.max_inflated)
         limits = FrameLimits(
-            line=config.max_header_length, headers=config.max_headers, body=config.max_frame_size
+            line=config.max_header_length,
+            headers=config.max_headers,
+            body=config.max_frame_size,
+            large=0 if self._receiver is None else config.min_large_message_size,
         )
         self.reader.agree(version, limits)
         answer = [
@@ -184,7 +205,37 @@ class StompSession:
         values = (principal.name, version, client_id)
         connection.log(self._service.logins, logging.INFO, text, *values, user=principal.name)
 
-    def _send(self, frame: Frame, receipt: str | None) -> None:
+    def _receive(self, frame: Frame) -> None:
+        """Take the head of a large SEND, or a part of its body. After an error the rest is ignored."""
+        receiver = self._receiver
+        assert receiver is not None  # noqa: S101 - else no frame is large
+        if isinstance(frame, BodyPart):
+            receiver.take(frame.body)
+            return
+        headers = frame.headers
+        receipt, transaction = headers.get("receipt"), headers.get("transaction")
+        try:
+            if headers.get("destination", "") not in self._sendable:
+                self._new_sendable(headers)
+            receiver.begin(receipt, partial(self._received, frame), is_text=is_text(headers))
+        except Exception as error:
+            receiver.ignore()
+            self._failed(error, receipt, transaction)
+
+    def _received(self, frame: Frame, body: LargeBody) -> None:
+        headers = frame.headers
+        receipt, transaction = headers.get("receipt"), headers.get("transaction")
+        try:
+            self._send(frame, receipt, body)
+        except Exception as error:
+            self._failed(error, receipt, transaction)
+
+    def _failed(self, error: Exception, receipt: str | None, transaction: str | None) -> None:
+        if transaction is not None:
+            self._transactions.fail(transaction, error)
+        self._connection.fail(error, receipt)
+
+    def _send(self, frame: Frame, receipt: str | None, body: LargeBody | None = None) -> None:
         headers = frame.headers
         destination = self._sendable.get(headers.get("destination", "")) or self._new_sendable(headers)
         del headers["destination"]
@@ -194,7 +245,7 @@ class StompSession:
         self.sent += 1
         message_id = MessageId(self._producer, self.sent)
         message = to_message(
-            frame, destination, message_id, self._now_ms(), self._names, self._access.user_id
+            frame, destination, message_id, self._now_ms(), self._names, self._access.user_id, body
         )
         if name is None:
             done = self._broker.send(message, self._connection.connection_id)
@@ -227,6 +278,8 @@ class StompSession:
             output=self._output,
             replies=self._replies,
             request=request,
+            large=self._broker.large,
+            max_inflated=self._service.max_inflated,
             mode=AckMode(headers.get("ack", AckMode.AUTO)),
             subscription_id=subscription_id,
             frames=self._frames,

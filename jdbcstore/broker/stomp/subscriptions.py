@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import logging
+from asyncio import Future
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from enum import StrEnum
 
 from jdbcstore.broker.api import Delivery, SubscriptionRequest
+from jdbcstore.broker.large import LargeTransfers
 from jdbcstore.broker.stomp.frames import Frame, Version, required, whole_number
-from jdbcstore.broker.stomp.messages import DestinationNames, MessageFrames
+from jdbcstore.broker.stomp.messages import END_OF_MESSAGE, DestinationNames, MessageFrames
 from jdbcstore.broker.transport.consumers import ClientConsumer
 from jdbcstore.broker.transport.output import ClientOutput
 from jdbcstore.broker.transport.replies import Replies
-from jdbcstore.errors import CorruptMessage, ProtocolError
+from jdbcstore.errors import BodyInPieces, CorruptMessage, ProtocolError, StoreError
 from jdbcstore.message.destination import Destination
+from jdbcstore.message.openwire.pieces import LargeBody, body_in_pieces
 
 log = logging.getLogger(__name__)
 
@@ -87,10 +91,22 @@ def _flag(headers: Mapping[str, str], name: str) -> bool:
     return headers.get(name, "").strip().lower() == "true"
 
 
+class _Taken:
+    """A delivery with its message, which the broker drops meanwhile."""
+
+    def __init__(self, delivery: Delivery) -> None:
+        self.delivery = delivery
+        self.message = delivery.message
+        self.destination = delivery.destination
+        self.redelivered = delivery.redelivered
+
+
 class StompConsumer(ClientConsumer):
     """One subscription of a client.
 
     :param ack_prefix: the first part of the keys that the client acknowledges by, in version 1.2
+    :param large: the bodies that the store keeps in pieces
+    :param max_inflated: bytes that a compressed one of these may have; None is the limit of the codec
     """
 
     def __init__(
@@ -104,6 +120,8 @@ class StompConsumer(ClientConsumer):
         frames: MessageFrames,
         version: Version,
         ack_prefix: str,
+        large: LargeTransfers | None,
+        max_inflated: int | None,
         on_end: Callable[[StompConsumer, Exception], None],
     ) -> None:
         super().__init__(output=output, request=request, on_end=on_end)
@@ -111,6 +129,8 @@ class StompConsumer(ClientConsumer):
         self.subscription_id = subscription_id
         self.ack_prefix = ack_prefix
         self._replies = replies
+        self._large = large
+        self._max_inflated = max_inflated
         self._frames = frames
         self._version = version
         self._line = frames.line("subscription", subscription_id)
@@ -125,6 +145,8 @@ class StompConsumer(ClientConsumer):
     def deliver(self, delivery: Delivery) -> None:
         try:
             self._deliver(delivery)
+        except BodyInPieces as error:
+            self._deliver_large(delivery, error)
         except CorruptMessage as error:  # a body is decoded late
             self._reject_later(delivery, error)
 
@@ -142,6 +164,44 @@ class StompConsumer(ClientConsumer):
             key, ack = str(delivery.message.message_id), ""
         self._output.write(self._frames.encode(delivery, self._line, ack))
         self._pending[key] = delivery
+
+    def _deliver_large(self, delivery: Delivery, error: BodyInPieces) -> None:
+        """Write a message part by part; in mode ``auto`` it is acknowledged at its end."""
+        large, body = self._large, body_in_pieces(delivery.message)
+        if large is None or body is None or self._output.is_packed:
+            self._reject_later(delivery, error)
+            return
+        ack = ""
+        if self.mode is not AckMode.AUTO:
+            key = str(delivery.message.message_id)
+            if self._version is Version.V1_2:
+                key = str(next(self._numbers))
+                ack = f"ack:{self.ack_prefix}{key}\n"
+            self._pending[key] = delivery
+        whole = asyncio.get_running_loop().create_future()
+        self._replies.track(whole, None)
+        self._output.stream(self._parts(_Taken(delivery), ack, large, body, whole))
+
+    async def _parts(
+        self, taken: _Taken, ack: str, large: LargeTransfers, body: LargeBody, whole: Future[None]
+    ) -> AsyncIterator[bytes]:
+        """Yield a MESSAGE. If its body cannot be read, nothing is written."""
+        try:
+            try:
+                size = await large.size_for_client(taken.message, body, self._max_inflated)
+                parts = large.for_client(taken.message, body, self._max_inflated)
+                first = await anext(parts, b"")
+            except StoreError as error:
+                self._reject_later(taken.delivery, error)
+                return
+            yield self._frames.encode_head(taken, self._line, ack, size) + first
+            async for part in parts:
+                yield part
+            yield END_OF_MESSAGE
+            if self.mode is AckMode.AUTO:
+                self._replies.track(self.subscription.acknowledge([taken.delivery]), None, fatal=True)
+        finally:
+            whole.set_result(None)
 
     def browsed(self) -> None:
         self._output.write(self._frames.end_of_browser(self._line, self.request.destination))

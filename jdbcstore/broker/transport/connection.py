@@ -154,7 +154,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Why it has ended, for the log; None if the client has just disconnected."""
         self.service = service
         self.config = config
-        self.output = ClientOutput(pack)
+        self.output = ClientOutput(pack, self._streams)
         self.access = Access(service)
         self.replies = Replies(
             output=self.output,
@@ -257,9 +257,17 @@ class ClientConnection(asyncio.BufferedProtocol):
         self.session.pause()
 
     def resume_writing(self) -> None:
-        self.session.resume()
+        if not self.output.is_streaming:
+            self.session.resume()
         self.output.resume()
         self.pump()
+
+    def _streams(self, is_streaming: bool) -> None:
+        """Have nothing delivered while a frame is written part by part: it would wait in memory."""
+        if is_streaming:
+            self.session.pause()
+        elif not self.output.paused:
+            self.session.resume()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.output.discard()

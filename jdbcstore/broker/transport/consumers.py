@@ -45,7 +45,7 @@ class ClientConsumer:
     def open(self, subscription: Subscription) -> None:
         """Take deliveries: the broker has accepted the subscription."""
         self.subscription = subscription
-        if self._output.paused:
+        if self._output.paused or self._output.is_streaming:
             subscription.pause()
 
     def deliver(self, delivery: Delivery) -> None:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from asyncio import Transport
-from collections.abc import Callable
+import logging
+from asyncio import Future, Task, Transport
+from collections import deque
+from collections.abc import AsyncIterator, Callable
 
 from jdbcstore.broker.turns import at_end_of
+
+log = logging.getLogger(__name__)
 
 HIGH_WATER = 256 * 1024
 """Bytes of output that the client has not read, beyond which no messages are delivered to it."""
@@ -18,9 +22,14 @@ class ClientOutput:
     """The output to a client. To be used on the broker's loop only.
 
     :param pack: turns frames into the bytes that are written; None just joins them
+    :param on_stream: called when the writing of a frame part by part begins, and when it ends
     """
 
-    def __init__(self, pack: Callable[[list[bytes]], bytes] | None = None) -> None:
+    def __init__(
+        self,
+        pack: Callable[[list[bytes]], bytes] | None = None,
+        on_stream: Callable[[bool], None] = lambda _: None,
+    ) -> None:
         self.paused = False
         """Whether the client does not read its socket."""
         self.closed = False
@@ -31,11 +40,18 @@ class ClientOutput:
         """The time of the loop at which something was last written."""
         self._transport: Transport = None  # type: ignore[assignment]  # from open on
         self._pack = pack
+        self._on_stream = on_stream
         self._frames: list[bytes] = []
         self._size = 0
         self._flushing = False
         """Whether a flush is scheduled."""
         self._after_flush: list[Callable[[], None]] = []
+        self._streaming: Task[None] | None = None
+        """The writing of a frame part by part; all else waits."""
+        self._behind: deque[tuple[AsyncIterator[bytes], list[bytes]]] = deque()
+        """The next such frames, each with what comes before it."""
+        self._read: Future[None] | None = None
+        """Completes when the client reads its socket again, while a stream waits for that."""
 
     def open(self, transport: Transport) -> None:
         """Write to this transport from now on."""
@@ -49,6 +65,9 @@ class ClientOutput:
     def resume(self) -> None:
         """Note that the client reads its socket again."""
         self.paused = False
+        if self._read is not None:
+            self._read.set_result(None)
+            self._read = None
 
     def write(self, data: bytes) -> None:
         """Append a frame to the output, which is flushed at the end of the loop's turn."""
@@ -70,12 +89,72 @@ class ClientOutput:
             self.written_at = self._loop.time()
             self._transport.write(data if self._pack is None else self._pack([data]))
 
+    @property
+    def is_streaming(self) -> bool:
+        """Whether a frame is being written part by part."""
+        return self._streaming is not None
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether frames are packed into others."""
+        return self._pack is not None
+
+    def stream(self, frame: AsyncIterator[bytes]) -> None:
+        """Append a frame that is written part by part, as fast as the client reads it.
+
+        What is appended meanwhile waits. An exception of the iterator ends the connection, at once.
+        """
+        if self.closed:
+            return
+        if self._streaming is not None:
+            frames, self._frames, self._size = self._frames, [], 0
+            self._behind.append((frame, frames))
+            return
+        self.flush()
+        self._flushing = True  # until it is written, nothing is flushed
+        self._streaming = self._loop.create_task(self._stream(frame))
+        self._on_stream(True)
+
+    async def _stream(self, frame: AsyncIterator[bytes] | None) -> None:
+        try:
+            while frame is not None:
+                async for part in frame:
+                    if self.closed:
+                        return
+                    self._write_part(part)
+                    if self.paused:
+                        self._read = self._loop.create_future()
+                        await self._read
+                if self.closed:
+                    return
+                frame = None
+                if self._behind:
+                    frame, before = self._behind.popleft()
+                    if before:
+                        self._write_part(b"".join(before))
+        except Exception as error:
+            self.closed = True
+            self._transport.abort()
+            log.warning("a connection ends in the middle of a message: %s", error)
+        finally:
+            self._streaming, self._flushing = None, False
+            self._behind.clear()
+        if not self.closed:
+            self.flush()
+            self._on_stream(False)
+
+    def _write_part(self, part: bytes) -> None:
+        self.written_at = self._loop.time()
+        self._transport.write(part)
+
     def when_flushed(self, callback: Callable[[], None]) -> None:
         """Call back once, after the next flush of what has been written."""
         self._after_flush.append(callback)
 
     def flush(self) -> None:
-        """Pass the output to the transport."""
+        """Pass the output to the transport, unless a frame is being written part by part."""
+        if self._streaming is not None:
+            return
         self._pass()
         if self._after_flush:
             callbacks, self._after_flush = self._after_flush, []
@@ -91,6 +170,8 @@ class ClientOutput:
         """Drop the output, and take no more."""
         self.closed = True
         self._frames.clear()
+        if self._streaming is not None:
+            self._streaming.cancel()
 
     @property
     def is_choked(self) -> bool:
@@ -102,7 +183,7 @@ class ClientOutput:
         self.flush()
 
     def _pass(self) -> None:
-        if not self._frames:
+        if not self._frames or self._streaming is not None:
             return
         frames, self._frames, self._size = self._frames, [], 0
         if self._pack is not None:

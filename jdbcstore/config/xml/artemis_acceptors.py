@@ -25,6 +25,10 @@ _DIRECT = {
     "needClientAuth": "needClientAuth",
     "maxFrameSize": "maxFrameSize",
     "handshake-timeout": "connectAttemptTimeout",
+    **dict.fromkeys(
+        ("minLargeMessageSize", "stompMinLargeMessageSize", "openwireMinLargeMessageSize"),
+        "minLargeMessageSize",
+    ),
 }
 """Parameters that are options of a connector with another name, or the same."""
 _TLS = (

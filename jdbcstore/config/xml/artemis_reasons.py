@@ -208,9 +208,6 @@ ACCEPTORS = by_name({
     "clients that watch advisories get them, others cost nothing": (
         "supportAdvisory", "suppressInternalManagementObjects", "openwireUseDuplicateDetectionOnFailover",
     ),
-    "messages are stored whole": (
-        "stompMinLargeMessageSize", "openwireMinLargeMessageSize", "minLargeMessageSize",
-    ),
     "a client chooses its heart-beats": (
         "connectionTtl", "connectionTTL", "connectionTtlMin", "connectionTtlMax",
         "heartBeatToConnectionTtlModifier", "connection-ttl", "maxInactivityDurationInitalDelay",

@@ -26,7 +26,15 @@ from jdbcstore.database.migrations.migration import (
     revisions,
 )
 from jdbcstore.database.migrations.steps import PutRow
-from jdbcstore.database.schema import ACKS_KEY, CLAIMS_ROW, FLOW_ROW, HEAD, ROUTING_ROW, acks_key_statements
+from jdbcstore.database.schema import (
+    ACKS_KEY,
+    CLAIMS_ROW,
+    FLOW_ROW,
+    HEAD,
+    LARGE_ROW,
+    ROUTING_ROW,
+    acks_key_statements,
+)
 from jdbcstore.database.tables import Tables, define_tables
 
 VENDORS = tuple(name for name in BUILT_IN if name not in GENERIC)
@@ -45,6 +53,7 @@ def scripts(vendor: str) -> dict[str, str]:
         "drop.sql": renderer.drop(),
         "grants.sql": renderer.grants(),
         "history.sql": renderer.history(),
+        "large.sql": renderer.large(),
     }
     if adapter.shares_queues:
         made["claims.sql"] = renderer.claims()
@@ -84,7 +93,7 @@ class _Renderer:
     def drop(self) -> str:
         purpose = "Drops all tables, WITH ALL MESSAGES IN THEM."
         tables, adapter = self._tables, self._adapter
-        optional = [tables.history]
+        optional = [tables.history, *tables.of_large]
         if adapter.shares_queues:
             optional += [tables.inbox, *tables.routing, *tables.of_flow, tables.claims, tables.claim_sessions]
         statements: list[Any] = []
@@ -123,6 +132,10 @@ class _Renderer:
     def flow(self) -> str:
         purpose = "Limits, rates and pauses of queues and keys, in addition to claims.sql."
         return self._of_processes(purpose, self._tables.of_flow, FLOW_ROW)
+
+    def large(self) -> str:
+        purpose = "Bodies that a broker keeps in pieces, in addition to create.sql."
+        return self._of_processes(purpose, self._tables.of_large, LARGE_ROW)
 
     def inbox(self) -> str:
         purpose = "Messages that consumers have processed, in the database of the application."

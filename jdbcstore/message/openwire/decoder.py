@@ -35,6 +35,12 @@ from jdbcstore.message.message import (
 from jdbcstore.message.openwire import wire_format as wire
 from jdbcstore.message.openwire._decoder_cy import make_destination, read_usual
 from jdbcstore.message.openwire.content import NOWHERE, StoredBytes, decode_utf
+from jdbcstore.message.openwire.pieces import (
+    HEAD_SIZE,
+    has_body_in_pieces,
+    read_head,
+    with_body_in_pieces,
+)
 from jdbcstore.message.openwire.reference import body_in_journal, is_reference
 from jdbcstore.message.openwire.wire_format import BODY_TYPES, OLD_VERSION, VERSION, Malformed
 
@@ -78,7 +84,18 @@ def decode(
     except Malformed as error:
         if is_reference(data):
             raise body_in_journal(data, sequence, container) from None
+        if has_body_in_pieces(data):
+            return _decode_in_pieces(data, sequence, container)
         raise CorruptMessage(str(error), blob=data, sequence=sequence, container=container) from error
+
+
+def _decode_in_pieces(data: bytes, sequence: int | None, container: str | None) -> Message:
+    try:
+        body = read_head(data)
+    except Malformed as error:
+        raise CorruptMessage(str(error), blob=data, sequence=sequence, container=container) from None
+    message = decode(data[HEAD_SIZE:], sequence=sequence, container=container)
+    return with_body_in_pieces(message, message.body_type, body)
 
 
 def _decode(data: bytes, sequence: int | None, container: str | None, version: int | None) -> Message:

@@ -30,6 +30,7 @@ from jdbcstore.message.message import Body, BodyType, Message
 from jdbcstore.message.openwire import wire_format as wire
 from jdbcstore.message.openwire._encoder_cy import broker_sequence_at, usual_blob, usual_names, usual_tail
 from jdbcstore.message.openwire.content import NOWHERE, StoredBytes
+from jdbcstore.message.openwire.pieces import StoredPieces, head_of
 from jdbcstore.message.openwire.wire_format import MAX_SIZE, MESSAGE_TYPES, VERSION
 from jdbcstore.message.values import Byte, Char, Float, Long, Short, Value
 
@@ -87,10 +88,13 @@ def encode_for_wire(message: Message, version: int) -> tuple[bytes, int]:
     """Return a message with an id in version 11 or 6, and the offset of the id's broker sequence.
 
     :raises InvalidMessage: a name is too long, a number out of range
+    :raises BodyInPieces: the body is not there
     """
     source: StoredBytes | None = message._source
     if source is not None and source.version == version:
         return source.blob, source.sequence_offset
+    if isinstance(source, StoredPieces):
+        source.read_body(message)
     return _encode(message, None, None, None, version)
 
 
@@ -212,7 +216,8 @@ def encode_fields(
     size = len(names) + sum(map(len, rest))
     if size > MAX_SIZE:
         raise MessageTooLarge(size, MAX_SIZE, "send it in parts, or compressed")
-    return b"".join((_i32(size), names, *rest)), 4 + len(names) + 8
+    head = head_of(source.large) if isinstance(source, StoredPieces) else b""
+    return b"".join((head, _i32(size), names, *rest)), len(head) + 4 + len(names) + 8
 
 
 def _data_structure(message: Message, version: int) -> bytes:

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from jdbcstore.errors import BodyInJournal, CorruptMessage
 from jdbcstore.message.openwire.encoder import set_broker_sequence
-from jdbcstore.message.openwire.wire_format import Malformed
+from jdbcstore.message.openwire.wire_format import BODY_ELSEWHERE, Malformed
 
-REFERENCE_START = b"\xff\xff\xff\xffjdbcsREF"
+REFERENCE_START = BODY_ELSEWHERE + b"REF"
 _FORMAT = 1
 _LAYOUT = Struct(">12sIQQQIII")
 _CHECK = Struct(">qI")

@@ -56,6 +56,8 @@ BIG_STRING_CHARS = 8191
 MAX_SIZE = 0x7FFF_FFFF
 """The most bytes of an encoded message."""
 
+BODY_ELSEWHERE = b"\xff\xff\xff\xffjdbcs"
+"""The beginning of a MSG whose body is in a journal or in pieces; no message has a negative size."""
 MAX_INFLATED = 256 * 1024 * 1024
 """The most bytes that a compressed text, bytes or object body may inflate to."""
 

@@ -23,6 +23,7 @@ from jdbcstore.lockers import AbstractLocker, Fence, LockView, Mastership, look,
 from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.ids import MessageId, ProducerId
 from jdbcstore.message.message import Message
+from jdbcstore.stores.jdbc.bodies import refuse_bodies
 from jdbcstore.stores.jdbc.checkpoint import (
     Application,
     ReferencedBodies,
@@ -33,6 +34,7 @@ from jdbcstore.stores.jdbc.checkpoint import (
 )
 from jdbcstore.stores.jdbc.cleanup import clean
 from jdbcstore.stores.jdbc.history import RemovalHistory, removals
+from jdbcstore.stores.jdbc.large import JdbcLargeBodies
 from jdbcstore.stores.jdbc.pauses import LONGEST_NAME, add_pause, find_pauses, remove_pause
 from jdbcstore.stores.jdbc.queue import JdbcMessageStore
 from jdbcstore.stores.jdbc.sequence import last_stored, refuse_claims
@@ -78,6 +80,7 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
     :raises StoreUnavailable: the database does not answer
     :raises SchemaError: the tables are absent and are not to be created, or are not ActiveMQ's
     :raises JournalPending: a journal has records that are not in the tables yet
+    :raises StoreError: with ``journaled``, there are large bodies in pieces
     :raises NotMaster: another process still holds the lock after ``lock_timeout``, or messages are being
         claimed in these tables
     :raises StoreClosed: the wait for the lock was cancelled
@@ -114,8 +117,8 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
             if self._mastership is None and not read_only and self._session.has_claims:
                 with closing(self._session.connect()) as connection, self._session.translated():
                     refuse_claims(self._session, connection)
-            if not (journaled or read_only):
-                refuse_pending(self._session)
+            if not read_only:
+                (refuse_bodies if journaled else refuse_pending)(self._session)
             self._history: RemovalHistory | None = None
             if self.config.history_retention and not read_only:
                 self._history = RemovalHistory(self._session, self._clock)
@@ -139,18 +142,23 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
             self._session.max_message_size,
             self._lengths.message_id,
             self._session.adapter.sent_size,
+            keeps_pieces=not journaled,
         )
         self._bodies = ReferencedBodies(self._session)
         self.xa = JdbcXAResource(self, self._session, self._writes, self._forget_acknowledgements)
-        self._cleanup = CleanupTimer(
-            self.cleanup, 0 if journaled or read_only else self.config.cleanup_period
+        period = 0 if journaled or read_only else self.config.cleanup_period
+        self._cleanup = CleanupTimer(self.cleanup, period)
+        self.large_bodies = JdbcLargeBodies(
+            self._session, self._writes, self._clock, is_master=self.fence is not None, period=period
         )
+        """Bodies that are kept in pieces; see :class:`jdbcstore.abc.LargeBodies`."""
         if not read_only:
             with ExitStack() as on_failure:
                 on_failure.callback(self.close)
                 take_over(self._session, self._writes)
                 on_failure.pop_all()
         self._cleanup.start()
+        self.large_bodies.start()
 
     @classmethod
     def configured(
@@ -395,6 +403,7 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         removed = clean(self._session, self._writes, progress)
         if self._history is not None:
             self._history.clean(self._writes.call)
+        self.large_bodies.clean()
         return removed
 
     def close(self, timeout: float | None = None) -> None:
@@ -403,6 +412,7 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
             threading.Thread(target=self._close_behind, args=(timeout,), name="jdbcstore-close").start()
             return
         self._cleanup.stop()
+        self.large_bodies.stop()
         try:
             if self._writer is not None:
                 self._writer.close(timeout)

@@ -11,6 +11,7 @@ from jdbcstore.errors import InvalidDestination, InvalidMessage, MessageTooLarge
 from jdbcstore.message import openwire
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
+from jdbcstore.message.openwire.pieces import body_in_pieces
 from jdbcstore.stores.shared._rows_cy import Rows
 from jdbcstore.stores.shared.rows import EncodedMessage, MessageNamer, RowLimits, fits
 from jdbcstore.util.clock import Clock
@@ -32,8 +33,12 @@ class MessageEncoder:
         max_message_size: int,
         max_producer_length: int,
         sent_size: Callable[[bytes], int] = len,
+        *,
+        keeps_pieces: bool = False,
     ) -> None:
+        """``keeps_pieces``: the store keeps large bodies in pieces."""
         self._clock = clock
+        self._keeps_pieces = keeps_pieces
         self._limits = RowLimits(max_message_size, max_producer_length, sent_size)
         self._namer = MessageNamer(clock, max_producer_length)
         self._rows: dict[str, Rows] = {}
@@ -63,6 +68,11 @@ class MessageEncoder:
         return rows
 
     def _encode_any(self, message: Message, destination: Destination, prioritized: bool) -> EncodedMessage:
+        if not self._keeps_pieces and body_in_pieces(message) is not None:
+            raise InvalidMessage(
+                f"the body of {message.body_size} bytes is kept in pieces, which this store cannot do;"
+                " consume the message from the store that it is in"
+            )
         if message.destination is not None and message.destination != destination:
             original = message.original_destination or message.destination
             message = message.replace(destination=destination, original_destination=original)

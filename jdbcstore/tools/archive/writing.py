@@ -28,7 +28,7 @@ from jdbcstore.analytics.views import decoded_archive
 from jdbcstore.config import Configuration
 from jdbcstore.errors import ConfigurationError
 from jdbcstore.message.destination import Destination
-from jdbcstore.message.openwire.reference import REFERENCE_START
+from jdbcstore.message.openwire.wire_format import BODY_ELSEWHERE
 from jdbcstore.tools.archive.files import Archive, File
 
 if TYPE_CHECKING:
@@ -214,9 +214,9 @@ def _write(spark: SparkSession, archive: Archive, folder: str, frame: DataFrame,
 
     A message whose headers Java cannot read is written there first and read again: the store may change it.
     """
-    # A reference is useless without its journal; the message is archived once its body is in the database.
-    refers = F.substring("msg", 1, len(REFERENCE_START)).eqNullSafe(F.lit(REFERENCE_START))
-    frame = with_headers_in_java(frame.where(~refers), "known")
+    # Its body is in a journal, or in pieces: it stays in the store, and is archived once it is in the row.
+    elsewhere = F.substring("msg", 1, len(BODY_ELSEWHERE)).eqNullSafe(F.lit(BODY_ELSEWHERE))
+    frame = with_headers_in_java(frame.where(~elsewhere), "known")
     written, known = _write_part(archive, folder, frame, window)
     if written == known or sum(file.messages for file in _files(spark, archive, folder)) < written:
         return written  # the commit finds out that files cannot be seen

@@ -11,7 +11,7 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import compress
 from typing import Any, TypeVar
 
@@ -23,7 +23,9 @@ from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.builder import Statement
 from jdbcstore.errors import LockLost, NotMaster, OutcomeUnknown, StoreClosed, StoreError, StoreUnavailable
 from jdbcstore.lockers import Fence
+from jdbcstore.message.openwire.pieces import SEEN
 from jdbcstore.stores.jdbc.acknowledgements import plan_all
+from jdbcstore.stores.jdbc.bodies import claim_bodies, have_bodies
 from jdbcstore.stores.jdbc.sequence import (
     ClaimsBegun,
     SequenceAllocator,
@@ -106,7 +108,7 @@ class Committer:
                 return None
             messages += unit.adds
             keys += unit.removes
-        if not sequence.has(len(messages)):
+        if not sequence.has(len(messages)) or (SEEN and have_bodies(messages)):
             return None
         if self.fence is not None:
             self.fence.check()
@@ -437,8 +439,11 @@ class _Attempts:
             removes=[key for unit in units for key in unit.removes],
             others=others,
         )
+        bodies = None
+        if SEEN and have_bodies(adds):
+            bodies = partial(claim_bodies, self._session, adds=adds, first=first)
         self._sent = True
-        connection.write(batch, self._committer.sequence.block if adds else None)
+        connection.write(batch, self._committer.sequence.block if adds else None, first=bodies)
         self._sent = False
         if plan is not None:
             plan.apply()

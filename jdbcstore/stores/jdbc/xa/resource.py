@@ -11,6 +11,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import count as counted
 from typing import Any
 
 from jdbcstore.abc import PreparedTransaction, PreparedWrites
@@ -25,6 +26,7 @@ from jdbcstore.stores.jdbc.acknowledgements import (
     AcknowledgementTracker,
     by_subscription,
 )
+from jdbcstore.stores.jdbc.bodies import claim_bodies, have_bodies, renumber_bodies
 from jdbcstore.stores.jdbc.writer.units import UnitWriter, WriteUnit
 from jdbcstore.stores.jdbc.xa.column import ACKNOWLEDGED, ADDED, OURS_ALONE, Flag, decode_flag, encode_flag
 from jdbcstore.stores.shared.encoding import Name
@@ -237,6 +239,8 @@ class Prepare:
                 return True
             raise prepared_before(self._xid)
         added, acknowledged = (encode_flag(tag, self._xid) for tag in (ADDED, ACKNOWLEDGED))
+        if have_bodies(self._unit.adds):
+            claim_bodies(self._session, connection, self._unit.adds, first)
         connection.add_messages([add.row(id_, added) for id_, add in enumerate(self._unit.adds, first)])
         flag = self._sql.update_xid_flag
         free = (key for key in self._unit.removes if self._may_flag(connection, *key))
@@ -327,6 +331,7 @@ class Commit(_Outcome):
         clear = self._sql.clear_xid_flag
         renumbered = [clear.row(new_id=new, id_=id_) for new, id_ in enumerate(self._added, first)]
         connection.execute_many(clear, renumbered)
+        renumber_bodies(self._session, connection, zip(self._added, counted(first)))
         gone = self._flagged(connection, ACKNOWLEDGED)
         self._release(connection, gone)
         connection.remove_messages([(container, id_) for id_, _, _, container in gone])

@@ -1,0 +1,300 @@
+"""Large bodies on their way: from a connection into the store piece by piece, and from there to a client."""
+
+from __future__ import annotations
+
+import codecs
+import zlib
+from asyncio import Future, Task
+from collections.abc import AsyncIterator
+from functools import partial
+from struct import Struct
+from typing import Any, Protocol
+
+from jdbcstore.abc import LargeBodies
+from jdbcstore.broker.loop import BrokerLoop
+from jdbcstore.errors import CorruptMessage, InvalidMessage
+from jdbcstore.message.message import BodyType, Message
+from jdbcstore.message.openwire.content import decode_utf
+from jdbcstore.message.openwire.encoder import encode_utf
+from jdbcstore.message.openwire.pieces import PIECE_SIZE, LargeBody
+from jdbcstore.message.openwire.wire_format import MAX_INFLATED, Malformed
+
+_i32 = Struct(">i")
+_SIZE = _i32.size
+LARGEST = (1 << 31) - 1
+"""Bytes of the content of a string, whose length is in front of it."""
+_INFLATED_AT_ONCE = 256 * 1024
+
+
+class LargeTransfers:
+    """The large bodies of a broker's store. To be used on the broker's loop only."""
+
+    def __init__(self, loop: BrokerLoop, bodies: LargeBodies) -> None:
+        self._loop = loop
+        self._bodies = bodies
+
+    def receive(self, *, has_length: bool = False) -> BodyUpload:
+        """Begin to receive a body.
+
+        :param has_length: whether its length is put in front, as in a string
+        """
+        return BodyUpload(self._loop, self._bodies, has_length=has_length)
+
+    async def content(self, body: LargeBody) -> AsyncIterator[bytes]:
+        """Yield the pieces of a body; the next one is read while one is used.
+
+        :raises StoreError: it cannot be read
+        """
+        read = self._bodies.read
+        following: Future[bytes] | None = self._loop.run(partial(read, body, 0)) if body.pieces else None
+        number = 1
+        try:
+            while following is not None:
+                data = await following
+                following = self._loop.run(partial(read, body, number)) if number < body.pieces else None
+                number += 1
+                yield data
+        finally:
+            if following is not None:
+                following.add_done_callback(_ignored)
+
+    async def for_client(self, message: Message, body: LargeBody, limit: int | None) -> AsyncIterator[bytes]:
+        """Yield what a STOMP client gets of a body: its bytes, or its text in UTF-8; of others nothing.
+
+        :param limit: bytes that a compressed body may have; None is the limit of the codec
+        :raises StoreError: it cannot be read, is damaged, or inflates to more than it may
+        """
+        if message.body_type not in (BodyType.BYTES, BodyType.TEXT):
+            return
+        steps = _steps_to_client(message, MAX_INFLATED if limit is None else limit)
+        try:
+            async for data in self.content(body):
+                for part in _through(steps, data):
+                    yield part
+            if steps and isinstance(steps[-1], ToText) and (part := steps[-1].end()):
+                yield part
+        except Malformed as error:
+            raise CorruptMessage(f"message {message.message_id}: {error}") from error
+
+    async def size_for_client(self, message: Message, body: LargeBody, limit: int | None) -> int | None:
+        """Return the number of these bytes; None if a client does not need it: a string has no NUL.
+
+        :raises StoreError: as :meth:`for_client`
+        """
+        if message.body_type not in (BodyType.BYTES, BodyType.TEXT):
+            return None
+        if message.compressed:
+            size = 0
+            async for part in self.for_client(message, body, limit):
+                size += len(part)
+            return size
+        if message.body_type is BodyType.BYTES:
+            return body.size
+        is_plain = body.text_size == body.size - _SIZE and "content-length" not in message.properties
+        return None if is_plain else body.text_size
+
+
+class BodyUpload:
+    """One body that is being received."""
+
+    def __init__(self, loop: BrokerLoop, bodies: LargeBodies, *, has_length: bool) -> None:
+        self._loop = loop
+        self._bodies = bodies
+        self._begun = loop.run(bodies.begin)
+        self._begun.add_done_callback(_ignored)
+        self._writing: Future[None] = loop.create_future()
+        self._writing.set_result(None)
+        self._has_length = has_length
+        self._first = b""
+        """The first piece, if the length is put into it."""
+        self._buffer = bytearray(_SIZE if has_length else 0)
+        self._number = 0
+        self.size = len(self._buffer)
+        """The bytes so far."""
+
+    def append(self, data: bytes) -> Future[None] | None:
+        """Add bytes; returns what has to be waited for before more is added, if anything has."""
+        self._buffer += data
+        self.size += len(data)
+        before = None
+        while len(self._buffer) >= PIECE_SIZE:
+            before = self._writing
+            piece = bytes(memoryview(self._buffer)[:PIECE_SIZE])
+            del self._buffer[:PIECE_SIZE]
+            self._write(piece)
+        return before
+
+    def finish(self, text_size: int = -1) -> Task[LargeBody]:
+        """Write what is left; completes with the body once all of it is durable."""
+        if self._buffer:
+            self._write(bytes(self._buffer))
+        if self._has_length:
+            self._has_length, self._number = False, 0
+            self._write(_i32.pack(self.size - _SIZE) + self._first[_SIZE:])
+        return self._loop.create_task(self._finish(text_size))
+
+    def abandon(self) -> None:
+        """Write nothing more: the sender has ended. The store removes what it has."""
+        self._writing.cancel()
+
+    def _write(self, piece: bytes) -> None:
+        if self._has_length and not self._number:
+            self._first = piece
+            self._number = 1
+            return
+        self._writing = self._loop.create_task(self._add(self._writing, self._number, piece))
+        self._writing.add_done_callback(_ignored)
+        self._number += 1
+
+    async def _add(self, before: Future[None], number: int, piece: bytes) -> None:
+        await before
+        body = await self._begun
+        await self._loop.run(partial(self._bodies.add, body, number, piece))
+
+    async def _finish(self, text_size: int) -> LargeBody:
+        await self._writing
+        body = await self._begun
+        body.end(self.size, text_size)
+        return body
+
+
+def _ignored(done: Future[Any]) -> None:
+    if not done.cancelled():
+        done.exception()
+
+
+# What is done with the parts of a body on their way.
+
+
+class BodyStep(Protocol):
+    """A change of the bytes of a body, part by part."""
+
+    def feed(self, data: bytes) -> bytes | list[bytes]:
+        """Return what has become of some bytes.
+
+        :raises Malformed: they are damaged
+        """
+
+
+class FromText:
+    """Text in UTF-8 as it is in a message: in modified UTF-8.
+
+    :raises InvalidMessage: it is not UTF-8
+    """
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
+
+    def feed(self, data: bytes, *, final: bool = False) -> bytes:
+        try:
+            return encode_utf(self._decoder.decode(data, final))
+        except UnicodeDecodeError as error:
+            raise InvalidMessage("the body is not UTF-8; send it as bytes") from error
+
+
+class ToText:
+    """Modified UTF-8 as UTF-8. ``size`` counts what it has returned."""
+
+    def __init__(self) -> None:
+        self._left = b""
+        self.size = 0
+
+    def feed(self, data: bytes) -> bytes:
+        data = self._left + data
+        end = _whole_characters(data)
+        data, self._left = data[:end], data[end:]
+        text = data if data.isascii() and b"\0" not in data else _plain(data)
+        self.size += len(text)
+        return text
+
+    def end(self) -> bytes:
+        """Return the half of a pair that was left at the end."""
+        text = _plain(self._left)
+        self.size += len(text)
+        return text
+
+
+def _plain(data: bytes) -> bytes:
+    return decode_utf(data).encode(errors="replace")
+
+
+def _whole_characters(data: bytes) -> int:
+    """Return the end of the last character that is complete, and not the first half of a pair."""
+    end = len(data)
+    for at in range(end - 1, max(end - 4, -1), -1):
+        byte = data[at]
+        if byte & 0xC0 == 0x80:
+            continue
+        width = 1 if byte < 0x80 else 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+        if at + width > end:
+            end = at
+        break
+    if end >= 3 and data[end - 3] == 0xED and 0xA0 <= data[end - 2] <= 0xAF:
+        end -= 3
+    return end
+
+
+class _WithoutLength:
+    """Content without the length in front."""
+
+    def __init__(self) -> None:
+        self._skip = _SIZE
+
+    def feed(self, data: bytes) -> bytes:
+        skip = min(self._skip, len(data))
+        self._skip -= skip
+        return data[skip:] if skip else data
+
+
+class _Inflated:
+    """A deflated body, up to a limit; of bytes so many as the length in front says."""
+
+    def __init__(self, *, has_length: bool, limit: int) -> None:
+        self._inflater = zlib.decompressobj()
+        self._head = b"" if has_length else None
+        self._limit = limit
+        self._left: int | None = None
+
+    def feed(self, data: bytes) -> list[bytes]:
+        if self._head is not None and self._left is None:
+            self._head += data
+            if len(self._head) < _SIZE:
+                return []
+            (self._left,) = _i32.unpack_from(self._head)
+            data, self._head = self._head[_SIZE:], b""
+        parts = []
+        try:
+            while data or self._inflater.unconsumed_tail:
+                part = self._inflater.decompress(data, _INFLATED_AT_ONCE)
+                data = self._inflater.unconsumed_tail
+                if not part:
+                    break
+                self._limit -= len(part)
+                if self._limit < 0:
+                    raise Malformed("the compressed body inflates to more than it may")
+                if self._left is not None:
+                    part = part[: self._left]
+                    self._left -= len(part)
+                if part:
+                    parts.append(part)
+        except zlib.error as error:
+            raise Malformed(f"the compressed body is damaged ({error})") from None
+        return parts
+
+
+def _steps_to_client(message: Message, limit: int) -> list[BodyStep]:
+    """Return what turns the content of a body into what a STOMP client gets."""
+    is_text, steps = message.body_type is BodyType.TEXT, list[BodyStep]()
+    if message.compressed:
+        steps.append(_Inflated(has_length=not is_text, limit=limit))
+    if is_text:
+        steps += [_WithoutLength(), ToText()]
+    return steps
+
+
+def _through(steps: list[BodyStep], data: bytes) -> list[bytes]:
+    parts = [data]
+    for step in steps:
+        fed = [step.feed(part) for part in parts]
+        parts = [part for some in fed for part in (some if isinstance(some, list) else [some]) if part]
+    return parts

@@ -1,0 +1,76 @@
+"""Large bodies as the messages have them: the rows of JDBCSTORE_LARGE that a transaction reads and writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from jdbcstore.database.connection import Connection
+from jdbcstore.database.schema import LARGE_ROW, create_large_tables
+from jdbcstore.database.session import DatabaseSession
+from jdbcstore.database.statements.large import LargeStatements
+from jdbcstore.errors import LargeBodyMissing, StoreError
+from jdbcstore.message.openwire.pieces import PIECES_START, has_body_in_pieces, read_head
+from jdbcstore.stores.shared.rows import EncodedMessage
+
+
+def statements(session: DatabaseSession) -> LargeStatements:
+    """Return the statements for the tables of a session."""
+    return LargeStatements.shared(
+        session.tables, session.adapter, session.engine.dialect, ours=session.has_own_tables, hinted=False
+    )
+
+
+def has_large(session: DatabaseSession) -> bool:
+    """Return whether there are the tables of large bodies."""
+    return session.has_own_tables and bool(session.fetch(session.statements.find_number, name_=LARGE_ROW))
+
+
+def prepare_large(session: DatabaseSession) -> None:
+    """Create the tables of large bodies, unless they are there.
+
+    :raises SchemaError: one cannot be created, or is missing and must not be created
+    """
+    if not has_large(session):
+        session.check_creates(session.tables.large, "large.sql")
+        session.on_engine(lambda engine: create_large_tables(engine, session.adapter, session.tables))
+
+
+def refuse_bodies(session: DatabaseSession) -> None:
+    """Raise if there are large bodies: a journal cannot keep their messages.
+
+    :raises StoreError: there are
+    """
+    if has_large(session) and session.fetch(statements(session).find_any, limit=1):
+        raise StoreError(
+            f"there are large bodies in pieces in {session.place}, and a journal cannot be in front of their"
+            " messages; consume them without the journal, with min_large_message_size = 0, and begin again"
+        )
+
+
+def claim_bodies(
+    session: DatabaseSession, connection: Connection, adds: Sequence[EncodedMessage], first: int
+) -> None:
+    """Note in a transaction that these messages, with the IDs from ``first`` on, have their large bodies.
+
+    :raises LargeBodyMissing: one is not in this database, or is being removed
+    """
+    for id_, add in enumerate(adds, first):
+        if has_body_in_pieces(add.blob):
+            number, sql = read_head(add.blob).number, statements(session)
+            if not has_large(session) or not connection.change(sql.touch, number=number):
+                raise LargeBodyMissing(number)
+            connection.execute(sql.add, id=number, msg_id=id_, touched=0, begun=0)
+
+
+def renumber_bodies(
+    session: DatabaseSession, connection: Connection, numbers: Iterable[tuple[int, int]]
+) -> None:
+    """Note in a transaction that messages have other IDs: pairs of the old and the new one."""
+    if has_large(session):
+        sql = statements(session).renumber
+        connection.execute_many(sql, [sql.row(old_id=old, new_id=new) for old, new in numbers])
+
+
+def have_bodies(adds: Sequence[EncodedMessage]) -> bool:
+    """Return whether one of these messages has a large body."""
+    return any(add.blob.startswith(PIECES_START) for add in adds)

@@ -1,0 +1,25 @@
+-- Bodies that a broker keeps in pieces, in addition to create.sql.
+-- Written by: make sql
+
+BEGIN;
+
+CREATE TABLE "JDBCSTORE_LARGE" (
+    "ID" BIGINT NOT NULL,
+    "MSG_ID" BIGINT NOT NULL,
+    "TOUCHED" BIGINT NOT NULL,
+    "BEGUN" BIGINT NOT NULL,
+    PRIMARY KEY ("ID", "MSG_ID")
+);
+
+CREATE TABLE "JDBCSTORE_PIECES" (
+    "ID" BIGINT NOT NULL,
+    "PIECE" BIGINT NOT NULL,
+    "DATA" BLOB NOT NULL,
+    PRIMARY KEY ("ID", "PIECE")
+);
+
+CREATE INDEX "JDBCSTORE_LARGE_MIDX" ON "JDBCSTORE_LARGE" ("MSG_ID");
+
+INSERT INTO "JDBCSTORE_STATE" ("NAME", "NUMBER") VALUES ('large', 0);
+
+COMMIT;

@@ -1,0 +1,196 @@
+"""Large bodies over STOMP: received, stored, delivered and acknowledged in pieces."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from jdbcstore import Store
+from jdbcstore.broker.stomp.frames import Frame
+from jdbcstore.message.openwire.pieces import body_in_pieces
+from jdbcstore.testing import OpenStore
+from jdbcstore.testing.polling import wait_until
+from tests.support.broker.stomp.serving import Client, Served, talking
+from tests.support.databases import Database
+
+pytestmark = pytest.mark.backends("sqlite", "postgresql")
+
+QUEUE = "/queue/Q"
+BODY = bytes(range(256)) * 5000 + b"\0end"
+LIMIT = 64 * 1024
+TEXT = "zażółć\N{GRINNING FACE}\0" * 60_000
+
+
+@contextlib.contextmanager
+def serving(store: Store, **options: object) -> Iterator[tuple[Served, Client]]:
+    with talking(store, min_large_message_size=LIMIT, **options) as both:
+        yield both
+
+
+def stored(database: Database) -> int:
+    [[pieces]] = database.rows("SELECT COUNT(*) FROM JDBCSTORE_PIECES")
+    return int(pieces)
+
+
+def test_it_goes_through_in_pieces(store: Store, database: Database) -> None:
+    with serving(store) as (_, client):
+        client.send(QUEUE, BODY, custom="a:b", priority="7")
+        client.send(QUEUE, "small")
+        (message, small) = store.queue("Q").recover()
+        assert message.body_size == len(BODY)
+        assert body_in_pieces(message) is not None
+        assert small.body == "small"
+        client.subscribe(QUEUE, ack="client-individual")
+        frame, other = client.messages(2)
+        assert frame.body == BODY
+        assert {**frame.headers, "content-length": str(len(BODY)), "custom": "a:b"} == frame.headers
+        assert other.body == b"small"
+        client.request("ACK", {"id": frame.headers["ack"]})
+        client.request("ACK", {"id": other.headers["ack"]})
+    assert store.queue("Q").message_count() == 0
+    del message
+    gc.collect()
+    store.cleanup()
+    assert stored(database) == 0
+
+
+@pytest.mark.parametrize("persistent", ["true", "false"])
+def test_mode_auto_acknowledges_at_the_end(store: Store, persistent: str, database: Database) -> None:
+    with serving(store) as (served, client), Client(served.port) as sender:
+        client.subscribe(QUEUE)
+        for _ in range(3):
+            sender.send(QUEUE, BODY, persistent=persistent)
+        assert [frame.body for frame in client.messages(3)] == [BODY] * 3
+        wait_until(lambda: store.queue("Q").message_count() == 0)
+    gc.collect()
+    store.cleanup()
+    assert stored(database) == 0
+
+
+def test_a_text_is_one_for_both_protocols(store: Store) -> None:
+    body = TEXT.encode()
+    with serving(store) as (_, client):
+        client.send(QUEUE, body, amq_msg_type="text")
+        client.send(QUEUE, ("ż" * 100_000).encode(), amq_msg_type="text")
+        client.subscribe(QUEUE)
+        assert [frame.body for frame in client.messages(2)] == [body, ("ż" * 100_000).encode()]
+        large = [body_in_pieces(message) for message in store.queue("Q").recover()]
+        assert [one is not None for one in large] in ([True, True], [True], [])
+        client.write(
+            "SEND",
+            {"destination": QUEUE, "content-length": "1000000", "amq-msg-type": "text"},
+            b"\xff" * 10**6,
+        )
+        assert "not UTF-8" in client.expect("ERROR").headers["message"]
+
+
+def test_a_transaction_is_all_or_nothing(store: Store) -> None:
+    with serving(store) as (_, client):
+        for _ in range(2):
+            client.request("BEGIN", {"transaction": "t"})
+            client.send(QUEUE, BODY, transaction="t")
+            client.send(QUEUE, "small", transaction="t")
+            assert store.queue("Q").message_count() == 0
+            client.request("ABORT", {"transaction": "t"})
+        client.request("BEGIN", {"transaction": "t"})
+        client.send(QUEUE, BODY, transaction="t")
+        client.request("COMMIT", {"transaction": "t"})
+        client.subscribe(QUEUE)
+        assert client.expect("MESSAGE").body == BODY
+
+
+def test_a_sender_that_dies_leaves_nothing(store: Store, database: Database) -> None:
+    with serving(store) as (served, client):
+        client.send(QUEUE, BODY)
+        with Client(served.port) as dying:
+            head = f"SEND\ndestination:{QUEUE}\ncontent-length:9000000\n\n".encode()
+            dying.socket.sendall(head + BODY * 2)
+            wait_until(lambda: stored(database) > 3)
+        wait_until(lambda: served.connector.connections == 1)
+
+        def is_removed() -> bool:
+            gc.collect()
+            store.cleanup()
+            return stored(database) == 3
+
+        wait_until(is_removed)
+        assert store.queue("Q").message_count() == 1
+
+
+def test_it_survives_the_broker(store: Store, open_store: OpenStore) -> None:
+    with serving(store) as (_, client):
+        client.send(QUEUE, BODY)
+        client.subscribe(QUEUE, ack="client")
+        assert client.expect("MESSAGE").body == BODY
+    store.close()
+    with serving(open_store()) as (_, client):
+        client.subscribe(QUEUE, ack="client")
+        frame = client.expect("MESSAGE")
+        assert (frame.body, frame.headers["redelivered"]) == (BODY, "true")
+
+
+def test_what_may_not_be_sent_is_ignored(store: Store) -> None:
+    with serving(store) as (_, client):
+        client.write(
+            "SEND", {"destination": "/queue/", "content-length": str(len(BODY)), "receipt": "r"}, BODY
+        )
+        error = client.expect("ERROR")
+        assert error.headers["receipt-id"] == "r"
+        client.send(QUEUE, BODY)
+        assert store.queue("Q").message_count() == 1
+
+
+def test_dead_letters_keep_it(store: Store) -> None:
+    with serving(store) as (_, client):
+        client.send(QUEUE, BODY, expires="1")
+        client.subscribe("/queue/ActiveMQ.DLQ")
+        client.subscribe(QUEUE, "1")
+        frame = client.expect("MESSAGE")
+        assert (frame.body, frame.headers["original-destination"]) == (BODY, QUEUE)
+
+
+def test_replies_wait_behind_it(store: Store) -> None:
+    """A client that does not read a large message gets the other frames after it, in their order."""
+    with serving(store) as (_, client):
+        client.send(QUEUE, BODY * 4)
+        client.write("SUBSCRIBE", {"id": "0", "destination": QUEUE, "ack": "client"})
+        for number in range(20):
+            client.write("SEND", {"destination": "/queue/R", "receipt": str(number)}, b"x")
+        frames: list[Frame] = []
+        while len(frames) < 21:
+            frame = client.read()
+            assert frame is not None
+            frames.append(frame)
+        assert [f.headers["receipt-id"] for f in frames if f.command == "RECEIPT"] == [*map(str, range(20))]
+        assert [f.body for f in frames if f.command == "MESSAGE"] == [BODY * 4]
+
+
+def test_many_at_once(store: Store, database: Database) -> None:
+    """Several clients send and receive large and small messages; every one arrives whole."""
+    with serving(store) as (served, client):
+
+        def send(name: str) -> None:
+            with Client(served.port) as sender:
+                for number in range(5):
+                    sender.send(QUEUE, name.encode() * (400_000 + number))
+                    sender.send(QUEUE, name)
+
+        threads = [threading.Thread(target=send, args=(name,)) for name in "abc"]
+        for thread in threads:
+            thread.start()
+        client.subscribe(QUEUE, ack="client-individual")
+        frames = client.messages(30)
+        for frame in frames:
+            assert frame.body == frame.body[:1] * len(frame.body)
+            client.request("ACK", {"id": frame.headers["ack"]})
+        for thread in threads:
+            thread.join()
+        expected = sorted([400_000 + number for number in range(5)] * 3 + [1] * 15)
+        assert sorted(len(frame.body) for frame in frames) == expected
+    gc.collect()
+    store.cleanup()
+    assert stored(database) == 0
