@@ -7,7 +7,8 @@ there again, is named.
 ``python -m tests.long.importing load --count 100000`` has a broker write that many messages, kills it while
 it takes more, imports its files (``--kills``: with kill -9 of the import in between), and has the broker
 deliver everything from a copy: each message and subscription is compared. ``JDBCSTORE_ACTIVEMQ=6.3.1``
-starts that version.
+starts that version. ``--kind leveldb`` and ``--kind amq`` do the same with stores that only old versions
+have, of ``--version``; ``tests/support/importing/old_brokers.py`` says where their jars come from.
 """
 
 from __future__ import annotations
@@ -29,7 +30,11 @@ from typing import Any
 import jdbcstore
 from jdbcstore.broker.scheduler.jobs import JOBS
 from jdbcstore.message.selector import Selector
-from tests.support.importing.damages import Judge, damage
+from tests.support.importing import old_damages, olds_recorded
+from tests.support.importing.damages import Judge
+from tests.support.importing.damages import damage as damages_of_kahadb
+from tests.support.importing.old_brokers import OldPeer
+from tests.support.importing.old_damages import OldJudge
 from tests.support.importing.recorded import VERSIONS, unpack
 from tests.support.interop.activemq import Broker, Peer, PeerError
 from tests.support.interop.messages import text
@@ -47,8 +52,13 @@ def say(line: str) -> None:
 def damages(options: argparse.Namespace, here: Path) -> int:
     """Return how many damages did not end as they should."""
     counts: Counter[str] = Counter()
-    judges = []
-    if options.folder:
+    judges: list[Any] = []
+    damage = damages_of_kahadb if options.kind == "kahadb" else old_damages.damage
+    if options.kind != "kahadb":
+        for version in olds_recorded.VERSIONS[options.kind]:
+            olds_recorded.unpack(options.kind, version, here / version)
+            judges.append(OldJudge(here / version / options.kind))
+    elif options.folder:
         judges.append(Judge(options.folder))
     else:
         for version in VERSIONS:
@@ -60,7 +70,9 @@ def damages(options: argparse.Namespace, here: Path) -> int:
         copy = Path(shutil.copytree(judge.folder, here / "damaged"))
         kind, touched = damage(seed, copy)
         try:
-            outcome = judge.judge(copy, touched)
+            outcome = (
+                judge.judge(copy, touched) if options.kind == "kahadb" else judge.judge(copy, kind, touched)
+            )
         except Exception:
             outcome = "WRONG"
             files = sorted(path.name for path in touched)
@@ -72,14 +84,23 @@ def damages(options: argparse.Namespace, here: Path) -> int:
     return sum(count for name, count in counts.items() if name.endswith("WRONG"))
 
 
-def settings(base: Path) -> dict[str, Any]:
-    return {"scheduler": True, "jobs": str(base / "scheduler"), "prioritized": ["queue://RANKED"]}
+def new_peer(options: argparse.Namespace) -> Peer:
+    java: dict[str, Any] = {"jvm_options": ("-Xmx3g",), "patience": 3600}
+    return Peer(**java) if options.kind == "kahadb" else OldPeer(options.kind, options.version, **java)
 
 
-def write(base: Path, count: int) -> dict[str, Any]:
+def start(peer: Peer, base: Path) -> Broker:
+    """Start a broker on its files."""
+    if isinstance(peer, OldPeer):
+        return peer.old_broker(base / "old")
+    scheduler = {"scheduler": True, "jobs": str(base / "scheduler")}
+    return peer.file_broker(base / "kahadb", prioritized=["queue://RANKED"], **scheduler)
+
+
+def write(options: argparse.Namespace, base: Path) -> dict[str, Any]:
     """Have a broker write its files, and kill it while it takes messages; returns the branch in doubt."""
-    peer = Peer(jvm_options=("-Xmx2g",), patience=3600)
-    broker = peer.file_broker(base / "kahadb", **settings(base))
+    count, peer = options.count, new_peer(options)
+    broker = start(peer, base)
     for name, selector in SUBSCRIPTIONS:
         broker.subscribe("topic://NEWS", f"client-{name}", name, selector)
     broker.fill("queue://BULK", count * 7 // 10)
@@ -90,8 +111,9 @@ def write(base: Path, count: int) -> dict[str, Any]:
     broker.durable_receive("topic://NEWS", "client-C", "C", 100, selector="n > 500")
     broker.receive("queue://BULK", count // 20)
     prepared = broker.xa_prepare("doubt", "queue://BULK", messages=[text("in doubt")], count=3)
-    later = {"AMQ_SCHEDULED_DELAY": 50_000_000_000}
-    broker.send("queue://LATER", [text(f"later {n}", properties=later) for n in range(100)])
+    if options.kind == "kahadb":
+        later = {"AMQ_SCHEDULED_DELAY": 50_000_000_000}
+        broker.send("queue://LATER", [text(f"later {n}", properties=later) for n in range(100)])
     threading.Timer(3.0, lambda: peer._process.send_signal(signal.SIGKILL)).start()
     try:
         broker.fill("queue://LOAD", 10**9, batch=50)
@@ -100,9 +122,9 @@ def write(base: Path, count: int) -> dict[str, Any]:
     return prepared
 
 
-def import_(base: Path, url: str, kills: int, rng: random.Random) -> None:
+def import_(source: str, url: str, kills: int, rng: random.Random) -> int:
     """Import with the command line, which is killed that many times before."""
-    command = [sys.executable, "-m", "jdbcstore", "import", f"kahadb:{base}", "--url", url]
+    command = [sys.executable, "-m", "jdbcstore", "import", source, "--url", url]
     for _ in range(kills):
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
             try:
@@ -116,7 +138,7 @@ def import_(base: Path, url: str, kills: int, rng: random.Random) -> None:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     say(f"{done.stdout}{done.stderr}{time.monotonic() - begun:.1f} s")
-    assert done.returncode == 0
+    return done.returncode
 
 
 def without_redelivery(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -124,7 +146,7 @@ def without_redelivery(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{k: v for k, v in message.items() if k not in names} for message in messages]
 
 
-def compare(broker: Broker, url: str, prepared: dict[str, Any]) -> None:
+def compare(kind: str, broker: Broker, url: str, prepared: dict[str, Any]) -> None:
     """Compare everything that the broker delivers with what was imported."""
     with jdbcstore.open(url, cleanup_period=0.0) as store:
         for queue in QUEUES:
@@ -146,7 +168,7 @@ def compare(broker: Broker, url: str, prepared: dict[str, Any]) -> None:
         [branch] = store.xa.recover()
         assert sum(one.added for one in branch.writes) == len(prepared["sent"])
         assert sum(one.acknowledged for one in branch.writes) == len(prepared["received"])
-        assert store.queue(JOBS).message_count() == 100
+        assert store.queue(JOBS).message_count() == (100 if kind == "kahadb" else 0)
 
 
 def everything(source: Any, selector: Selector | None = None) -> list[dict[str, Any]]:
@@ -161,16 +183,15 @@ def load(options: argparse.Namespace, here: Path) -> int:
     """Return 0; a difference is an AssertionError."""
     base, copy = here / "data", here / "copy"
     base.mkdir()
-    prepared = write(base, options.count)
+    prepared = write(options, base)
     shutil.copytree(base, copy)
     url = options.url or f"sqlite:///{here}/imported.db"
-    import_(base, url, options.kills, random.Random(options.seed))
+    code = import_(f"{options.kind}:{base}", url, options.kills, random.Random(options.seed))
+    # A store may have been killed in the middle of a write, which is named.
+    assert code in ((0,) if options.kind == "kahadb" else (0, 7))
     if not options.quick:
-        with (
-            Peer(jvm_options=("-Xmx4g",), patience=3600) as peer,
-            peer.file_broker(copy / "kahadb", **settings(copy)) as broker,
-        ):
-            compare(broker, url, prepared)
+        with new_peer(options) as peer, start(peer, copy) as broker:
+            compare(options.kind, broker, url, prepared)
     return 0
 
 
@@ -178,6 +199,10 @@ def main() -> int:
     """Run one of both."""
     parser = argparse.ArgumentParser(description="see the head of this file")
     parser.add_argument("what", choices=["damages", "load"])
+    parser.add_argument("--kind", choices=["kahadb", "leveldb", "amq"], default="kahadb")
+    parser.add_argument(
+        "--version", default="5.16.7", help="load: that of a kind that only old versions have"
+    )
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--folder", type=Path, help="damages: a broker's files, in place of the recorded")

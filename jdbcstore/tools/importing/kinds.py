@@ -11,6 +11,8 @@ from jdbcstore.tools.importing.artemis.files import has_journal, open_files
 from jdbcstore.tools.importing.artemis.source import ArtemisSource
 from jdbcstore.tools.importing.artemis.tables import open_tables
 from jdbcstore.tools.importing.kahadb.source import KahaDbSource, has_logs
+from jdbcstore.tools.importing.leveldb.source import LevelDbSource
+from jdbcstore.tools.importing.leveldb.source import has_logs as has_leveldb
 from jdbcstore.tools.importing.source import NothingToImport, Source
 
 _URL = re.compile(r"[a-z][a-z0-9+]*:", re.IGNORECASE)
@@ -40,6 +42,12 @@ KINDS = (
         "a folder of ActiveMQ's KahaDB or its job scheduler, or one above several (mKahaDB)",
         lambda folder, progress: KahaDbSource(Path(folder), progress),
         has_logs,
+    ),
+    SourceKind(
+        "leveldb",
+        "a folder of ActiveMQ's LevelDB store, also of a replicated node, or one above several",
+        lambda folder, progress: LevelDbSource(Path(folder), progress),
+        has_leveldb,
     ),
     SourceKind(
         "artemis",

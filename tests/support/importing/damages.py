@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from jdbcstore.broker.scheduler.jobs import JOBS
 from jdbcstore.message import openwire
@@ -35,9 +36,9 @@ class Result:
         return self.messages == other.messages and self.pending == other.pending
 
 
-def look(folder: Path) -> Result:
+def look(folder: Path, source_of: Callable[[Path], Any] = KahaDbSource) -> Result:
     """Read everything in a folder."""
-    with KahaDbSource(folder) as source:
+    with source_of(folder) as source:
         rows = [row for page in source.messages() for row in page]
         pending: dict[tuple[str, str, str], set[tuple[str, object]]] = {}
         for topic, subscriptions in source.replay.topics().items():

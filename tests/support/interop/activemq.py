@@ -74,8 +74,7 @@ class Peer:
 
     def __init__(self, jvm_options: Iterable[str] = QUICK_START, *, patience: float = ANSWER_TIMEOUT) -> None:
         self._patience = patience
-        jars = classpath()
-        classes = _classes(jars)
+        classes, jars = self.program()
         self._directory = tempfile.TemporaryDirectory(prefix="jdbcstore-activemq-")
         directory = Path(self._directory.name)
         self._log = directory / "log"
@@ -100,6 +99,11 @@ class Peer:
                 cwd=directory,
                 encoding="ascii",
             )
+
+    def program(self) -> tuple[str, str]:
+        """Return the folder of the compiled program, and the class path of ActiveMQ."""
+        jars = classpath()
+        return str(_classes(jars)), jars
 
     def __enter__(self) -> Self:
         return self

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from jdbcstore.tools.importing.kahadb.commands import MalformedLog
+from jdbcstore.tools.importing.protobuf import MalformedLog
 
 BEGIN = struct.pack(">ib", 28, 2) + b"WRITE BATCH"
 END = b"-qMa4"
@@ -196,7 +196,7 @@ class LogReader:
 def split(records: bytes) -> Iterator[tuple[int, int]]:
     """Yield the beginning and the end of each command in a batch.
 
-    :raises Malformed: its records do not fit together
+    :raises MalformedLog: its records do not fit together
     """
     at, end = 0, len(records)
     while at < end:

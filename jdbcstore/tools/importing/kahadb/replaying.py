@@ -21,7 +21,6 @@ from jdbcstore.tools.importing.kahadb.commands import (
     AddJob,
     Command,
     CommitCommand,
-    MalformedLog,
     PrepareCommand,
     RemoveCommand,
     RemoveDestination,
@@ -38,6 +37,7 @@ from jdbcstore.tools.importing.kahadb.index import JOBS as JOBS_INDEX
 from jdbcstore.tools.importing.kahadb.index import noted
 from jdbcstore.tools.importing.kahadb.logs import LogBatch, LogFile, LogReader, split
 from jdbcstore.tools.importing.kahadb.subscription import read_subscription
+from jdbcstore.tools.importing.protobuf import MalformedLog
 from jdbcstore.tools.importing.replay import BodyPlace, Replay
 from jdbcstore.tools.importing.source import BodyFiles, Findings, NothingToImport
 

@@ -12,7 +12,6 @@ from typing import Self
 from jdbcstore.message.ids import XATransactionId
 from jdbcstore.tools.importing.kahadb.commands import (
     CommitCommand,
-    MalformedLog,
     PrepareCommand,
     Transaction,
     read_command,
@@ -20,6 +19,7 @@ from jdbcstore.tools.importing.kahadb.commands import (
 from jdbcstore.tools.importing.kahadb.index import JOBS, MESSAGES, has_old_jobs
 from jdbcstore.tools.importing.kahadb.logs import LogFile, LogReader, log_files, split
 from jdbcstore.tools.importing.kahadb.replaying import LogFolder
+from jdbcstore.tools.importing.protobuf import MalformedLog
 from jdbcstore.tools.importing.replay import BodyPlace, Replay
 from jdbcstore.tools.importing.rows import ReplayedRows
 from jdbcstore.tools.importing.source import BodyFiles, Findings, NothingToImport, SharedLocks

@@ -10,7 +10,7 @@ from jdbcstore.message.destination import Destination
 from jdbcstore.message.openwire.decoder import Reader
 from jdbcstore.message.openwire.wire_format import VERSION
 from jdbcstore.message.openwire.wire_format import Malformed as NotOpenWire
-from jdbcstore.tools.importing.kahadb.commands import MalformedLog
+from jdbcstore.tools.importing.protobuf import MalformedLog
 
 _TYPE = 55
 _HEAD = struct.Struct(">iB")
@@ -19,7 +19,7 @@ _HEAD = struct.Struct(">iB")
 def read_subscription(topic: Destination, blob: bytes) -> SubscriptionInfo:
     """Return the subscription to a topic in these bytes, of any version of OpenWire since 3.
 
-    :raises Malformed: it is none
+    :raises MalformedLog: it is none
     """
     try:
         size, kind = _HEAD.unpack_from(blob)

@@ -1,0 +1,25 @@
+"""Snappy: LevelDB's blocks are compressed with it, and messages with ``logCompression="snappy"``."""
+
+from __future__ import annotations
+
+from jdbcstore.errors import ConfigurationError, installation
+from jdbcstore.tools.importing.protobuf import MalformedLog
+
+
+def decompress(data: bytes) -> bytes:
+    """Return what was compressed.
+
+    :raises MalformedLog: it is damaged
+    :raises ConfigurationError: the library that can do it is not installed
+    """
+    try:
+        from cramjam import snappy
+    except ImportError as error:
+        raise ConfigurationError(
+            "these files are compressed with Snappy, and cramjam is not installed; run:"
+            f" {installation('leveldb')}"
+        ) from error
+    try:
+        return bytes(snappy.decompress_raw(data))
+    except Exception as error:  # cramjam's own has no better base
+        raise MalformedLog(f"it cannot be decompressed: {error}", 0) from error

@@ -1,0 +1,20 @@
+"""The files in ``tests/fixtures`` of stores of old versions of ActiveMQ; ``record_olds.py`` made them."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+from tests.support import ROOT
+
+VERSIONS = {"leveldb": ("5.9.1", "5.16.7"), "amq": ("5.3.2", "5.7.0")}
+
+
+def unpack(kind: str, version: str, folder: Path) -> dict[str, Any]:
+    """Unpack the files of a version below a folder; returns what its broker found in them."""
+    with tarfile.open(ROOT / "tests" / "fixtures" / kind / f"{version}.tar.xz") as tar:
+        tar.extractall(folder, filter="data")
+    expected: dict[str, Any] = json.loads((folder / "expected.json").read_text())
+    return expected
