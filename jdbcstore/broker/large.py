@@ -90,6 +90,8 @@ class LargeTransfers:
             return size
         if message.body_type is BodyType.BYTES:
             return body.size
+        if body.text_size < 0:
+            raise CorruptMessage(f"message {message.message_id}: its string is not modified UTF-8")
         is_plain = body.text_size == body.size - _SIZE and "content-length" not in message.properties
         return None if is_plain else body.text_size
 
@@ -234,7 +236,7 @@ def _whole_characters(data: bytes) -> int:
     return end
 
 
-class _WithoutLength:
+class WithoutLength:
     """Content without the length in front."""
 
     def __init__(self) -> None:
@@ -288,7 +290,7 @@ def _steps_to_client(message: Message, limit: int) -> list[BodyStep]:
     if message.compressed:
         steps.append(_Inflated(has_length=not is_text, limit=limit))
     if is_text:
-        steps += [_WithoutLength(), ToText()]
+        steps += [WithoutLength(), ToText()]
     return steps
 
 

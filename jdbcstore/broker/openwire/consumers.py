@@ -8,22 +8,28 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import Future, TimerHandle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from enum import IntEnum
 from struct import Struct
 from typing import NamedTuple
 
 from jdbcstore.broker.api import Delivery, SubscriptionRequest
+from jdbcstore.broker.large import LargeTransfers
 from jdbcstore.broker.openwire.commands import Type, codec_version, write_command, write_id
 from jdbcstore.broker.transport.consumers import ClientConsumer
 from jdbcstore.broker.transport.output import ClientOutput
-from jdbcstore.errors import MessageTooLarge, StoreError, TransactionError
+from jdbcstore.broker.transport.replies import Replies
+from jdbcstore.errors import BodyInPieces, MessageTooLarge, StoreError, TransactionError
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import ConsumerId, MessageId
+from jdbcstore.message.message import Message
 from jdbcstore.message.openwire import encode_for_wire
 from jdbcstore.message.openwire._passing_cy import dispatch_frame
+from jdbcstore.message.openwire.decoder import find_content
+from jdbcstore.message.openwire.pieces import body_in_pieces, without_body
 
 _DISPATCH_HEAD = Struct(">Bi?").pack(Type.MESSAGE_DISPATCH, 0, False)
+_i32 = Struct(">i")
 _MOST_HEADS = 100
 _MOST_REFUSED = 100
 """The transactions of a paused consumer that are only rolled back; the next one ends its connection."""
@@ -60,6 +66,7 @@ class OpenWireConsumer(ClientConsumer):
     :param version: of the wire format
     :param max_frame_size: the most bytes of a frame for the client
     :param numbers: the numbers of the connection's dispatches, by which a client says what it has seen last
+    :param large: the bodies that the store keeps in pieces
     """
 
     def __init__(
@@ -72,6 +79,8 @@ class OpenWireConsumer(ClientConsumer):
         max_frame_size: int,
         numbers: Iterator[int],
         now_ms: Callable[[], int],
+        replies: Replies,
+        large: LargeTransfers | None,
         on_end: Callable[[OpenWireConsumer, Exception], None],
     ) -> None:
         super().__init__(output=output, request=request, on_end=on_end)
@@ -86,6 +95,8 @@ class OpenWireConsumer(ClientConsumer):
         self._most = max_frame_size
         self._numbers = numbers
         self._now_ms = now_ms
+        self._replies = replies
+        self._large = large
         self._heads: dict[Destination, bytes] = {}
         self._consumer = write_id(consumer_id, version)
         self._pull: TimerHandle | None = None
@@ -95,17 +106,78 @@ class OpenWireConsumer(ClientConsumer):
     def deliver(self, delivery: Delivery) -> None:
         try:
             number, dispatched, frame = self._frame(delivery)
+        except BodyInPieces as error:
+            self._deliver_large(delivery, error)
+            return
         except StoreError as error:
             self._reject_later(delivery, error)
             return
+        self._note(number, dispatched)
+        self._output.write(frame)
+
+    def _note(self, number: int, dispatched: _Dispatched) -> None:
         self._end_pull()
         self.pending[number] = dispatched
         if self._by_id is not None:
             self._by_id.setdefault(dispatched.message_id, []).append(number)
-        self._output.write(frame)
 
-    def _frame(self, delivery: Delivery) -> tuple[int, _Dispatched, bytes]:
-        message, destination, codec = delivery.message, delivery.destination, self._codec
+    def _deliver_large(self, delivery: Delivery, error: StoreError) -> None:
+        """Write a message part by part: its frame around the content, which comes from the store."""
+        large, body = self._large, body_in_pieces(delivery.message)
+        if large is None or body is None:
+            self._reject_later(delivery, error)
+            return
+        try:
+            number, dispatched, frame = self._frame(delivery, without_body(delivery.message), body.size + 4)
+        except StoreError as failure:
+            self._reject_later(delivery, failure)
+            return
+        self._note(number, dispatched)
+        # Behind the message's size is the frame's head, in place of the message's own.
+        at = len(self._heads[delivery.destination])
+        found = find_content(frame[:4] + frame[4 + at :], self._codec)
+        assert found is not None  # noqa: S101 - it was encoded just now
+        at += found[0]
+        size = _i32.pack(len(frame) - 4 + 4 + body.size)
+        head, tail = b"".join((size, frame[4:at], b"\1", _i32.pack(body.size))), frame[at + 1 :]
+        whole = asyncio.get_running_loop().create_future()
+        self._replies.track(whole, None)
+        self._output.stream(self._parts(delivery, number, large.content(body), head, tail, whole))
+
+    async def _parts(
+        self,
+        delivery: Delivery,
+        number: int,
+        content: AsyncIterator[bytes],
+        head: bytes,
+        tail: bytes,
+        whole: Future[None],
+    ) -> AsyncIterator[bytes]:
+        """Yield a MESSAGE_DISPATCH. If its content cannot be read, nothing is written."""
+        try:
+            try:
+                first = await anext(content, b"")
+            except StoreError as error:
+                self.pending.pop(number, None)
+                self._by_id = None
+                self._reject_later(delivery, error)
+                return
+            yield head + first
+            async for part in content:
+                yield part
+            yield tail
+        finally:
+            whole.set_result(None)
+
+    def _frame(
+        self, delivery: Delivery, message: Message | None = None, more: int = 0
+    ) -> tuple[int, _Dispatched, bytes]:
+        """Return the frame of a delivery, with its number.
+
+        :param message: the message, if it is another than the delivery's
+        :param more: bytes that are put into the frame
+        """
+        message, destination, codec = message or delivery.message, delivery.destination, self._codec
         blob, slot = encode_for_wire(message, codec)
         head = self._heads.get(destination)
         if head is None:
@@ -113,7 +185,7 @@ class OpenWireConsumer(ClientConsumer):
                 self._heads.clear()
             named = write_id(destination, self._version)
             head = self._heads[destination] = _DISPATCH_HEAD + self._consumer + named + b"\1"
-        size = len(head) + len(blob)
+        size = len(head) + len(blob) + more
         if size > self._most:
             raise MessageTooLarge(size, self._most, "the client's connection takes no larger frames")
         number = next(self._numbers)

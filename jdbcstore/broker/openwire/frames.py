@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Any, TypeVar
 
-from jdbcstore.broker.openwire.commands import NEWEST, OLDEST, Type, framed
+from jdbcstore.broker.openwire.commands import FIRST_MESSAGE, LAST_MESSAGE, NEWEST, OLDEST, Type, framed
 from jdbcstore.broker.transport.buffer import FrameBuffer
 from jdbcstore.errors import ProtocolError
 from jdbcstore.message.openwire.content import decode_map
+from jdbcstore.message.openwire.decoder import find_content
 from jdbcstore.message.openwire.encoder import encode_map, encode_utf
 from jdbcstore.message.openwire.wire_format import Malformed
 from jdbcstore.message.values import Long
@@ -26,6 +27,20 @@ _MOST_PROPERTIES = 64
 _MOST_PROPERTY_BYTES = 512
 """In a property's name or value; both limits are those of ActiveMQ 6.3, and values are not nested, either."""
 _FIRST_DELAY_MS = 10_000
+_MOST_AROUND = 1024 * 1024
+"""The most bytes in front of content that is read part by part, and behind it."""
+
+
+class LargeHead(bytes):
+    """The beginning of a message whose content follows part by part: its frame up to the content."""
+
+
+class ContentPart(bytes):
+    """The next bytes of that content."""
+
+
+class MessageTail(bytes):
+    """The end of that message: what follows its content."""
 
 
 class OpenWireFrameReader(FrameBuffer):
@@ -39,13 +54,25 @@ class OpenWireFrameReader(FrameBuffer):
         self.limit = limit
         self._wanted = 4
         """Bytes of ``_partial`` without which there is no frame."""
+        self._large = self._codec = 0
+        self._left: int | None = None
+        """The bytes that are still to come of content that is read part by part."""
+        self._tail = 0
+        """The bytes of the message after that."""
 
-    def allow(self, limit: int) -> None:
-        """Change the limit, between two frames."""
-        self.limit = limit
+    def allow(self, limit: int, large: int = 0, codec: int = 0) -> None:
+        """Change the limit, between two frames.
+
+        :param large: the bytes of content from which on it is read part by part, unless it is there at once;
+            0 is never
+        :param codec: the version of messages
+        """
+        self.limit, self._large, self._codec = limit, large, codec
 
     def read(self) -> bytes | None:
         """Return the next complete frame, with its size; None if there is none yet.
+
+        Of a large message it returns a :class:`LargeHead`, parts of its content, and its tail.
 
         :raises ProtocolError: its size is not one, or over the limit
         """
@@ -53,6 +80,8 @@ class OpenWireFrameReader(FrameBuffer):
             if len(self._partial) < self._wanted:
                 return None
             self._take_partial()
+        if self._left is not None:
+            return self._read_part(self._left)
         data, at = self._data, self._at
         available = len(data) - at
         if not available:
@@ -71,11 +100,53 @@ class OpenWireFrameReader(FrameBuffer):
             )
         size += 4
         if available < size:
+            if 0 < self._large < size:
+                return self._read_large(size)
             self._wanted = size
             self._set_aside()
             return None
         self._at = at + size
         return data[at : at + size]
+
+    def _read_large(self, size: int) -> LargeHead | None:
+        """Return the head of a large message; None if this is another frame, or its head is not complete."""
+        data = self._data[self._at :]
+        is_message = len(data) < 5 or FIRST_MESSAGE <= data[4] <= LAST_MESSAGE
+        found = find_content(data, self._codec) if is_message else None
+        if found is None:
+            self._wanted = len(data) + 1 if is_message and len(data) < _MOST_AROUND else size
+            self._set_aside()
+            return None
+        start, length = found
+        tail = size - start - 5 - length
+        if length < self._large or not 0 <= tail <= _MOST_AROUND:
+            self._wanted = size
+            self._set_aside()
+            return None
+        if len(data) < start + 5:
+            self._wanted = start + 5
+            self._set_aside()
+            return None
+        self._at += start + 5
+        self._left, self._tail = length, tail
+        return LargeHead(data[:start])
+
+    def _read_part(self, left: int) -> bytes | None:
+        data, at = self._data, self._at
+        available = len(data) - at
+        if left and available:
+            part = ContentPart(data[at : at + left])
+            self._at, self._left = at + len(part), left - len(part)
+            return part
+        if left:
+            self._data, self._at = b"", 0
+            return None
+        if available < self._tail:
+            self._wanted = self._tail
+            self._set_aside()
+            return None
+        self._at, self._left = at + self._tail, None
+        return MessageTail(data[at : at + self._tail])
 
     def read_many(self, read: Callable[[bytes, int], tuple[T, int]]) -> T:
         """Have several frames read at once.

@@ -29,6 +29,7 @@ from jdbcstore.broker.openwire.commands import (
 from jdbcstore.broker.openwire.errors import FromEarlierConnection, throwable
 from jdbcstore.broker.openwire.frames import OpenWireFrameReader, WireFormat, agree, wire_format_info
 from jdbcstore.broker.openwire.producers import Producers, acknowledgement
+from jdbcstore.broker.openwire.receiving import MessageReceiver
 from jdbcstore.broker.openwire.subscriptions import OpenWireConsumers
 from jdbcstore.broker.openwire.transactions import OpenWireTransactions
 from jdbcstore.broker.security import Principal
@@ -81,6 +82,9 @@ class OpenWireSession:
         self._reconnects = False
         self._numbers = itertools.count(1)
         self._producers = Producers(self._broker.directory)
+        self._receiver: MessageReceiver | None = None
+        if self._broker.large is not None:
+            self._receiver = MessageReceiver(self._broker.large, self._replies, self._received)
         self._reset()
 
     def _reset(self) -> None:
@@ -123,6 +127,9 @@ class OpenWireSession:
 
     def handle(self, frame: bytes) -> None:
         """Execute a command; an error is sent to the client."""
+        if type(frame) is not bytes:
+            self._receive(frame)
+            return
         kind = frame[4]
         if not self._is_agreed:
             self._negotiate(frame)
@@ -164,6 +171,8 @@ class OpenWireSession:
     def release(self) -> None:
         """Roll back what is open, and return the deliveries that the client has not acknowledged."""
         self._advisories.close_watch()
+        if self._receiver is not None:
+            self._receiver.end()
         self._transactions.rollback_all()
         self._consumers.release()
 
@@ -219,7 +228,8 @@ class OpenWireSession:
         self._open(reconnects=command["failover_reconnect"])
         connection.logged_in(principal, command["user"], client_id or None)
         self._is_open = True
-        self.reader.allow(config.max_frame_size)
+        large = 0 if self._receiver is None else config.min_large_message_size
+        self.reader.allow(config.max_frame_size, large, self._codec)
         self._answer(receipt)
         if command["manageable"]:
             addresses = self._service.advertised(config.is_tls) or None
@@ -270,9 +280,22 @@ class OpenWireSession:
             message = decode(with_broker_in_time(frame, now_ms, codec), version=codec)
         except CorruptMessage as error:
             raise ProtocolError(f"a message is damaged: {error}", fatal=True) from error
+        self._send_or_fail(message, len(frame))
+
+    def _receive(self, frame: bytes) -> None:
+        """Take the head of a large message, a part of its content, or its tail."""
+        if not self._is_open:
+            raise ProtocolError(_NOT_OPEN, fatal=True)
+        assert self._receiver is not None  # noqa: S101 - else no message is large
+        self._receiver.take(frame, self._service.clock.now_ms(), self._codec)
+
+    def _received(self, message: Message) -> None:
+        self._send_or_fail(message, 0)
+
+    def _send_or_fail(self, message: Message, size: int) -> None:
         receipt = message.command_id if message.response_required else None
         try:
-            self._send(message, receipt, len(frame))
+            self._send(message, receipt, size)
         except Exception as error:
             if message.transaction_id is not None:
                 self._transactions.fail(message.transaction_id, error)

@@ -116,6 +116,8 @@ class OpenWireConsumers:
             max_frame_size=self._format.max_frame_size,
             numbers=self._numbers,
             now_ms=self._service.clock.now_ms,
+            replies=self._replies,
+            large=self._service.broker.large,
             on_end=self._ended,
         )
         subscribe(self._service.broker, self._replies, consumer, self._subscribed, receipt)

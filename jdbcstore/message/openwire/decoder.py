@@ -89,6 +89,23 @@ def decode(
         raise CorruptMessage(str(error), blob=data, sequence=sequence, container=container) from error
 
 
+def find_content(data: bytes, version: int) -> tuple[int, int] | None:
+    """Return where the content of a message begins, at the flag of its presence, and its size; -1 without.
+
+    :param data: a message, or the beginning of one, with its size in front
+    :returns: None if that is too short, or damaged
+    """
+    reader, fields = Reader(data, 5, version), MessageFields.__new__(MessageFields)
+    fields.sequence = None
+    try:
+        _read_names(reader, fields)
+        _read_headers(reader, fields)
+        at = reader.at
+        return at, _i32.unpack_from(data, at + 1)[0] if data[at] else -1
+    except (StructError, IndexError, Malformed):
+        return None
+
+
 def _decode_in_pieces(data: bytes, sequence: int | None, container: str | None) -> Message:
     try:
         body = read_head(data)

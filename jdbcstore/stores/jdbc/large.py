@@ -59,7 +59,8 @@ class JdbcLargeBodies:
         self._wanted = threading.Event()
         """There may be bodies, at which the thread is to look."""
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="jdbcstore-large", daemon=True)
+        self._unstarted = [threading.Thread(target=self._run, name="jdbcstore-large", daemon=True)]
+        """The thread, until somebody takes it to start it."""
         self._is_prepared = False
 
     def start(self) -> None:
@@ -74,9 +75,9 @@ class JdbcLargeBodies:
 
     def _want(self) -> None:
         self._wanted.set()
-        if self._period and not self._thread.is_alive():
-            with contextlib.suppress(RuntimeError):  # another thread was faster
-                self._thread.start()
+        if self._period and self._unstarted:
+            with contextlib.suppress(IndexError):  # another thread was faster
+                self._unstarted.pop().start()
 
     def begin(self) -> LargeBody:
         if not self._is_prepared:

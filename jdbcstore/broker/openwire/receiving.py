@@ -1,0 +1,91 @@
+"""Large messages that an OpenWire client sends: their content goes into the store piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from struct import Struct
+
+from jdbcstore.broker.large import BodyUpload, LargeTransfers, ToText, WithoutLength
+from jdbcstore.broker.openwire.frames import ContentPart, LargeHead
+from jdbcstore.broker.transport.replies import Replies
+from jdbcstore.errors import CorruptMessage, ProtocolError
+from jdbcstore.message.message import BodyType, Message
+from jdbcstore.message.openwire import decode
+from jdbcstore.message.openwire._passing_cy import with_broker_in_time
+from jdbcstore.message.openwire.pieces import LargeBody, with_body_in_pieces
+from jdbcstore.message.openwire.wire_format import BODY_TYPES, Malformed
+
+_i32 = Struct(">i")
+
+
+class MessageReceiver:
+    """The large message that one client is sending. The client is not read while the store is behind.
+
+    :param then: called with each message, which is stored except for its row
+    """
+
+    def __init__(self, large: LargeTransfers, replies: Replies, then: Callable[[Message], None]) -> None:
+        self._large = large
+        self._replies = replies
+        self._then = then
+        self._head = b""
+        self._upload: BodyUpload | None = None
+        self._text: ToText | None = None
+        """Counts the bytes of a string in UTF-8; None if it is none, or not a valid one."""
+
+    def take(self, frame: bytes, now_ms: int, codec: int) -> None:
+        """Take the head of a message, a part of its content, or its tail.
+
+        :raises ProtocolError: the message is damaged; nothing after it counts
+        """
+        if isinstance(frame, LargeHead):
+            self._head, self._upload = frame, self._large.receive()
+            self._text = ToText() if BODY_TYPES[frame[4]] is BodyType.TEXT else None
+            self._length = WithoutLength()
+            return
+        upload = self._upload
+        assert upload is not None  # noqa: S101 - a head was in front
+        if isinstance(frame, ContentPart):
+            self._count(frame)
+            if (before := upload.append(frame)) is not None:
+                self._replies.wait_for(before, _go_on, fatal=True)
+            return
+        message = self._message(frame, now_ms, codec)
+        text_size = (
+            -1 if self._text is None or message.compressed else self._text.size + len(self._text.end())
+        )
+        receipt = message.command_id if message.response_required else None
+        self._upload = None
+        then = partial(self._received, message)
+        self._replies.wait_for(upload.finish(text_size), then, receipt, fatal=True)
+
+    def end(self) -> None:
+        """Write nothing more: the client has ended."""
+        if self._upload is not None:
+            self._upload.abandon()
+            self._upload = None
+
+    def _count(self, part: bytes) -> None:
+        if self._text is not None:
+            try:
+                self._text.feed(self._length.feed(part))
+            except Malformed:
+                self._text = None
+
+    def _message(self, tail: bytes, now_ms: int, codec: int) -> Message:
+        """Return the message without its content."""
+        rest = b"".join((self._head[4:], b"\0", tail))
+        try:
+            frame = with_broker_in_time(_i32.pack(len(rest)) + rest, now_ms, codec)
+            return decode(frame, version=codec)
+        except CorruptMessage as error:
+            self.end()
+            raise ProtocolError(f"a message is damaged: {error}", fatal=True) from error
+
+    def _received(self, message: Message, body: LargeBody) -> None:
+        self._then(with_body_in_pieces(message, message.body_type, body))
+
+
+def _go_on(_: None) -> None:
+    return
