@@ -6,7 +6,7 @@ DRIVERS := unixodbc odbc-mariadb
 FAULTS := libfaketime strace iproute2
 GUIDES := curl
 MODELS := spin gcc libc6-dev
-LOCKS := zookeeper
+LOCKS := zookeeper nats-server
 JDBC := libh2-java libhsqldb-java libderby-java libderbyclient-java
 ACTIVEMQ := activemq libpostgresql-jdbc-java libmariadb-java default-jdk-headless maven
 # Beside Debian's: those of Maven's central repository with which the tests of tests/interop run, too.
@@ -19,7 +19,7 @@ WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$(( n < 4 ? n + 2 : 6 
 # If it is set, each Python that a test starts compiles the package again: a quarter of a second.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test interop $(OTHERS:%=interop-%) quick lint fuzz bench docs dist sql packages mysql maven clean
+.PHONY: help demo test interop $(OTHERS:%=interop-%) quick lint fuzz bench docs dist sql packages mysql nats maven clean
 
 help:
 	@echo "make demo    watch messages survive a killed broker, on SQLite; then Spark SQL"
@@ -40,7 +40,7 @@ demo: .venv/demo .venv/compiled
 	$(BIN)/jdbcstore demo --ask --recording tests/fixtures/activemq-5.17.2/postgres.jsonl
 
 # What must be tested, not skipped; MySQL where .ci/mysql could unpack it, the rest where .ci/maven has its jars.
-test: export JDBCSTORE_REQUIRE ?= sqlite,postgresql,mariadb,mariadb-pyodbc,spark,spin,zookeeper$(shell test ! -d .build/mysql/data || echo ,mysql)$(shell test ! -d .build/s3 || echo ,s3)$(shell test ! -d .build/artemis || echo ,artemis)$(shell test ! -d .build/drivers || echo ,drivers)$(shell test ! -d .build/axe || echo ,axe)$(shell test ! -d .build/maven || echo ,connector-j)
+test: export JDBCSTORE_REQUIRE ?= sqlite,postgresql,mariadb,mariadb-pyodbc,spark,spin,zookeeper,nats$(shell test ! -x .build/nats/nats-server || echo ,nats-newer)$(shell test ! -d .build/mysql/data || echo ,mysql)$(shell test ! -d .build/s3 || echo ,s3)$(shell test ! -d .build/artemis || echo ,artemis)$(shell test ! -d .build/drivers || echo ,drivers)$(shell test ! -d .build/axe || echo ,axe)$(shell test ! -d .build/maven || echo ,connector-j)
 test: packages mysql maven .venv/dev .venv/compiled
 	$(MAKE) --no-print-directory --jobs 3 --output-sync lint interop
 	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup
@@ -92,6 +92,10 @@ packages:
 
 mysql:
 	.ci/mysql
+
+# A nats-server that can sync before it acknowledges, which no Debian has, from its source; where there is a Go.
+nats:
+	GOBIN=$(CURDIR)/.build/nats go install github.com/nats-io/nats-server/v2@v2.15.2
 
 maven: packages
 	.ci/maven .build/maven tests/interop/pom.xml

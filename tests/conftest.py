@@ -38,6 +38,7 @@ from tests.support.databases import Database, SqliteDatabase
 from tests.support.pool import ServerPool, memory
 from tests.support.require import PARTS, required, unavailable
 from tests.support.servers import Server, ServerMissing
+from tests.support.streams import NatsServer
 from tests.support.variants import CHOICE, FILTERED_TOPICS, JOURNALED, WHOLE
 
 # No deadline: the machine may be busy. The suite tries the same examples each time;
@@ -356,6 +357,13 @@ def connection(database: Database) -> Iterator[Connection]:
     """A connection of its own, as a second process would have: each statement sees what is committed."""
     with database.engine.connect() as connection:
         yield connection
+
+
+@pytest.fixture(scope="session")
+def nats() -> Iterator[NatsServer]:
+    """A server of NATS JetStream that no test stops."""
+    with NatsServer() as server:
+        yield server
 
 
 @pytest.fixture

@@ -42,12 +42,13 @@ from jdbcstore.journal.inspection import (
 )
 from jdbcstore.journal.inspection import repair as repair_journal
 from jdbcstore.journal.layout import Record
+from jdbcstore.journal.logs import beside, contents
 from jdbcstore.message.facts import facts_of
 from jdbcstore.stores.jdbc.store import JdbcStore
 from jdbcstore.stores.journaled import JournaledStore
 from jdbcstore.stores.journaled.records import COMMIT, FORGET, PREPARE, ROLLBACK, WRITE, decode_record
 from jdbcstore.stores.journaled.recovery import check_opens, known_of
-from jdbcstore.stores.journaled.refused import Refused, RefusedMessage
+from jdbcstore.stores.journaled.refused import FOLDER, Refused, RefusedMessage
 from jdbcstore.stores.opening import MEMORY, Opening, with_journals
 
 _KINDS = {WRITE: "write", PREPARE: "prepare", COMMIT: "commit", ROLLBACK: "rollback", FORGET: "forget"}
@@ -87,6 +88,11 @@ class JournalFolder:
         if folder is None:
             if configuration.journal is None:
                 raise click.UsageError("no journal is configured; name the FOLDER of one")
+            if configuration.journal.stream is not None:
+                raise click.UsageError(
+                    f"the journal is in {configuration.journal.place}, whose servers alone repair it; to open"
+                    " the store without what they have lost, set ignore_missing_journalfiles = true"
+                )
             folder = Path(configuration.journal.directory)
         found = cls(folder, _backing_store(configuration, folder))
         if ask_database and folder.is_dir():
@@ -136,9 +142,14 @@ class JournalFolder:
 def _backing_store(configuration: Configuration, folder: Path) -> Configuration | None:
     for one in with_journals(configuration):
         directory = Path(one.journal.directory).resolve() if one.journal else None
-        if directory == folder.resolve() and one.data_source.url not in (None, MEMORY):
-            return replace(one, locker=None)
+        if directory == folder.resolve():
+            return _with_database(one)
     return None
+
+
+def _with_database(configuration: Configuration) -> Configuration | None:
+    """Return a configuration that reads the database; None if there is none that outlives its process."""
+    return None if configuration.data_source.url in (None, MEMORY) else replace(configuration, locker=None)
 
 
 def _sentence(damage: Damage) -> str:
@@ -192,6 +203,8 @@ def check(settings: Settings, folder: Path | None) -> int:
     If the configuration names the backing store, its state is read too: only then is it known where the
     files should begin and end. Changes nothing. While a broker is writing, the end may look torn.
     """
+    if folder is None and (configuration := _in_a_stream(settings)) is not None:
+        return _check_stream(settings, configuration)
     place = JournalFolder.find(settings, folder, ask_database=True)
     checked, lost = _check(place)
     if any(not damage.torn for damage in lost):
@@ -220,6 +233,52 @@ def check(settings: Settings, folder: Path | None) -> int:
             count = counted(refused_count, "message")
             write_line(f"the database refused {count}; list them with jdbcstore journal refused")
     return ExitCode.DONE if refusal is None and not damage else ExitCode.FAILED
+
+
+def _in_a_stream(settings: Settings) -> Configuration | None:
+    """Return the configuration if it has its journal in a stream."""
+    configuration = settings.configuration()
+    journal = configuration.journal
+    return None if journal is None or journal.stream is None else configuration
+
+
+def _check_stream(settings: Settings, configuration: Configuration) -> int:
+    """Read a journal in a stream as opening the store would, and report its state."""
+    journal = configuration.journal or JournalConfig()
+    refusal: StoreError | None = None
+    place = JournalFolder(Path(journal.directory), _with_database(configuration))
+    facts: dict[str, Any] = {"stream": journal.place, "records": 0, "first_record": None, "last_record": None}
+    try:
+        with contents(journal) as found:
+            facts["records"] = sum(1 for _ in found.records(found.first_number - 1))
+            if facts["records"]:
+                facts.update(first_record=found.first_number, last_record=found.last_number)
+    except CorruptJournal as error:
+        refusal = error
+    else:
+        if place.configuration is not None:
+            refusal = place.refusal() and place.refusal()  # again: a writer may have moved on meanwhile
+    facts |= {"sound": refusal is None, "refusal": None if refusal is None else str(refusal)}
+    with beside(journal, FOLDER) as kept:
+        if aside := len(Refused(kept).every()):
+            facts["aside"] = aside
+    count = counted(facts["records"], "record")
+    verdict = "all sound" if refusal is None else f"but the journal does not open: {refusal}"
+    said = printable(f"{journal.place}: {count}, {verdict}")
+    if aside:
+        said += (
+            f"\nthe database refused {counted(aside, 'message')}; list them with jdbcstore journal refused"
+        )
+    settings.print(facts, said)
+    return ExitCode.DONE if refusal is None else ExitCode.FAILED
+
+
+def _dump_stream(settings: Settings, configuration: Configuration) -> int:
+    with contents(configuration.journal or JournalConfig()) as found:
+        for record in found.records(found.first_number - 1):
+            facts = _record_facts(record)
+            settings.print(facts, printable(_line(facts)))
+    return ExitCode.DONE
 
 
 def _check(place: JournalFolder) -> tuple[list[_Checked], list[Damage]]:
@@ -295,6 +354,8 @@ def _file_facts(one: _Checked) -> dict[str, Any]:
 @click.pass_obj
 def dump(settings: Settings, folder: Path | None, kept: bool) -> int:
     """Print the contents of each record: kinds, destinations, ids, sizes. Changes nothing."""
+    if folder is None and (configuration := _in_a_stream(settings)) is not None:
+        return _dump_stream(settings, configuration)
     place = JournalFolder.find(settings, folder)
     files = [file for file in segments(place.directory) if kept or not file.kept]
     code = ExitCode.DONE
@@ -456,8 +517,14 @@ def refused(settings: Settings, folder: Path | None) -> None:
 
     They are kept in the journal's folder, and do not hold up other messages. Use --json for their contents.
     """
-    directory = JournalFolder.find(settings, folder).directory
-    found = Refused(directory).every()
+    configured = None if folder is not None else _in_a_stream(settings)
+    if configured is not None and configured.journal is not None:
+        directory = configured.journal.place
+        with beside(configured.journal, FOLDER) as kept:
+            found = Refused(kept).every()
+    else:
+        directory = str(JournalFolder.find(settings, folder).directory)
+        found = Refused(Path(directory)).every()
     if settings.json:
         print_json(map(_refused_facts, found))
         return

@@ -119,6 +119,11 @@ def _of_configuration(
         raise click.UsageError(
             "no journal is configured; name the FOLDER of an archive or a journal, and DST"
         )
+    if journal.stream is not None:
+        raise click.UsageError(
+            f"the journal is in {journal.place}, which keeps no messages that the database has; archive them"
+            " with jdbcstore archive, and replay that"
+        )
     archive = journal.journal_archive_directory
     return JournalHistory(journal.directory, selection, archive=archive, on_damage=corrupt.file)
 

@@ -183,7 +183,7 @@ def with_locker(configuration: Configuration) -> Configuration:
     if configuration.data_source.url is not None:
         directory = _database(configuration).lock_directory
     journal = configuration.journal
-    if directory is None and journal is not None and journal.use_journal:
+    if directory is None and journal is not None and journal.use_journal and journal.stream is None:
         directory = f"{Path(journal.directory).resolve()}-lock"
     if directory is None:
         return replace(configuration, locker=LeaseDatabaseLockerConfig())
@@ -217,7 +217,9 @@ def _warn(configuration: Configuration, store: Store, *, read_only: bool) -> Non
     if mark is not None and mark.journal:
         note(IN_JOURNAL)
     for journal in (configuration.journal, *(one.journal for one in configuration.stores)):
-        if journal is not None and (Path(journal.directory) / "refused").is_dir():
+        if journal is None or journal.stream is not None:
+            continue  # the log of the store that was opened has them; nobody is asked for a warning
+        if (Path(journal.directory) / "refused").is_dir():
             from jdbcstore.stores.journaled.refused import Refused
 
             if count := len(Refused(Path(journal.directory)).every()):

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
-from jdbcstore.config.fields import Options, option
+from jdbcstore.config.fields import Options, check, option
+from jdbcstore.errors import ConfigurationError
+
+_SERVER = re.compile(r"(?:(nats|tls)://)?([^\s/@:]+|\[[0-9a-fA-F:]+\])(:\d{1,5})?")
+_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]")
+_STREAM = re.compile(r"[A-Za-z0-9_-]{1,200}")
+
+
+def stream_name(prefix: str, folder: str) -> str:
+    """Return the name of the stream of one of several stores, by that of its folder."""
+    return f"{prefix}-{_NOT_IN_A_NAME.sub('_', folder)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalConfig(Options):
-    """A journal: messages are written to files first, and to the database at a checkpoint.
+    """A journal: messages go to files or a stream first, and to the database later.
 
     Durations are seconds, sizes bytes. Unless said otherwise, an option is the attribute of the same name
-    in camelCase of ActiveMQ's ``journalPersistenceAdapterFactory`` or ``kahaDB``.
+    in camelCase of ActiveMQ's ``journalPersistenceAdapterFactory`` or ``kahaDB``. Those of a stream are not
+    in ActiveMQ, but ``replicas`` and ``sync`` are ``replicatedLevelDB``'s.
+
+    :raises ConfigurationError: an option of the stream is wrong, or is for files only
     """
 
     directory: str = "activemq-data"
@@ -65,3 +79,78 @@ class JournalConfig(Options):
     Artemis's ``journal-retention-directory period``."""
     journal_retention_size: int = option(0, at_least=0, size=True)
     """Bytes of such files; 0 means unlimited if ``journal_retention`` is set. Artemis's ``storage-limit``."""
+
+    stream: str | None = None
+    """The servers of NATS JetStream that keep the log in a stream, in place of files: ``nats://host:4222``,
+    or several with commas; ``tls://host:4222`` encrypts."""
+    stream_name: str = "jdbcstore"
+    """The name of the stream, which is created if it does not exist; each store needs one of its own."""
+    replicas: int = option(3, at_least=1)
+    """Servers that the stream is on, at least; with 3 of them it survives the loss of one."""
+    sync: str = option("quorum_mem", choices=("quorum_mem", "quorum_disk"))
+    """Durability of a write: a quorum of servers has it in the memory of the operating system, or on disk."""
+    stream_user: str | None = None
+    """The user of the servers; None uses none."""
+    stream_password_env: str | None = None
+    """The name of an environment variable that holds the password; None uses none."""
+    stream_credentials: str | None = None
+    """A file with credentials of NATS, in place of user and password."""
+    stream_authorities: str | None = None
+    """For TLS: a PEM file with the authorities that sign the servers' certificates; None: the system's."""
+    stream_certificate: str | None = None
+    """For TLS: a PEM file with the certificate of this client, if the servers ask for one."""
+    stream_private_key: str | None = None
+    """For TLS: a PEM file with its private key; None is the file of the certificate."""
+    stream_monitors: str | None = None
+    """The monitoring addresses of the servers, such as ``http://host:8222``, with commas: ``quorum_disk``
+    asks there whether they sync before they acknowledge; None relies on it."""
+
+    def __post_init__(self) -> None:
+        check(self)
+        if self.stream is None:
+            return
+        if not all(_SERVER.fullmatch(one.strip()) for one in self.stream.split(",")):
+            # It may contain a password, and is not repeated.
+            raise ConfigurationError(
+                "stream is not a list of servers: give nats://host:4222, or several with commas; a login"
+                " goes to stream_user and stream_password_env, or to stream_credentials",
+                option="stream",
+            )
+        if not _STREAM.fullmatch(self.stream_name):
+            raise ConfigurationError(
+                f"{self.stream_name!r} is not the name of a stream: use letters, digits, - and _",
+                option="stream_name",
+            )
+        if not all(one.startswith(("http://", "https://")) for one in self.monitors):
+            raise ConfigurationError(
+                "stream_monitors is not a list of addresses: give http://host:8222, or several with commas",
+                option="stream_monitors",
+            )
+        for name, is_set in (
+            ("journal_shared", self.journal_shared),
+            ("journal_archive_directory", self.journal_archive_directory is not None),
+            ("journal_disk_sync_strategy", self.journal_disk_sync_strategy != "always"),
+            ("journal_retention", self.journal_retention > 0),
+            ("journal_retention_size", self.journal_retention_size > 0),
+        ):
+            if is_set:
+                raise ConfigurationError(f"{name} is for a journal in files; leave it out", option=name)
+
+    @property
+    def servers(self) -> tuple[str, ...]:
+        """The URLs of the stream's servers."""
+        found = [one.strip() for one in (self.stream or "").split(",")]
+        scheme = "tls" if found[0].startswith("tls:") else "nats"
+        return tuple(one if "://" in one else f"{scheme}://{one}" for one in found if one)
+
+    @property
+    def monitors(self) -> tuple[str, ...]:
+        """The monitoring addresses of the stream's servers."""
+        return tuple(
+            one.strip().rstrip("/") for one in (self.stream_monitors or "").split(",") if one.strip()
+        )
+
+    @property
+    def place(self) -> str:
+        """The place of the log, for messages to people: the directory, or the stream."""
+        return self.directory if self.stream is None else f"the stream {self.stream_name} at {self.stream}"

@@ -34,6 +34,34 @@ class Torn(NamedTuple):
     """The first record that is incomplete."""
 
 
+class Aside(Protocol):
+    """A few files beside a log, each written as a whole, and as durable as the log. Thread-safe.
+
+    Each method raises :class:`OSError` or :class:`StoreUnavailable` if it cannot be done now.
+    """
+
+    @property
+    def place(self) -> str:
+        """Their location, for messages to people."""
+        ...
+
+    def names(self) -> list[str]:
+        """Return the names of the files that are there."""
+        ...
+
+    def read(self, name: str) -> bytes | None:
+        """Return the content of a file; None if it is not there."""
+        ...
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file durably, or write it again."""
+        ...
+
+    def remove(self, name: str) -> None:
+        """Remove a file durably, if it is there."""
+        ...
+
+
 class Contents(Protocol):
     """Contents of a log, as they were when it was recovered or looked at."""
 
@@ -178,6 +206,10 @@ class Log(Protocol):
 
         What cannot be released now is tried again next time.
         """
+        ...
+
+    def aside(self, folder: str) -> Aside:
+        """Return the files beside the log in a folder."""
         ...
 
     def end(self, *, clean: bool) -> None:

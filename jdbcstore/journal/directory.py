@@ -1,10 +1,11 @@
-"""A journal's directory: the names of its files, and the lock that one process at a time has."""
+"""A journal's directory: the names of its files, a folder beside them, and the lock that one process has."""
 
 from __future__ import annotations
 
 import errno
 import os
 import re
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -12,7 +13,7 @@ from typing import NamedTuple
 from jdbcstore.errors import JournalInUse, StoreUnavailable
 from jdbcstore.journal.layout import SegmentHeader
 from jdbcstore.util.file_lock import FileLock, holder_of
-from jdbcstore.util.files import UNFINISHED
+from jdbcstore.util.files import UNFINISHED, make_directory, replace_file, sync
 
 LOCK = "journal.lock"
 _SEGMENT = re.compile(r"journal-(\d{10,20})\.log")
@@ -83,6 +84,41 @@ def _matching(directory: Path, pattern: re.Pattern[str]) -> Iterator[tuple[Path,
     for path in directory.iterdir():
         if match := pattern.fullmatch(path.name):
             yield path, match
+
+
+class AsideFolder:
+    """A folder of files beside the log, as :class:`jdbcstore.journal.abc.Aside` says.
+
+    It is created with the first file. Readers need no lock.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+
+    @property
+    def place(self) -> str:
+        return str(self._path)
+
+    def names(self) -> list[str]:
+        return [path.name for path in self._path.glob("*") if not path.name.endswith(UNFINISHED)]
+
+    def read(self, name: str) -> bytes | None:
+        try:
+            return (self._path / name).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def write(self, name: str, content: bytes) -> None:
+        with self._lock:
+            make_directory(self._path)
+            replace_file(self._path / name, content)
+
+    def remove(self, name: str) -> None:
+        with self._lock:
+            (self._path / name).unlink(missing_ok=True)
+            if self._path.exists():
+                sync(self._path)
 
 
 class DirectoryLock:

@@ -139,7 +139,11 @@ class Stamp(NamedTuple):
 
     @classmethod
     def of(cls, header: SegmentHeader) -> Stamp:
-        name = _STAMP.pack(header.journal, header.number)
+        return cls.at(header.journal, header.number)
+
+    @classmethod
+    def at(cls, journal: int, segment: int) -> Stamp:
+        name = _STAMP.pack(journal, segment)
         return cls(*_SEEDS.unpack(hashlib.blake2b(name, digest_size=_SEEDS.size).digest()))
 
     @property

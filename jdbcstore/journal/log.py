@@ -16,14 +16,15 @@ from pathlib import Path
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import (
     JournalFailed,
+    LockLost,
     MessageTooLarge,
     OutcomeUnknown,
     StoreClosed,
     StoreError,
 )
-from jdbcstore.journal.abc import Contents, Log, Span
+from jdbcstore.journal.abc import Aside, Contents, Log, Span
 from jdbcstore.journal.layout import LARGEST, JournalEntry, Record, WrittenEntry
-from jdbcstore.journal.storage import Segments
+from jdbcstore.journal.logs import claim
 from jdbcstore.util.clock import Clock, SystemClock
 from jdbcstore.util.files import OS_FILES, Files
 from jdbcstore.util.timings import Timings
@@ -49,10 +50,10 @@ journal belongs to and the lowest sequence to give out, or raises."""
 
 
 class Journal:
-    """A journal open for writing, in the files of one directory. Thread-safe.
+    """A journal open for writing, in files or in a stream. Thread-safe.
 
-    Opening reads everything, and truncates a record that was being written at an unclean shutdown;
-    ``recovered`` holds the contents of the files. ``accept`` may refuse the journal first. The journal
+    Opening reads the log, and discards a record that was being written at an unclean shutdown;
+    ``recovered`` holds the contents of the log. ``accept`` may refuse the journal first. The journal
     continues after its own last sequence, if that is higher than ``accept`` requires.
 
     Each appended entry ends in exactly one callback, ``committed`` or ``failed``, unless it is withdrawn.
@@ -80,6 +81,7 @@ class Journal:
         clock: Clock | None = None,
     ) -> None:
         self._directory = Path(config.directory)
+        self._place = config.place
         self._config = config
         self._committed = committed
         self._failed = failed
@@ -88,7 +90,7 @@ class Journal:
         self.timings = Timings()
         """The writes to the journal, and their records."""
         self._queue = _Queue(config.journal_max_write_batch_size, config.journal_buffer_timeout, self.check)
-        self._log: Log = Segments(config, files or OS_FILES, clock or SystemClock())
+        self._log: Log = claim(config, files or OS_FILES, clock or SystemClock())
         try:
             self.recovered = self._log.recover()
             store, first = (self.recovered.store, 1) if accept is None else accept(self.recovered)
@@ -110,7 +112,7 @@ class Journal:
             log.warning(
                 "unclean shutdown of the journal in %s: record %d, which was being written in segment %d at"
                 " %d, is discarded; it was never acknowledged",
-                self._directory,
+                self._place,
                 torn.number,
                 torn.segment,
                 torn.offset,
@@ -206,6 +208,10 @@ class Journal:
         """
         return self._log.read(segment, offset, size)
 
+    def aside(self, folder: str) -> Aside:
+        """Return the files beside the log in a folder."""
+        return self._log.aside(folder)
+
     def release(self, up_to: int) -> None:
         """Declare the records up to a number obsolete: their segments may be reused, archived or removed."""
         self._log.release(up_to)
@@ -284,12 +290,12 @@ class Journal:
                 self._committed(batch.written)
 
     def _complete_failed(self, entries: Sequence[JournalEntry], error: StoreError) -> None:
-        if isinstance(error, JournalFailed):
+        if isinstance(error, JournalFailed | LockLost):
             self._fail(error)
         if entries and self._queue.finish(len(entries)):
             self._failed(entries, error)
 
-    def _fail(self, error: StoreError) -> JournalFailed:
+    def _fail(self, error: StoreError) -> StoreError:
         """Write nothing from now on, and wake the callers that are waiting for room in the queue."""
         if self._error is None:
             log.error("the journal cannot be written any more: %s", error)
@@ -297,9 +303,11 @@ class Journal:
         self._queue.wake_all()
         return self._failure()
 
-    def _failure(self) -> JournalFailed:
+    def _failure(self) -> StoreError:
+        if isinstance(self._error, LockLost):
+            return LockLost(str(self._error))
         failure = JournalFailed(
-            f"the journal in {self._directory} cannot be written any more; open the store again"
+            f"the journal in {self._place} cannot be written any more; open the store again"
         )
         failure.__cause__ = self._error
         return failure

@@ -308,6 +308,9 @@ class Segments:
                     with self._live_lock:
                         del self._live[0]
 
+    def aside(self, folder: str) -> names.AsideFolder:
+        return names.AsideFolder(self._directory / folder)
+
     def end(self, *, clean: bool) -> None:
         try:
             if clean and self._changed:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from jdbcstore.abc import Progress, Store
 from jdbcstore.config import Configuration, DataSourceConfig
 from jdbcstore.config.data_source import sqlite_file, sqlite_url
-from jdbcstore.config.journal import JournalConfig
+from jdbcstore.config.journal import JournalConfig, stream_name
 from jdbcstore.config.locker import (
     DatabaseLockerConfig,
     LeaseDatabaseLockerConfig,
@@ -103,7 +103,7 @@ class Opening:
             database = self._open_database(configuration)
             if not self._lacks(database, journal):
                 return database
-        log.info("the journal in %s is applied to the database", journal.directory)
+        log.info("the journal in %s is applied to the database", journal.place)
         self._open_journaled(configuration, journal).close()
         return self._open_database(configuration)
 
@@ -130,7 +130,7 @@ class Opening:
             lacks = has_more(journal, database)
         except CorruptJournal as error:
             lacks = False
-            log.warning("the journal in %s is ignored: %s", journal.directory, error)
+            log.warning("the journal in %s is ignored: %s", journal.place, error)
         finally:
             if lacks:
                 database.close()
@@ -220,6 +220,9 @@ def _of_route(configuration: Configuration, one: RoutedStoreConfig, folder: Path
         source = DataSourceConfig(url=sqlite_url(folder / DATABASE))
         if journal is not None:
             journal = replace(journal, directory=str(folder / JOURNAL))
+    if journal is not None and journal.stream is not None:
+        name = folder_name(one.label or "others") if folder is None else folder.name
+        journal = replace(journal, stream_name=stream_name(journal.stream_name, name))
     if getattr(locker, "data_source", None) is not None:
         raise ConfigurationError(
             "each of several stores has the lock in its own database; leave out the locker's data_source",
@@ -260,7 +263,7 @@ def _refuse_apart(configuration: Configuration, journal: JournalConfig) -> None:
     :raises ConfigurationError: the next master may be on another machine
     """
     locker = configuration.locker
-    if journal.journal_shared:
+    if journal.journal_shared or journal.stream is not None:
         return
     if isinstance(locker, DatabaseLockerConfig | LeaseDatabaseLockerConfig):
         source = locker.data_source or configuration.data_source

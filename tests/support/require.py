@@ -18,6 +18,8 @@ PARTS = {
     "kombu",
     "msodbcsql",
     "namespaces",
+    "nats",
+    "nats-newer",
     "prometheus",
     "s3",
     "spark",

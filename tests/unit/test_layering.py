@@ -65,6 +65,7 @@ OUTSIDE = {
     "alembic": {"database.migrations"},
     "crc32c": {"journal", "tools.importing"},
     "cramjam": {"tools.importing"},
+    "nats": {"journal.stream"},
     "javaproperties": {"config"},
     "keyring": {"config"},
     "tomlkit": {"config"},

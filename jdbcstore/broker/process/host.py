@@ -427,8 +427,9 @@ class BrokerHost:
 
 def _folders(configuration: Configuration) -> Iterator[Path]:
     """Yield the folders that grow while the broker serves."""
-    if configuration.journal is not None and configuration.journal.use_journal:
-        yield Path(configuration.journal.directory)
+    journal = configuration.journal
+    if journal is not None and journal.use_journal and journal.stream is None:
+        yield Path(journal.directory)
     url = configuration.data_source.url or ""
     if url.startswith("sqlite:///"):
         yield Path(url.removeprefix("sqlite:///")).parent

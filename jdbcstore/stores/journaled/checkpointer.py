@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
+from functools import cached_property
 
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import JournalFailed, LockLost, StoreClosed, StoreError, StoreUnavailable
@@ -18,7 +18,7 @@ from jdbcstore.message.openwire.reference import SEQUENCE_AT, refer
 from jdbcstore.stores.journaled.bodies import Bodies
 from jdbcstore.stores.journaled.overlay import SMALL, Layer, Overlay, PreparedBranch
 from jdbcstore.stores.journaled.records import PREPARE
-from jdbcstore.stores.journaled.refused import Refused, refuses_a_row, row_of
+from jdbcstore.stores.journaled.refused import FOLDER, Refused, refuses_a_row, row_of
 from jdbcstore.stores.journaled.writer import JournalUnit, JournalWriter
 from jdbcstore.stores.shared.checkpoint import Changes, CheckpointedStore, JournalMark, SubscriptionKey
 from jdbcstore.stores.shared.rows import EncodedMessage
@@ -142,7 +142,6 @@ class Checkpointer:
         """Whether messages that all subscriptions have consumed may be left out."""
         self._store = store
         self._overlay = overlay
-        self.refused = Refused(Path(config.directory))
         self._failure: StoreError | None = None
         """Why the last checkpoint failed."""
         self._writer = writer
@@ -164,6 +163,11 @@ class Checkpointer:
         self._last = clock.monotonic()
         self._finishing = False
         self._thread: threading.Thread | None = None
+
+    @cached_property
+    def refused(self) -> Refused:
+        """The messages that the backing store has refused."""
+        return Refused(self._writer.journal.aside(FOLDER))
 
     @property
     def age(self) -> float:

@@ -12,7 +12,6 @@ import contextlib
 import logging
 import secrets
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from jdbcstore.abc import Progress
 from jdbcstore.config.journal import JournalConfig
@@ -20,7 +19,7 @@ from jdbcstore.errors import ConfigurationError, CorruptJournal, CorruptMessage,
 from jdbcstore.journal.abc import Contents
 from jdbcstore.journal.inspection import BackingState
 from jdbcstore.journal.layout import RECORD, Record
-from jdbcstore.journal.recovery import Recovered, recover
+from jdbcstore.journal.logs import contents
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import XATransactionId
 from jdbcstore.message.openwire.reference import read_reference
@@ -74,10 +73,10 @@ def check_opens(config: JournalConfig, store: CheckpointedStore | None) -> None:
     binding = None if store is None else JournalBinding(store, config)
     if binding:
         binding.look()  # first: the files may grow meanwhile
-    found = recover(Path(config.directory))
-    after = binding.check(found) if binding else found.first_number - 1
-    for record in found.records(after):
-        decode_record(record)
+    with contents(config) as found:
+        after = binding.check(found) if binding else found.first_number - 1
+        for record in found.records(after):
+            decode_record(record)
 
 
 def has_more(config: JournalConfig, store: CheckpointedStore) -> bool:
@@ -86,11 +85,10 @@ def has_more(config: JournalConfig, store: CheckpointedStore) -> bool:
     :raises CorruptJournal: it is damaged
     :raises ConfigurationError: it belongs to another store
     """
-    directory = Path(config.directory)
     binding = JournalBinding(store, config)
     binding.look()
-    found = recover(directory) if directory.is_dir() else Recovered()
-    return next(found.records(binding.check(found)), None) is not None
+    with contents(config) as found:
+        return next(found.records(binding.check(found)), None) is not None
 
 
 class JournalBinding:
@@ -160,7 +158,7 @@ class JournalBinding:
             return self._checked(found, mark.applied)
         if pending:
             if not self._config.ignore_missing_journalfiles:
-                raise JournalPending(pending, self._store.place, directory=self._config.directory)
+                raise JournalPending(pending, self._store.place, directory=self._config.place)
             self._apply(replace(mark, journal=0, referred=0))
         if not found.journal:
             return 0
@@ -174,9 +172,9 @@ class JournalBinding:
         if first.sequence <= self.last_sequence:
             raise ConfigurationError(
                 f"{self._store.place} was restored from before record {first.number} of the journal in"
-                f" {self._config.directory}, and was written to since: the two do not match any more."
-                f" Restore the database as it was with this journal, or name another directory; {_REPLAY}",
-                option="directory",
+                f" {self._config.place}, and was written to since: the two do not match any more."
+                f" Restore the database as it was with this journal, or {self._advice}",
+                option=self._option,
             )
         return after
 
@@ -210,18 +208,29 @@ class JournalBinding:
         if self.was_new and not self.last_sequence:
             which = "which is new: was the database deleted, or is the URL another one?"
         return ConfigurationError(
-            f"the journal in {self._config.directory} (number {found.journal}) belongs to another store than"
+            f"the journal in {self._config.place} (number {found.journal}) belongs to another store than"
             f" {self._store.place}, {which} Open it with its own database, or restore that; to start over,"
-            f" name another directory, or move the files away; {_REPLAY}",
-            option="directory",
+            f" {self._advice}",
+            option=self._option,
         )
+
+    @property
+    def _option(self) -> str:
+        return "directory" if self._config.stream is None else "stream_name"
+
+    @property
+    def _advice(self) -> str:
+        """Return what to do to continue without this journal."""
+        if self._config.stream is None:
+            return (
+                "name another directory, or move the files away; jdbcstore replay delivers the messages in"
+                " its files"
+            )
+        return "name another stream_name; jdbcstore journal dump prints what is in this one"
 
     def _apply(self, mark: JournalMark) -> None:
         self._store.apply(Changes(mark))
         self.mark = mark
-
-
-_REPLAY = "jdbcstore replay delivers the messages in its files"
 
 
 _REPORTED = 1_000

@@ -1,23 +1,23 @@
 """Messages that the backing store refused, set aside in files so that others can be written.
 
-They are in the folder ``refused`` of the journal's directory, one file each: a line of JSON with the facts
-and the reason, and then the message as in a record of the journal.
+They are in the folder ``refused`` of the journal's directory, or in objects beside its stream, one file each:
+a line of JSON with the facts and the reason, and then the message as in a record of the journal.
 """
 
 from __future__ import annotations
 
 import json
-import threading
 from dataclasses import dataclass
 from pathlib import Path
 from zlib import crc32
 
 from jdbcstore.errors import CorruptMessage, InvalidMessage, MessageNotFound, StoreError, StoreUnavailable
+from jdbcstore.journal.abc import Aside
+from jdbcstore.journal.directory import AsideFolder
 from jdbcstore.message import openwire
 from jdbcstore.message.message import Message
 from jdbcstore.stores.journaled.records import RecordedWrites, decode_writes, encode_writes
 from jdbcstore.stores.shared.rows import EncodedMessage
-from jdbcstore.util.files import make_directory, replace_file, sync
 
 FOLDER = "refused"
 _SUFFIX = ".message"
@@ -88,11 +88,10 @@ class RefusedMessage:
 
 
 class Refused:
-    """The refused messages of one journal. Thread-safe; readers of the folder need no lock."""
+    """The refused messages of one journal: of that in a directory, or those beside another. Thread-safe."""
 
-    def __init__(self, journal: Path) -> None:
-        self._folder = journal / FOLDER
-        self._lock = threading.Lock()
+    def __init__(self, kept: Path | Aside) -> None:
+        self._kept: Aside = AsideFolder(kept / FOLDER) if isinstance(kept, Path) else kept
 
     def every(self) -> list[RefusedMessage]:
         """Return all refused messages, oldest first.
@@ -102,25 +101,27 @@ class Refused:
         """
         found = []
         try:
-            for path in self._folder.glob(f"*{_SUFFIX}"):
-                try:
-                    found.append(_decode(path.read_bytes(), path))
-                except FileNotFoundError:
-                    continue
+            for name in self._kept.names():
+                data = self._kept.read(name) if name.endswith(_SUFFIX) else None
+                if data is not None:
+                    found.append(self._decoded(data, name))
         except OSError as error:
             raise self._unavailable(error) from error
         return sorted(found, key=lambda one: one.sequence)
 
+    def _decoded(self, data: bytes, name: str) -> RefusedMessage:
+        return _decode(data, f"{self._kept.place}/{name}")
+
     def find(self, sequence: int) -> RefusedMessage:
         """Raise :class:`MessageNotFound` if it is not set aside."""
+        name = f"{sequence}{_SUFFIX}"
         try:
-            return _decode(self._path(sequence).read_bytes(), self._path(sequence))
-        except FileNotFoundError:
-            raise MessageNotFound(
-                f"no message with the ID {sequence} is set aside in {self._folder}"
-            ) from None
+            data = self._kept.read(name)
         except OSError as error:
             raise self._unavailable(error) from error
+        if data is None:
+            raise MessageNotFound(f"no message with the ID {sequence} is set aside in {self._kept.place}")
+        return self._decoded(data, name)
 
     def keep(
         self, sequence: int, message: EncodedMessage, reason: str, now_ms: int, *, is_update: bool
@@ -137,35 +138,26 @@ class Refused:
             "reason": reason,
             "crc32": crc32(body),
         }
-        path = self._path(sequence)
         try:
-            with self._lock:
-                make_directory(self._folder)
-                replace_file(path, json.dumps(facts).encode() + b"\n" + body)
+            self._kept.write(f"{sequence}{_SUFFIX}", json.dumps(facts).encode() + b"\n" + body)
         except OSError as error:
             raise self._unavailable(error) from error
 
     def drop(self, sequence: int) -> None:
         """Delete a refused message, if it is set aside; :class:`StoreUnavailable` if it cannot be removed."""
         try:
-            with self._lock:
-                self._path(sequence).unlink(missing_ok=True)
-                if self._folder.exists():
-                    sync(self._folder)
+            self._kept.remove(f"{sequence}{_SUFFIX}")
         except OSError as error:
             raise self._unavailable(error) from error
 
-    def _path(self, sequence: int) -> Path:
-        return self._folder / f"{sequence}{_SUFFIX}"
-
     def _unavailable(self, error: OSError) -> StoreUnavailable:
         return StoreUnavailable(
-            f"the refused messages in {self._folder} cannot be read or written: {error.strerror};"
+            f"the refused messages in {self._kept.place} cannot be read or written: {error.strerror};"
             " check the disk"
         )
 
 
-def _decode(data: bytes, path: Path) -> RefusedMessage:
+def _decode(data: bytes, path: str) -> RefusedMessage:
     line, _, body = data.partition(b"\n")
     try:
         facts = json.loads(line)

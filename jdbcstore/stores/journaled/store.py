@@ -83,7 +83,7 @@ class JournaledStore(DestinationsStore[JournaledMessageStore, JournaledTopicMess
         """The options of the backing store."""
         super().__init__(self.config.name_lengths)
         self._store = store
-        self._directory = config.directory
+        self._place_of_journal = config.place
         self._memory_limit = config.memory_limit
         self._overlay = overlay = Overlay()
         due = threading.Event()
@@ -169,7 +169,7 @@ class JournaledStore(DestinationsStore[JournaledMessageStore, JournaledTopicMess
         refused, segments = len(self._checkpointer.refused.every()), len(journal.segments())
         with overlay.lock:
             return JournalState(
-                directory=str(self._directory),
+                directory=self._place_of_journal,
                 first_record=journal.first_number,
                 last_record=journal.last_number,
                 applied=self._checkpointer.mark.applied,

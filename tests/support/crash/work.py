@@ -48,11 +48,14 @@ def named(name: MessageId, **headers: int) -> Message:
 
 
 def open_store(url: str, journal: str = "") -> Store:
-    """A store that cleans up all the time; with a journal in a directory, it makes checkpoints as often."""
+    """A store that cleans up all the time; with a journal in a directory, or in a stream, ``nats://server/name``,
+    it makes checkpoints as often."""
     if not journal:
         return jdbcstore.open(url, cleanup_period=0.03)
+    server, _, name = journal.rpartition("/")
+    where = {"stream": server, "stream_name": name, "replicas": 1} if journal.startswith("nats:") else {}
     config = JournalConfig(
-        directory=journal,
+        **{"directory": journal, **where},  # type: ignore[arg-type]
         journal_log_files=1,
         journal_log_file_size=1 << (14 if journal.endswith(QUICKLY) else 18),
         use_quick_journal=journal.endswith(QUICKLY),

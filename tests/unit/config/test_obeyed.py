@@ -61,7 +61,7 @@ READERS: dict[type, tuple[str, ...]] = {
     Configuration: (*STORES, "broker", "config/configuration.py"),
     DataSourceConfig: (*STORES, "config/data_source.py"),
     StoreConfig: STORES,
-    JournalConfig: ("journal", "stores"),
+    JournalConfig: ("journal", "stores", "config/journal.py"),
     RoutedStoreConfig: ("stores", "config/routed.py"),
     **dict.fromkeys(
         (

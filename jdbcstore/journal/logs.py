@@ -1,0 +1,71 @@
+"""The log of a journal that a configuration describes, in files or in a stream: claimed, or only read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from jdbcstore.config.journal import JournalConfig
+from jdbcstore.journal.abc import Aside, Contents, Log
+from jdbcstore.journal.directory import AsideFolder
+from jdbcstore.journal.recovery import Recovered, recover
+from jdbcstore.journal.storage import Segments
+from jdbcstore.util.clock import Clock
+from jdbcstore.util.files import Files
+
+
+def claim(config: JournalConfig, files: Files, clock: Clock) -> Log:
+    """Return the log, to be recovered, opened and written.
+
+    :raises ConfigurationError: the stream cannot be what the configuration asks for
+    :raises JournalInUse: another process has it
+    :raises StoreUnavailable: it cannot be used now
+    """
+    if config.stream is None:
+        return Segments(config, files, clock)
+    from jdbcstore.journal.stream.log import StreamLog
+
+    return StreamLog(config, clock)
+
+
+@contextmanager
+def beside(config: JournalConfig, folder: str) -> Iterator[Aside]:
+    """Yield the files beside the log in a folder, to be read, whoever writes the log.
+
+    :raises ConfigurationError: the stream cannot be what the configuration asks for
+    :raises StoreUnavailable: the servers do not answer
+    """
+    if config.stream is None:
+        yield AsideFolder(Path(config.directory) / folder)
+        return
+    from jdbcstore.journal.stream.aside import StreamAside
+    from jdbcstore.journal.stream.server import StreamServer
+
+    server = StreamServer(config, create=False)
+    try:
+        yield StreamAside(server, folder)
+    finally:
+        server.close()
+
+
+@contextmanager
+def contents(config: JournalConfig) -> Iterator[Contents]:
+    """Yield the contents of the log as they are now, whoever writes it. Nothing is changed.
+
+    :raises ConfigurationError: the stream cannot be what the configuration asks for
+    :raises CorruptJournal: an acknowledged record is damaged or missing
+    :raises StoreUnavailable: it cannot be read now
+    """
+    if config.stream is None:
+        directory = Path(config.directory)
+        yield recover(directory) if directory.is_dir() else Recovered()
+        return
+    from jdbcstore.journal.stream.log import look
+    from jdbcstore.journal.stream.server import StreamServer
+
+    server = StreamServer(config, create=False)
+    try:
+        yield look(server)
+    finally:
+        server.close()

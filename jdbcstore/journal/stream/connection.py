@@ -1,0 +1,254 @@
+"""The connection to the servers of a stream: a NATS client, whose event loop has a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import ssl
+import threading
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+from nats.aio.client import Client
+from nats.errors import Error as NatsError
+from nats.js.errors import APIError, NotFoundError, ServiceUnavailableError
+
+from jdbcstore.config.journal import JournalConfig
+from jdbcstore.errors import (
+    AuthenticationFailed,
+    ConfigurationError,
+    StoreError,
+    StoreUnavailable,
+)
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+CONNECTING = 10.0
+"""Seconds for the first connection."""
+PATIENCE = 30.0
+"""Seconds for which a request is repeated: an election of the servers takes some ten."""
+ANSWER = 3.0
+"""Seconds for which one answer is awaited."""
+PAUSE = 0.1
+FULL = (10023, 10047, 10077, 10122)
+"""Error codes: too few resources, no storage left, the stream's limit of bytes, and that of the account."""
+_PING = 2
+_NOT_CLUSTERED, _NO_PEERS = 10074, 10005
+_NO_JETSTREAM = (10039, 10076)
+_FINAL = (*FULL, *_NO_JETSTREAM, _NOT_CLUSTERED, _NO_PEERS)
+
+
+class NatsConnection:
+    """A connection that is made again when it is lost. Thread-safe.
+
+    :raises ConfigurationError: the login or the files for TLS cannot be read
+    :raises StoreUnavailable: no server answers, or lets it in
+    """
+
+    def __init__(self, config: JournalConfig) -> None:
+        self.place = config.place
+        self._config = config
+        self._trouble: Exception | None = None
+        """The last error of the connection."""
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="jdbcstore-journal-stream", daemon=True
+        )
+        self._thread.start()
+        self._tasks: set[asyncio.Task[None]] = set()
+        """Tasks without a waiter; a loop keeps no reference to them."""
+        self._client = Client()
+        try:
+            self.run(self._connect())
+            self.js: Any = self._client.jetstream(timeout=ANSWER)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def is_connected(self) -> bool:
+        return bool(self._client.is_connected)
+
+    @property
+    def trouble(self) -> Exception:
+        """Why it is not connected."""
+        return self._trouble or TimeoutError("no connection")
+
+    @property
+    def max_payload(self) -> int:
+        """The bytes that a server takes in one message."""
+        return int(self._client.max_payload)
+
+    @property
+    def version(self) -> tuple[int, int, int]:
+        """The version of the server."""
+        found = self._client.connected_server_version
+        return found.major, found.minor, found.patch
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Return the result of something that runs on the loop."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run something on the loop without waiting: an interpreter that ends has no other threads."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._start, work)
+
+    def _start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        task = self._loop.create_task(work())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _connect(self) -> None:
+        config = self._config
+        options: dict[str, Any] = {}
+        if config.stream_user is not None:
+            options["user"] = config.stream_user
+        if config.stream_password_env is not None:
+            options["password"] = _revealed(config.stream_password_env)
+        if config.stream_credentials is not None:
+            options["user_credentials"] = config.stream_credentials
+        if (context := _tls(config)) is not None:
+            options["tls"] = context
+        try:
+            await asyncio.wait_for(
+                self._client.connect(
+                    servers=list(config.servers),
+                    name="jdbcstore",
+                    error_cb=self._noted,
+                    disconnected_cb=self._disconnected,
+                    reconnected_cb=self._reconnected,
+                    max_reconnect_attempts=-1,
+                    reconnect_time_wait=1,
+                    connect_timeout=round(ANSWER),
+                    ping_interval=_PING,
+                    max_outstanding_pings=2,
+                    **options,
+                ),
+                CONNECTING,
+            )
+        except (NatsError, OSError, TimeoutError, ValueError) as error:
+            raise self.unavailable(self._trouble or error) from error
+
+    async def _noted(self, error: Exception) -> None:
+        if self._trouble is None or not _is_about_login(self._trouble):  # else what follows from it
+            self._trouble = error
+
+    async def _disconnected(self) -> None:
+        if not self._client.is_closed:
+            log.warning("the connection to %s is lost; it is tried again", self.place)
+
+    async def _reconnected(self) -> None:
+        self._trouble = None
+        log.warning("%s is reached again", self.place)
+
+    def unavailable(self, error: BaseException) -> StoreError:
+        """Return the error for servers that do not answer, or not to this login."""
+        what = str(error) or type(error).__name__
+        if _is_about_login(error):
+            return AuthenticationFailed(
+                f"{self.place} refuses the login: check stream_user and stream_password_env, or"
+                " stream_credentials, of the journal"
+            )
+        return StoreUnavailable(f"{self.place} does not answer: {what}; check its servers")
+
+    def ask(self, work: Callable[[Any], Awaitable[T]]) -> T:
+        """As :meth:`asked`, in any other thread than the loop's."""
+        return self.run(self.asked(work))
+
+    async def asked(self, work: Callable[[Any], Awaitable[T]]) -> T:
+        """Return the answer to what is asked of JetStream, again while nobody answers.
+
+        :raises NotFoundError: the stream or the message does not exist
+        :raises ConfigurationError: the servers cannot do what was asked
+        :raises StoreUnavailable: there is no answer, or it is another error
+        """
+        end = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return await work(self.js)
+            except NotFoundError:
+                raise
+            except APIError as error:
+                if not self._has_jetstream():
+                    raise self._without_jetstream() from error
+                is_passing = isinstance(error, ServiceUnavailableError) and error.err_code not in _FINAL
+                if not is_passing or time.monotonic() >= end:
+                    raise self._refused(error) from error
+            except (NatsError, OSError, TimeoutError) as error:
+                if time.monotonic() >= end:
+                    raise self.unavailable(error) from error
+            await asyncio.sleep(PAUSE)
+
+    def _refused(self, error: APIError) -> StoreError:
+        if error.err_code in _NO_JETSTREAM:
+            return self._without_jetstream()
+        if error.err_code in (_NOT_CLUSTERED, _NO_PEERS):
+            return ConfigurationError(
+                f"{self.place} cannot have {self._config.replicas} replicas ({error.description}): start"
+                " more servers in its cluster, or set replicas",
+                option="journal.replicas",
+            )
+        return self.full(error) if error.err_code in FULL else self.unavailable(error)
+
+    def _has_jetstream(self) -> bool:
+        return bool(self._client._server_info.get("jetstream"))
+
+    def _without_jetstream(self) -> ConfigurationError:
+        return ConfigurationError(
+            f"{self.place} has no JetStream for this login: start its servers with --jetstream, or enable it"
+            " for the account",
+            option="journal.stream",
+        )
+
+    def full(self, error: APIError) -> StoreUnavailable:
+        """Return the error for a stream that has no room."""
+        return StoreUnavailable(
+            f"{self.place} is full ({error.description}): raise its max_bytes, or free room on its servers"
+        )
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._loop.is_closed():
+            return
+        with contextlib.suppress(Exception):
+            self.run(asyncio.wait_for(self._client.close(), ANSWER))
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+def _is_about_login(error: BaseException) -> bool:
+    return "authorization" in str(error).lower() or "authentication" in str(error).lower()
+
+
+def _tls(config: JournalConfig) -> ssl.SSLContext | None:
+    """Return the settings for TLS; None if the configuration does not ask for it."""
+    is_asked = any(one.startswith("tls://") for one in config.servers)
+    if not (is_asked or config.stream_authorities or config.stream_certificate):
+        return None
+    try:
+        context = ssl.create_default_context(cafile=config.stream_authorities)
+        if config.stream_certificate is not None:
+            context.load_cert_chain(config.stream_certificate, config.stream_private_key)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigurationError(
+            f"a file for TLS of the journal's stream cannot be read: {error}",
+            option="journal.stream_certificate",
+        ) from error
+    return context
+
+
+def _revealed(variable: str) -> str:
+    try:
+        return os.environ[variable]
+    except KeyError:
+        raise ConfigurationError(
+            f"stream_password_env names the environment variable {variable}, which is not set; export it",
+            option="journal.stream_password_env",
+        ) from None

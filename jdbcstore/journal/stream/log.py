@@ -1,0 +1,325 @@
+"""StreamLog: the log of a journal in a stream, of which a quorum of servers has what was acknowledged."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from jdbcstore.config.journal import JournalConfig
+from jdbcstore.errors import CorruptJournal, JournalInUse, LockLost, StoreError
+from jdbcstore.journal._records_cy import frame
+from jdbcstore.journal.abc import Span, Torn, WriteBatch
+from jdbcstore.journal.layout import JournalEntry, Record, Stamp
+from jdbcstore.journal.stream.aside import StreamAside
+from jdbcstore.journal.stream.pieces import CLEAN_END, HEAD, OPENING, RECORDS, PieceHead, Unit, head_at, units
+from jdbcstore.journal.stream.server import StreamServer
+from jdbcstore.util.clock import Clock
+
+log = logging.getLogger(__name__)
+
+_ANY_SIZE = 1 << 62
+_CACHED = 4
+"""Units that are kept for the next read."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamContents:
+    """Contents of a stream, as :class:`jdbcstore.journal.abc.Contents` says; a position is a unit's."""
+
+    server: StreamServer
+    first: int = 1
+    """The stream's sequence of the first message."""
+    last: int = 0
+    """The stream's sequence of the last message; 0 if there never was one."""
+    size: int = 0
+    """Bytes of all messages."""
+    beginning: PieceHead | None = None
+    """The header of the first message."""
+    ending: PieceHead | None = None
+    """The header of the last complete unit; None if there is no journal yet."""
+    torn: Torn | None = None
+
+    @property
+    def journal(self) -> int:
+        return 0 if self.ending is None else self.ending.journal
+
+    @property
+    def store(self) -> int:
+        return 0 if self.ending is None else self.ending.store
+
+    @property
+    def first_number(self) -> int:
+        head = self.beginning
+        if head is None:
+            return 1
+        return head.first_number if head.piece == 0 else head.last_number + 1
+
+    @property
+    def first_sequence(self) -> int:
+        """The first sequence that may have been given out in what is there."""
+        return 1 if self.beginning is None else self.beginning.first_sequence
+
+    @property
+    def last_number(self) -> int:
+        return 0 if self.ending is None else self.ending.last_number
+
+    @property
+    def last_sequence(self) -> int:
+        return 0 if self.ending is None else self.ending.last_sequence
+
+    @property
+    def clean(self) -> bool:
+        return self.ending is None or (self.ending.kind == CLEAN_END and self.torn is None)
+
+    @property
+    def end(self) -> tuple[int, int]:
+        return self.last, 0
+
+    def records(self, after: int, *, ignore_missing: bool = False) -> Iterator[Record]:
+        expected, last = after + 1, self.last_number
+        if expected > last:
+            return
+        if self.first_number > expected and not ignore_missing:
+            raise CorruptJournal(
+                f"record {expected} is missing: the stream begins with record {self.first_number}, so it was"
+                " purged",
+                segment=self.first,
+            )
+        messages = self.server.messages(self._unit_with(expected), self.last)
+        for unit in units(messages, ignore_missing=ignore_missing):
+            head = unit.head
+            if head.first_number > expected and not ignore_missing:
+                raise CorruptJournal(f"record {expected} is missing", segment=unit.at)
+            if head.kind == RECORDS and head.last_number >= expected:
+                yield from unit.records(expected - 1)
+                expected = head.last_number + 1
+        if expected <= last and not ignore_missing:
+            raise CorruptJournal(f"record {expected} is missing", segment=self.last)
+
+    def _unit_with(self, number: int) -> int:
+        """Return the stream's sequence of the last unit that begins up to a record, by halving."""
+        low, high = self.first, self.last
+        while low < high:
+            middle = (low + high + 1) // 2
+            message = self.server.message(middle)
+            if message is None:  # deleted: reading finds it
+                return self.first
+            head = head_at(middle, message)
+            if head.first_number <= number:
+                low = middle
+            else:
+                high = middle - 1
+        message = self.server.message(low)
+        return low if message is None else max(low - head_at(low, message).piece, self.first)
+
+
+def look(server: StreamServer, *, ignore_missing: bool = False) -> StreamContents:
+    """Return the contents of a stream as it is now.
+
+    :raises CorruptJournal: it was purged, or its end is not a journal's
+    :raises StoreUnavailable: the servers do not answer
+    """
+    state = server.state()
+    if not state.last:
+        return StreamContents(server)
+    beginning = server.message(state.first) if state.first <= state.last else None
+    if beginning is None:
+        if ignore_missing:
+            return StreamContents(server, state.last + 1, state.last)
+        raise CorruptJournal(
+            f"the stream is empty, and had messages up to {state.last}: it was purged",
+            segment=state.last,
+        )
+    torn, at = None, state.last
+    while True:
+        message = server.message(at) if at >= state.first else None
+        if message is None:
+            raise CorruptJournal(f"message {at} of the stream is missing", segment=at)
+        head = head_at(at, message)
+        if head.is_last:
+            break
+        torn = Torn(at - head.piece, 0, head.first_number)
+        at = torn.segment - 1
+    first = head_at(state.first, beginning)
+    return StreamContents(server, state.first, state.last, state.size, first, head, torn)
+
+
+@dataclass(slots=True)
+class _Span:
+    start: int
+    """The stream's sequence of its first message."""
+    first_number: int
+    first_sequence: int
+    last_number: int
+    size: int = 0
+
+
+class StreamLog:
+    """The log of a journal in a stream, as :class:`jdbcstore.journal.abc.Log` says.
+
+    It is claimed by opening it: with the first message, which is written only if nobody has written since it
+    was recovered. Each message is written only behind the one before it, so an earlier process is refused
+    from then on. What was written is on a quorum; a ``journal_log_file_size`` of it is released at once.
+
+    :raises ConfigurationError: the stream, or its servers, cannot be what the configuration asks for
+    :raises StoreUnavailable: they do not answer
+    """
+
+    def __init__(self, config: JournalConfig, clock: Clock) -> None:
+        self.journal = self.last_number = self.last_sequence = 0
+        self._config = config
+        self._clock = clock
+        self._server = StreamServer(config)
+        self._found = StreamContents(self._server)
+        self._store = 0
+        self._writer = secrets.randbits(63) or 1
+        self._last = 0
+        """The stream's sequence of the last message."""
+        self._spans: list[_Span] = []
+        self._lock = threading.Lock()
+        self._releasing = threading.Lock()
+        self._cache: dict[int, bytes] = {}
+
+    @property
+    def first_number(self) -> int:
+        with self._lock:
+            return self._spans[0].first_number
+
+    def recover(self) -> StreamContents:
+        self._found = look(self._server, ignore_missing=self._config.ignore_missing_journalfiles)
+        return self._found
+
+    def open(self, *, first_sequence: int, store: int) -> None:
+        found, self._store = self._found, store
+        self.journal = found.journal or secrets.randbits(63) or 1
+        self.last_number = found.last_number
+        self.last_sequence = max(found.last_sequence, first_sequence - 1)
+        self._last = found.last
+        if found.ending is not None:
+            self._spans = [
+                _Span(found.first, found.first_number, found.first_sequence, self.last_number, found.size)
+            ]
+        try:
+            self._mark(OPENING)
+        except LockLost as error:
+            raise JournalInUse(self._config.place) from error
+
+    def frame(self, entries: Sequence[JournalEntry]) -> WriteBatch:
+        at = self._last + 1
+        stamp = Stamp.at(self.journal, at)
+        first = self.last_number + 1, self.last_sequence + 1
+        parts, written, size = frame(entries, stamp, *first, self.last_number, _ANY_SIZE, (at, 0))
+        data = b"".join(parts)
+        if len(data) != size:
+            raise ValueError("an entry's size is not that of its chunks")
+        last = written[-1]
+        return WriteBatch(data, written, last.sequence + last.entry.sequences - 1)
+
+    def write(self, batch: WriteBatch) -> None:
+        last = batch.written[-1].number
+        self._append(RECORDS, batch.data, last, batch.last_sequence)
+        with self._lock:
+            self._spans[-1].last_number = last
+        self.last_number, self.last_sequence = last, batch.last_sequence
+
+    def _mark(self, kind: int) -> None:
+        self._append(kind, b"", self.last_number, self.last_sequence)
+
+    def _append(self, kind: int, data: bytes, last_number: int, last_sequence: int) -> None:
+        """Append a unit, in as many pieces as it takes."""
+        first_number, first_sequence = self.last_number + 1, self.last_sequence + 1
+        begins = not self._spans or self._spans[-1].size >= self._config.journal_log_file_size
+        room = max(self._server.room - HEAD, 1)
+        count = max(-(-len(data) // room), 1)
+        now = self._clock.now_ms()
+        for index in range(count):
+            head = PieceHead(
+                kind,
+                self.journal,
+                self._store,
+                self._writer,
+                first_number,
+                first_sequence,
+                last_number,
+                last_sequence,
+                now,
+                index,
+                count,
+                len(data),
+            )
+            part = data[index * room : (index + 1) * room] if count > 1 else data
+            self._server.append(head.pack() + part, self._last)
+            self._last += 1
+            with self._lock:
+                if begins:  # never before it has a message: those before may be released
+                    self._spans.append(_Span(self._last, first_number, first_sequence, self.last_number))
+                    begins = False
+                self._spans[-1].size += HEAD + len(part)
+
+    def sync(self) -> None:
+        """Do nothing: what was acknowledged is as durable as it gets."""
+
+    def spans(self) -> list[Span]:
+        with self._lock:
+            return [Span(one.start, one.first_sequence, one.last_number) for one in self._spans]
+
+    def records(self, after: int) -> Iterator[Record]:
+        missing = self._config.ignore_missing_journalfiles
+        return look(self._server, ignore_missing=missing).records(after, ignore_missing=missing)
+
+    def read(self, segment: int, offset: int, size: int) -> bytes:
+        with self._lock:
+            data = self._cache.get(segment)
+        if data is None:
+            data = self._unit(segment).data
+            with self._lock:
+                while len(self._cache) >= _CACHED:
+                    del self._cache[next(iter(self._cache))]
+                self._cache[segment] = data
+        return data[offset : offset + size]
+
+    def _unit(self, at: int) -> Unit:
+        message = self._server.message(at)
+        if message is None:
+            raise CorruptJournal("its message is missing in the stream", segment=at)
+        head = head_at(at, message)
+        messages = [(at, message), *self._server.messages(at + 1, at + head.pieces - 1)]
+        unit = next(units(messages), None)
+        if unit is None:
+            raise CorruptJournal("it is incomplete", segment=at)
+        return unit
+
+    def release(self, up_to: int) -> None:
+        with self._releasing:
+            with self._lock:
+                obsolete = 0
+                while obsolete < len(self._spans) - 1 and self._spans[obsolete].last_number <= up_to:
+                    obsolete += 1
+                start = self._spans[obsolete].start
+            if not obsolete:
+                return
+            try:
+                self._server.purge(start)
+            except StoreError as error:
+                log.warning("obsolete messages of the journal are left for now: %s", error)
+                return
+            with self._lock:
+                del self._spans[:obsolete]
+
+    def aside(self, folder: str) -> StreamAside:
+        return StreamAside(self._server, folder)
+
+    def end(self, *, clean: bool) -> None:
+        try:
+            if clean:
+                self._mark(CLEAN_END)
+        except StoreError as error:
+            log.warning("the journal could not be marked as closed cleanly: %s", error)
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        self._server.close()

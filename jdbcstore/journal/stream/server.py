@@ -1,0 +1,385 @@
+"""A stream on its servers: checked, appended to, read and purged."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import time
+from collections.abc import Awaitable, Iterator
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+from urllib.request import urlopen
+
+from nats.errors import Error as NatsError
+from nats.js.api import (
+    AckPolicy,
+    ConsumerConfig,
+    DeliverPolicy,
+    DiscardPolicy,
+    RetentionPolicy,
+    StorageType,
+    StreamConfig,
+    StreamInfo,
+)
+from nats.js.errors import APIError, NoStreamResponseError, NotFoundError
+
+from jdbcstore.config.journal import JournalConfig
+from jdbcstore.errors import (
+    ConfigurationError,
+    JournalFailed,
+    LockLost,
+    OutcomeUnknown,
+    StoreError,
+    StoreUnavailable,
+)
+from jdbcstore.journal.stream.connection import ANSWER, FULL, PATIENCE, PAUSE, NatsConnection
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_MARGIN = 1024
+"""Bytes of a message that headers of the protocol may take."""
+_READ_AT_ONCE = 16
+"""Messages in one request; each may be as large as the servers take."""
+_WRONG_LAST = 10071
+_SYNCS_SINCE = (2, 10)
+"""The version of nats-server that can sync before it acknowledges."""
+
+
+class StreamState(NamedTuple):
+    """The messages of a stream, by their sequences in it."""
+
+    first: int
+    last: int
+    """The last one that there ever was; lower than ``first`` if there is none."""
+    size: int
+    """Bytes."""
+
+
+class StreamServer:
+    """A stream on its servers: created if it does not exist, and checked. Thread-safe.
+
+    Only one thread at a time appends. What is asked is asked again while the servers elect, or cannot be
+    reached, for half a minute.
+
+    :raises ConfigurationError: the stream, or its servers, cannot be what the configuration asks for
+    :raises StoreUnavailable: they do not answer
+    """
+
+    def __init__(self, config: JournalConfig, *, create: bool = True) -> None:
+        self._config = config
+        self._name = config.stream_name
+        self._subject = f"jdbcstore.journal.{config.stream_name}"
+        self._longest = 0
+        """Bytes of a message, if the stream limits them."""
+        self._connection = NatsConnection(config)
+        self._place = config.place
+        try:
+            self._connection.run(self._find(create=create))
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    async def _find(self, *, create: bool) -> None:
+        """Find or create the stream, and check it."""
+        info = await self._info(create=create)
+        if problem := _unfit(info.config, self._subject, self._config.replicas):
+            raise ConfigurationError(f"{self._place} {problem}", option="journal.stream_name")
+        self._longest = max(info.config.max_msg_size or 0, 0)
+        if self._config.sync == "quorum_disk":
+            await self._check_syncs()
+
+    async def _info(self, *, create: bool) -> StreamInfo:
+        try:
+            return await self._connection.asked(lambda js: js.stream_info(self._name))
+        except NotFoundError:
+            if not create:
+                raise ConfigurationError(
+                    f"there is no stream yet at {self._place}; the store makes it when it is opened",
+                    option="journal.stream_name",
+                ) from None
+        wanted = StreamConfig(
+            name=self._name,
+            subjects=[self._subject],
+            description="the log of a journal of jdbcstore: it alone may write here",
+            discard=DiscardPolicy.NEW,
+            num_replicas=self._config.replicas,
+        )
+        return await self._connection.asked(lambda js: js.add_stream(wanted))
+
+    async def _check_syncs(self) -> None:
+        """Check that the servers sync before they acknowledge, where that can be seen.
+
+        :raises ConfigurationError: one does not
+        """
+        version = self._connection.version
+        if version[:2] < _SYNCS_SINCE:
+            raise ConfigurationError(
+                f"{self._place} is of nats-server {'.'.join(map(str, version))}, which"
+                " acknowledges before it syncs: sync = 'quorum_disk' needs 2.10 or later, with sync_interval:"
+                " always in its configuration; or set sync = 'quorum_mem'",
+                option="journal.sync",
+            )
+        for url in self._config.monitors:
+            try:
+                found = await asyncio.to_thread(_monitored, url)
+            except (OSError, ValueError) as error:
+                raise StoreUnavailable(
+                    f"the monitoring of {url} does not answer: {error}; correct stream_monitors, or leave it"
+                    " out"
+                ) from error
+            if not found:
+                raise ConfigurationError(
+                    f"the nats-server that {url} monitors acknowledges before it syncs: set sync_interval:"
+                    " always in the jetstream section of its configuration, or sync = 'quorum_mem' here",
+                    option="journal.sync",
+                )
+
+    @property
+    def name(self) -> str:
+        """The name of the stream."""
+        return self._name
+
+    @property
+    def replicas(self) -> int:
+        """The servers that it is to be on."""
+        return self._config.replicas
+
+    @property
+    def connection(self) -> NatsConnection:
+        """The connection, which others may share."""
+        return self._connection
+
+    @property
+    def room(self) -> int:
+        """The bytes that one message may have."""
+        longest = self._connection.max_payload
+        return (min(longest, self._longest) if self._longest else longest) - _MARGIN
+
+    def state(self) -> StreamState:
+        """Return what the stream has now.
+
+        :raises StoreUnavailable: the servers do not answer
+        """
+        state = self._connection.run(
+            self._found(self._connection.asked(lambda js: js.stream_info(self._name)))
+        ).state
+        return StreamState(max(state.first_seq, 1), state.last_seq, state.bytes)
+
+    async def _found(self, asked: Awaitable[T]) -> T:
+        try:
+            return await asked
+        except NotFoundError as error:
+            raise self._deleted() from error
+
+    def _deleted(self) -> JournalFailed:
+        return JournalFailed(
+            f"{self._place} was deleted; restore it with its messages, then open the store again"
+        )
+
+    def append(self, message: bytes, after: int) -> None:
+        """Append a message if the stream ends with the sequence ``after``; it is on a quorum then.
+
+        :raises LockLost: another process has appended; nothing was written
+        :raises StoreUnavailable: the stream is full, or cannot be reached; nothing was written
+        :raises JournalFailed: the stream was deleted, or ends before; nothing was written
+        :raises OutcomeUnknown: the answer was lost, and whether it was written cannot be asked
+        """
+        self._connection.run(self._append(message, after))
+
+    async def _append(self, message: bytes, after: int) -> None:
+        end = time.monotonic() + PATIENCE
+        in_doubt = False
+        while True:
+            failure: Exception = self._connection.trouble
+            if self._connection.is_connected:
+                outcome = await self._publish(message, after)
+                if outcome is None:
+                    return
+                failure = outcome
+                ends_elsewhere = getattr(failure, "err_code", None) == _WRONG_LAST
+                if ends_elsewhere and await self._was_appended(message, after):
+                    return
+                if isinstance(failure, StoreUnavailable) and not in_doubt:
+                    raise failure
+                in_doubt = in_doubt or not isinstance(failure, StoreUnavailable | APIError)
+            if time.monotonic() >= end:
+                if in_doubt:
+                    raise OutcomeUnknown(
+                        f"{self._place} does not answer: {failure}; whether this was written is not known:"
+                        " look for it before repeating it"
+                    ) from failure
+                raise self._connection.unavailable(failure) from failure
+            await asyncio.sleep(PAUSE)
+
+    async def _publish(self, message: bytes, after: int) -> Exception | None:
+        """Try once to append; return why it failed. The outcome is known of an :class:`APIError`, and of a
+        :class:`StoreUnavailable`, which is final."""
+        headers = {"Nats-Expected-Last-Sequence": str(after)}
+        failure: Exception | None = None
+        try:
+            await self._connection.js.publish(
+                self._subject, message, timeout=ANSWER, stream=self._name, headers=headers
+            )
+        except NoStreamResponseError as error:  # nobody took it: there is no leader now, or no stream
+            failure = APIError(description=str(error))
+            try:
+                await self._connection.js.stream_info(self._name)
+            except NotFoundError:
+                failure = self._deleted()
+            except (NatsError, OSError, TimeoutError) as second:
+                log.debug("the stream's servers do not answer", exc_info=second)
+        except APIError as error:
+            failure = self._connection.full(error) if error.err_code in FULL else error
+        except (NatsError, OSError, TimeoutError) as error:
+            failure = error
+        return failure
+
+    async def _was_appended(self, message: bytes, after: int) -> bool:
+        """Return whether a message is there already, its answer lost; false if that is not decided yet.
+
+        :raises LockLost: another process has appended instead
+        :raises JournalFailed: the stream was deleted, or ends before
+        """
+        try:
+            found = await self._message(after + 1)
+        except StoreError:
+            return False
+        if found == message:
+            return True
+        state = (await self._found(self._connection.asked(lambda js: js.stream_info(self._name)))).state
+        if found is not None or state.first_seq > after + 1:
+            raise LockLost(f"another process has opened the journal in {self._place}, and appends to it now")
+        if state.last_seq < after:
+            raise JournalFailed(
+                f"{self._place} ends with message {state.last_seq}, and message {after} was acknowledged: it"
+                " was deleted, or its servers have lost what they acknowledged; restore it, then open the"
+                " store again"
+            )
+        return False
+
+    def message(self, at: int) -> bytes | None:
+        """Return the message with a sequence; None if there is none.
+
+        :raises StoreUnavailable: the servers do not answer
+        """
+        return self._connection.run(self._message(at))
+
+    async def _message(self, at: int) -> bytes | None:
+        try:
+            found = await self._connection.asked(lambda js: js.get_msg(self._name, at))
+        except NotFoundError:
+            return None
+        return found.data or b""
+
+    def messages(self, first: int, last: int) -> Iterator[tuple[int, bytes]]:
+        """Yield the messages from one sequence to another that exist, each with its sequence.
+
+        :raises StoreUnavailable: the servers do not answer
+        """
+        end = time.monotonic() + PATIENCE
+        while first <= last:
+            reader = None
+            try:
+                reader = self._connection.ask(partial(self._reader, first))
+                while first <= last:
+                    batch = self._connection.run(reader.fetch(min(_READ_AT_ONCE, last + 1 - first), ANSWER))
+                    for one in batch:
+                        at = one.metadata.sequence.stream
+                        if first <= at <= last:
+                            yield at, one.data
+                        first = at + 1
+                    end = time.monotonic() + PATIENCE
+            except (NatsError, OSError, TimeoutError) as error:
+                # The last ones may have been deleted, and a reader ends with its server.
+                following = self._following(first)
+                if following is None or following > last:
+                    return
+                if time.monotonic() >= end:
+                    raise self._connection.unavailable(error) from error
+            finally:
+                if reader is not None:
+                    self._forget(reader)
+
+    def _forget(self, reader: Any) -> None:
+        """End a reader without waiting: the interpreter may be ending, and the thread of the loop with it."""
+
+        async def end() -> None:
+            with contextlib.suppress(NatsError, OSError, TimeoutError):
+                await reader.unsubscribe()
+
+        self._connection.start(end)
+
+    def _following(self, at: int) -> int | None:
+        """Return the sequence of the first message from ``at`` on; None if there is none."""
+        try:
+            found = self._connection.run(
+                self._connection.asked(
+                    lambda js: js.get_msg(self._name, at, next=True, subject=self._subject)
+                )
+            )
+        except NotFoundError:
+            return None
+        following: int = found.seq
+        return following
+
+    async def _reader(self, start: int, js: Any) -> Any:
+        return await js.pull_subscribe(
+            self._subject,
+            stream=self._name,
+            config=ConsumerConfig(
+                deliver_policy=DeliverPolicy.BY_START_SEQUENCE,
+                opt_start_seq=start,
+                ack_policy=AckPolicy.NONE,
+                inactive_threshold=2 * PATIENCE,
+            ),
+        )
+
+    def purge(self, before: int) -> None:
+        """Remove the messages before a sequence.
+
+        :raises StoreUnavailable: the servers do not answer
+        :raises JournalFailed: the stream was deleted
+        """
+        self._connection.run(
+            self._found(self._connection.asked(lambda js: js.purge_stream(self._name, seq=before)))
+        )
+
+
+def _unfit(config: StreamConfig, subject: str, replicas: int) -> str:
+    """Return why a stream cannot be a journal's; empty if it can."""
+    if [*(config.subjects or ())] != [subject]:
+        return f"is not a journal's: its subjects should be {subject} alone; name another stream_name"
+    if (config.num_replicas or 1) < replicas:
+        return (
+            f"has {config.num_replicas} replicas, and {replicas} are asked for: change it with nats stream"
+            " edit --replicas, or set replicas"
+        )
+    limits = (config.max_msgs or 0, config.max_age or 0, config.max_msgs_per_subject or 0)
+    if (
+        config.retention != RetentionPolicy.LIMITS
+        or config.storage != StorageType.FILE
+        or config.discard != DiscardPolicy.NEW
+        or any(limit > 0 for limit in limits)
+    ):
+        return (
+            "would lose messages that were acknowledged: it must keep them in files, without a limit of age"
+            " or number, and discard new ones when it is full"
+        )
+    if config.sealed or config.deny_purge or config.mirror or config.sources:
+        return "must not be sealed or deny purges, and have neither mirror nor sources"
+    return ""
+
+
+def _monitored(url: str) -> bool:
+    """Return whether the server at a monitoring address syncs before it acknowledges."""
+    with urlopen(f"{url}/varz", timeout=ANSWER) as answer:  # noqa: S310 - the configuration checks its scheme
+        facts = json.load(answer)
+    return bool(facts.get("jetstream", {}).get("config", {}).get("sync_always"))

@@ -1,0 +1,87 @@
+"""``journal`` where the log is in a stream: what reads it works, and what would need files says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import jdbcstore
+from jdbcstore import load_config
+from jdbcstore.cli.exit_codes import ExitCode
+from jdbcstore.testing.messages import content, fill
+from tests.cli.conftest import Invoke
+from tests.support.streams import NatsServer
+
+pytestmark = pytest.mark.servers
+
+
+@pytest.fixture
+def place(tmp_path: Path, nats: NatsServer, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a configuration that names a stream of its own."""
+    monkeypatch.chdir(tmp_path)
+    Path("jdbcstore.toml").write_text(
+        f'url = "sqlite:///mq.db"\ncleanup_period = 0\n[journal]\nstream = "{nats.url}"\n'
+        f'stream_name = "cli-{tmp_path.name}"\nreplicas = 1\ndirectory = "journal"\n'
+    )
+    return tmp_path
+
+
+def test_it_is_checked_and_dumped(place: Path, nats: NatsServer, invoke: Invoke) -> None:
+    config = ("--config", "jdbcstore.toml")
+    assert "there is no stream yet" in invoke("journal", "check", *config).err
+    with jdbcstore.open(load_config(Path("jdbcstore.toml"), environment={})) as store:
+        fill(store.queue("Q"), "a")
+        fill(store.queue("Q"), "b")
+        checked = invoke("journal", "check", *config)
+        assert checked.code == ExitCode.DONE
+        where = f"the stream cli-{place.name} at {nats.url}"
+        assert checked.out == f"{where}: 2 records, all sound\n"
+        assert invoke("journal", "check", "--json", *config).json == {
+            "stream": where,
+            "records": 2,
+            "first_record": 1,
+            "last_record": 2,
+            "sound": True,
+            "refusal": None,
+        }
+        dumped = invoke("journal", "dump", "--json", *config).lines
+        assert [(one["record"], one["adds"][0]["destination"]) for one in dumped] == [
+            (1, "queue://Q"),
+            (2, "queue://Q"),
+        ]
+        assert "adds 1 to queue://Q" in invoke("journal", "dump", *config).out
+        assert invoke("journal", "refused", *config).code == ExitCode.DONE
+
+    Path("other.toml").write_text(Path("jdbcstore.toml").read_text().replace("mq.db", "other.db"))
+    invoke("init", "--config", "other.toml")
+    refused = invoke("journal", "check", "--config", "other.toml")
+    assert refused.code == ExitCode.FAILED
+    assert "does not open" in refused.out
+
+
+@pytest.mark.usefixtures("place")
+def test_what_needs_files_is_refused(invoke: Invoke) -> None:
+    config = ("--config", "jdbcstore.toml")
+    repaired = invoke("journal", "repair", *config)
+    assert repaired.code == ExitCode.USAGE
+    assert "whose servers alone repair it" in repaired.err
+    assert "keeps no messages that the database has" in invoke("replay", "--to-destination", "R", *config).err
+
+
+@pytest.mark.usefixtures("place")
+def test_it_is_replayed(invoke: Invoke) -> None:
+    assert "wrote 0 records" in invoke("journal", "replay", "--config", "jdbcstore.toml").out
+    with jdbcstore.open(load_config(Path("jdbcstore.toml"), environment={})) as store:
+        fill(store.queue("Q"), "a")
+        assert content(store.queue("Q")) == ["a"]
+
+
+@pytest.mark.usefixtures("place")
+def test_a_login_in_the_url_is_refused_and_not_shown(invoke: Invoke) -> None:
+    path = Path("jdbcstore.toml")
+    path.write_text(path.read_text().replace('stream = "', 'stream = "nats://mq:secret@'))
+    said = invoke("journal", "check", "--config", "jdbcstore.toml")
+    assert said.code == ExitCode.CONFIGURATION
+    assert "stream_password_env" in said.err
+    assert "secret" not in said.err

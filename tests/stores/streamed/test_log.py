@@ -1,0 +1,445 @@
+"""A journal in a stream: appended, read back, opened again, released; and what an earlier process may not."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import nats as client
+import pytest
+from nats.js import JetStreamContext
+from nats.js.api import DiscardPolicy, StreamConfig
+
+from jdbcstore.errors import (
+    ConfigurationError,
+    CorruptJournal,
+    JournalFailed,
+    JournalInUse,
+    LockLost,
+    StoreUnavailable,
+)
+from jdbcstore.journal.log import Journal
+from jdbcstore.journal.stream import connection as connection_module
+from jdbcstore.journal.stream import server as server_module
+from jdbcstore.journal.stream.pieces import HEAD, PieceHead
+from jdbcstore.testing.polling import wait_until
+from tests.support.journal.entries import Item, Told, opened
+from tests.support.streams import NatsCluster, NatsServer, newer, streamed
+
+pytestmark = pytest.mark.servers
+
+
+def bodies(journal: Journal, after: int = 0) -> list[bytes]:
+    return [record.body for record in journal.records(after)]
+
+
+def append(journal: Journal, told: Told, *added: bytes) -> None:
+    count = len(told.written) + len(told.failed) + len(added)
+    for body in added:
+        journal.append(Item(body))
+    told.wait(count)
+
+
+def ask(url: str, what: Callable[[JetStreamContext], Awaitable[Any]]) -> Any:
+    """Do something to the streams of a server, as an administrator may."""
+
+    async def connected() -> Any:
+        connection = await client.connect(url)
+        try:
+            return await what(connection.jetstream())
+        finally:
+            await connection.close()
+
+    return asyncio.run(connected())
+
+
+def subject(name: str) -> str:
+    return f"jdbcstore.journal.{name}"
+
+
+def test_what_was_appended_is_read_back_in_order(nats: NatsServer, name: str) -> None:
+    told, config = Told(), streamed(nats.url, name)
+    journal = opened(config, told, accept=lambda found: (found.store, 100))
+    added = [bytes([index]) * (index * 7) for index in range(100)]
+    for index, body in enumerate(added):
+        journal.append(Item(body, kind=1 + index % 5, sequences=index % 3), waits=bool(index % 2))
+    told.wait(100)
+
+    records = list(journal.records(0))
+    assert [record.body for record in records] == told.bodies == added
+    assert [record.kind for record in records] == [1 + index % 5 for index in range(100)]
+    assert [(one.number, one.sequence, one.segment) for one in told.written] == [
+        (record.number, record.sequence, record.segment) for record in records
+    ]
+    assert [one.sequence for one in told.written[:5]] == [100, 100, 101, 103, 103]
+    for one in told.written:
+        assert journal.read(one.segment, one.offset, one.entry.size) == b"".join(one.entry.chunks)
+    assert [[record.number for record in journal.records(after)] for after in (0, 1, 57, 99, 100)] == [
+        [*range(after + 1, 101)] for after in (0, 1, 57, 99, 100)
+    ]
+    journal.close()
+
+
+def test_it_goes_on_when_it_is_opened_again(nats: NatsServer, name: str) -> None:
+    numbers, config = set(), streamed(nats.url, name)
+    for begin in range(0, 30, 10):
+        told = Told()
+        journal = opened(config, told, accept=lambda _: (77, 1))
+        numbers.add(journal.journal)
+        assert (journal.recovered.clean, journal.recovered.torn) == (True, None)
+        assert journal.recovered.store == (77 if begin else 0)
+        assert (journal.last_number, journal.last_sequence) == (begin, begin)
+        append(journal, told, *[b"%d" % index * 100 for index in range(begin, begin + 10)])
+        assert bodies(journal) == [b"%d" % index * 100 for index in range(begin + 10)]
+        journal.close()
+    assert len(numbers) == 1
+
+
+def test_a_batch_that_is_larger_than_the_server_takes_is_one_unit(name: str) -> None:
+    """It is read back whole; one whose writer failed in between is left out."""
+    with NatsServer(settings="max_payload: 4096\n") as server:
+        told, config = Told(), streamed(server.url, name)
+        journal = opened(config, told)
+        append(journal, told, b"a" * 10_000, b"b")
+        assert bodies(journal) == [b"a" * 10_000, b"b"]
+        one = told.written[0]
+        assert journal.read(one.segment, one.offset + 5_000, 10) == b"a" * 10
+
+        async def drop_the_last(js: JetStreamContext) -> None:
+            # As if the process had been killed after its first piece.
+            found = (await js.get_msg(name, one.segment)).data or b""
+            head = PieceHead.unpack(found)._replace(first_number=3, last_number=3)
+            await js.publish(subject(name), head.pack() + found[HEAD:])
+
+        pieces = PieceHead.unpack(ask(server.url, lambda js: js.get_msg(name, one.segment)).data)
+        assert (pieces.piece, pieces.pieces) == (0, 4)
+        ask(server.url, drop_the_last)
+        append(journal, told, b"late")
+        assert [type(error) for _, error in told.failed] == [LockLost]
+        journal.close()
+        journal = opened(config, told)
+        assert journal.recovered.torn is not None
+        append(journal, told, b"c" * 5_000)
+        assert bodies(journal) == [b"a" * 10_000, b"b", b"c" * 5_000]
+        assert bodies(journal, 2) == [b"c" * 5_000]
+        journal.close()
+
+
+def test_only_who_opened_it_last_appends(nats: NatsServer, name: str) -> None:
+    first, second = Told(), Told()
+    config = streamed(nats.url, name)
+    before = opened(config, first)
+    append(before, first, b"a")
+    after = opened(config, second)
+    assert not after.recovered.clean
+    append(before, first, b"b", b"c")
+    assert [type(error) for _, error in first.failed] == [LockLost, LockLost]
+    with pytest.raises(LockLost, match="another process has opened"):
+        before.check()
+    append(after, second, b"d")
+    before.close()
+    assert bodies(after) == [b"a", b"d"]
+    after.close()
+
+
+def test_of_two_that_open_it_at_once_one_is_refused(nats: NatsServer, name: str) -> None:
+    told, config = Told(), streamed(nats.url, name)
+    journal = opened(config, told)
+
+    def meanwhile(found: Any) -> tuple[int, int]:
+        append(journal, told, b"a")
+        return found.store, 1
+
+    with pytest.raises(JournalInUse, match=name):
+        opened(config, Told(), accept=meanwhile)
+    append(journal, told, b"b")
+    assert bodies(journal) == [b"a", b"b"]
+    journal.close()
+
+
+def test_a_refused_opening_leaves_it_to_its_owner(nats: NatsServer, name: str) -> None:
+    told, config = Told(), streamed(nats.url, name)
+    journal = opened(config, told)
+
+    def refuse(_: Any) -> tuple[int, int]:
+        raise ConfigurationError("it is another's")
+
+    with pytest.raises(ConfigurationError):
+        opened(config, Told(), accept=refuse)
+    append(journal, told, b"a")
+    assert told.bodies == [b"a"]
+    journal.close()
+
+
+def test_what_is_released_is_purged_in_parts(nats: NatsServer, name: str) -> None:
+    told, config = Told(), streamed(nats.url, name)
+    journal = opened(config, told)
+    append(journal, told, *[bytes([index]) * 1000 for index in range(20)])
+    for index in range(20, 40):
+        journal.append(Item(bytes([index]) * 1000), waits=True)
+    told.wait(40)
+    before = journal.segments()
+    assert len(before) > 2
+    journal.release(before[1].last_number)
+    assert journal.segments() == before[2:]
+    assert journal.first_number == before[1].last_number + 1
+    assert next(journal.records(journal.first_number - 1)).number == journal.first_number
+    with pytest.raises(CorruptJournal, match="purged"):
+        list(journal.records(0))
+    journal.release(journal.last_number)  # the current part stays: it says where to go on
+    assert len(journal.segments()) == 1
+    journal.close()
+    journal = opened(config, Told())
+    assert journal.last_number == 40
+    journal.close()
+
+
+def test_an_answer_that_was_lost_is_looked_for(
+    nats: NatsServer, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish = JetStreamContext.publish
+    lost: list[int] = []
+
+    async def lose_some(self: Any, *arguments: Any, **more: Any) -> Any:
+        answer = await publish(self, *arguments, **more)
+        if len(lost) < 3 and answer.seq > 1 and answer.seq not in lost:
+            lost.append(answer.seq)
+            raise TimeoutError
+        return answer
+
+    monkeypatch.setattr(JetStreamContext, "publish", lose_some)
+    told, config = Told(), streamed(nats.url, name)
+    journal = opened(config, told)
+    for index in range(5):
+        append(journal, told, b"%d" % index)
+    assert not told.failed
+    assert lost == [2, 3, 4]
+    assert bodies(journal) == [b"%d" % index for index in range(5)]
+    journal.close()
+
+
+def test_it_outlives_a_killed_server(name: str) -> None:
+    """A write that is under way when the server is killed is written once it is there again."""
+    with NatsServer() as server:
+        told, config = Told(), streamed(server.url, name)
+        journal = opened(config, told)
+        append(journal, told, b"a")
+        server.kill()
+        journal.append(Item(b"b"))
+        server.start()
+        told.wait(2)
+        append(journal, told, b"c")
+        assert not told.failed
+        assert bodies(journal) == [b"a", b"b", b"c"]
+        journal.close()
+
+
+def test_a_server_that_stays_away_fails_the_write(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was not connected, so nothing is in doubt, and it goes on when the server is there again."""
+    with NatsServer() as server:
+        told, config = Told(), streamed(server.url, name)
+        journal = opened(config, told)
+        append(journal, told, b"a")
+        server.kill()
+        stream: Any = journal._log
+        wait_until(lambda: not stream._server.connection.is_connected, what="that it is noticed")
+        monkeypatch.setattr(server_module, "PATIENCE", 0.3)
+        append(journal, told, b"b")
+        assert [type(error) for _, error in told.failed] == [StoreUnavailable]
+        assert "does not answer" in str(told.failed[0][1])
+        monkeypatch.setattr(server_module, "PATIENCE", 30.0)
+        server.start()
+        append(journal, told, b"c")
+        assert bodies(journal) == [b"a", b"c"]
+        journal.close()
+
+
+def test_a_full_stream_refuses_and_goes_on_when_it_has_room(nats: NatsServer, name: str) -> None:
+    ask(
+        nats.url,
+        lambda js: js.add_stream(
+            StreamConfig(name=name, subjects=[subject(name)], discard=DiscardPolicy.NEW, max_bytes=20_000)
+        ),
+    )
+    told, config = Told(), streamed(nats.url, name)
+    journal = opened(config, told)
+    while not told.failed:
+        append(journal, told, b"x" * 1500)
+    written = len(told.written)
+    assert written > 5
+    assert type(told.failed[0][1]) is StoreUnavailable
+    assert "is full" in str(told.failed[0][1])
+    journal.release(journal.last_number)
+    append(journal, told, b"y")
+    assert len(told.written) == written + 1
+    journal.close()
+    assert ask(nats.url, lambda js: js.stream_info(name)).state.last_seq == written + 3
+
+
+@pytest.mark.parametrize("reader", ["records", "opening"])
+def test_a_message_that_somebody_deleted_is_missed(nats: NatsServer, name: str, reader: str) -> None:
+    told, config = Told(), streamed(nats.url, name)
+    journal = opened(config, told)
+    for index in range(5):
+        append(journal, told, b"%d" % index)
+    ask(nats.url, lambda js: js.delete_msg(name, told.written[2].segment))
+    if reader == "opening":
+        journal.close()
+        journal = opened(config, told)
+    with pytest.raises(CorruptJournal, match="message 4 of the stream is missing"):
+        list(journal.records(0))
+    journal.close()
+
+
+def test_a_message_that_was_changed_is_found(nats: NatsServer, name: str) -> None:
+    told, config = Told(), streamed(nats.url, name)
+    journal = opened(config, told)
+    append(journal, told, b"a" * 100)
+    message = bytearray(ask(nats.url, lambda js: js.get_msg(name, 2)).data)
+    message[HEAD + 60] ^= 1
+    head = PieceHead.unpack(bytes(message))
+    # In place of the next one: the numbers of another position never match, either.
+    changed = head._replace(first_number=2, last_number=2).pack() + bytes(message[HEAD:])
+    ask(nats.url, lambda js: js.publish(subject(name), changed))
+    journal.close()
+    journal = opened(config, Told())
+    with pytest.raises(CorruptJournal, match="record 2 is damaged"):
+        list(journal.records(0))
+    journal.close()
+
+
+def test_a_purged_stream_is_refused(nats: NatsServer, name: str) -> None:
+    told, config = Told(), streamed(nats.url, name)
+    journal = opened(config, told)
+    append(journal, told, b"a")
+    journal.close()
+    ask(nats.url, lambda js: js.purge_stream(name))
+    with pytest.raises(CorruptJournal, match="it was purged"):
+        opened(config, Told())
+    journal = opened(streamed(nats.url, name, ignore_missing_journalfiles=True), Told())
+    assert journal.last_number == 0
+    journal.close()
+
+
+def test_a_stream_that_is_deleted_ends_its_journal(nats: NatsServer, name: str) -> None:
+    told, config = Told(), streamed(nats.url, name)
+    journal = opened(config, told)
+    append(journal, told, b"a")
+    ask(nats.url, lambda js: js.delete_stream(name))
+    append(journal, told, b"b")
+    assert [type(error) for _, error in told.failed] == [JournalFailed]
+    assert "was deleted" in str(told.failed[0][1])
+    journal.close()
+
+
+def test_one_that_was_made_again_ends_the_journal_before(nats: NatsServer, name: str) -> None:
+    told, config = Told(), streamed(nats.url, name)
+    journal = opened(config, told)
+    append(journal, told, b"a")
+    append(journal, told, b"b")
+    ask(nats.url, lambda js: js.delete_stream(name))
+    opened(config, Told()).close()
+    append(journal, told, b"c")
+    assert [type(error) for _, error in told.failed] == [JournalFailed]
+    assert "ends with message 2" in str(told.failed[0][1])
+    journal.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"subjects": ["elsewhere"]}, "is not a journal's"),
+        ({"max_age": 60.0}, "would lose messages"),
+        ({"discard": DiscardPolicy.OLD}, "would lose messages"),
+        ({"storage": "memory"}, "would lose messages"),
+        ({"deny_purge": True}, "must not be sealed"),
+    ],
+)
+def test_a_stream_that_would_lose_messages_is_refused(
+    nats: NatsServer, name: str, given: dict[str, Any], sentence: str
+) -> None:
+    wanted = {"name": name, "subjects": [subject(name)], "discard": DiscardPolicy.NEW, **given}
+    ask(nats.url, lambda js: js.add_stream(StreamConfig(**wanted)))
+    try:
+        with pytest.raises(ConfigurationError, match=sentence):
+            opened(streamed(nats.url, name), Told())
+    finally:
+        ask(nats.url, lambda js: js.delete_stream(name))
+
+
+def test_fewer_replicas_than_asked_for_are_refused(nats: NatsServer, name: str) -> None:
+    with pytest.raises(ConfigurationError, match="cannot have 3 replicas"):
+        opened(streamed(nats.url, name, replicas=3), Told())
+    opened(streamed(nats.url, name), Told()).close()
+    with pytest.raises(ConfigurationError, match="has 1 replicas, and 3 are asked for"):
+        opened(streamed(nats.url, name, replicas=3), Told())
+
+
+def test_a_server_without_jetstream_is_refused(name: str) -> None:
+    with NatsServer(jetstream=None) as server, pytest.raises(ConfigurationError, match="has no JetStream"):
+        opened(streamed(server.url, name), Told())
+
+
+def test_a_login_is_asked_of_the_environment(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with NatsServer(settings="authorization { user: mq, password: secret }\n") as server:
+        login = {"stream_user": "mq", "stream_password_env": "STREAM_PASSWORD"}
+        config = streamed(server.url, name, **login)
+        with pytest.raises(ConfigurationError, match="which is not set"):
+            opened(config, Told())
+        monkeypatch.setenv("STREAM_PASSWORD", "wrong-password")
+        monkeypatch.setattr(connection_module, "CONNECTING", 1.0)
+        with pytest.raises(StoreUnavailable, match="refuses the login") as error:
+            opened(config, Told())
+        assert "wrong-password" not in str(error.value)
+        monkeypatch.setenv("STREAM_PASSWORD", "secret")
+        opened(config, Told()).close()
+
+
+def test_what_a_server_cannot_sync_is_refused(nats: NatsServer, name: str) -> None:
+    """Debian's nats-server acknowledges before it syncs."""
+    with pytest.raises(ConfigurationError, match=r"sync = 'quorum_disk' needs 2\.10"):
+        opened(streamed(nats.url, name, sync="quorum_disk"), Told())
+
+
+def test_a_newer_server_is_asked_whether_it_syncs(name: str) -> None:
+    program = newer()
+    with (
+        NatsServer(program=program) as lazy,
+        NatsServer(program=program, jetstream="sync_interval: always\n") as eager,
+    ):
+        options = {"sync": "quorum_disk"}
+        with pytest.raises(ConfigurationError, match="acknowledges before it syncs"):
+            opened(streamed(lazy.url, name, stream_monitors=lazy.monitor, **options), Told())
+        told = Told()
+        journal = opened(streamed(eager.url, name, stream_monitors=eager.monitor, **options), told)
+        append(journal, told, b"a")
+        assert bodies(journal) == [b"a"]
+        journal.close()
+
+
+@pytest.mark.slow
+def test_a_cluster_of_three_outlives_the_loss_of_one(name: str) -> None:
+    """The leader is killed under writing threads; nothing acknowledged is lost, and nothing written twice."""
+    with NatsCluster() as cluster:
+        told, config = Told(), streamed(cluster.url, name, replicas=3)
+        journal = opened(config, told)
+
+        def produce(thread: int) -> None:
+            for index in range(50):
+                journal.append(Item(b"%d %d" % (thread, index)), waits=True)
+
+        threads = [threading.Thread(target=produce, args=(thread,)) for thread in range(4)]
+        for thread in threads:
+            thread.start()
+        told.wait(40)
+        leader = ask(cluster.url.split(",")[0], lambda js: js.stream_info(name)).cluster.leader
+        next(server for server in cluster.servers if server.name == leader).kill()
+        for thread in threads:
+            thread.join()
+        told.wait(200)
+        assert not told.failed
+        assert sorted(bodies(journal)) == sorted(told.bodies)
+        assert len({*told.bodies}) == 200
+        journal.close()

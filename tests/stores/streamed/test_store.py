@@ -1,0 +1,271 @@
+"""A store with its journal in a stream: what opens, what is refused, and who follows a master."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import nats as client
+import pytest
+from nats.js.api import DiscardPolicy, StreamConfig
+
+import jdbcstore
+from jdbcstore import Message, StoreConfig, load_config
+from jdbcstore.config.journal import JournalConfig
+from jdbcstore.errors import (
+    ConfigurationError,
+    CorruptJournal,
+    JournalPending,
+    LockLost,
+    NotMaster,
+)
+from jdbcstore.message.ids import XATransactionId
+from jdbcstore.stores.jdbc.store import JdbcStore
+from jdbcstore.stores.journaled import JournaledStore
+from jdbcstore.testing.clock import FakeClock
+from jdbcstore.testing.messages import content, fill
+from tests.support.cli.zygote import fork_program
+from tests.support.crash.zygote import StoringProcesses
+from tests.support.databases import Database
+from tests.support.journaled.killing import kill
+from tests.support.journaled.world import Behind
+from tests.support.opening import WAIT
+from tests.support.streams import NatsServer, streamed
+
+pytestmark = [pytest.mark.servers, pytest.mark.backends("sqlite")]
+CONFIG = StoreConfig(cleanup_period=0.0)
+XID = XATransactionId(1, b"global", b"branch")
+
+
+class Streamed:
+    """Opens stores on one database with a journal in one stream."""
+
+    def __init__(self, url: str, config: JournalConfig, stores: ExitStack) -> None:
+        self.url = url
+        self.config = config
+        self._stores = stores
+
+    def open(self, **options: Any) -> JournaledStore:
+        """One that makes checkpoints when it is asked to."""
+        self.behind = Behind(JdbcStore(self.url, CONFIG, clock=FakeClock(), journaled=True))
+        config = replace(self.config, checkpoint_interval=0.0, **options)
+        try:
+            store = JournaledStore(self.behind, config, clock=FakeClock())
+        except BaseException:
+            self.behind.close()
+            raise
+        self._stores.callback(store.close)
+        return store
+
+    def kill(self, store: JournaledStore) -> None:
+        """The process ends without a last checkpoint."""
+        self.behind.down = True
+        store.close(30)
+
+
+@pytest.fixture
+def world(nats: NatsServer, name: str, url: str, tmp_path: Path) -> Iterator[Streamed]:
+    with ExitStack() as stores:
+        yield Streamed(url, streamed(nats.url, name, directory=str(tmp_path / "journal")), stores)
+
+
+def copied(url: str, source: str, target: str, last: int) -> None:
+    """Copy the first messages of a stream to another, as a backup of it is restored."""
+
+    async def copy() -> None:
+        connection = await client.connect(url)
+        js = connection.jetstream()
+        messages = [(await js.get_msg(source, at)).data or b"" for at in range(1, last + 1)]
+        if source == target:
+            await js.delete_stream(source)
+        subject = f"jdbcstore.journal.{target}"
+        await js.add_stream(StreamConfig(name=target, subjects=[subject], discard=DiscardPolicy.NEW))
+        for message in messages:
+            await js.publish(subject, message)
+        await connection.close()
+
+    asyncio.run(copy())
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_what_was_stored_is_there_after_a_crash(world: Streamed, quick: bool) -> None:
+    store = world.open(use_quick_journal=quick, journal_log_files=50)
+    queue = store.queue("Q")
+    fill(queue, *[f"{index:04}" * 200 for index in range(30)])
+    queue.acknowledge(*queue.recover()[:5])
+    branch = store.xa.start(XID)
+    branch.queue("Q").add_message(Message("prepared"))
+    assert branch.prepare()
+    store.checkpoint()
+    fill(queue, "after")
+    world.kill(store)
+
+    store = world.open(use_quick_journal=quick, journal_log_files=50)
+    expected = [*(f"{index:04}" * 200 for index in range(5, 30)), "after"]
+    assert content(store.queue("Q")) == expected
+    assert [one.xid for one in store.xa.recover()] == [XID]
+    store.xa.commit(XID)
+    assert content(store.queue("Q")) == [*expected, "prepared"]
+    state = store.journal_state()
+    assert "the stream" in state.directory
+    store.close()
+    with JdbcStore(world.url, CONFIG) as plain:
+        assert content(plain.queue("Q")) == [*expected, "prepared"]
+
+
+def test_a_checkpoint_releases_what_the_database_has(world: Streamed) -> None:
+    store = world.open()
+    for index in range(20):
+        fill(store.queue("Q"), f"{index}" * 1000)
+    assert store.journal_state().first_record == 1
+    store.checkpoint()
+    assert store.journal_state().first_record > 10
+
+
+def test_the_stream_of_another_store_is_refused(world: Streamed, tmp_path: Path) -> None:
+    fill(world.open().queue("Q"), "a")
+    other = Streamed(f"sqlite:///{tmp_path}/other.db", world.config, ExitStack())
+    with pytest.raises(ConfigurationError, match=r"belongs to another store.*name another stream_name"):
+        other.open()
+
+
+def test_a_stream_that_is_lost_is_missed(world: Streamed) -> None:
+    store = world.open()
+    fill(store.queue("Q"), "a")
+    world.kill(store)
+    with pytest.raises(JournalPending):
+        world.open(stream_name=f"{world.config.stream_name}-new")
+
+
+def test_a_stream_that_ends_behind_the_database_is_refused(world: Streamed, nats: NatsServer) -> None:
+    store = world.open()
+    for index in range(5):
+        fill(store.queue("Q"), f"{index}")
+    store.checkpoint()
+    world.kill(store)
+    copied(nats.url, world.config.stream_name, world.config.stream_name, 4)
+    with pytest.raises(CorruptJournal, match=r"it ends with record 3, and .* applied it up to record 5"):
+        world.open()
+
+
+def test_a_message_that_the_database_refuses_is_set_aside_for_the_next_master(
+    world: Streamed, database: Database
+) -> None:
+    """It may be larger than the servers take at once."""
+    store = world.open()
+    database.execute(
+        "CREATE TRIGGER NARROW BEFORE INSERT ON ACTIVEMQ_MSGS WHEN length(NEW.MSG) > 60000"
+        " BEGIN SELECT RAISE(ABORT, 'MSG is too long'); END"
+    )
+    large = random.Random(1).randbytes(2_000_000)
+    queue = store.queue("Q")
+    fill(queue, "first")
+    queue.add_message(Message(large))
+    store.checkpoint()
+    assert store.journal_state().refused == 1
+    world.kill(store)
+
+    store = world.open()
+    [one] = store.refused()
+    assert (one.destination, one.message.body) == ("queue://Q", large)
+    assert content(store.queue("Q")) == ["first"]
+    database.execute("DROP TRIGGER NARROW")
+    store.retry_refused(one.sequence)
+    assert store.refused() == []
+    assert content(store.queue("Q")) == ["first", large]
+
+
+def test_a_disused_stream_is_applied_first(nats: NatsServer, name: str, tmp_path: Path) -> None:
+    path = tmp_path / "jdbcstore.toml"
+    path.write_text(
+        f'url = "sqlite:///{tmp_path}/mq.db"\n[journal]\nstream = "{nats.url}"\nstream_name = "{name}"\n'
+        f'replicas = 1\ndirectory = "{tmp_path}/journal"\n'
+    )
+    configuration = load_config(path, environment={}, cleanup_period=0.0)
+    process = fork_program(MASTER, str(path), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.kill()
+    with process:
+        pass
+    assert configuration.journal is not None
+    disused = replace(configuration, journal=replace(configuration.journal, use_journal=False))
+    with jdbcstore.open(disused) as store:
+        assert isinstance(store, JdbcStore)
+        assert content(store.queue("Q")) == [f"m{n}" for n in range(10)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("quick", ["", "-quick"])
+def test_a_killed_store_keeps_its_word(
+    url: str, database: Database, nats: NatsServer, name: str, quick: str
+) -> None:
+    journal = f"{nats.url}/{name}{quick}"
+    processes = StoringProcesses(url, journal)
+    try:
+        kill(processes, database, journal, 3)
+    finally:
+        processes.close()
+
+
+MASTER = """
+import sys, jdbcstore
+from jdbcstore import Message, load_config
+from jdbcstore.errors import StoreError
+store = jdbcstore.open(load_config(sys.argv[1], environment={}), cleanup_period=0.0)
+queue = store.queue("Q")
+queue.add_messages([Message(f"m{n}") for n in range(10)])
+print("ready", flush=True)
+for line in sys.stdin:
+    try:
+        queue.add_message(Message(line.strip()))
+        print("added", flush=True)
+    except StoreError as error:
+        print(type(error).__name__, flush=True)
+"""
+
+
+@pytest.mark.backends("postgresql")
+@pytest.mark.parametrize("fault", [signal.SIGKILL, signal.SIGSTOP])
+def test_the_next_master_goes_on_from_the_mark(
+    nats: NatsServer, name: str, tmp_path: Path, database: Database, fault: signal.Signals
+) -> None:
+    """Nothing of the journal is on a disk of theirs, and who slept through its lease can write nothing."""
+    path = tmp_path / "jdbcstore.toml"
+    path.write_text(
+        f'url = "{database.url}"\n[locker]\ntype = "lease-database-locker"\n'
+        "lock_acquire_sleep_interval = 2.0\nlock_keep_alive_period = 0.5\n"
+        f'[journal]\nstream = "{nats.url}"\nstream_name = "{name}"\nreplicas = 1\n'
+        f'directory = "{tmp_path}/journal"\n'
+    )
+    successor = replace(load_config(path, environment={}, cleanup_period=0.0), broker_name="other")
+    process = fork_program(MASTER, str(path), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with process:
+        try:
+            assert process.stdout.readline() == "ready\n"
+            with pytest.raises(NotMaster):
+                jdbcstore.open(successor, lock_timeout=0.0)
+            assert database.rows("SELECT COUNT(*) FROM ACTIVEMQ_MSGS") == [(0,)]
+            process.send_signal(fault)
+            with jdbcstore.open(successor, lock_timeout=WAIT) as store:
+                assert content(store.queue("Q")) == [f"m{n}" for n in range(10)]
+                fill(store.queue("Q"), "next")
+                if fault == signal.SIGSTOP:
+                    process.send_signal(signal.SIGCONT)
+                    process.stdin.write("late\n")
+                    process.stdin.flush()
+                    assert process.stdout.readline() == f"{LockLost.__name__}\n"
+                fill(store.queue("Q"), "last")
+            with jdbcstore.open(successor, lock_timeout=WAIT) as store:
+                assert content(store.queue("Q")) == [*(f"m{n}" for n in range(10)), "next", "last"]
+        finally:
+            process.kill()
