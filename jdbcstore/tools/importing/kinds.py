@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from jdbcstore.tools.importing.amq.source import AmqSource
+from jdbcstore.tools.importing.amq.source import has_journal as has_amq
 from jdbcstore.tools.importing.artemis.files import has_journal, open_files
 from jdbcstore.tools.importing.artemis.source import ArtemisSource
 from jdbcstore.tools.importing.artemis.tables import open_tables
@@ -48,6 +50,12 @@ KINDS = (
         "a folder of ActiveMQ's LevelDB store, also of a replicated node, or one above several",
         lambda folder, progress: LevelDbSource(Path(folder), progress),
         has_leveldb,
+    ),
+    SourceKind(
+        "amq",
+        "a folder of ActiveMQ's AMQ message store, or one above several",
+        lambda folder, progress: AmqSource(Path(folder), progress),
+        has_amq,
     ),
     SourceKind(
         "artemis",

@@ -16,9 +16,10 @@ _TYPE = 55
 _HEAD = struct.Struct(">iB")
 
 
-def read_subscription(topic: Destination, blob: bytes) -> SubscriptionInfo:
-    """Return the subscription to a topic in these bytes, of any version of OpenWire since 3.
+def read_subscription(topic: Destination | None, blob: bytes) -> SubscriptionInfo:
+    """Return the subscription in these bytes, of any version of OpenWire since 3.
 
+    :param topic: that it is to; None for its own
     :raises MalformedLog: it is none
     """
     try:
@@ -34,4 +35,7 @@ def read_subscription(topic: Destination, blob: bytes) -> SubscriptionInfo:
     # Before version 11 nothing follows, and since then whether messages of its own connection are left out.
     if reader.at not in (len(blob), len(blob) - 1):
         raise MalformedLog("more bytes follow than there should be", 0)
+    topic = topic or destination
+    if topic is None:
+        raise MalformedLog("it has no topic", 0)
     return SubscriptionInfo(client_id or "", name or "", topic, subscribed or destination or topic, selector)

@@ -1,0 +1,159 @@
+"""The commands of OpenWire in an AMQ store's journal: messages, acknowledgements, subscriptions, outcomes."""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from jdbcstore.abc import SubscriptionInfo
+from jdbcstore.errors import CorruptMessage, InvalidDestination
+from jdbcstore.message import openwire
+from jdbcstore.message.destination import Destination
+from jdbcstore.message.ids import ConsumerId, MessageId, TransactionId
+from jdbcstore.message.openwire.decoder import Reader
+from jdbcstore.message.openwire.wire_format import BODY_TYPES, OLD_VERSION
+from jdbcstore.message.openwire.wire_format import Malformed as NotOpenWire
+from jdbcstore.tools.importing.kahadb.subscription import read_subscription
+from jdbcstore.tools.importing.protobuf import MalformedLog
+
+PREPARE, XA_COMMIT, XA_ROLLBACK, LOCAL_COMMIT, LOCAL_ROLLBACK = range(1, 6)
+SUBSCRIPTION = 55
+_MESSAGE_ACK, _TOPIC_ACK, _QUEUE_ACK, _TRACE, _TRANSACTION = 22, 50, 52, 53, 54
+_FRAME = struct.Struct(">iB")
+_ACK_HEAD = struct.Struct(">i?")
+_i32, _i64 = struct.Struct(">i"), struct.Struct(">q")
+
+
+class AddedMessage(NamedTuple):
+    """A message is added."""
+
+    destination: Destination
+    name: str
+    transaction: TransactionId | None
+    taken_ms: int
+    """When its broker took it."""
+
+
+class AckedMessage(NamedTuple):
+    """A message is acknowledged, of a topic for one durable subscription, for all if there is no ``key``."""
+
+    destination: Destination
+    name: str
+    key: str | None
+    transaction: TransactionId | None
+
+
+class Ended(NamedTuple):
+    """A transaction is prepared, committed or rolled back."""
+
+    how: int
+    transaction: TransactionId
+
+
+class Subscribed(NamedTuple):
+    """A durable subscription is created."""
+
+    key: str
+    info: SubscriptionInfo
+
+
+Command = AddedMessage | AckedMessage | Ended | Subscribed
+
+
+def read_command(data: bytes) -> Command | None:
+    """Return the command in these bytes; None if it changes nothing.
+
+    :raises MalformedLog: it is none
+    """
+    try:
+        size, kind = _FRAME.unpack_from(data)
+        if size != len(data) - 4:
+            raise MalformedLog(f"a command says that it has {size} bytes, and {len(data) - 4} follow", 0)
+        if kind in BODY_TYPES:
+            return _read_message(data)
+        if kind == SUBSCRIPTION:
+            return read_subscribed(data)
+        reader = Reader(data, _FRAME.size, OLD_VERSION)
+        command = _read(kind, reader)
+    except (NotOpenWire, CorruptMessage, InvalidDestination, IndexError, struct.error) as error:
+        reason = error.reason if isinstance(error, CorruptMessage) else str(error)
+        raise MalformedLog(f"a command cannot be decoded: {reason}", 0) from error
+    if reader.at != len(data):
+        raise MalformedLog("more bytes follow a command than there should be", reader.at)
+    return command
+
+
+def _read_message(data: bytes) -> AddedMessage:
+    message = openwire.decode(data, version=OLD_VERSION)
+    if message.message_id is None or message.destination is None:
+        raise MalformedLog("a message has no id, or no destination", 0)
+    taken_ms = message.broker_in_time_ms or 0
+    return AddedMessage(message.destination, name_of(message.message_id), message.transaction_id, taken_ms)
+
+
+def read_subscribed(data: bytes) -> Subscribed:
+    """Return the subscription in these bytes.
+
+    :raises MalformedLog: it is none
+    """
+    info = read_subscription(None, data)
+    return Subscribed(key_of(info.client_id, info.subscription_name), info)
+
+
+def _read(kind: int, reader: Reader) -> Command | None:
+    if kind == _TOPIC_ACK:
+        destination, message_id = _destination(reader), _id(reader)
+        reader.number(_i64)
+        name, client_id = reader.string(), reader.string()
+        key = key_of(client_id or "", name or "")
+        return AckedMessage(destination, message_id, key, reader.transaction_id())
+    if kind == _QUEUE_ACK:
+        return _read_queue_ack(reader)
+    if kind == _TRACE:
+        reader.string()
+        return None
+    if kind == _TRANSACTION:
+        transaction, how, _ = reader.transaction_id(), reader.byte(), reader.byte()
+        if transaction is None or not PREPARE <= how <= LOCAL_ROLLBACK:
+            raise MalformedLog("an outcome without a transaction", 0)
+        return Ended(how, transaction)
+    raise MalformedLog(f"there is no command of type {kind}", 0)
+
+
+def _read_queue_ack(reader: Reader) -> AckedMessage:
+    destination = _destination(reader)
+    if reader.byte() != 1 or reader.byte() != _MESSAGE_ACK:
+        raise MalformedLog("an acknowledgement is missing", reader.at)
+    reader.fixed(_ACK_HEAD)
+    reader.nested(Destination)
+    transaction = reader.transaction_id()
+    reader.nested(ConsumerId)
+    reader.byte()
+    reader.nested(MessageId)
+    name = _id(reader)
+    reader.number(_i32)
+    return AckedMessage(destination, name, None, transaction)
+
+
+def _destination(reader: Reader) -> Destination:
+    found = reader.nested(Destination)
+    if found is None:
+        raise MalformedLog("an acknowledgement has no destination", reader.at)
+    return found
+
+
+def _id(reader: Reader) -> str:
+    found = reader.nested(MessageId)
+    if found is None:
+        raise MalformedLog("an acknowledgement has no message", reader.at)
+    return name_of(found)
+
+
+def name_of(message_id: MessageId) -> str:
+    """Return a message's name in the replay."""
+    return f"{message_id.producer_id}:{message_id.producer_sequence}"
+
+
+def key_of(client_id: str, name: str) -> str:
+    """Return the key of a durable subscription in the replay."""
+    return f"{client_id}\0{name}"
