@@ -125,6 +125,10 @@ class JdbcLargeBodies:
             for piece in range(body.pieces):
                 yield self.read(body, piece)
 
+    def exist(self) -> bool:
+        """Return whether there are any, also without a message."""
+        return has_large(self._session) and bool(self._session.fetch(self._sql.find_any, limit=1))
+
     def clean(self) -> int:
         """Remove the bodies that no message has, and this process does not either; returns how many."""
         return 0 if not has_large(self._session) else self._clean()

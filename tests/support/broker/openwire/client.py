@@ -16,7 +16,7 @@ from jdbcstore.message.openwire import decode, encode
 from tests.support.broker.stomp.serving import PATIENCE
 
 _NUMBERS = itertools.count(1)
-_DISPATCH_HEAD = 10
+DISPATCH_HEAD = 10
 """Bytes of a dispatch before its first field."""
 
 
@@ -152,9 +152,9 @@ class Client:
         assert frame is not None, "the connection ended instead of a dispatch"
         assert frame[4] == Type.MESSAGE_DISPATCH, frame[4]
         empty = write_command(Type.MESSAGE_DISPATCH, self.version)
-        at = _DISPATCH_HEAD
+        at = DISPATCH_HEAD
         for _ in range(2):  # the consumer, and the destination
-            at = _after_nested(frame, at)
+            at = after_nested(frame, at)
         assert frame[at] == 1, "there is no message in it"
         assert len(empty) < len(frame)
         body = frame[at + 1 : -4]
@@ -189,7 +189,7 @@ class Client:
         return True
 
 
-def _after_nested(frame: bytes, at: int) -> int:
+def after_nested(frame: bytes, at: int) -> int:
     """The place after a consumer id or a destination."""
     assert frame[at] == 1
     kind, length = frame[at + 1], int.from_bytes(frame[at + 3 : at + 5], "big")
