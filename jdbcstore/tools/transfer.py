@@ -26,9 +26,10 @@ from jdbcstore.database.connection import Connection
 from jdbcstore.database.schema import SEQUENCE_ROW
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.rows import RowStatements
-from jdbcstore.errors import InvalidMessage, StoresDiffer
+from jdbcstore.errors import InvalidMessage, LargeBodyMissing, StoresDiffer
 from jdbcstore.lockers import Mastership, make_locker
-from jdbcstore.message.openwire.pieces import has_body_in_pieces
+from jdbcstore.message.openwire.pieces import LargeBody, has_body_in_pieces, large_body_of
+from jdbcstore.stores.jdbc.bodies import claim_bodies, prepare_large, statements
 from jdbcstore.stores.jdbc.checkpoint import refuse_pending
 from jdbcstore.stores.jdbc.sequence import fetch_reserved, guard_unclaimed
 from jdbcstore.tools.pages import PAGE, bounded
@@ -260,14 +261,9 @@ class CopyTarget(StoreTables):
     def add(self, rows: Sequence[MessageRow]) -> None:
         """Insert messages with their IDs, all or none.
 
-        :raises InvalidMessage: a message is too large for this database, or its body is in pieces
+        :raises InvalidMessage: a message is too large for this database
         """
         for row in rows:
-            if has_body_in_pieces(row.msg):
-                raise InvalidMessage(
-                    f"the body of the message with ID {row.id} in {row.container} is kept in pieces, which"
-                    " are not copied; have it consumed first"
-                )
             size = self.session.adapter.sent_size(row.msg)
             if size > self.session.max_message_size:
                 raise InvalidMessage(
@@ -276,7 +272,30 @@ class CopyTarget(StoreTables):
                 )
         if rows:
             with self.transaction() as connection:
+                claim_bodies(self.session, connection, ((row.id, row.msg) for row in rows))
                 connection.add_messages(rows)
+
+    def take_body(self, body: LargeBody, origin: StoreTables) -> None:
+        """Copy the pieces of a large body, unless a message here has it already.
+
+        :raises LargeBodyMissing: the source does not have them
+        """
+        prepare_large(self.session)
+        sql, read = statements(self.session), statements(origin.session).find_piece
+        if any(touched for (touched,) in self.session.fetch(sql.find_touched, number=body.number)):
+            return
+        with self.transaction() as connection:  # what an interrupted copy has left
+            connection.execute(sql.remove_pieces, number=body.number, first=0, last=body.pieces)
+            connection.execute(sql.remove, number=body.number)
+        for piece in range(body.pieces):
+            found = origin.session.fetch(read, number=body.number, piece_=piece)
+            if not found:
+                raise LargeBodyMissing(body.number)
+            with self.transaction() as connection:
+                connection.execute(sql.add_piece, id=body.number, piece=piece, data=found[0][0])
+        begun = SystemClock().now_ms()
+        with self.transaction() as connection:
+            connection.execute(sql.add, id=body.number, msg_id=0, touched=0, begun=begun)
 
     def reserve(self, connection: Connection, sequence: int) -> None:
         """Reserve the sequences up to this one, so that none of them is used again."""
@@ -516,6 +535,9 @@ def _copy_messages(origin: RowSource, goal: CopyTarget, progress: Progress | Non
     copied, after = 0, -1
     for page in origin.messages():
         missing = _missing(goal, page, after)
+        for row in missing:
+            if has_body_in_pieces(row.msg) and isinstance(origin, StoreTables):
+                goal.take_body(large_body_of(row.msg, row.id), origin)
         goal.add(missing)
         copied += len(missing)
         after = page[-1].id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import resource
@@ -21,7 +22,8 @@ from jdbcstore.broker.memory import MemoryUsage
 from jdbcstore.errors import InvalidMessage, SpillFailed
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import MessageId
-from jdbcstore.message.message import Message
+from jdbcstore.message.message import BodyType, Message
+from jdbcstore.message.openwire.pieces import LargeBody, body_in_pieces, is_alive, with_body_in_pieces
 from tests.support.broker.files import files
 
 HERE = Destination.queue("HERE")
@@ -321,3 +323,21 @@ def test_a_file_that_is_cut_off_is_told(tmp_path: Path) -> None:
     with pytest.raises(SpillFailed, match="is damaged"):
         spill.read(100)
     spill.close()
+
+
+def test_a_body_in_pieces_is_kept_while_its_message_is_in_a_file() -> None:
+    cursor = FileCursor("test", lambda _: SOURCE, NO_ROOM)
+    large = entry(1)
+    large.message = with_body_in_pieces(large.message, BodyType.BYTES, LargeBody.of(12345, 5_000_000))
+    cursor.push(large)
+    cursor.push(entry(2))
+    del large
+    gc.collect()
+    assert is_alive(12345)
+    head = cursor.head()
+    assert head is not None
+    assert (head.message.body_size, body_in_pieces(head.message)) == (5_000_000, LargeBody.of(12345, 0))
+    cursor.close()
+    del head
+    gc.collect()
+    assert not is_alive(12345)

@@ -28,7 +28,7 @@ from jdbcstore.database.adapters.base import Adapter, Failure
 from jdbcstore.database.engine import Database
 from jdbcstore.database.migrations.found import FoundSchema, messages_elsewhere
 from jdbcstore.database.migrations.steps import Advance, Step
-from jdbcstore.database.schema import HEAD, JOURNAL_ROWS, LATER_COLUMNS, check_table
+from jdbcstore.database.schema import HEAD, JOURNAL_ROWS, LARGE_ROW, LATER_COLUMNS, check_table
 from jdbcstore.database.tables import Tables
 from jdbcstore.errors import ConfigurationError, JournalPending, SchemaError
 
@@ -297,7 +297,8 @@ def migration_of(
     With ``only_look`` it is not locked, and must not be run.
 
     :raises SchemaError: the tables have other names than those configured; or an error of the run
-    :raises JournalPending: on the way back to ActiveMQ's tables, a journal has changes that they lack
+    :raises JournalPending: on the way back to ActiveMQ's tables, a journal has changes that they lack; or
+        bodies are in pieces, which is a SchemaError, too
     :raises StoreUnavailable: the database does not answer
     """
     adapter, tables = database.adapter, database.tables
@@ -312,7 +313,7 @@ def migration_of(
             _refuse_foreign(found, tables)
             migration = Migration(tables, adapter, found, connection.dialect, target, watch)
             if not only_look:
-                _refuse_journal(connection, migration, database)
+                _refuse_loss(connection, migration, database)
             yield migration
             if not only_look and adapter.transactional_ddl:
                 adapter.writing.commit(connection.connection.cursor())
@@ -325,14 +326,23 @@ def _lock(connection: Connection, adapter: Adapter) -> None:
         connection.exec_driver_sql(adapter.lock_migrations).close()
 
 
-def _refuse_journal(connection: Connection, migration: Migration, database: Database) -> None:
-    """Refuse to drop the journal's position: a journal may have changes that ActiveMQ would miss."""
-    state = migration.tables.state
+def _refuse_loss(connection: Connection, migration: Migration, database: Database) -> None:
+    """Refuse to go back to ActiveMQ with what it cannot read: changes in a journal, bodies in pieces."""
+    state, large, messages = migration.tables.state, migration.tables.large, migration.tables.messages
     goes = not migration.target.is_ours and any(planned.step.table is state for planned in migration.plan)
     if goes and migration.found.table(state) is not None:
         number = connection.execute(select(state.c.number).where(state.c.name == JOURNAL_ROWS[0])).scalar()
         if number:
             raise JournalPending(number, database.place)
+        if connection.execute(select(state.c.number).where(state.c.name == LARGE_ROW)).first():
+            used = select(large.c.msg_id).join(messages, messages.c.id == large.c.msg_id).limit(1)
+            if first := connection.execute(used).scalar():
+                raise SchemaError(
+                    f"the message with ID {first} in {database.place}, and perhaps others, has its body in"
+                    " pieces, which no ActiveMQ can read; have these messages consumed first",
+                    found=str(large.name),
+                    expected="messages with their bodies",
+                )
 
 
 def _refuse_foreign(found: FoundSchema, tables: Tables) -> None:

@@ -30,6 +30,7 @@ class LargeStatements(StatementBuilder):
             lambda: update(large).where(*head, large.c.touched >= ZERO).values(touched=large.c.touched + ONE)
         )
         """Locks the row of a body that is not being removed."""
+        self.find_touched = self._compile(lambda: select(large.c.touched).where(*head))
         self.renumber = self._compile(
             lambda: (
                 update(large)

@@ -15,7 +15,7 @@ from struct import Struct
 from typing import Any, NoReturn
 from weakref import WeakValueDictionary
 
-from jdbcstore.errors import BodyInPieces
+from jdbcstore.errors import BodyInPieces, CorruptMessage
 from jdbcstore.message.message import HEADERS, UNREAD, BodyType, Message, MessageFields, seal
 from jdbcstore.message.openwire.content import NOWHERE, StoredBytes
 from jdbcstore.message.openwire.wire_format import BODY_ELSEWHERE, Malformed
@@ -141,6 +141,17 @@ def head_of(body: LargeBody) -> bytes:
 def has_body_in_pieces(blob: bytes) -> bool:
     """Return whether a stored message is one whose body is kept in pieces; its head may be damaged."""
     return blob.startswith(PIECES_START)
+
+
+def large_body_of(blob: bytes, sequence: int) -> LargeBody:
+    """Return the body of a stored message, which is in pieces.
+
+    :raises CorruptMessage: its name is damaged
+    """
+    try:
+        return read_head(blob)
+    except Malformed as error:
+        raise CorruptMessage(str(error), blob=blob, sequence=sequence) from None
 
 
 def read_head(blob: bytes) -> LargeBody:

@@ -48,15 +48,15 @@ def refuse_bodies(session: DatabaseSession) -> None:
 
 
 def claim_bodies(
-    session: DatabaseSession, connection: Connection, adds: Sequence[EncodedMessage], first: int
+    session: DatabaseSession, connection: Connection, messages: Iterable[tuple[int, bytes]]
 ) -> None:
-    """Note in a transaction that these messages, with the IDs from ``first`` on, have their large bodies.
+    """Note in a transaction that these messages, their IDs and MSG, have their large bodies.
 
     :raises LargeBodyMissing: one is not in this database, or is being removed
     """
-    for id_, add in enumerate(adds, first):
-        if has_body_in_pieces(add.blob):
-            number, sql = read_head(add.blob).number, statements(session)
+    for id_, blob in messages:
+        if has_body_in_pieces(blob):
+            number, sql = read_head(blob).number, statements(session)
             if not has_large(session) or not connection.change(sql.touch, number=number):
                 raise LargeBodyMissing(number)
             connection.execute(sql.add, id=number, msg_id=id_, touched=0, begun=0)
@@ -69,6 +69,11 @@ def renumber_bodies(
     if has_large(session):
         sql = statements(session).renumber
         connection.execute_many(sql, [sql.row(old_id=old, new_id=new) for old, new in numbers])
+
+
+def numbered(adds: Sequence[EncodedMessage], first: int) -> list[tuple[int, bytes]]:
+    """Return the IDs and MSG of messages, from the first ID on."""
+    return [(id_, add.blob) for id_, add in enumerate(adds, first)]
 
 
 def have_bodies(adds: Sequence[EncodedMessage]) -> bool:

@@ -194,3 +194,21 @@ def test_many_at_once(store: Store, database: Database) -> None:
     gc.collect()
     store.cleanup()
     assert stored(database) == 0
+
+
+def test_copies_share_it(store: Store, database: Database) -> None:
+    """A composite destination, and a virtual topic: each has its message, and the body is there once."""
+    with serving(store) as (served, client):
+        client.subscribe("/queue/Consumer.A.VirtualTopic.T", "0", ack="client")
+        client.subscribe("/queue/Consumer.B.VirtualTopic.T", "1", ack="client")
+        with Client(served.port) as sender:
+            sender.send("/topic/VirtualTopic.T", BODY)
+            sender.send("/queue/Consumer.A.VirtualTopic.T,/queue/Consumer.B.VirtualTopic.T", BODY)
+        frames = client.messages(4)
+        assert [frame.body for frame in frames] == [BODY] * 4
+        assert stored(database) == 6
+        for frame in frames:
+            client.request("ACK", {"id": frame.headers["ack"]})
+    gc.collect()
+    store.cleanup()
+    assert stored(database) == 0

@@ -229,6 +229,10 @@ class Broker:
         received: list[Json] = self._peer.call("receive", destination=destination, count=count, **options)
         return received
 
+    def log_end(self) -> str:
+        """The end of its log."""
+        return self._peer.log_end()
+
     def browse(self, queue: str) -> list[Json]:
         seen: list[Json] = self._peer.call("browse", destination=queue)
         return seen

@@ -62,6 +62,7 @@ def test_parameters_of_an_acceptor(tmp_path: Path) -> None:
     uri = (
         "tcp://h:1?protocols=STOMP;connectionsAllowed=5;maxInactivityDuration=2000;connectionTtl=1;sslEnabled=true;"
         "keyStorePath=broker.ks;keyStorePassword=ENC(22a491639adfdc3a);trustStorePath=/t.ks;needClientAuth=true;"
+        "stompMinLargeMessageSize=102400;"
         "misspelt=1"
     )
     found = load(tmp_path, acceptors(uri))
@@ -76,6 +77,7 @@ def test_parameters_of_an_acceptor(tmp_path: Path) -> None:
             certificate_password="s3cret",
             trusted_certificates="/t.ks",
             need_client_auth=True,
+            min_large_message_size=102_400,
         ),
     )
     assert notes(found, Kind.IGNORED).keys() >= {"connectionTtl"}

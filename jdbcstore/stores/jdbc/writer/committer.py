@@ -25,7 +25,7 @@ from jdbcstore.errors import LockLost, NotMaster, OutcomeUnknown, StoreClosed, S
 from jdbcstore.lockers import Fence
 from jdbcstore.message.openwire.pieces import SEEN
 from jdbcstore.stores.jdbc.acknowledgements import plan_all
-from jdbcstore.stores.jdbc.bodies import claim_bodies, have_bodies
+from jdbcstore.stores.jdbc.bodies import claim_bodies, have_bodies, numbered
 from jdbcstore.stores.jdbc.sequence import (
     ClaimsBegun,
     SequenceAllocator,
@@ -441,7 +441,7 @@ class _Attempts:
         )
         bodies = None
         if SEEN and have_bodies(adds):
-            bodies = partial(claim_bodies, self._session, adds=adds, first=first)
+            bodies = partial(claim_bodies, self._session, messages=numbered(adds, first))
         self._sent = True
         connection.write(batch, self._committer.sequence.block if adds else None, first=bodies)
         self._sent = False

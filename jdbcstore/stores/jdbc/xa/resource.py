@@ -26,7 +26,7 @@ from jdbcstore.stores.jdbc.acknowledgements import (
     AcknowledgementTracker,
     by_subscription,
 )
-from jdbcstore.stores.jdbc.bodies import claim_bodies, have_bodies, renumber_bodies
+from jdbcstore.stores.jdbc.bodies import claim_bodies, have_bodies, numbered, renumber_bodies
 from jdbcstore.stores.jdbc.writer.units import UnitWriter, WriteUnit
 from jdbcstore.stores.jdbc.xa.column import ACKNOWLEDGED, ADDED, OURS_ALONE, Flag, decode_flag, encode_flag
 from jdbcstore.stores.shared.encoding import Name
@@ -240,7 +240,7 @@ class Prepare:
             raise prepared_before(self._xid)
         added, acknowledged = (encode_flag(tag, self._xid) for tag in (ADDED, ACKNOWLEDGED))
         if have_bodies(self._unit.adds):
-            claim_bodies(self._session, connection, self._unit.adds, first)
+            claim_bodies(self._session, connection, numbered(self._unit.adds, first))
         connection.add_messages([add.row(id_, added) for id_, add in enumerate(self._unit.adds, first)])
         flag = self._sql.update_xid_flag
         free = (key for key in self._unit.removes if self._may_flag(connection, *key))
