@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from jdbcstore.cli.settings import CliCommand, Settings, advising_on_master, mak
 from jdbcstore.config.locker import SharedFileLockerConfig
 from jdbcstore.lockers.shared_file import LOCK_FILE
 from jdbcstore.tools import transfer
+from jdbcstore.tools.importing.keeping import KeptRecords
 from jdbcstore.tools.importing.kinds import open_source
 from jdbcstore.tools.importing.replay import Count
 from jdbcstore.tools.importing.source import Findings, Source
@@ -25,8 +27,14 @@ _SHOWN = 20
 @click.command("import", cls=CliCommand)
 @click.argument("source", metavar="SOURCE")
 @click.option("--dry-run", is_flag=True, help="Read everything, show what there is, and write nothing.")
+@click.option(
+    "--keep",
+    metavar="FOLDER",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Keep what is left out there, as it is in the source, with a list of it: index.jsonl.",
+)
 @click.pass_obj
-def import_(settings: Settings, source: str, dry_run: bool) -> int:
+def import_(settings: Settings, source: str, dry_run: bool, keep: Path | None) -> int:
     """Import the messages of a stopped ActiveMQ or Artemis.
 
     SOURCE is kahadb:FOLDER, that of the persistenceAdapter, of the job scheduler, or one above several;
@@ -36,7 +44,10 @@ def import_(settings: Settings, source: str, dry_run: bool) -> int:
     damaged is left out and named, and the exit code
     is 7.
     """
-    with progress("reading the logs") as reading, open_source(source, reading) as found:
+    with ExitStack() as stack:
+        kept = None if keep is None else stack.enter_context(KeptRecords(keep))
+        reading = stack.enter_context(progress("reading the logs"))
+        found = stack.enter_context(open_source(source, reading, Findings(kept=kept)))
         counts, total = found.counts(), found.message_count()
         if dry_run:
             with progress("reading the messages", total) as done:
@@ -78,6 +89,7 @@ def _finish(
             "damages": [damage._asdict() for damage in findings.damages],
             "more_damages": findings.more_damages,
             "notes": findings.notes,
+            "kept": 0 if findings.kept is None else findings.kept.count,
         },
         lambda: _print(source, counts, messages, copied),
     )
@@ -107,6 +119,10 @@ def _print(source: Source, counts: list[Count], messages: int, copied: transfer.
 def _tell(findings: Findings) -> None:
     for text in findings.notes:
         note(text)
+    if findings.kept is not None:
+        count = findings.kept.count
+        records = "1 record that was left out is" if count == 1 else f"{count} records that were left out are"
+        note(f"{records} in {findings.kept.folder}")
     for damage in findings.damages[:_SHOWN]:
         note(f"not imported: {damage}")
     hidden = len(findings.damages) - _SHOWN + findings.more_damages

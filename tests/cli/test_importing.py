@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import jdbcstore
@@ -50,6 +51,33 @@ def test_damage_is_named_and_the_rest_is_imported(invoke: Invoke, tmp_path: Path
     assert result.code == 7
     assert "imported 7 messages" in result.out
     assert f"not imported: {log} at {size}, {size} bytes: the checksum of the batch is wrong" in result.err
+
+
+def test_what_is_left_out_is_kept(invoke: Invoke, tmp_path: Path) -> None:
+    log, kept = written(tmp_path / "kahadb"), tmp_path / "kept"
+    size = len(batch(add("queue://Q", 10)))
+    log.write_bytes(log.read_bytes()[:300] + b"\xff" + log.read_bytes()[301:])
+    command = (
+        "import",
+        str(tmp_path / "kahadb"),
+        "--url",
+        f"sqlite:///{tmp_path}/there.db",
+        "--keep",
+        str(kept),
+    )
+
+    for _ in range(2):
+        result = invoke(*command)
+        assert f"1 record that was left out is in {kept}" in result.err
+    [line] = (kept / "index.jsonl").read_text().splitlines()
+    assert json.loads(line) == {
+        "record": "000001.record", "file": str(log), "offset": size, "bytes": size,
+        "reason": "the checksum of the batch is wrong",
+    }  # fmt: skip
+    assert (kept / "000001.record").read_bytes() == log.read_bytes()[size : 2 * size]
+    (kept / "mine").touch()
+    refused = invoke(*command)
+    assert (refused.code, "has other files, as mine" in refused.err) == (3, True)
 
 
 def test_a_running_broker(invoke: Invoke, tmp_path: Path) -> None:
@@ -101,3 +129,23 @@ def test_artemis(invoke: Invoke, tmp_path: Path) -> None:
     (tmp_path / "data" / "large-messages" / "644.msg").unlink()
     found = invoke("import", str(tmp_path / "data"), "--url", url, "--json")
     assert (found.code, found.json["imported"], found.json["queues"]) == (7, 188, 25)
+
+
+def test_messages_of_a_queue_that_is_not_known_are_kept(invoke: Invoke, tmp_path: Path) -> None:
+    unpack("files", tmp_path)
+    data, kept = tmp_path / "data", tmp_path / "kept"
+    bindings = data / "bindings" / "activemq-bindings-1.bindings"
+    raw = bindings.read_bytes()
+    at = raw.rindex("LARGE".encode("utf-16-le"))
+    bindings.write_bytes(raw[: at - 30] + b"?" * 30 + raw[at:])
+
+    found = invoke("import", f"artemis:{data}", "--dry-run", "--json", "--keep", str(kept)).json
+
+    lines = [json.loads(line) for line in (kept / "index.jsonl").read_text().splitlines()]
+    records = [line for line in lines if line["reason"] == "it has no counterpart"]
+    assert (found["kept"], len(records)) == (len(lines), 7)
+    assert len({record["of"] for record in records}) == 1
+    for record in records:
+        content = (kept / record["record"]).read_bytes()
+        assert content[:40] == Path(record["file"]).read_bytes()[record["offset"] :][:40]
+    assert max(record["bytes"] for record in records) > 40_000

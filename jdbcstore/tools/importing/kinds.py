@@ -15,7 +15,7 @@ from jdbcstore.tools.importing.artemis.tables import open_tables
 from jdbcstore.tools.importing.kahadb.source import KahaDbSource, has_logs
 from jdbcstore.tools.importing.leveldb.source import LevelDbSource
 from jdbcstore.tools.importing.leveldb.source import has_logs as has_leveldb
-from jdbcstore.tools.importing.source import NothingToImport, Source
+from jdbcstore.tools.importing.source import Findings, NothingToImport, Source
 
 _URL = re.compile(r"[a-z][a-z0-9+]*:", re.IGNORECASE)
 Progress = Callable[[int], None]
@@ -26,35 +26,35 @@ class SourceKind(NamedTuple):
 
     scheme: str
     what: str
-    open: Callable[[str, Progress], Source]
-    """Opens what follows the scheme, and calls with the bytes that were read until then."""
+    open: Callable[[str, Progress, Findings], Source]
+    """Opens what follows the scheme, calls with the bytes that were read until then, and reports findings."""
     recognises: Callable[[Path], bool]
     """Whether a folder that is named without a scheme is of this kind."""
 
 
-def _open_artemis(place: str, progress: Progress) -> Source:
+def _open_artemis(place: str, progress: Progress, findings: Findings) -> Source:
     if _URL.match(place):
-        return ArtemisSource(open_tables(place, progress))
-    return ArtemisSource(open_files(Path(place), progress))
+        return ArtemisSource(open_tables(place, progress), findings)
+    return ArtemisSource(open_files(Path(place), progress), findings)
 
 
 KINDS = (
     SourceKind(
         "kahadb",
         "a folder of ActiveMQ's KahaDB or its job scheduler, or one above several (mKahaDB)",
-        lambda folder, progress: KahaDbSource(Path(folder), progress),
+        lambda folder, *more: KahaDbSource(Path(folder), *more),
         has_logs,
     ),
     SourceKind(
         "leveldb",
         "a folder of ActiveMQ's LevelDB store, also of a replicated node, or one above several",
-        lambda folder, progress: LevelDbSource(Path(folder), progress),
+        lambda folder, *more: LevelDbSource(Path(folder), *more),
         has_leveldb,
     ),
     SourceKind(
         "amq",
         "a folder of ActiveMQ's AMQ message store, or one above several",
-        lambda folder, progress: AmqSource(Path(folder), progress),
+        lambda folder, *more: AmqSource(Path(folder), *more),
         has_amq,
     ),
     SourceKind(
@@ -66,20 +66,22 @@ KINDS = (
 )
 
 
-def open_source(name: str, progress: Progress = lambda _: None) -> Source:
+def open_source(name: str, progress: Progress = lambda _: None, findings: Findings | None = None) -> Source:
     """Open a source by its name: a scheme and a place, or a folder whose kind is found out.
 
+    :param findings: what is found is reported there
     :raises NothingToImport: there is none
     :raises SourceInUse: a running broker has it
     """
     scheme, _, place = name.partition(":")
+    findings = Findings() if findings is None else findings
     for kind in KINDS:
         if scheme == kind.scheme:
-            return kind.open(place.removeprefix("//"), progress)
+            return kind.open(place.removeprefix("//"), progress, findings)
     folder = Path(name)
     if folder.is_dir():
         for kind in KINDS:
             if kind.recognises(folder):
-                return kind.open(name, progress)
+                return kind.open(name, progress, findings)
     known = "; ".join(f"{kind.scheme}:PLACE, {kind.what}" for kind in KINDS)
     raise NothingToImport(f"{name} is nothing that can be imported; name {known}")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol, Self
 
 from jdbcstore.errors import StoreError, StoreUnavailable
+from jdbcstore.tools.importing.keeping import KeptRecords
 from jdbcstore.tools.importing.replay import Count
 from jdbcstore.tools.transfer import RowSource
 from jdbcstore.util.file_lock import holder_of
@@ -48,19 +50,48 @@ class Findings:
     more_damages: int = 0
     notes: list[str] = field(default_factory=list)
     """Remarks on what was left out on purpose, or may be missing."""
+    kept: KeptRecords | None = None
+    """A folder for what is left out."""
     _reported: set[SourceDamage] = field(default_factory=set)
     """The same as ``damages``."""
 
-    def damage(self, file: Path | str, offset: int, length: int, reason: str) -> None:
-        """Report a part that could not be read. The same part is reported once."""
+    def damage(
+        self,
+        file: Path | str,
+        offset: int,
+        length: int,
+        reason: str,
+        content: Callable[[], bytes] | None = None,
+    ) -> None:
+        """Report a part that could not be read. The same part is reported, and kept, once.
+
+        :param content: returns its bytes, if ``file`` is not a file
+        """
         found = SourceDamage(str(file), offset, length, reason)
         if found in self._reported:
             return
-        if len(self.damages) < _MOST:
-            self.damages.append(found)
-            self._reported.add(found)
-        else:
+        if len(self.damages) >= _MOST:
             self.more_damages += 1
+            return
+        self.damages.append(found)
+        self._reported.add(found)
+        if self.kept is not None and length:
+            with suppress(OSError):  # it is damaged
+                if content is not None:
+                    self.kept.add(content(), str(file), offset, reason)
+                elif Path(file).is_file():
+                    self.kept.copy(Path(file), offset, length, reason)
+
+    def leave_out(
+        self, file: Path | str, offset: int, content: Callable[[], bytes], reason: str, of: object
+    ) -> None:
+        """Keep a record that has no counterpart, if there is a folder for it.
+
+        :param of: the destination or the queue that it is of
+        """
+        if self.kept is not None:
+            with suppress(OSError):
+                self.kept.add(content(), str(file), offset, reason, str(of))
 
     def is_damaged(self, file: Path) -> bool:
         """Return whether damage of a file was reported."""

@@ -8,6 +8,7 @@ until each subscription has acknowledged it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -185,7 +186,11 @@ class AmqStore:
 
     def _carry_out(self, command: AddedMessage | AckedMessage, place: BodyPlace) -> None:
         if command.destination.is_temporary:
-            self._findings.note("messages of temporary destinations end with their connections; left out")
+            reason = "messages of temporary destinations end with their connections; left out"
+            self._findings.note(reason)
+            if isinstance(command, AddedMessage):
+                path, raw = self._files.paths[place.file], partial(self._files.read, *place)
+                self._findings.leave_out(path, place.at, raw, reason, command.destination)
         elif isinstance(command, AddedMessage):
             if not self._replay.add(command.destination, command.name, place):
                 self._refuse_copy(command)

@@ -24,7 +24,7 @@ from jdbcstore.tools.importing.artemis.files import PagedRecord
 from jdbcstore.tools.importing.artemis.journal import JournalRecord
 from jdbcstore.tools.importing.artemis.queues import NoCounterpart, Target, target_of, topic_of
 from jdbcstore.tools.importing.artemis.records import ArtemisQueue
-from jdbcstore.tools.importing.artemis.state import LeftMessage, LiveState, Reference
+from jdbcstore.tools.importing.artemis.state import Found, LeftMessage, LiveState, Reference
 from jdbcstore.tools.importing.replay import BodyPlace, Replay
 from jdbcstore.tools.importing.rows import ReplayedRows
 from jdbcstore.tools.importing.source import Findings
@@ -83,8 +83,8 @@ class ArtemisSource(ReplayedRows):
     :raises SourceInUse: a running broker has them
     """
 
-    def __init__(self, open_storage: Open) -> None:
-        self.findings = Findings()
+    def __init__(self, open_storage: Open, findings: Findings | None = None) -> None:
+        self.findings = Findings() if findings is None else findings
         self._resources = ExitStack()
         try:
             self._storage = open_storage(self._damaged_at)
@@ -122,7 +122,8 @@ class ArtemisSource(ReplayedRows):
 
     def _damaged(self, place: BodyPlace, reason: str) -> None:
         found = self._state.find(place.at)
-        self._damaged_at(*found.place, reason)
+        name = self._storage.name(found.place.file)
+        self.findings.damage(name, *found.place[1:], reason, lambda: self._raw(found))
 
     # Reading
 
@@ -238,7 +239,7 @@ class ArtemisSource(ReplayedRows):
         for reference in left.references:
             target = self._targets.get(reference.queue)
             if target is None:
-                self._put_aside(reference.queue)
+                self._put_aside(reference)
             elif target.is_subscription:
                 self._want(topics, left, reference, target)
             else:
@@ -246,12 +247,33 @@ class ArtemisSource(ReplayedRows):
         for topic, wanted in topics.items():
             self._add_to_topic(topic, name, left.size, wanted)
 
-    def _put_aside(self, queue: int) -> None:
-        known = self._queues.get(queue)
+    def _put_aside(self, reference: Reference) -> None:
+        known = self._queues.get(reference.queue)
         if known is None:
-            self._aside[f"are for the queue {queue}, which is not among the bindings: left out"] += 1
+            of, reason = (
+                str(reference.queue),
+                "are for the queue {}, which is not among the bindings: left out",
+            )
         else:
-            self._aside[f"of the queue {known.name} are left out: it has no counterpart"] += 1
+            of, reason = known.name, "of the queue {} are left out: it has no counterpart"
+        self._aside[reason.format(of)] += 1
+        self._leave_out(reference, of)
+
+    def _leave_out(self, reference: Reference, of: str) -> None:
+        found = self._state.find(reference.seq)
+        name = self._storage.name(found.place.file)
+        raw = partial(self._raw, found)
+        self.findings.leave_out(name, found.place.at, raw, "it has no counterpart", of)
+
+    def _raw(self, found: Found) -> bytes:
+        """Return a message's record, and behind it the body of a large one."""
+        record = self._storage.read(found.id, found.place)
+        if found.content != records.LARGE:
+            return record
+        try:
+            return record + self._storage.large_body(found.id)
+        except CorruptMessage:
+            return record
 
     def _want(
         self,
@@ -267,6 +289,7 @@ class ArtemisSource(ReplayedRows):
                 topic = topic_of(left.address)
             except NoCounterpart as error:
                 self._aside[f"of the topic {left.address} are left out: {error}"] += 1
+                self._leave_out(reference, left.address)
                 return
         topics.setdefault(topic, []).append((reference, target))
 

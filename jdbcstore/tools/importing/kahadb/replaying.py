@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import dropwhile, takewhile
 from typing import NamedTuple
 
@@ -257,7 +258,11 @@ class LogFolder:
     def _carry_out(self, operation: _Operation) -> None:
         command, place, replay = operation.command, operation.place, self.replay
         if command.destination.is_temporary:
-            self.findings.note("messages of temporary destinations end with their connections; left out")
+            reason = "messages of temporary destinations end with their connections; left out"
+            self.findings.note(reason)
+            if place is not None:
+                path, raw = self.files.paths[place.file], partial(self.files.read, *place)
+                self.findings.leave_out(path, place.at, raw, reason, command.destination)
         elif isinstance(command, RemoveCommand):
             if command.subscription is None:
                 replay.remove(command.destination, command.name)

@@ -29,8 +29,13 @@ class LevelDbSource(ReplayedRows):
     :raises SourceInUse: a running broker has it
     """
 
-    def __init__(self, folder: Path, progress: Callable[[int], None] = lambda _: None) -> None:
-        self.findings = Findings()
+    def __init__(
+        self,
+        folder: Path,
+        progress: Callable[[int], None] = lambda _: None,
+        findings: Findings | None = None,
+    ) -> None:
+        self.findings = Findings() if findings is None else findings
         self._folder = folder
         self._files = BodyFiles()
         self._stores: list[LevelDbStore] = []

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -152,7 +153,11 @@ class LevelDbStore:
 
     def _add_all(self, collection: int, destination: Destination, acknowledged: dict[str, int]) -> None:
         if destination.is_temporary:
-            self._findings.note("messages of temporary destinations end with their connections; left out")
+            reason = "messages of temporary destinations end with their connections; left out"
+            self._findings.note(reason)
+            for entry in self._state.entries(collection):
+                if (found := self._read(entry, destination)) is not None:
+                    self._leave_out(found, reason, destination)
             return
         done = min(acknowledged.values(), default=0)
         for entry in self._state.entries(collection):
@@ -182,6 +187,10 @@ class LevelDbStore:
         self._findings.note(f"{destination} has the message {found.name} twice; it is there once")
         return False
 
+    def _leave_out(self, found: _Found, reason: str, of: object) -> None:
+        path, raw = self._files.paths[found.place.file], partial(self.logs.read, found.place)
+        self._findings.leave_out(path, found.place.at, raw, reason, of)
+
     def _add_unknown(self, collection: int) -> None:
         """Add messages of a collection that is in no log any more to the queues that they were sent to."""
         count = 0
@@ -192,6 +201,8 @@ class LevelDbStore:
                 self._add(destination, found)
             else:
                 count += 1
+                if found is not None:
+                    self._leave_out(found, f"the name of the collection {collection} is gone", destination)
         self._findings.damage(
             self.folder, 0, 0,
             f"the name of the collection {collection} was in a log or an index that is gone: its messages are"
