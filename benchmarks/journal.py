@@ -173,8 +173,8 @@ def _near(name: str, mine: str, other: str, brokers: dict[str, KahaDb], rounds: 
             )
             for what, measure in many.items()
         ]
-        _measure(rows, rounds)
-    _print(name, rows, rounds)
+        measure_in_turns(rows, rounds)
+    print_rows(name, rows, rounds)
     click.echo(f"\nRecords of {size} bytes; {median(journaled.batches):,.0f} futures in one sync.")
 
 
@@ -208,8 +208,8 @@ def _far(mine: str, other: str, rounds: int, seconds: float) -> None:
             for kind, passing in _PASSING.items()
             for pairs in _PAIRS
         ]
-        _measure(rows, rounds)
-    _print("postgresql, 5 ms away", rows, rounds)
+        measure_in_turns(rows, rounds)
+    print_rows("postgresql, 5 ms away", rows, rounds)
 
 
 def _pass(passing: type[Passing | PassingTasks], store: Store, pairs: int, seconds: float) -> float:
@@ -247,13 +247,15 @@ def _recovered(rounds: int) -> None:
         click.echo(f"| {memory} | {elapsed:,.0f} | {cpu:,.0f} |")
 
 
-def _measure(rows: list[Row], rounds: int) -> None:
+def measure_in_turns(rows: list[Row], rounds: int) -> None:
+    """Run the stores of each row, round by round."""
     for _ in range(rounds):
         for row in rows:
             row.run()
 
 
-def _print(name: str, rows: list[Row], rounds: int) -> None:
+def print_rows(name: str, rows: list[Row], rounds: int) -> None:
+    """Print the medians as a table, with the ratios to the first store."""
     columns = [*rows[0].rates]
     heads = " | ".join([columns[0], *(f"{column} | ratio" for column in columns[1:])])
     click.echo(f"\n### {name}\n\n{rounds} rounds, load {os.getloadavg()[0]:.1f} at the end\n")

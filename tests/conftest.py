@@ -39,7 +39,7 @@ from tests.support.pool import ServerPool, memory
 from tests.support.require import PARTS, required, unavailable
 from tests.support.servers import Server, ServerMissing
 from tests.support.streams import NatsServer
-from tests.support.variants import CHOICE, FILTERED_TOPICS, JOURNALED, WHOLE
+from tests.support.variants import CHOICE, CHOICES, FILTERED_TOPICS, JOURNALED, WHOLE
 
 # No deadline: the machine may be busy. The suite tries the same examples each time;
 # ``--hypothesis-profile=exploring`` tries others.
@@ -88,8 +88,8 @@ def pytest_configure() -> None:
     if unknown := required() - {backend.id for backend in BACKENDS} - PARTS:
         names = ", ".join(sorted(unknown))
         raise pytest.UsageError(f"JDBCSTORE_REQUIRE names nothing that can be missing: {names}")
-    if CHOICE not in {"", "whole"}:
-        raise pytest.UsageError(f"JDBCSTORE_TEST_VARIANTS is {CHOICE!r}, and may only be 'whole'")
+    if CHOICE and CHOICE not in CHOICES:
+        raise pytest.UsageError(f"JDBCSTORE_TEST_VARIANTS is {CHOICE!r}, and may only be one of {CHOICES}")
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -383,9 +383,13 @@ def open_store(backend: Backend, tmp_path: Path, request: pytest.FixtureRequest)
                 topics = "OTHER.>" if backend.variant is FILTERED_TOPICS else ">"
                 store = _mixed(database, tmp_path / "journal", topics, **given)
             elif backend.variant.journaled:
-                store = journaled = _journaled(
-                    database, tmp_path / "journal", journal=backend.variant.journal, **given
-                )
+                journal = {**backend.variant.journal}
+                if backend.variant.streamed:
+                    journal |= {
+                        "stream": request.getfixturevalue("nats").url,
+                        "stream_name": _stream(tmp_path),
+                    }
+                store = journaled = _journaled(database, tmp_path / "journal", journal=journal, **given)
                 if database is not None:
                     database.settle = partial(_checkpoint, journaled)
             else:
@@ -396,6 +400,11 @@ def open_store(backend: Backend, tmp_path: Path, request: pytest.FixtureRequest)
         yield open_store
     if database is not None:
         database.expect_closed()
+
+
+def _stream(folder: Path) -> str:
+    """The name of a stream for the journal of this test."""
+    return "-".join("".join(one if one.isalnum() else "-" for one in part) for part in folder.parts[-2:])
 
 
 def _checkpoint(store: JournaledStore) -> None:

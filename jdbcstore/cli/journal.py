@@ -250,6 +250,8 @@ def _check_stream(settings: Settings, configuration: Configuration) -> int:
     facts: dict[str, Any] = {"stream": journal.place, "records": 0, "first_record": None, "last_record": None}
     try:
         with contents(journal) as found:
+            if not found.journal:
+                raise click.UsageError(f"there is no journal in {journal.place}")
             facts["records"] = sum(1 for _ in found.records(found.first_number - 1))
             if facts["records"]:
                 facts.update(first_record=found.first_number, last_record=found.last_number)

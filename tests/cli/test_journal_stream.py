@@ -29,7 +29,7 @@ def place(tmp_path: Path, nats: NatsServer, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_it_is_checked_and_dumped(place: Path, nats: NatsServer, invoke: Invoke) -> None:
     config = ("--config", "jdbcstore.toml")
-    assert "there is no stream yet" in invoke("journal", "check", *config).err
+    assert "there is no journal in the stream" in invoke("journal", "check", *config).err
     with jdbcstore.open(load_config(Path("jdbcstore.toml"), environment={})) as store:
         fill(store.queue("Q"), "a")
         fill(store.queue("Q"), "b")

@@ -33,6 +33,8 @@ def tiers(item: pytest.Item, backends: Iterable[Backend]) -> set[str]:
     found = {tier for fixture, tier in _FIXTURES.items() if fixture in fixtures}
     if "arrow" not in item.path.parts:  # pyarrow alone
         found |= {tier for folder, its in _FOLDERS.items() if folder in item.path.parts for tier in its}
+    if any(backend.variant.streamed for backend in backends):
+        found.add("servers")
     on_servers = [backend for backend in backends if backend.scheme and backend.capabilities.server]
     if on_servers or ("server_pool" in fixtures and "backend" not in fixtures):
         found.add("servers")

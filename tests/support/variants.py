@@ -24,6 +24,8 @@ class Variant:
     """A journal is in front: what is stored is not in the tables at once, and one store has the directory."""
     journal: Mapping[str, Any] = field(default_factory=dict)
     """Options of that journal."""
+    streamed: bool = False
+    """That journal is in a stream of a private nats-server."""
     filtered: bool = False
     """The store is one of three that are as one: topics have a journal, and OTHER.> is in memory."""
 
@@ -93,6 +95,11 @@ QUICK = replace(
 )
 """The tables have references, and each write has a checkpoint made that moves some messages to them."""
 
+STREAMED = replace(
+    JOURNALED, id="streamed", streamed=True, journal={"journal_disk_sync_strategy": "always", "replicas": 1}
+)
+"""Its log is in a stream of a nats-server."""
+
 FILTERED_VARIANT = Variant("filtered", {}, modules=JOURNALED_SERVER.modules | {"paging"}, filtered=True)
 FILTERED_TOPICS = Variant("filtered-topics", {}, filtered=True)
 """With its topics in the database, and none in the journal but OTHER.>: for the cases that look for them
@@ -110,12 +117,16 @@ VARIANTS = {
 enough for each; two for the statements, because PostgreSQL has a bulk path that they bypass."""
 
 CHOICE = os.environ.get("JDBCSTORE_TEST_VARIANTS", "")
-WHOLE = CHOICE == "whole"
-"""Every case runs with a journal in front, and in one store of several, on every backend."""
+CHOICES = ("whole", STREAMED.id)
+WHOLE = CHOICE in CHOICES
+"""Every case runs with a journal in front, and in one store of several, on every backend; or with a journal
+in a stream, in front of memory and of SQLite."""
 
 
 def variants_of(backend: str) -> tuple[Variant, ...]:
     """What a backend is run with, beside the plain store."""
+    if STREAMED.id == CHOICE:
+        return (STREAMED,) if backend in ("memory", "sqlite") else ()
     if not WHOLE:
         return VARIANTS.get(backend, ())
     if backend == "memory":

@@ -122,6 +122,8 @@ def look(server: StreamServer, *, ignore_missing: bool = False) -> StreamContent
     :raises CorruptJournal: it was purged, or its end is not a journal's
     :raises StoreUnavailable: the servers do not answer
     """
+    if not server.exists:
+        return StreamContents(server)
     state = server.state()
     if not state.last:
         return StreamContents(server)

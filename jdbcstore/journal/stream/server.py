@@ -60,7 +60,7 @@ class StreamState(NamedTuple):
 
 
 class StreamServer:
-    """A stream on its servers: created if it does not exist, and checked. Thread-safe.
+    """A stream on its servers: checked, and created if it is to be written and does not exist. Thread-safe.
 
     Only one thread at a time appends. What is asked is asked again while the servers elect, or cannot be
     reached, for half a minute.
@@ -73,6 +73,8 @@ class StreamServer:
         self._config = config
         self._name = config.stream_name
         self._subject = f"jdbcstore.journal.{config.stream_name}"
+        self.exists = False
+        """Whether there was such a stream, or is now; it may be deleted since."""
         self._longest = 0
         """Bytes of a message, if the stream limits them."""
         self._connection = NatsConnection(config)
@@ -90,21 +92,21 @@ class StreamServer:
     async def _find(self, *, create: bool) -> None:
         """Find or create the stream, and check it."""
         info = await self._info(create=create)
+        if info is None:
+            return
+        self.exists = True
         if problem := _unfit(info.config, self._subject, self._config.replicas):
             raise ConfigurationError(f"{self._place} {problem}", option="journal.stream_name")
         self._longest = max(info.config.max_msg_size or 0, 0)
         if self._config.sync == "quorum_disk":
             await self._check_syncs()
 
-    async def _info(self, *, create: bool) -> StreamInfo:
+    async def _info(self, *, create: bool) -> StreamInfo | None:
         try:
             return await self._connection.asked(lambda js: js.stream_info(self._name))
         except NotFoundError:
             if not create:
-                raise ConfigurationError(
-                    f"there is no stream yet at {self._place}; the store makes it when it is opened",
-                    option="journal.stream_name",
-                ) from None
+                return None
         wanted = StreamConfig(
             name=self._name,
             subjects=[self._subject],

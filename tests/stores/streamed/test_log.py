@@ -278,6 +278,22 @@ def test_a_full_stream_refuses_and_goes_on_when_it_has_room(nats: NatsServer, na
     assert ask(nats.url, lambda js: js.stream_info(name)).state.last_seq == written + 3
 
 
+def test_a_server_without_room_refuses_too(name: str) -> None:
+    """That of its disk, or of its limit: nothing that was acknowledged makes way."""
+    with NatsServer(jetstream="max_file_store: 1mb\n") as server:
+        told, config = Told(), streamed(server.url, name)
+        journal = opened(config, told)
+        while not told.failed:
+            append(journal, told, b"x" * 50_000)
+        assert type(told.failed[0][1]) is StoreUnavailable
+        assert "is full" in str(told.failed[0][1])
+        assert bodies(journal) == told.bodies
+        journal.release(journal.last_number)
+        append(journal, told, b"y")
+        assert told.bodies[-1] == b"y"
+        journal.close()
+
+
 @pytest.mark.parametrize("reader", ["records", "opening"])
 def test_a_message_that_somebody_deleted_is_missed(nats: NatsServer, name: str, reader: str) -> None:
     told, config = Told(), streamed(nats.url, name)

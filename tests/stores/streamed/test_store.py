@@ -189,14 +189,16 @@ def test_a_disused_stream_is_applied_first(nats: NatsServer, name: str, tmp_path
         f'replicas = 1\ndirectory = "{tmp_path}/journal"\n'
     )
     configuration = load_config(path, environment={}, cleanup_period=0.0)
+    assert configuration.journal is not None
+    disused = replace(configuration, journal=replace(configuration.journal, use_journal=False))
+    with jdbcstore.open(disused) as store:
+        assert isinstance(store, JdbcStore)  # there is no stream yet
     process = fork_program(MASTER, str(path), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     process.kill()
     with process:
         pass
-    assert configuration.journal is not None
-    disused = replace(configuration, journal=replace(configuration.journal, use_journal=False))
     with jdbcstore.open(disused) as store:
         assert isinstance(store, JdbcStore)
         assert content(store.queue("Q")) == [f"m{n}" for n in range(10)]

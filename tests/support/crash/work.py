@@ -53,7 +53,11 @@ def open_store(url: str, journal: str = "") -> Store:
     if not journal:
         return jdbcstore.open(url, cleanup_period=0.03)
     server, _, name = journal.rpartition("/")
-    where = {"stream": server, "stream_name": name, "replicas": 1} if journal.startswith("nats:") else {}
+    where = (
+        {"stream": server, "stream_name": name, "replicas": 3 if "," in server else 1}
+        if journal.startswith("nats:")
+        else {}
+    )
     config = JournalConfig(
         **{"directory": journal, **where},  # type: ignore[arg-type]
         journal_log_files=1,
