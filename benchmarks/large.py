@@ -133,7 +133,7 @@ class OpenWire:
     """A client of OpenWire."""
 
     def __init__(self, port: int) -> None:
-        self._client = Client(port, speaks_first=True)
+        self._client = Client(port, speaks_first=True, max_frame_size=(1 << 31) - 1)
 
     def send(self, size: int) -> None:
         """Send the body, and wait until it is stored."""

@@ -27,6 +27,7 @@ from jdbcstore.message.openwire import encode_for_wire
 from jdbcstore.message.openwire._passing_cy import dispatch_frame
 from jdbcstore.message.openwire.decoder import find_content
 from jdbcstore.message.openwire.pieces import body_in_pieces, without_body
+from jdbcstore.message.openwire.wire_format import MAX_SIZE
 
 _DISPATCH_HEAD = Struct(">Bi?").pack(Type.MESSAGE_DISPATCH, 0, False)
 _i32 = Struct(">i")
@@ -92,7 +93,7 @@ class OpenWireConsumer(ClientConsumer):
         """The numbers of each pending message; made when a client names one by a wrong number."""
         self._version = version
         self._codec = codec_version(version)
-        self._most = max_frame_size
+        self._most = min(max_frame_size, MAX_SIZE)
         self._numbers = numbers
         self._now_ms = now_ms
         self._replies = replies
