@@ -179,8 +179,9 @@ class ClientOutput:
         return self.paused and self._transport.get_write_buffer_size() + self._size > _MAX_OUTPUT
 
     def _flush_soon(self) -> None:
-        self._flushing = False
-        self.flush()
+        if self._streaming is None:  # else it is flushed at the end of that frame
+            self._flushing = False
+            self.flush()
 
     def _pass(self) -> None:
         if not self._frames or self._streaming is not None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gc
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
 from jdbcstore import Store
 from jdbcstore.broker.stomp.frames import Frame
+from jdbcstore.broker.transport.output import ClientOutput
+from jdbcstore.broker.turns import TurnLoop
 from jdbcstore.message.openwire.pieces import body_in_pieces
 from jdbcstore.testing import OpenStore
 from jdbcstore.testing.polling import wait_until
@@ -169,6 +172,22 @@ def test_replies_wait_behind_it(store: Store) -> None:
         assert [f.body for f in frames if f.command == "MESSAGE"] == [BODY * 4]
 
 
+def test_nothing_is_written_into_the_middle(store: Store) -> None:
+    """Heart-beats and receipts come behind a large message, whoever is slow."""
+    with (
+        serving(store) as (served, client),
+        Client(served.port, heart_beat="0,100") as slow,
+        Client(served.port) as sender,
+    ):
+        slow.write("SUBSCRIBE", {"id": "0", "destination": QUEUE, "ack": "client"})
+        for number in range(6):
+            sender.send(QUEUE, BODY * (number % 2 + 1))
+            slow.write("SEND", {"destination": "/queue/R", "receipt": str(number)}, b"x")
+        frames = [frame for frame in (slow.read() for _ in range(12)) if frame is not None]
+        assert sorted(len(frame.body) for frame in frames) == [0] * 6 + [len(BODY)] * 3 + [2 * len(BODY)] * 3
+        assert client.has_nothing_more()
+
+
 def test_many_at_once(store: Store, database: Database) -> None:
     """Several clients send and receive large and small messages; every one arrives whole."""
     with serving(store) as (served, client):
@@ -212,3 +231,43 @@ def test_copies_share_it(store: Store, database: Database) -> None:
     gc.collect()
     store.cleanup()
     assert stored(database) == 0
+
+
+def test_what_is_written_meanwhile_comes_behind() -> None:
+    """Whether it waits for the end of the loop's turn, or is to be written at once."""
+    written: list[bytes] = []
+
+    class Wire(asyncio.Transport):
+        """Takes all at once."""
+
+        def write(self, data: bytes | bytearray | memoryview) -> None:
+            written.append(bytes(data))
+
+        def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None: ...
+
+    async def write() -> None:
+        output, go_on = ClientOutput(), asyncio.Event()
+        output.open(Wire())
+
+        async def parts() -> AsyncIterator[bytes]:
+            yield b"begin "
+            await go_on.wait()
+            yield b"end "
+
+        output.write(b"before ")
+        output.stream(parts())
+        for text in (b"one ", b"two "):
+            output.write(text)
+            await asyncio.sleep(0)
+            output.write_now(b"at once ")
+            await asyncio.sleep(0)
+        output.stream(parts())
+        output.write(b"last")
+        go_on.set()
+        while not written[-1].endswith(b"last"):
+            await asyncio.sleep(0)
+
+    loop = TurnLoop()
+    loop.run_until_complete(write())
+    loop.close()
+    assert b"".join(written) == b"before begin end one at once two at once begin end last"
