@@ -241,7 +241,7 @@ FILE_STORES = {
         "missing directories are always created": ("create-journal-dir", "create-bindings-dir"),
         _PINNED: ("journal-compact-min-files", "journal-compact-percentage"),
         _ASYNC: ("journal-sync-transactional", "journal-sync-non-transactional"),
-        "messages are stored whole, in the journal and in the database": (
+        "messages are in the journal and in the database, large ones, too": (
             "large-messages-directory", "paging-directory",
         ),
         "journal-min-files is the number of files kept ready": ("journal-pool-files",),
