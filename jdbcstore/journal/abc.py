@@ -175,6 +175,14 @@ class Log(Protocol):
         """
         ...
 
+    def reach(self) -> None:
+        """Check that it can be written, as far as that shows without writing.
+
+        :raises JournalFailed: it cannot, and will not be
+        :raises StoreUnavailable: it cannot now
+        """
+        ...
+
     def sync(self) -> None:
         """Make durable what was written.
 

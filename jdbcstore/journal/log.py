@@ -177,6 +177,16 @@ class Journal:
         if self._error is not None:
             raise self._failure()
 
+    def reach(self) -> None:
+        """Check that it can be written, as far as that shows without writing.
+
+        :raises JournalFailed: it cannot be written any more
+        :raises LockLost: another process writes it now
+        :raises StoreUnavailable: it cannot be written now
+        """
+        self.check()
+        self._log.reach()
+
     def sync(self) -> None:
         """Make everything written durable; needed before other durable data refers to it where the sync
         strategy does not sync every write.

@@ -223,6 +223,12 @@ class Segments:
             return _in_doubt(self._failed(second))
         return self._failed(error, "room there")
 
+    def reach(self) -> None:
+        try:
+            self._lock.check()
+        except OSError as error:
+            raise self._failed(error) from error
+
     def sync(self) -> None:
         with self._io:
             self._sync_written()

@@ -65,11 +65,12 @@ class JournaledJdbcStore(JournaledStore):
         """Check that the journal and the database can be written.
 
         :raises JournalFailed: the journal cannot be written any more
-        :raises StoreUnavailable: the database does not answer
+        :raises StoreUnavailable: the database, or the servers of the journal's stream, do not answer
         :raises LockLost: another process is the master
         :raises StoreError: the database answers, but refuses checkpoints
         """
         self._writer.check()
+        self._journal.reach()
         self._checkpointer.check()
         self.database.check()
 

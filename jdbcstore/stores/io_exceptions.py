@@ -8,7 +8,14 @@ from collections.abc import Callable, Iterator
 from typing import NoReturn, Protocol, runtime_checkable
 
 from jdbcstore.config.locker import DefaultIOExceptionHandlerConfig, IOExceptionHandlerConfig
-from jdbcstore.errors import LockLost, ReplySuppressed, SchemaError, StoreError, StoreUnavailable
+from jdbcstore.errors import (
+    JournalFailed,
+    LockLost,
+    ReplySuppressed,
+    SchemaError,
+    StoreError,
+    StoreUnavailable,
+)
 from jdbcstore.util.backoff import Backoff
 
 log = logging.getLogger(__name__)
@@ -169,8 +176,8 @@ class IOExceptionHandler:
         while not self._stopped and self._lost() is None:
             try:
                 self._check()
-            except LockLost as lost:
-                self._stop(lost)
+            except (LockLost, JournalFailed) as lasting:  # the store has to be opened again
+                self._stop(lasting)
                 return False
             except StoreError as error:
                 log.info("the database does not answer yet: %s", error)

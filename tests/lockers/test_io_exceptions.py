@@ -18,6 +18,7 @@ from jdbcstore.config.locker import (
 )
 from jdbcstore.errors import (
     InvalidMessage,
+    JournalFailed,
     LockLost,
     OutcomeUnknown,
     ReplySuppressed,
@@ -272,3 +273,19 @@ def test_a_close_does_not_wait_for_a_database_that_hangs() -> None:
     closed.join(GUARD)
     assert was_closed
     assert host.told == ["connectors stop"]
+
+
+def test_a_journal_that_failed_for_good_stops_the_broker() -> None:
+    """Its connectors would wait for ever: it has to be opened again, or by another."""
+
+    class Failed(Unguarded):
+        def check(self) -> None:
+            raise JournalFailed("a disk")
+
+    host = Host()
+    handler = IOExceptionHandler(host, Failed(), PATIENT)
+    with pytest.raises(ReplySuppressed):
+        handler.handle(OutcomeUnknown())
+    wait_until(lambda: host.told == ["connectors stop", "stop"], what="the end of the broker")
+    assert isinstance(host.stopped_for, JournalFailed)
+    handler.close()

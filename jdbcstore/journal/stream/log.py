@@ -261,6 +261,9 @@ class StreamLog:
                     begins = False
                 self._spans[-1].size += HEAD + len(part)
 
+    def reach(self) -> None:
+        self._server.reach()
+
     def sync(self) -> None:
         """Do nothing: what was acknowledged is as durable as it gets."""
 

@@ -175,6 +175,24 @@ class StreamServer:
         ).state
         return StreamState(max(state.first_seq, 1), state.last_seq, state.bytes)
 
+    def reach(self) -> None:
+        """Check once that the servers answer for the stream.
+
+        :raises StoreUnavailable: they do not
+        :raises JournalFailed: it was deleted
+        """
+        self._connection.run(self._reach())
+
+    async def _reach(self) -> None:
+        if not self._connection.is_connected:
+            raise self._connection.unavailable(self._connection.trouble)
+        try:
+            await self._connection.js.stream_info(self._name)
+        except NotFoundError as error:
+            raise self._deleted() from error
+        except (NatsError, OSError, TimeoutError) as error:
+            raise self._connection.unavailable(error) from error
+
     async def _found(self, asked: Awaitable[T]) -> T:
         try:
             return await asked

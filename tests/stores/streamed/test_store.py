@@ -7,7 +7,7 @@ import random
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,12 +25,15 @@ from jdbcstore.errors import (
     JournalPending,
     LockLost,
     NotMaster,
+    StoreUnavailable,
 )
 from jdbcstore.message.ids import XATransactionId
+from jdbcstore.stores.guarded import JournaledJdbcStore
 from jdbcstore.stores.jdbc.store import JdbcStore
 from jdbcstore.stores.journaled import JournaledStore
 from jdbcstore.testing.clock import FakeClock
 from jdbcstore.testing.messages import content, fill
+from jdbcstore.testing.polling import wait_until
 from tests.support.cli.zygote import fork_program
 from tests.support.crash.zygote import StoringProcesses
 from tests.support.databases import Database
@@ -180,6 +183,37 @@ def test_a_message_that_the_database_refuses_is_set_aside_for_the_next_master(
     store.retry_refused(one.sequence)
     assert store.refused() == []
     assert content(store.queue("Q")) == ["first", large]
+
+
+def test_a_check_asks_the_stream_too(url: str, name: str, tmp_path: Path) -> None:
+    """So a broker whose connectors are stopped waits for its servers, and a deposed one knows."""
+    with NatsServer() as server:
+        config = streamed(server.url, name, directory=str(tmp_path))
+
+        def opened() -> JournaledJdbcStore:
+            return JournaledJdbcStore(JdbcStore(url, CONFIG, journaled=True), config)
+
+        store = opened()
+        store.check()
+        server.kill()
+
+        def is_noticed() -> bool:
+            with suppress(StoreUnavailable):
+                store.check()
+                return False
+            return True
+
+        wait_until(is_noticed, what="that the server is gone")
+        server.start()
+        wait_until(lambda: not is_noticed(), what="that it is there again")
+        other = opened()
+        with pytest.raises(LockLost):
+            fill(store.queue("Q"), "late")
+        with pytest.raises(LockLost):
+            store.check()
+        other.check()
+        store.close()
+        other.close()
 
 
 def test_a_disused_stream_is_applied_first(nats: NatsServer, name: str, tmp_path: Path) -> None:
