@@ -149,3 +149,17 @@ def test_messages_of_a_queue_that_is_not_known_are_kept(invoke: Invoke, tmp_path
         content = (kept / record["record"]).read_bytes()
         assert content[:40] == Path(record["file"]).read_bytes()[record["offset"] :][:40]
     assert max(record["bytes"] for record in records) > 40_000
+
+
+def test_artemis_into_a_store_with_a_journal(invoke: Invoke, tmp_path: Path) -> None:
+    unpack("files", tmp_path)
+    (tmp_path / "kahadb").mkdir()
+    file = tmp_path / "activemq.xml"
+    adapter = f'<persistenceAdapter><kahaDB directory="{tmp_path}/kahadb"/></persistenceAdapter>'
+    file.write_text(f"<broker>{adapter}</broker>")
+
+    command = ("--config", str(file), "import", f"artemis:{tmp_path / 'data'}", "--json")
+    assert invoke(*command).json["imported"] == 189
+    assert invoke("--config", str(file), "send", "CORE", "one more").code == 0
+    assert len(invoke("--config", str(file), "browse", "CORE", "--json").lines) == 16 + 1
+    assert (tmp_path / "kahadb" / "journal").is_dir()

@@ -334,3 +334,30 @@ def test_damaged_rows_are_named(tmp_path: Path, damaged: str) -> None:
     elif damaged != "XID":
         assert at["messages"] == message
     assert damages
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        "UPDATE messages SET txid = 99999 WHERE recordtype = 14 AND seq = (SELECT MAX(seq) FROM messages"
+        " WHERE recordtype = 14)",
+        "UPDATE messages SET id = id + 1 WHERE recordtype = 14 AND seq = (SELECT MAX(seq) FROM messages"
+        " WHERE recordtype = 14)",
+        "DELETE FROM messages WHERE recordtype = 18 AND seq = (SELECT MAX(seq) FROM messages"
+        " WHERE recordtype = 18)",
+    ],
+)
+def test_changed_rows_are_noted(tmp_path: Path, changed: str) -> None:
+    """Nothing is wrong with any row, and they do not fit together."""
+    unpack("tables", tmp_path)
+    with closing(sqlite3.connect(tmp_path / "artemis.db")) as tables:
+        tables.execute(changed)
+        tables.commit()
+
+    with open_source(f"artemis:sqlite:///{tmp_path / 'artemis.db'}") as source:
+        assert len(rows_of(source)) != 189
+        assert any("without those that they are about" in text for text in source.findings.notes)
+
+
+def test_tables_into_mysql(tmp_path: Path, new: NewDatabase) -> None:
+    assert Recorded(tmp_path, "tables").copy_to(new("mysql")).messages == 189

@@ -68,7 +68,12 @@ def comparable(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(
     ("version", "vendor"),
-    [*((version, "sqlite") for version in VERSIONS), ("6.3.1", "postgresql"), ("5.17.2", "mariadb")],
+    [
+        *((version, "sqlite") for version in VERSIONS),
+        ("6.3.1", "postgresql"),
+        ("5.17.2", "mariadb"),
+        ("5.19.1", "mysql"),
+    ],
 )
 def test_everything_is_there(recorded: Recorded, new: NewDatabase, version: str, vendor: str) -> None:
     folder, expected = recorded(version)

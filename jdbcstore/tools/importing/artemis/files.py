@@ -65,6 +65,7 @@ class ArtemisFiles:
         self._resources.callback(self._files.close)
         self.place = str(folder)
         self.node = _node(self._journal / LOCKS[0])
+        self.has_all = False
         self.count = 0
         """Files of the two journals."""
 

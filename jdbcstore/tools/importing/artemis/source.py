@@ -43,6 +43,8 @@ class Storage(Protocol):
     """The folder, or the URL without secrets."""
     node: str
     """The UUID of the broker; empty if it is not known."""
+    has_all: bool
+    """Whether a record is there as long as one refers to it."""
 
     @property
     def count(self) -> int:
@@ -133,6 +135,12 @@ class ArtemisSource(ReplayedRows):
         for record, file, content in self._storage.messages():
             state.read(record, file, content)
         state.leave_in_doubt()
+        if self._storage.has_all and state.loose:
+            self.findings.note(
+                f"{self.place} has {state.loose} records, or transactions, without those that they are about:"
+                " a broker that was killed leaves some, and so does a row that was changed or deleted; then"
+                " messages are missing, or there again"
+            )
         for paged in self._storage.pages():
             self._read_paged(paged)
         for queue in self._queues.values():

@@ -95,6 +95,8 @@ class LiveState:
         """By their number: the record, and the branch that is in doubt."""
         self._xids: list[XATransactionId] = []
         self.records = 0
+        self.loose = 0
+        """Records that refer to others which are not there: in files, there are some after a compaction."""
 
     def close(self) -> None:
         """Remove the file."""
@@ -116,7 +118,7 @@ class LiveState:
             case journal.PREPARE:
                 self._prepare(record, file, content)
             case journal.DELETE:
-                self._delete(record.id)
+                self.loose += not self._delete(record.id)
             case journal.DELETE_TX:
                 change = Change(0, record.id, BodyPlace(file, record.offset, record.size))
                 self._of(record, file).removals.append(change)
@@ -172,11 +174,12 @@ class LiveState:
             case records.MESSAGE | records.LARGE:
                 self._run(sql.ADD_MESSAGE, (id_, *change.place, change.content, values[0]))
             case records.REFERENCE:
-                self._run(sql.ADD_REFERENCE, (id_, values[0], xid, xid is not None))
+                added = self._run(sql.ADD_REFERENCE, (id_, values[0], xid, xid is not None))
+                self.loose += not added.rowcount
             case records.ACKNOWLEDGED if xid is not None:
-                self._run(sql.FLAG_REFERENCE, (xid, id_, values[0]))
+                self.loose += not self._run(sql.FLAG_REFERENCE, (xid, id_, values[0])).rowcount
             case records.ACKNOWLEDGED:
-                self._run(sql.REMOVE_REFERENCE, (id_, values[0]))
+                self.loose += not self._run(sql.REMOVE_REFERENCE, (id_, values[0])).rowcount
             case records.DELIVERIES:
                 self._run(sql.SET_DELIVERIES, (max(values[1], 0), id_, values[0]))
             case records.SCHEDULED:
@@ -188,24 +191,31 @@ class LiveState:
             case records.PAGE_TRANSACTION:
                 self._page_transactions[values[0]] = id_, xid
 
-    def _delete(self, id_: int) -> None:
+    def _delete(self, id_: int) -> bool:
+        """Remove a record; False if there is none."""
         if self._run(sql.REMOVE_MESSAGE, (id_,)).rowcount:
             self._run(sql.REMOVE_REFERENCES, (id_,))
-        elif not self._run(sql.REMOVE_PAGED, (id_,)).rowcount:
-            for number, (record, _) in list(self._page_transactions.items()):
-                if record == id_:
-                    del self._page_transactions[number]
+            return True
+        if self._run(sql.REMOVE_PAGED, (id_,)).rowcount:
+            return True
+        found = [number for number, (record, _) in self._page_transactions.items() if record == id_]
+        for number in found:
+            del self._page_transactions[number]
+        return bool(found)
 
     # Outcomes
 
     def _commit(self, record: JournalRecord, file: int) -> None:
         transaction = self._open.pop(record.transaction, None)
-        if transaction is None or not self._is_complete(record, file, transaction):
+        if transaction is None:
+            self.loose += 1
+            return
+        if not self._is_complete(record, file, transaction):
             return
         for change in transaction.changes:
             self._apply(change)
         for change in transaction.removals:
-            self._delete(change.id)
+            self.loose += not self._delete(change.id)
 
     def _prepare(self, record: JournalRecord, file: int, content: Callable[[int, int], bytes]) -> None:
         transaction = self._open.setdefault(record.transaction, _Transaction())
@@ -235,6 +245,7 @@ class LiveState:
         """Apply the transactions that are prepared; what has neither an outcome nor that has not happened."""
         for transaction in self._open.values():
             if transaction.xid is None:
+                self.loose += 1
                 continue
             number = len(self._xids)
             self._xids.append(transaction.xid)

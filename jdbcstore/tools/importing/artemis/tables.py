@@ -47,6 +47,7 @@ class ArtemisTables:
         self._tables = OtherTables(url)
         self.place = self._tables.place
         self.node = ""
+        self.has_all = True
         self._names: list[str] = []
         """Of tables and pages, by number."""
         self._pages: dict[int, tuple[str, int]] = {}
@@ -124,7 +125,9 @@ class ArtemisTables:
         for id_, kind, transaction, content, record, data, seq in rows:
             body = bytes((data if kind == journal.PREPARE else record) or b"")
             self._progress(len(body))
-            if journal.EVENT <= (kind or 0) <= journal.ROLLBACK:
+            if seq is None:
+                self._damaged(number, 0, len(body), "a record has no seq")
+            elif journal.EVENT <= (kind or 0) <= journal.ROLLBACK:
                 place, numbers = (seq, len(body)), (id_ or 0, transaction or 0, max(content or 0, 0))
                 read = JournalRecord(kind, seq, 0, *numbers, place, _UNKNOWN)
                 yield read, number, lambda _, size, body=body: body[:size]  # type: ignore[misc]
