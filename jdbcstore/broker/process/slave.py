@@ -126,6 +126,8 @@ class _RefuseAll(Security):
 class _NoBroker:
     """The part of a broker that connections which never log in use."""
 
+    large = None
+
     def disconnected(self, connection_id: str) -> None:
         """Do nothing: it had nothing."""
 
