@@ -118,6 +118,7 @@ class Stomp:
         size -= len(self._left)
         while size:
             data = self._socket.recv(min(1 << 20, size))
+            assert data, "the broker closed the connection"
             size -= len(data)
             crc = zlib.crc32(data, crc)
         self._left = b""
@@ -133,7 +134,7 @@ class OpenWire:
     """A client of OpenWire."""
 
     def __init__(self, port: int) -> None:
-        self._client = Client(port, speaks_first=True, max_frame_size=(1 << 31) - 1)
+        self._client = Client(port, speaks_first=True, max_frame_size=(1 << 31) - 1, inactivity_ms=0)
 
     def send(self, size: int) -> None:
         """Send the body, and wait until it is stored."""
@@ -168,6 +169,7 @@ class OpenWire:
         left -= rest
         while rest:
             part = connection.recv(min(1 << 20, rest))
+            assert part, "the broker closed the connection"
             rest -= len(part)
             crc = zlib.crc32(part, crc)
         tail = b""

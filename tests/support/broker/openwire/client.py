@@ -40,6 +40,7 @@ class Client:
         address: str = "127.0.0.1",
         patience: float = PATIENCE,
         max_frame_size: int = 1 << 30,
+        inactivity_ms: int = 30_000,
         **info: Any,
     ) -> None:
         self.socket = socket.create_connection((address, port), timeout=patience)
@@ -47,7 +48,7 @@ class Client:
         self.connection_id = connection_id or f"ID:test-{next(_NUMBERS)}"
         self.session_id = SessionId(self.connection_id, 1)
         self.producer_id = ProducerId(self.connection_id, 1, 1)
-        self._max_frame_size = max_frame_size
+        self._offered = max_frame_size, inactivity_ms
         self._reader = OpenWireFrameReader(max_frame_size)
         self._ids = itertools.count(1)
         self._sent = itertools.count(1)
@@ -68,7 +69,7 @@ class Client:
 
     def _offer(self) -> None:
         self._has_offered = True
-        offer = wire_format_info(self._max_frame_size, 30_000, "tests")
+        offer = wire_format_info(*self._offered, "tests")
         at = 4 + 1 + 8
         self.socket.sendall(offer[:at] + self.version.to_bytes(4, "big") + offer[at + 4 :])
 
