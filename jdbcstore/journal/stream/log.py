@@ -39,7 +39,8 @@ class StreamContents:
     beginning: PieceHead | None = None
     """The header of the first message."""
     ending: PieceHead | None = None
-    """The header of the last complete unit; None if there is no journal yet."""
+    """The header of the last complete unit, or of one that ended where the first incomplete one begins;
+    None if there is no journal yet."""
     torn: Torn | None = None
 
     @property
@@ -135,8 +136,13 @@ def look(server: StreamServer, *, ignore_missing: bool = False) -> StreamContent
             f"the stream is empty, and had messages up to {state.last}: it was purged",
             segment=state.last,
         )
+    first = head_at(state.first, beginning)
     torn, at = None, state.last
     while True:
+        if torn is not None and torn.segment == state.first and first.piece == 0:
+            # What was before the incomplete unit is released: it says where that ended.
+            head = first._replace(last_number=first.first_number - 1, last_sequence=first.first_sequence - 1)
+            break
         message = server.message(at) if at >= state.first else None
         if message is None:
             raise CorruptJournal(f"message {at} of the stream is missing", segment=at)
@@ -145,7 +151,6 @@ def look(server: StreamServer, *, ignore_missing: bool = False) -> StreamContent
             break
         torn = Torn(at - head.piece, 0, head.first_number)
         at = torn.segment - 1
-    first = head_at(state.first, beginning)
     return StreamContents(server, state.first, state.last, state.size, first, head, torn)
 
 
@@ -236,7 +241,7 @@ class StreamLog:
         begins = not self._spans or self._spans[-1].size >= self._config.journal_log_file_size
         room = max(self._server.room - HEAD, 1)
         count = max(-(-len(data) // room), 1)
-        now = self._clock.now_ms()
+        now, start = self._clock.now_ms(), self._last + 1
         for index in range(count):
             head = PieceHead(
                 kind,
@@ -256,9 +261,8 @@ class StreamLog:
             self._server.append(head.pack() + part, self._last)
             self._last += 1
             with self._lock:
-                if begins:  # never before it has a message: those before may be released
-                    self._spans.append(_Span(self._last, first_number, first_sequence, self.last_number))
-                    begins = False
+                if begins and index == count - 1:  # not before it is complete: those before may be released
+                    self._spans.append(_Span(start, first_number, first_sequence, self.last_number))
                 self._spans[-1].size += HEAD + len(part)
 
     def reach(self) -> None:

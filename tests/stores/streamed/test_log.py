@@ -127,6 +127,66 @@ def test_a_batch_that_is_larger_than_the_server_takes_is_one_unit(name: str) -> 
         journal.close()
 
 
+def in_pieces(server: NatsServer, name: str, **options: Any) -> None:
+    """Create a stream whose messages have room for 3 kB of records."""
+    config = StreamConfig(
+        name=name, subjects=[subject(name)], discard=DiscardPolicy.NEW, max_msg_size=4096, **options
+    )
+    ask(server.url, lambda js: js.add_stream(config))
+
+
+def test_what_a_unit_without_an_end_follows_is_not_released(nats: NatsServer, name: str) -> None:
+    """It says where to go on, also if the stream had room for the first pieces only."""
+    in_pieces(nats, name, max_bytes=20_000)
+    told, config = Told(), streamed(nats.url, name)
+    journal = opened(config, told)
+    for _ in range(4):
+        append(journal, told, b"a" * 2500)
+    journal.release(journal.last_number)
+    append(journal, told, b"b" * 5000)
+    append(journal, told, b"c" * 20_000)
+    assert [type(error) for _, error in told.failed] == [StoreUnavailable]
+    journal.release(5)  # a checkpoint does; then the process is killed
+    state = ask(nats.url, lambda js: js.stream_info(name)).state
+    assert state.first_seq <= told.written[4].segment < state.last_seq
+
+    again = opened(config, told)
+    assert again.recovered.torn is not None
+    assert again.last_number == 5
+    append(again, told, b"d" * 5000)
+    append(again, told, b"e")
+    again.release(6)
+    assert bodies(again, 6) == [b"e"]
+    again.close()
+    journal.close()
+
+
+def test_a_stream_that_begins_with_a_unit_without_an_end_opens(nats: NatsServer, name: str) -> None:
+    """What was before it is released, as an earlier version did."""
+    in_pieces(nats, name, max_bytes=20_000)
+    told, config = Told(), streamed(nats.url, name)
+    journal = opened(config, told, accept=lambda _: (77, 1))
+    number = journal.journal
+    append(journal, told, b"a" * 2500)
+    append(journal, told, b"b" * 2500)
+    append(journal, told, b"c" * 20_000)
+    assert [type(error) for _, error in told.failed] == [StoreUnavailable]
+    ask(nats.url, lambda js: js.purge_stream(name, seq=told.written[-1].segment + 1))
+
+    again = opened(config, told)
+    found = again.recovered
+    assert found.torn is not None
+    assert (again.journal, found.store, found.last_number, found.last_sequence) == (number, 77, 2, 2)
+    assert (found.first_number, found.clean) == (3, False)
+    with pytest.raises(CorruptJournal, match="purged"):
+        list(again.records(0))
+    append(again, told, b"d" * 5000)
+    assert bodies(again, 2) == [b"d" * 5000]
+    assert told.written[-1].number == 3
+    again.close()
+    journal.close()
+
+
 def test_only_who_opened_it_last_appends(nats: NatsServer, name: str) -> None:
     first, second = Told(), Told()
     config = streamed(nats.url, name)
