@@ -171,6 +171,7 @@ class Log(Protocol):
 
         :raises StoreUnavailable: there is no room for it; nothing has changed
         :raises JournalFailed: it was not written, and nothing can be any more
+        :raises LockLost: another process appends; it was not written, unless it is ``in_doubt``
         :raises OutcomeUnknown: it may have been written, and nothing can be any more
         """
         ...

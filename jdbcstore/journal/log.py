@@ -285,14 +285,14 @@ class Journal:
             began = time.perf_counter()
             try:
                 self._log.write(batch)
-            except OutcomeUnknown as error:
+            except StoreError as error:
+                if not _is_doubtful(error):
+                    self._complete_failed(rest, error)
+                    return
                 doubtful = len(batch.written)
                 failure = self._fail(error)
                 self._complete_failed(rest[:doubtful], error)
                 self._complete_failed(rest[doubtful:], failure)
-                return
-            except StoreError as error:
-                self._complete_failed(rest, error)
                 return
             self.timings.add(time.perf_counter() - began, len(batch.written))
             position += len(batch.written)
@@ -315,7 +315,7 @@ class Journal:
 
     def _failure(self) -> StoreError:
         if isinstance(self._error, LockLost):
-            return LockLost(str(self._error))
+            return LockLost(f"another process has opened the journal in {self._place}, and appends to it now")
         failure = JournalFailed(
             f"the journal in {self._place} cannot be written any more; open the store again"
         )
@@ -334,6 +334,10 @@ class Journal:
             if entries:
                 self._failed(entries, error)
         return len(in_flight), len(queued)
+
+
+def _is_doubtful(error: StoreError) -> bool:
+    return error.in_doubt if isinstance(error, LockLost) else isinstance(error, OutcomeUnknown)
 
 
 class _Queue:

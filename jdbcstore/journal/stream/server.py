@@ -35,6 +35,7 @@ from jdbcstore.errors import (
     StoreUnavailable,
 )
 from jdbcstore.journal.stream.connection import ANSWER, FULL, PATIENCE, PAUSE, NatsConnection
+from jdbcstore.journal.stream.pieces import PieceHead
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +45,7 @@ _MARGIN = 1024
 """Bytes of a message that headers of the protocol may take."""
 _READ_AT_ONCE = 16
 """Messages in one request; each may be as large as the servers take."""
-_WRONG_LAST = 10071
+_WRONG_LAST, _STORE_FAILED = 10071, 10077
 _SYNCS_SINCE = (2, 10)
 """The version of nats-server that can sync before it acknowledges."""
 
@@ -207,9 +208,10 @@ class StreamServer:
     def append(self, message: bytes, after: int) -> None:
         """Append a message if the stream ends with the sequence ``after``; it is on a quorum then.
 
-        :raises LockLost: another process has appended; nothing was written
+        :raises LockLost: another process has appended; nothing was written, unless it is ``in_doubt``
         :raises StoreUnavailable: the stream is full, or cannot be reached; nothing was written
-        :raises JournalFailed: the stream was deleted, or ends before; nothing was written
+        :raises JournalFailed: the stream was deleted, ends before, or has an earlier message that it refused;
+        nothing was written
         :raises OutcomeUnknown: the answer was lost, and whether it was written cannot be asked
         """
         self._connection.run(self._append(message, after))
@@ -225,11 +227,11 @@ class StreamServer:
                     return
                 failure = outcome
                 ends_elsewhere = getattr(failure, "err_code", None) == _WRONG_LAST
-                if ends_elsewhere and await self._was_appended(message, after):
+                if ends_elsewhere and await self._was_appended(message, after, in_doubt=in_doubt):
                     return
                 if isinstance(failure, StoreUnavailable) and not in_doubt:
                     raise failure
-                in_doubt = in_doubt or not isinstance(failure, StoreUnavailable | APIError)
+                in_doubt = in_doubt or _is_doubtful(failure)
             if time.monotonic() >= end:
                 if in_doubt:
                     raise OutcomeUnknown(
@@ -240,8 +242,7 @@ class StreamServer:
             await asyncio.sleep(PAUSE)
 
     async def _publish(self, message: bytes, after: int) -> Exception | None:
-        """Try once to append; return why it failed. The outcome is known of an :class:`APIError`, and of a
-        :class:`StoreUnavailable`, which is final."""
+        """Try once to append; return why it failed: finally, if that is a :class:`StoreUnavailable`."""
         headers = {"Nats-Expected-Last-Sequence": str(after)}
         failure: Exception | None = None
         try:
@@ -257,26 +258,38 @@ class StreamServer:
             except (NatsError, OSError, TimeoutError) as second:
                 log.debug("the stream's servers do not answer", exc_info=second)
         except APIError as error:
-            failure = self._connection.full(error) if error.err_code in FULL else error
+            failure = self._connection.full(error) if _is_full(error) else error
         except (NatsError, OSError, TimeoutError) as error:
             failure = error
         return failure
 
-    async def _was_appended(self, message: bytes, after: int) -> bool:
-        """Return whether a message is there already, its answer lost; false if that is not decided yet.
+    async def _was_appended(self, message: bytes, after: int, *, in_doubt: bool) -> bool:
+        """Return whether a message is there already, its answer lost; false if that is not decided yet, or
+        cannot be asked.
 
-        :raises LockLost: another process has appended instead
-        :raises JournalFailed: the stream was deleted, or ends before
+        :raises LockLost: another process has appended instead, or since if it is ``in_doubt``
+        :raises JournalFailed: the stream was deleted, ends before, or has an earlier message there
         """
         try:
             found = await self._message(after + 1)
-        except StoreError:
+            if found == message:
+                return True
+            state = (await self._found(self._connection.asked(lambda js: js.stream_info(self._name)))).state
+        except JournalFailed:
+            raise
+        except StoreError as error:
+            log.debug("whether a message was appended cannot be asked", exc_info=error)
             return False
-        if found == message:
-            return True
-        state = (await self._found(self._connection.asked(lambda js: js.stream_info(self._name)))).state
+        if found is not None and _writer(found) == _writer(message):
+            raise JournalFailed(
+                f"{self._place} has a message that its servers had refused: open the store again, and look"
+                " for the write that failed before repeating it"
+            )
         if found is not None or state.first_seq > after + 1:
-            raise LockLost(f"another process has opened the journal in {self._place}, and appends to it now")
+            raise LockLost(
+                f"another process has opened the journal in {self._place}, and appends to it now",
+                in_doubt=in_doubt and found is None,
+            )
         if state.last_seq < after:
             raise JournalFailed(
                 f"{self._place} ends with message {state.last_seq}, and message {after} was acknowledged: it"
@@ -371,6 +384,28 @@ class StreamServer:
         self._connection.run(
             self._found(self._connection.asked(lambda js: js.purge_stream(self._name, seq=before)))
         )
+
+
+def _is_full(error: APIError) -> bool:
+    """Return whether a message was refused for want of room, before it was on any server."""
+    if error.err_code == _STORE_FAILED:  # of the limit; else a server failed, and the others may have it
+        return "maximum bytes" in (error.description or "")
+    return error.err_code in FULL
+
+
+def _is_doubtful(failure: Exception) -> bool:
+    """Return whether a message that was sent may be written, or be written yet."""
+    if isinstance(failure, APIError):
+        return bool(failure.err_code == _STORE_FAILED)
+    return not isinstance(failure, StoreUnavailable)
+
+
+def _writer(message: bytes) -> int | None:
+    """Return who wrote a message; None if it is not a journal's."""
+    try:
+        return PieceHead.unpack(message).writer
+    except ValueError:
+        return None
 
 
 def _unfit(config: StreamConfig, subject: str, replicas: int) -> str:

@@ -11,6 +11,7 @@ import nats as client
 import pytest
 from nats.js import JetStreamContext
 from nats.js.api import DiscardPolicy, StreamConfig
+from nats.js.errors import APIError
 
 from jdbcstore.errors import (
     ConfigurationError,
@@ -18,6 +19,7 @@ from jdbcstore.errors import (
     JournalFailed,
     JournalInUse,
     LockLost,
+    OutcomeUnknown,
     StoreUnavailable,
 )
 from jdbcstore.journal.log import Journal
@@ -110,7 +112,7 @@ def test_a_batch_that_is_larger_than_the_server_takes_is_one_unit(name: str) -> 
         async def drop_the_last(js: JetStreamContext) -> None:
             # As if the process had been killed after its first piece.
             found = (await js.get_msg(name, one.segment)).data or b""
-            head = PieceHead.unpack(found)._replace(first_number=3, last_number=3)
+            head = PieceHead.unpack(found)._replace(first_number=3, last_number=3, writer=1)
             await js.publish(subject(name), head.pack() + found[HEAD:])
 
         pieces = PieceHead.unpack(ask(server.url, lambda js: js.get_msg(name, one.segment)).data)
@@ -277,6 +279,115 @@ def test_an_answer_that_was_lost_is_looked_for(
     assert not told.failed
     assert lost == [2, 3, 4]
     assert bodies(journal) == [b"%d" % index for index in range(5)]
+    journal.close()
+
+
+Answer = Callable[[], Awaitable[Any]]
+
+
+def answering(monkeypatch: pytest.MonkeyPatch, *answers: tuple[bool, Answer]) -> None:
+    """Have the next appends answered so, each sent to the server first or not."""
+    publish, left = JetStreamContext.publish, [*answers]
+
+    async def answered(self: Any, *arguments: Any, **more: Any) -> Any:
+        if not left:
+            return await publish(self, *arguments, **more)
+        is_sent, answer = left.pop(0)
+        if is_sent:
+            await publish(self, *arguments, **more)
+        return await answer()
+
+    monkeypatch.setattr(JetStreamContext, "publish", answered)
+
+
+async def lost() -> None:
+    raise TimeoutError
+
+
+def refused(code: int, description: str) -> Answer:
+    async def answer() -> None:
+        raise APIError(code=503, err_code=code, description=description)
+
+    return answer
+
+
+def test_what_is_pending_is_in_doubt_while_nobody_can_be_asked(
+    nats: NatsServer, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Servers refuse the repetition of what they have only proposed, and then lose their quorum."""
+    told, config = Told(), streamed(nats.url, name)
+    journal = opened(config, told)
+
+    async def unanswered(*_: Any, **__: Any) -> None:
+        raise TimeoutError
+
+    answering(monkeypatch, (False, lost), (False, refused(10071, "wrong last sequence: 1")))
+    with monkeypatch.context() as patched:
+        patched.setattr(server_module, "PATIENCE", 1.0)
+        patched.setattr(connection_module, "PATIENCE", 1.0)
+        patched.setattr(JetStreamContext, "stream_info", unanswered)
+        append(journal, told, b"a")
+    assert [type(error) for _, error in told.failed] == [OutcomeUnknown]
+    with pytest.raises(JournalFailed):
+        journal.check()
+    journal.close()
+
+
+def test_what_the_next_one_has_released_is_in_doubt(
+    nats: NatsServer, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer was lost, and the process slept until all that it might find was gone."""
+    told, next_told, config = Told(), Told(), streamed(nats.url, name)
+    journal = opened(config, told)
+
+    def go_on() -> None:
+        successor = opened(config, next_told)
+        for _ in range(3):
+            append(successor, next_told, b"b" * 5000)
+        successor.release(successor.last_number)
+        assert bodies(successor, successor.first_number - 1) == [b"b" * 5000]
+        successor.close()
+
+    async def answer() -> None:
+        await asyncio.to_thread(go_on)
+        raise TimeoutError
+
+    answering(monkeypatch, (True, answer))
+    append(journal, told, b"a")
+    [(_, error)] = told.failed
+    assert isinstance(error, LockLost)
+    assert error.in_doubt
+    with pytest.raises(LockLost) as later:
+        journal.append(Item(b"later"))
+    assert not later.value.in_doubt
+    assert "during this write" not in str(later.value)
+    journal.close()
+
+
+def test_what_a_failing_server_did_not_store_is_looked_for(
+    nats: NatsServer, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A leader whose own disk fails says so of what the others have."""
+    told, config = Told(), streamed(nats.url, name)
+    journal = opened(config, told)
+    answering(monkeypatch, (True, refused(10077, "write 1.blk: input/output error")))
+    append(journal, told, b"a")
+    assert not told.failed
+    append(journal, told, b"b")
+    assert bodies(journal) == told.bodies == [b"a", b"b"]
+    journal.close()
+
+
+def test_a_message_of_its_own_in_the_way_is_no_other_process(
+    nats: NatsServer, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told, config = Told(), streamed(nats.url, name)
+    journal = opened(config, told)
+    answering(monkeypatch, (True, refused(10047, "insufficient storage resources available")))
+    append(journal, told, b"a")
+    append(journal, told, b"b")
+    assert [type(error) for _, error in told.failed] == [StoreUnavailable, JournalFailed]
+    assert "that its servers had refused" in str(told.failed[1][1])
     journal.close()
 
 
