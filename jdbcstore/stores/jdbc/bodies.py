@@ -20,9 +20,13 @@ def statements(session: DatabaseSession) -> LargeStatements:
     )
 
 
-def has_large(session: DatabaseSession) -> bool:
-    """Return whether there are the tables of large bodies."""
-    return session.has_own_tables and bool(session.fetch(session.statements.find_number, name_=LARGE_ROW))
+def has_large(session: DatabaseSession, connection: Connection | None = None) -> bool:
+    """Return whether there are the tables of large bodies.
+
+    :param connection: the transaction under way: where readers wait for writers, others would wait for it
+    """
+    fetch = session.fetch if connection is None else connection.fetch
+    return session.has_own_tables and bool(fetch(session.statements.find_number, name_=LARGE_ROW))
 
 
 def prepare_large(session: DatabaseSession) -> None:
@@ -57,7 +61,7 @@ def claim_bodies(
     for id_, blob in messages:
         if has_body_in_pieces(blob):
             number, sql = read_head(blob).number, statements(session)
-            if not has_large(session) or not connection.change(sql.touch, number=number):
+            if not has_large(session, connection) or not connection.change(sql.touch, number=number):
                 raise LargeBodyMissing(number)
             connection.execute(sql.add, id=number, msg_id=id_, touched=0, begun=0)
 
@@ -66,9 +70,10 @@ def renumber_bodies(
     session: DatabaseSession, connection: Connection, numbers: Iterable[tuple[int, int]]
 ) -> None:
     """Note in a transaction that messages have other IDs: pairs of the old and the new one."""
-    if has_large(session):
+    rows = [*numbers]
+    if rows and has_large(session, connection):
         sql = statements(session).renumber
-        connection.execute_many(sql, [sql.row(old_id=old, new_id=new) for old, new in numbers])
+        connection.execute_many(sql, [sql.row(old_id=old, new_id=new) for old, new in rows])
 
 
 def numbered(adds: Sequence[EncodedMessage], first: int) -> list[tuple[int, bytes]]:
