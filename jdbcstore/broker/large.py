@@ -46,12 +46,12 @@ class LargeTransfers:
         :raises StoreError: it cannot be read
         """
         read = self._bodies.read
-        following: Future[bytes] | None = self._loop.run(partial(read, body, 0)) if body.pieces else None
+        following: Future[bytes] | None = self._loop.transfer(partial(read, body, 0)) if body.pieces else None
         number = 1
         try:
             while following is not None:
                 data = await following
-                following = self._loop.run(partial(read, body, number)) if number < body.pieces else None
+                following = self._loop.transfer(partial(read, body, number)) if number < body.pieces else None
                 number += 1
                 yield data
         finally:
@@ -102,7 +102,7 @@ class BodyUpload:
     def __init__(self, loop: BrokerLoop, bodies: LargeBodies, *, has_length: bool) -> None:
         self._loop = loop
         self._bodies = bodies
-        self._begun = loop.run(bodies.begin)
+        self._begun = loop.transfer(bodies.begin)
         self._begun.add_done_callback(_ignored)
         self._writing: Future[None] = loop.create_future()
         self._writing.set_result(None)
@@ -151,7 +151,7 @@ class BodyUpload:
     async def _add(self, before: Future[None], number: int, piece: bytes) -> None:
         await before
         body = await self._begun
-        await self._loop.run(partial(self._bodies.add, body, number, piece))
+        await self._loop.transfer(partial(self._bodies.add, body, number, piece))
 
     async def _finish(self, text_size: int) -> LargeBody:
         await self._writing

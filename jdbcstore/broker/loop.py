@@ -14,6 +14,7 @@ from jdbcstore.util.clock import Clock
 
 T = TypeVar("T")
 _READERS = 4
+_TRANSFERS = 4
 
 
 class Promise(Future[None]):
@@ -78,6 +79,7 @@ class BrokerLoop:
         self.searching = asyncio.Lock()
         """Held while a destination reads what no consumer asks for: thousands would occupy all threads."""
         self._pool = ThreadPoolExecutor(_READERS, thread_name_prefix="jdbcstore-broker")
+        self._transfers = ThreadPoolExecutor(_TRANSFERS, thread_name_prefix="jdbcstore-transfer")
         self._at_end = at_end_of(events)
         self._scheduled: dict[Scheduled, None] = {}
         self.reading: set[Future[Any]] = set()
@@ -88,6 +90,10 @@ class BrokerLoop:
     def run(self, function: Callable[[], T]) -> Future[T]:
         """Run a blocking function in a thread."""
         return asyncio.ensure_future(self.events.run_in_executor(self._pool, function), loop=self.events)
+
+    def transfer(self, function: Callable[[], T]) -> Future[T]:
+        """Read or write a piece of a large body, in threads of their own: a page does not wait for them."""
+        return asyncio.ensure_future(self.events.run_in_executor(self._transfers, function), loop=self.events)
 
     def run_before_write(self, function: Callable[[], T], write: Callable[[Future[T]], None]) -> None:
         """Run a blocking function in a thread, then call ``write`` on the loop; a broker stops after that."""
@@ -158,7 +164,8 @@ class BrokerLoop:
         return result
 
     def close(self) -> None:
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._pool, self._transfers):
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 def settle(promise: Future[None], error: BaseException | None) -> None:
