@@ -235,8 +235,9 @@ def _of_route(configuration: Configuration, one: RoutedStoreConfig, folder: Path
         name = folder_name(one.label or "others") if folder is None else folder.name
         locker = replace(locker, path=f"{locker.path}/{name}")
     implied = "locker.type" not in configuration.sources
-    if journal is not None and implied and isinstance(locker, LeaseDatabaseLockerConfig):
-        locker = None  # its journal keeps other processes out
+    has_files = journal is not None and journal.stream is None
+    if has_files and implied and isinstance(locker, LeaseDatabaseLockerConfig):
+        locker = None  # the journal's files keep other processes out; a stream would let them take over
     return replace(
         configuration,
         stores=(),

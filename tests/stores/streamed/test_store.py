@@ -18,6 +18,7 @@ from nats.js.api import DiscardPolicy, StreamConfig
 
 import jdbcstore
 from jdbcstore import Message, StoreConfig, load_config
+from jdbcstore.cli.settings import with_locker
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import (
     ConfigurationError,
@@ -31,6 +32,7 @@ from jdbcstore.message.ids import XATransactionId
 from jdbcstore.stores.guarded import JournaledJdbcStore
 from jdbcstore.stores.jdbc.store import JdbcStore
 from jdbcstore.stores.journaled import JournaledStore
+from jdbcstore.stores.opening import Opening
 from jdbcstore.testing.clock import FakeClock
 from jdbcstore.testing.messages import content, fill
 from jdbcstore.testing.polling import wait_until
@@ -236,6 +238,23 @@ def test_a_disused_stream_is_applied_first(nats: NatsServer, name: str, tmp_path
     with jdbcstore.open(disused) as store:
         assert isinstance(store, JdbcStore)
         assert content(store.queue("Q")) == [f"m{n}" for n in range(10)]
+
+
+def test_several_stores_keep_the_locker_that_is_implied(
+    url: str, nats: NatsServer, name: str, tmp_path: Path
+) -> None:
+    """Without it a second broker would take over at once, and not wait."""
+    path = tmp_path / "jdbcstore.toml"
+    path.write_text(
+        f'[[stores]]\ndata_source = {{ url = "{url}" }}\n'
+        f'journal = {{ stream = "{nats.url}", stream_name = "{name}", replicas = 1 }}\n'
+    )
+    configuration = with_locker(load_config(path, environment={}, cleanup_period=0.0))
+    with jdbcstore.open(configuration) as store:
+        with pytest.raises(NotMaster):
+            Opening(configuration, lock_timeout=0.0).open()
+        fill(store.queue("Q"), "a")
+        assert content(store.queue("Q")) == ["a"]
 
 
 @pytest.mark.slow
