@@ -10,6 +10,7 @@ import ssl
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import CancelledError, Future
 from typing import Any, TypeVar
 
 from nats.aio.client import Client
@@ -20,6 +21,7 @@ from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import (
     AuthenticationFailed,
     ConfigurationError,
+    StoreClosed,
     StoreError,
     StoreUnavailable,
 )
@@ -55,6 +57,8 @@ class NatsConnection:
         self._config = config
         self._trouble: Exception | None = None
         """The last error of the connection."""
+        self._is_closed = False
+        self._lock = threading.RLock()  # a generator that is collected meanwhile calls start in this thread
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="jdbcstore-journal-stream", daemon=True
@@ -91,13 +95,25 @@ class NatsConnection:
         return found.major, found.minor, found.patch
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Return the result of something that runs on the loop."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        """Return the result of something that runs on the loop.
+
+        :raises StoreClosed: the connection is closed, or was closed meanwhile
+        """
+        with self._lock:
+            if self._is_closed:
+                work.close()
+                raise StoreClosed
+            answer: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return answer.result()
+        except CancelledError as error:
+            raise StoreClosed from error
 
     def start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run something on the loop without waiting: an interpreter that ends has no other threads."""
-        with contextlib.suppress(RuntimeError):  # the loop is closed
-            self._loop.call_soon_threadsafe(self._start, work)
+        with self._lock:
+            if not self._is_closed:
+                self._loop.call_soon_threadsafe(self._start, work)
 
     def _start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         task = self._loop.create_task(work())
@@ -213,14 +229,25 @@ class NatsConnection:
         )
 
     def close(self) -> None:
-        """Close the connection."""
-        if self._loop.is_closed():
-            return
-        with contextlib.suppress(Exception):
-            self.run(asyncio.wait_for(self._client.close(), ANSWER))
+        """Close the connection; threads that wait for an answer get :class:`StoreClosed`."""
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            ended = asyncio.run_coroutine_threadsafe(self._end(), self._loop)
+        ended.result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+    async def _end(self) -> None:
+        with contextlib.suppress(Exception):
+            await asyncio.wait_for(self._client.close(), ANSWER)
+        # The client takes some cancellations for a lost connection, and waits for it: cancel until all end.
+        while others := asyncio.all_tasks() - {asyncio.current_task()}:
+            for one in others:
+                one.cancel()
+            await asyncio.wait(others, timeout=PAUSE)
 
 
 def _is_about_login(error: BaseException) -> bool:
