@@ -161,12 +161,9 @@ class JournaledStore(DestinationsStore[JournaledMessageStore, JournaledTopicMess
         self._checkpointer.checkpoint()
 
     def journal_state(self) -> JournalState:
-        """Return the journal as it is now, as :class:`jdbcstore.abc.Checkpointed` says.
-
-        :raises StoreError: its folder cannot be read
-        """
+        """Return the journal as it is now, as :class:`jdbcstore.abc.Checkpointed` says."""
         journal, overlay = self._journal, self._overlay
-        refused, segments = len(self._checkpointer.refused.every()), len(journal.segments())
+        segments = len(journal.segments())
         with overlay.lock:
             return JournalState(
                 directory=self._place_of_journal,
@@ -178,7 +175,7 @@ class JournaledStore(DestinationsStore[JournaledMessageStore, JournaledTopicMess
                 memory_limit=self._memory_limit,
                 checkpoint_age=self._checkpointer.age,
                 failure=self._checkpointer.failure,
-                refused=refused,
+                refused=len(overlay.refused),
                 in_doubt=len(overlay.prepared),
             )
 
@@ -215,9 +212,9 @@ class JournaledStore(DestinationsStore[JournaledMessageStore, JournaledTopicMess
 
     def drop_refused(self, sequence: int) -> None:
         """Delete a refused message, if it is set aside."""
+        self._checkpointer.refused.drop(sequence)
         with self._overlay.lock:
             self._overlay.refused.pop(sequence, None)
-        self._checkpointer.refused.drop(sequence)
 
     def destinations(self) -> list[Destination]:
         with self._lock:

@@ -28,6 +28,7 @@ from jdbcstore.errors import (
     NotMaster,
     StoreUnavailable,
 )
+from jdbcstore.journal.stream import connection as connection_module
 from jdbcstore.message.ids import XATransactionId
 from jdbcstore.stores.guarded import JournaledJdbcStore
 from jdbcstore.stores.jdbc.store import JdbcStore
@@ -216,6 +217,31 @@ def test_a_check_asks_the_stream_too(url: str, name: str, tmp_path: Path) -> Non
         other.check()
         store.close()
         other.close()
+
+
+def test_its_state_is_known_while_the_servers_are_away(
+    url: str, database: Database, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Metrics and the console ask for it all the time, in threads that read messages, too."""
+    with NatsServer() as server, ExitStack() as stores:
+        store = Streamed(url, streamed(server.url, name, directory=str(tmp_path)), stores).open()
+        fill(store.queue("Q"), "a")
+        database.execute(
+            "CREATE TRIGGER NARROW BEFORE INSERT ON ACTIVEMQ_MSGS WHEN length(NEW.MSG) > 60000"
+            " BEGIN SELECT RAISE(ABORT, 'MSG is too long'); END"
+        )
+        fill(store.queue("Q"), "b" * 100_000)
+        store.checkpoint()
+        server.kill()
+        monkeypatch.setattr(connection_module, "PATIENCE", 0.3)
+        assert store.journal_state().refused == 1
+        with pytest.raises(StoreUnavailable):
+            store.refused()
+        server.start()
+        monkeypatch.setattr(connection_module, "PATIENCE", 30.0)
+        [one] = store.refused()
+        store.drop_refused(one.sequence)
+        assert store.journal_state().refused == 0
 
 
 def test_a_disused_stream_is_applied_first(nats: NatsServer, name: str, tmp_path: Path) -> None:
