@@ -52,9 +52,7 @@ class MessageReceiver:
                 self._replies.wait_for(before, _go_on, fatal=True)
             return
         message = self._message(frame, now_ms, codec)
-        text_size = (
-            -1 if self._text is None or message.compressed else self._text.size + len(self._text.end())
-        )
+        text_size = -1 if message.compressed else self._text_size()
         receipt = message.command_id if message.response_required else None
         self._upload = None
         then = partial(self._received, message)
@@ -72,6 +70,16 @@ class MessageReceiver:
                 self._text.feed(self._length.feed(part))
             except Malformed:
                 self._text = None
+
+    def _text_size(self) -> int:
+        """Return the bytes of the string in UTF-8; -1 if it is none, or not a valid one."""
+        if self._text is None:
+            return -1
+        try:
+            self._text.end()
+        except Malformed:  # its last character is cut off
+            return -1
+        return self._text.size
 
     def _message(self, tail: bytes, now_ms: int, codec: int) -> Message:
         """Return the message without its content."""

@@ -287,7 +287,10 @@ class OpenWireSession:
         if not self._is_open:
             raise ProtocolError(_NOT_OPEN, fatal=True)
         assert self._receiver is not None  # noqa: S101 - else no message is large
-        self._receiver.take(frame, self._service.clock.now_ms(), self._codec)
+        try:
+            self._receiver.take(frame, self._service.clock.now_ms(), self._codec)
+        except Exception as error:
+            self._connection.fail(error, fatal=True)
 
     def _received(self, message: Message) -> None:
         self._send_or_fail(message, 0)

@@ -1,0 +1,40 @@
+"""Large messages of clients that are wrong, or that have to wait."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jdbcstore import Destination, Store
+from jdbcstore.broker.openwire.commands import Type
+from jdbcstore.message.openwire import decode
+from jdbcstore.message.openwire.pieces import body_in_pieces
+from jdbcstore.testing.polling import wait_until
+from tests.support.broker.openwire.client import Client as OpenWireClient
+from tests.support.broker.openwire.serving import Served
+from tests.support.broker.stomp.serving import Client
+
+pytestmark = pytest.mark.backends("sqlite", "postgresql")
+
+QUEUE = Destination.queue("Q")
+LIMIT = 64 * 1024
+
+
+def serving(store: Store, **options: Any) -> Served:
+    return Served(store, uri="auto://127.0.0.1:0", min_large_message_size=LIMIT, **options)
+
+
+def test_a_text_whose_last_character_is_cut_off_is_kept(store: Store) -> None:
+    """As a small one is: a STOMP client cannot have it, and it is a dead letter then."""
+    with serving(store) as served, OpenWireClient(served.openwire_port, speaks_first=True) as client:
+        for end in (b"\xe9", b"\xc3"):
+            frame = client.message(QUEUE, "x" * 300_000 + "!")
+            client.socket.sendall(frame.replace(b"x!", b"x" + end))
+            client.answer(decode(frame).command_id, Type.RESPONSE)
+        messages = [*store.queue("Q").recover()]
+        assert [body_in_pieces(message) is not None for message in messages] == [True, True]
+        del messages
+        with Client(served.openwire_port) as stomp:
+            stomp.subscribe("/queue/Q")
+            wait_until(lambda: store.queue("ActiveMQ.DLQ").message_count() == 2)
