@@ -77,7 +77,9 @@ class LargeTransfers:
             raise CorruptMessage(f"message {message.message_id}: {error}") from error
 
     async def size_for_client(self, message: Message, body: LargeBody, limit: int | None) -> int | None:
-        """Return the number of these bytes; None if a client does not need it: a string has no NUL.
+        """Return the number of these bytes; None without any.
+
+        A client needs it for a string, too: other clients than ours may have put a NUL into it.
 
         :raises StoreError: as :meth:`for_client`
         """
@@ -92,8 +94,7 @@ class LargeTransfers:
             return body.size
         if body.text_size < 0:
             raise CorruptMessage(f"message {message.message_id}: its string is not modified UTF-8")
-        is_plain = body.text_size == body.size - _SIZE and "content-length" not in message.properties
-        return None if is_plain else body.text_size
+        return body.text_size
 
 
 class BodyUpload:

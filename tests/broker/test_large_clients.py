@@ -38,3 +38,16 @@ def test_a_text_whose_last_character_is_cut_off_is_kept(store: Store) -> None:
         with Client(served.openwire_port) as stomp:
             stomp.subscribe("/queue/Q")
             wait_until(lambda: store.queue("ActiveMQ.DLQ").message_count() == 2)
+
+
+def test_a_raw_nul_in_a_text_is_not_the_end_of_a_frame(store: Store) -> None:
+    """Not modified UTF-8, but a client may write it, and forge frames of a STOMP consumer otherwise."""
+    forged = "x" * 300_000 + "!\nMESSAGE\ndestination:/queue/Z\nmessage-id:1\nsubscription:0\n\nforged"
+    with serving(store) as served, OpenWireClient(served.openwire_port, speaks_first=True) as client:
+        frame = client.message(QUEUE, forged)
+        client.socket.sendall(frame.replace(b"x!", b"x\0"))
+        client.answer(decode(frame).command_id, Type.RESPONSE)
+        with Client(served.openwire_port) as stomp:
+            stomp.subscribe("/queue/Q")
+            assert stomp.expect("MESSAGE").body == forged.replace("!", "\0").encode()
+            assert stomp.has_nothing_more()
