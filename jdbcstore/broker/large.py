@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import codecs
 import zlib
 from asyncio import Future, Task
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from struct import Struct
-from typing import Any, Protocol
+from typing import Any
 
 from jdbcstore.abc import LargeBodies
 from jdbcstore.broker.loop import BrokerLoop
@@ -66,12 +67,15 @@ class LargeTransfers:
         """
         if message.body_type not in (BodyType.BYTES, BodyType.TEXT):
             return
-        steps = _steps_to_client(message, MAX_INFLATED if limit is None else limit)
+        steps = _ToClient(message, MAX_INFLATED if limit is None else limit)
         try:
             async for data in self.content(body):
-                for part in _through(steps, data):
-                    yield part
-            if steps and isinstance(steps[-1], ToText) and (part := steps[-1].end()):
+                for part in steps.feed(data):
+                    if part:
+                        yield part
+                    if message.compressed:  # a piece may inflate to hundreds of these
+                        await asyncio.sleep(0)
+            if part := steps.end():
                 yield part
         except Malformed as error:
             raise CorruptMessage(f"message {message.message_id}: {error}") from error
@@ -169,16 +173,6 @@ def _ignored(done: Future[Any]) -> None:
 # What is done with the parts of a body on their way.
 
 
-class BodyStep(Protocol):
-    """A change of the bytes of a body, part by part."""
-
-    def feed(self, data: bytes) -> bytes | list[bytes]:
-        """Return what has become of some bytes.
-
-        :raises Malformed: they are damaged
-        """
-
-
 class FromText:
     """Text in UTF-8 as it is in a message: in modified UTF-8.
 
@@ -241,12 +235,24 @@ class WithoutLength:
     """Content without the length in front."""
 
     def __init__(self) -> None:
-        self._skip = _SIZE
+        self._length = b""
+        self._size = 0
 
     def feed(self, data: bytes) -> bytes:
-        skip = min(self._skip, len(data))
-        self._skip -= skip
-        return data[skip:] if skip else data
+        missing = _SIZE - len(self._length)
+        if missing:
+            self._length += data[:missing]
+            data = data[missing:]
+        self._size += len(data)
+        return data
+
+    def end(self) -> None:
+        """Check the length.
+
+        :raises Malformed: it is not that of the content
+        """
+        if len(self._length) < _SIZE or int.from_bytes(self._length, "big") != self._size:
+            raise Malformed(f"the length in front of the text is not {self._size}, its number of bytes")
 
 
 class _Inflated:
@@ -258,46 +264,74 @@ class _Inflated:
         self._limit = limit
         self._left: int | None = None
 
-    def feed(self, data: bytes) -> list[bytes]:
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Yield what comes out of some bytes, a little at a time; a part may be empty.
+
+        :raises Malformed: they are damaged
+        """
         if self._head is not None and self._left is None:
             self._head += data
             if len(self._head) < _SIZE:
-                return []
-            (self._left,) = _i32.unpack_from(self._head)
-            data, self._head = self._head[_SIZE:], b""
-        parts = []
-        try:
-            while data or self._inflater.unconsumed_tail:
-                part = self._inflater.decompress(data, _INFLATED_AT_ONCE)
-                data = self._inflater.unconsumed_tail
-                if not part:
-                    break
-                self._limit -= len(part)
-                if self._limit < 0:
-                    raise Malformed("the compressed body inflates to more than it may")
-                if self._left is not None:
-                    part = part[: self._left]
-                    self._left -= len(part)
-                if part:
-                    parts.append(part)
-        except zlib.error as error:
-            raise Malformed(f"the compressed body is damaged ({error})") from None
-        return parts
+                return
+            (size,) = _i32.unpack_from(self._head)
+            if size < 0:
+                raise Malformed(f"the compressed body should have {size} bytes")
+            self._left, data = size, self._head[_SIZE:]
+        inflater = self._inflater
+        while data:
+            if inflater.eof:
+                raise Malformed("the compressed body has bytes after its end")
+            try:
+                part = inflater.decompress(data, _INFLATED_AT_ONCE)
+            except zlib.error as error:
+                raise Malformed(f"the compressed body is damaged ({error})") from None
+            data = inflater.unused_data if inflater.eof else inflater.unconsumed_tail
+            self._limit -= len(part)
+            if self._limit < 0:
+                raise Malformed("the compressed body inflates to more than it may")
+            if self._left is not None:
+                part = part[: self._left]  # ActiveMQ deflates the whole of its write buffer
+                self._left -= len(part)
+            yield part
+
+    def end(self) -> None:
+        """Check that this was all.
+
+        :raises Malformed: it ends too early
+        """
+        if not self._inflater.eof or self._left:
+            raise Malformed("the compressed body ends too early")
 
 
-def _steps_to_client(message: Message, limit: int) -> list[BodyStep]:
-    """Return what turns the content of a body into what a STOMP client gets."""
-    is_text, steps = message.body_type is BodyType.TEXT, list[BodyStep]()
-    if message.compressed:
-        steps.append(_Inflated(has_length=not is_text, limit=limit))
-    if is_text:
-        steps += [WithoutLength(), ToText()]
-    return steps
+class _ToClient:
+    """The way from the content of a body to what a STOMP client gets."""
 
+    def __init__(self, message: Message, limit: int) -> None:
+        is_text = message.body_type is BodyType.TEXT
+        self._inflated = _Inflated(has_length=not is_text, limit=limit) if message.compressed else None
+        self._text = (WithoutLength(), ToText()) if is_text else None
 
-def _through(steps: list[BodyStep], data: bytes) -> list[bytes]:
-    parts = [data]
-    for step in steps:
-        fed = [step.feed(part) for part in parts]
-        parts = [part for some in fed for part in (some if isinstance(some, list) else [some]) if part]
-    return parts
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Yield what has become of some bytes; a part may be empty.
+
+        :raises Malformed: they are damaged
+        """
+        for part in (data,) if self._inflated is None else self._inflated.feed(data):
+            if self._text is None:
+                yield part
+            else:
+                length, text = self._text
+                yield text.feed(length.feed(part))
+
+    def end(self) -> bytes:
+        """Return what is left.
+
+        :raises Malformed: the content is not complete
+        """
+        if self._inflated is not None:
+            self._inflated.end()
+        if self._text is None:
+            return b""
+        length, text = self._text
+        length.end()
+        return text.end()

@@ -76,8 +76,9 @@ class MessageReceiver:
         if self._text is None:
             return -1
         try:
+            self._length.end()
             self._text.end()
-        except Malformed:  # its last character is cut off
+        except Malformed:  # its length is wrong, or its last character is cut off
             return -1
         return self._text.size
 
