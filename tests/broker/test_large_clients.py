@@ -8,21 +8,30 @@ import pytest
 
 from jdbcstore import Destination, Store
 from jdbcstore.broker.openwire.commands import Type
+from jdbcstore.broker.security import Principal, Security
+from jdbcstore.message.ids import ConnectionId, LocalTransactionId
 from jdbcstore.message.openwire import decode
 from jdbcstore.message.openwire.pieces import body_in_pieces
 from jdbcstore.testing.polling import wait_until
 from tests.support.broker.openwire.client import Client as OpenWireClient
 from tests.support.broker.openwire.serving import Served
 from tests.support.broker.stomp.serving import Client
+from tests.support.databases import Database
 
 pytestmark = pytest.mark.backends("sqlite", "postgresql")
 
 QUEUE = Destination.queue("Q")
 LIMIT = 64 * 1024
+BODY = bytes(range(256)) * 5000 + b"\0end"
 
 
 def serving(store: Store, **options: Any) -> Served:
     return Served(store, uri="auto://127.0.0.1:0", min_large_message_size=LIMIT, **options)
+
+
+def stored(database: Database) -> int:
+    [[pieces]] = database.rows("SELECT COUNT(*) FROM JDBCSTORE_PIECES")
+    return int(pieces)
 
 
 def test_a_text_whose_last_character_is_cut_off_is_kept(store: Store) -> None:
@@ -51,3 +60,26 @@ def test_a_raw_nul_in_a_text_is_not_the_end_of_a_frame(store: Store) -> None:
             stomp.subscribe("/queue/Q")
             assert stomp.expect("MESSAGE").body == forged.replace("!", "\0").encode()
             assert stomp.has_nothing_more()
+
+
+class OnlyQ(Security):
+    async def login(self, name: str | None, password: str | None) -> Principal:  # noqa: ARG002
+        return Principal("ann", *[[QUEUE]] * 3)
+
+
+def test_nothing_is_stored_of_what_may_not_be_sent(store: Store, database: Database) -> None:
+    transaction = LocalTransactionId(ConnectionId("ID:one"), 1)
+    with (
+        serving(store, security=OnlyQ()) as served,
+        OpenWireClient(served.openwire_port, speaks_first=True, connection_id="ID:one") as client,
+    ):
+        client.send(QUEUE, BODY)
+        for fields in ({}, {"transaction_id": transaction}):
+            if fields:
+                client.request(Type.TRANSACTION_INFO, operation=0, transaction_id=transaction)
+            frame = client.message(Destination.queue("OTHER"), BODY, **fields)
+            client.socket.sendall(frame)
+            error = client.answer(decode(frame).command_id, Type.EXCEPTION_RESPONSE)["error"]
+            assert "'ann' is not authorized to send to queue://OTHER" in error.text
+            assert stored(database) == 3
+        assert client.refused(Type.TRANSACTION_INFO, operation=2, transaction_id=transaction)

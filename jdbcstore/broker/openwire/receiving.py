@@ -10,9 +10,11 @@ from jdbcstore.broker.large import BodyUpload, LargeTransfers, ToText, WithoutLe
 from jdbcstore.broker.openwire.frames import ContentPart, LargeHead
 from jdbcstore.broker.transport.replies import Replies
 from jdbcstore.errors import CorruptMessage, ProtocolError
+from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import BodyType, Message
 from jdbcstore.message.openwire import decode
 from jdbcstore.message.openwire._passing_cy import with_broker_in_time
+from jdbcstore.message.openwire.decoder import destination_of
 from jdbcstore.message.openwire.pieces import LargeBody, with_body_in_pieces
 from jdbcstore.message.openwire.wire_format import BODY_TYPES, Malformed
 
@@ -22,13 +24,27 @@ _i32 = Struct(">i")
 class MessageReceiver:
     """The large message that one client is sending. The client is not read while the store is behind.
 
+    :param check: raises if a client may not send to a destination: then nothing is stored
     :param then: called with each message, which is stored except for its row
+    :param refuse: called with a message that may not be sent, without its body, and the reason
     """
 
-    def __init__(self, large: LargeTransfers, replies: Replies, then: Callable[[Message], None]) -> None:
+    def __init__(
+        self,
+        large: LargeTransfers,
+        replies: Replies,
+        *,
+        check: Callable[[Destination | None], None],
+        then: Callable[[Message], None],
+        refuse: Callable[[Message, Exception], None],
+    ) -> None:
         self._large = large
         self._replies = replies
+        self._check = check
         self._then = then
+        self._refuse = refuse
+        self._refusal: Exception | None = None
+        """Why the message may not be sent; its content is ignored."""
         self._head = b""
         self._upload: BodyUpload | None = None
         self._text: ToText | None = None
@@ -40,9 +56,12 @@ class MessageReceiver:
         :raises ProtocolError: the message is damaged; nothing after it counts
         """
         if isinstance(frame, LargeHead):
-            self._head, self._upload = frame, self._large.receive()
-            self._text = ToText() if BODY_TYPES[frame[4]] is BodyType.TEXT else None
-            self._length = WithoutLength()
+            self._begin(frame, codec)
+            return
+        if self._refusal is not None:
+            if not isinstance(frame, ContentPart):
+                refusal, self._refusal = self._refusal, None
+                self._refuse(self._message(frame, now_ms, codec), refusal)
             return
         upload = self._upload
         assert upload is not None  # noqa: S101 - a head was in front
@@ -57,6 +76,17 @@ class MessageReceiver:
         self._upload = None
         then = partial(self._received, message)
         self._replies.wait_for(upload.finish(text_size), then, receipt, fatal=True)
+
+    def _begin(self, head: bytes, codec: int) -> None:
+        self._head = head
+        try:
+            self._check(destination_of(head, codec))
+        except Exception as error:
+            self._refusal = error
+            return
+        self._upload = self._large.receive()
+        self._text = ToText() if BODY_TYPES[head[4]] is BodyType.TEXT else None
+        self._length = WithoutLength()
 
     def end(self) -> None:
         """Write nothing more: the client has ended."""

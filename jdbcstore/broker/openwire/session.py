@@ -35,6 +35,7 @@ from jdbcstore.broker.openwire.transactions import OpenWireTransactions
 from jdbcstore.broker.security import Principal
 from jdbcstore.broker.transport.connection import LONGEST_NAME, ClientConnection
 from jdbcstore.errors import CorruptMessage, InvalidDestination, ProtocolError, TransactionError
+from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import (
     BrokerId,
     ConnectionId,
@@ -84,7 +85,13 @@ class OpenWireSession:
         self._producers = Producers(self._broker.directory)
         self._receiver: MessageReceiver | None = None
         if self._broker.large is not None:
-            self._receiver = MessageReceiver(self._broker.large, self._replies, self._received)
+            self._receiver = MessageReceiver(
+                self._broker.large,
+                self._replies,
+                check=self._check_may_send,
+                then=self._received,
+                refuse=self._refuse,
+            )
         self._reset()
 
     def _reset(self) -> None:
@@ -300,18 +307,24 @@ class OpenWireSession:
         try:
             self._send(message, receipt, size)
         except Exception as error:
-            if message.transaction_id is not None:
-                self._transactions.fail(message.transaction_id, error)
-            self._connection.fail(error, receipt)
+            self._refuse(message, error)
 
-    def _send(self, message: Message, receipt: Receipt, size: int) -> None:
-        destination, message_id, producers = message.destination, message.message_id, self._producers
+    def _refuse(self, message: Message, error: Exception) -> None:
+        if message.transaction_id is not None:
+            self._transactions.fail(message.transaction_id, error)
+        self._connection.fail(error, message.command_id if message.response_required else None)
+
+    def _check_may_send(self, destination: Destination | None) -> None:
         if destination is None:
             raise InvalidDestination("a message needs a destination to be sent to")
-        if message_id is None or message_id.producer_id is None:
-            raise ProtocolError("a message needs a message id")
         if destination not in self._access.writable:
             self._access.check_may_write(destination)
+
+    def _send(self, message: Message, receipt: Receipt, size: int) -> None:
+        message_id, producers = message.message_id, self._producers
+        self._check_may_send(message.destination)
+        if message_id is None or message_id.producer_id is None:
+            raise ProtocolError("a message needs a message id")
         if message.user_id != self._access.user_id:
             message = message.replace(user_id=self._access.user_id)
         self.sent += 1

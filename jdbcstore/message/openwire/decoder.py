@@ -106,6 +106,14 @@ def find_content(data: bytes, version: int) -> tuple[int, int] | None:
         return None
 
 
+def destination_of(data: bytes, version: int) -> Destination | None:
+    """Return where the beginning of a message, whose content :func:`find_content` finds, is sent to."""
+    reader, fields = Reader(data, 5, version), MessageFields.__new__(MessageFields)
+    fields.sequence = None
+    _read_names(reader, fields)
+    return fields.destination
+
+
 def _decode_in_pieces(data: bytes, sequence: int | None, container: str | None) -> Message:
     try:
         body = read_head(data)
