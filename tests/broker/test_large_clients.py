@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from jdbcstore import Destination, Store
 from jdbcstore.broker.openwire.commands import Type
 from jdbcstore.broker.security import Principal, Security
+from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.message.ids import ConnectionId, LocalTransactionId
 from jdbcstore.message.openwire import decode
 from jdbcstore.message.openwire.pieces import body_in_pieces
@@ -25,8 +27,8 @@ LIMIT = 64 * 1024
 BODY = bytes(range(256)) * 5000 + b"\0end"
 
 
-def serving(store: Store, **options: Any) -> Served:
-    return Served(store, uri="auto://127.0.0.1:0", min_large_message_size=LIMIT, **options)
+def serving(store: Store, *policies: PolicyEntry, **options: Any) -> Served:
+    return Served(store, *policies, uri="auto://127.0.0.1:0", min_large_message_size=LIMIT, **options)
 
 
 def stored(database: Database) -> int:
@@ -83,3 +85,37 @@ def test_nothing_is_stored_of_what_may_not_be_sent(store: Store, database: Datab
             assert "'ann' is not authorized to send to queue://OTHER" in error.text
             assert stored(database) == 3
         assert client.refused(Type.TRANSACTION_INFO, operation=2, transaction_id=transaction)
+
+
+@pytest.mark.backends("sqlite")
+def test_a_sender_is_not_read_while_its_messages_wait(store: Store, database: Database) -> None:
+    """Where there is no room, it has no more bodies written than small messages may be under way."""
+    policy = PolicyEntry(queue="Q", memory_limit=10_000, pending_queue_policy="vmQueueCursor")
+    count = 8
+    with (
+        serving(store, policy) as served,
+        Client(served.openwire_port) as client,
+        Client(served.openwire_port) as sender,
+    ):
+        client.send("/queue/R", BODY)
+        for _ in range(50):
+            client.write("SEND", {"destination": "/queue/Q", "persistent": "false"}, b"x" * 2000)
+        client.request("BEGIN", {"transaction": "t"})  # after all of these
+        head = {"destination": "/queue/Q", "content-length": str(2 * len(BODY)), "receipt": "r"}
+
+        def send() -> None:
+            for _ in range(count):
+                sender.write("SEND", head, BODY * 2)
+
+        def is_full() -> bool:
+            return any(one.replies.full for one in served.openwire.clients)
+
+        thread = threading.Thread(target=send)
+        thread.start()
+        wait_until(lambda: served.call(is_full) or stored(database) == 3 + 5 * count)
+        assert stored(database) == 3 + 5 * 4
+        client.subscribe("/queue/Q")
+        bodies = [frame.body for frame in client.messages(50 + count)]
+        thread.join()
+        assert [sender.expect("RECEIPT").command for _ in range(count)]
+        assert bodies.count(BODY * 2) == count

@@ -35,7 +35,7 @@ class MessageReceiver:
         replies: Replies,
         *,
         check: Callable[[Destination | None], None],
-        then: Callable[[Message], None],
+        then: Callable[[Message, LargeBody], None],
         refuse: Callable[[Message, Exception], None],
     ) -> None:
         self._large = large
@@ -123,7 +123,7 @@ class MessageReceiver:
             raise ProtocolError(f"a message is damaged: {error}", fatal=True) from error
 
     def _received(self, message: Message, body: LargeBody) -> None:
-        self._then(with_body_in_pieces(message, message.body_type, body))
+        self._then(with_body_in_pieces(message, message.body_type, body), body)
 
 
 def _go_on(_: None) -> None:

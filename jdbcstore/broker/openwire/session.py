@@ -48,6 +48,7 @@ from jdbcstore.message.ids import (
 from jdbcstore.message.message import Message
 from jdbcstore.message.openwire import decode
 from jdbcstore.message.openwire._passing_cy import with_broker_in_time
+from jdbcstore.message.openwire.pieces import LargeBody
 
 _BEFORE_LOGIN = 32 * 1024
 """The most bytes of a frame of a client that has not logged in."""
@@ -299,13 +300,13 @@ class OpenWireSession:
         except Exception as error:
             self._connection.fail(error, fatal=True)
 
-    def _received(self, message: Message) -> None:
-        self._send_or_fail(message, 0)
+    def _received(self, message: Message, body: LargeBody) -> None:
+        self._send_or_fail(message, 0, body.size)
 
-    def _send_or_fail(self, message: Message, size: int) -> None:
+    def _send_or_fail(self, message: Message, size: int, stored: int = 0) -> None:
         receipt = message.command_id if message.response_required else None
         try:
-            self._send(message, receipt, size)
+            self._send(message, receipt, size, stored)
         except Exception as error:
             self._refuse(message, error)
 
@@ -320,7 +321,7 @@ class OpenWireSession:
         if destination not in self._access.writable:
             self._access.check_may_write(destination)
 
-    def _send(self, message: Message, receipt: Receipt, size: int) -> None:
+    def _send(self, message: Message, receipt: Receipt, size: int, stored: int) -> None:
         message_id, producers = message.message_id, self._producers
         self._check_may_send(message.destination)
         if message_id is None or message_id.producer_id is None:
@@ -344,7 +345,7 @@ class OpenWireSession:
             done = self._broker.send(message, self._connection.connection_id)
         else:
             done = self._transactions.send(name, message)
-        self._replies.track(done, answer, receipt, size)
+        self._replies.track(done, answer, receipt, size, stored=stored)
 
     # The end of producers, consumers and sessions.
 

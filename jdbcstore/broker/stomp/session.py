@@ -251,7 +251,8 @@ class StompSession:
             done = self._broker.send(message, self._connection.connection_id)
         else:
             done = self._transactions.send(name, message)
-        self._replies.track(done, answer, receipt, len(frame.body))
+        stored = 0 if body is None else body.size
+        self._replies.track(done, answer, receipt, len(frame.body), stored=stored)
 
     def _new_sendable(self, headers: dict[str, str]) -> Destination:
         """Return the destination of a SEND, which the client is authorized to send to."""

@@ -175,23 +175,25 @@ class Replies:
         receipt: Receipt = None,
         size: int = 0,
         *,
+        stored: int = 0,
         fatal: bool = False,
     ) -> None:
         """Write the answer when a command is done; the client may send more meanwhile, within bounds.
 
         :param receipt: what the error refers to if the command fails
         :param size: bytes of the command
+        :param stored: bytes of its body that the store has already: they are not in memory, but bounded, too
         :param fatal: whether its failure ends the connection
         """
         if done.done():
             self._settle(done, answer, receipt, fatal, self._output.write)
             return
         self.under_way += 1
-        self._bytes += size
+        self._bytes += size + stored
         self._inflow.under_way += size
         if self.under_way >= _MAX_UNDER_WAY or (self._bytes >= SMALL and self._bytes >= self._byte_limit()):
             self.full = True
-        finish = partial(self._done, answer, receipt, size, fatal)
+        finish = partial(self._done, answer, receipt, size, stored, fatal)
         if isinstance(done, Promise):
             done.call_at_once(finish)
         else:
@@ -219,10 +221,10 @@ class Replies:
         return SMALL if self._inflow.is_over() else _MAX_UNDER_WAY_BYTES
 
     def _done(
-        self, answer: bytes | None, receipt: Receipt, size: int, fatal: bool, done: Future[None]
+        self, answer: bytes | None, receipt: Receipt, size: int, stored: int, fatal: bool, done: Future[None]
     ) -> None:
         self.under_way -= 1
-        self._bytes -= size
+        self._bytes -= size + stored
         inflow = self._inflow
         inflow.under_way -= size
         write = self._output.write if self.under_way else self._output.write_now
