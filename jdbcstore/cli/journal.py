@@ -249,12 +249,10 @@ def _check_stream(settings: Settings, configuration: Configuration) -> int:
     place = JournalFolder(Path(journal.directory), _with_database(configuration))
     facts: dict[str, Any] = {"stream": journal.place, "records": 0, "first_record": None, "last_record": None}
     try:
-        with contents(journal) as found:
-            if not found.journal:
-                raise click.UsageError(f"there is no journal in {journal.place}")
-            facts["records"] = sum(1 for _ in found.records(found.first_number - 1))
-            if facts["records"]:
-                facts.update(first_record=found.first_number, last_record=found.last_number)
+        try:
+            facts |= _records_in_stream(journal)
+        except CorruptJournal:  # again: a writer may have released meanwhile what was being read
+            facts |= _records_in_stream(journal)
     except CorruptJournal as error:
         refusal = error
     else:
@@ -273,6 +271,20 @@ def _check_stream(settings: Settings, configuration: Configuration) -> int:
         )
     settings.print(facts, said)
     return ExitCode.DONE if refusal is None else ExitCode.FAILED
+
+
+def _records_in_stream(journal: JournalConfig) -> dict[str, int]:
+    """Read the records in a stream; return their number, and those of the first and the last if there is one.
+
+    :raises CorruptJournal: one is damaged or missing
+    """
+    with contents(journal) as found:
+        if not found.journal:
+            raise click.UsageError(f"there is no journal in {journal.place}")
+        count = sum(1 for _ in found.records(found.first_number - 1))
+        if not count:
+            return {"records": 0}
+        return {"records": count, "first_record": found.first_number, "last_record": found.last_number}
 
 
 def _dump_stream(settings: Settings, configuration: Configuration) -> int:

@@ -195,8 +195,11 @@ class Log(Protocol):
         """Return the segments that are not released, oldest first."""
         ...
 
-    def records(self, after: int) -> Iterator[Record]:
+    def records(self, after: int, *, applied: int = 0) -> Iterator[Record]:
         """Yield the records after a number, up to the last that was written when this was called.
+
+        Of those up to ``applied``, the first ones may be missing in a stream: a process that wrote it before
+        may release them still.
 
         :raises CorruptJournal: one of them is damaged or missing
         """

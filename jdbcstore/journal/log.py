@@ -199,12 +199,15 @@ class Journal:
             self._fail(error)
             raise
 
-    def records(self, after: int) -> Iterator[Record]:
+    def records(self, after: int, *, applied: int = 0) -> Iterator[Record]:
         """Return the records after a number, up to the last that was written when this was called.
+
+        Of those up to ``applied``, the first ones may be missing in a stream: a process that wrote it before
+        may release them still.
 
         :raises CorruptJournal: one of them is damaged or missing
         """
-        return self._log.records(after)
+        return self._log.records(after, applied=applied)
 
     def segments(self) -> list[Span]:
         """Return the segments that are not released, oldest first; the last is being written."""

@@ -108,7 +108,7 @@ class Segments:
     def spans(self) -> list[Span]:
         return [Span(one.header.number, one.header.first_sequence, one.last_number) for one in self.live]
 
-    def records(self, after: int) -> Iterator[Record]:
+    def records(self, after: int, *, applied: int = 0) -> Iterator[Record]:  # noqa: ARG002 - nobody else releases
         missing = self._config.ignore_missing_journalfiles
         return read(self.live, after, self.last_number, ignore_missing=missing)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import jdbcstore
 from jdbcstore import load_config
 from jdbcstore.cli.exit_codes import ExitCode
+from jdbcstore.journal.stream.server import StreamServer
 from jdbcstore.testing.messages import content, fill
 from tests.cli.conftest import Invoke
 from tests.support.streams import NatsServer
@@ -58,6 +60,24 @@ def test_it_is_checked_and_dumped(place: Path, nats: NatsServer, invoke: Invoke)
     refused = invoke("journal", "check", "--config", "other.toml")
     assert refused.code == ExitCode.FAILED
     assert "does not open" in refused.out
+
+
+def test_what_is_released_while_it_is_checked_is_no_damage(
+    place: Path, nats: NatsServer, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with jdbcstore.open(load_config(Path("jdbcstore.toml"), environment={})) as store:
+        fill(store.queue("Q"), "a")
+        fill(store.queue("Q"), "b")
+    asked, late_purge = StreamServer.messages, [3]
+
+    def late(self: StreamServer, *arguments: Any) -> Any:
+        if late_purge:
+            self.purge(late_purge.pop())
+        return asked(self, *arguments)
+
+    monkeypatch.setattr(StreamServer, "messages", late)
+    checked = invoke("journal", "check", "--config", "jdbcstore.toml")
+    assert checked.out == f"the stream cli-{place.name} at {nats.url}: 1 record, all sound\n"
 
 
 @pytest.mark.usefixtures("place")

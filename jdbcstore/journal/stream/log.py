@@ -15,7 +15,7 @@ from jdbcstore.journal.abc import Span, Torn, WriteBatch
 from jdbcstore.journal.layout import JournalEntry, Record, Stamp
 from jdbcstore.journal.stream.aside import StreamAside
 from jdbcstore.journal.stream.pieces import CLEAN_END, HEAD, OPENING, RECORDS, PieceHead, Unit, head_at, units
-from jdbcstore.journal.stream.server import StreamServer
+from jdbcstore.journal.stream.server import StreamServer, StreamState
 from jdbcstore.util.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -79,26 +79,28 @@ class StreamContents:
     def end(self) -> tuple[int, int]:
         return self.last, 0
 
-    def records(self, after: int, *, ignore_missing: bool = False) -> Iterator[Record]:
-        expected, last = after + 1, self.last_number
+    def records(self, after: int, *, ignore_missing: bool = False, applied: int = 0) -> Iterator[Record]:
+        expected, last, needed = after + 1, self.last_number, max(after, applied) + 1
         if expected > last:
             return
-        if self.first_number > expected and not ignore_missing:
+        if self.first_number > needed and not ignore_missing:
             raise CorruptJournal(
-                f"record {expected} is missing: the stream begins with record {self.first_number}, so it was"
+                f"record {needed} is missing: the stream begins with record {self.first_number}, so it was"
                 " purged",
                 segment=self.first,
             )
         messages = self.server.messages(self._unit_with(expected), self.last)
-        for unit in units(messages, ignore_missing=ignore_missing):
+        for unit in units(messages, ignore_missing=ignore_missing or expected < needed):
             head = unit.head
-            if head.first_number > expected and not ignore_missing:
-                raise CorruptJournal(f"record {expected} is missing", segment=unit.at)
+            if head.first_number > max(expected, needed) and not ignore_missing:
+                raise CorruptJournal(f"record {max(expected, needed)} is missing", segment=unit.at)
             if head.kind == RECORDS and head.last_number >= expected:
                 yield from unit.records(expected - 1)
                 expected = head.last_number + 1
-        if expected <= last and not ignore_missing:
-            raise CorruptJournal(f"record {expected} is missing", segment=self.last)
+                if expected > last:
+                    return
+        if max(expected, needed) <= last and not ignore_missing:
+            raise CorruptJournal(f"record {max(expected, needed)} is missing", segment=self.last)
 
     def _unit_with(self, number: int) -> int:
         """Return the stream's sequence of the last unit that begins up to a record, by halving."""
@@ -123,15 +125,23 @@ def look(server: StreamServer, *, ignore_missing: bool = False) -> StreamContent
     :raises CorruptJournal: it was purged, or its end is not a journal's
     :raises StoreUnavailable: the servers do not answer
     """
-    if not server.exists:
-        return StreamContents(server)
-    state = server.state()
-    if not state.last:
-        return StreamContents(server)
+    state = server.state() if server.exists else None
+    while state is not None and state.last:
+        try:
+            return _found(server, state)
+        except CorruptJournal:
+            before, state = state, server.state()
+            if state.first != before.first:
+                continue  # its writer, or the one before, has released what was being read
+            if ignore_missing and state.first > state.last:
+                return StreamContents(server, state.last + 1, state.last)
+            raise
+    return StreamContents(server)
+
+
+def _found(server: StreamServer, state: StreamState) -> StreamContents:
     beginning = server.message(state.first) if state.first <= state.last else None
     if beginning is None:
-        if ignore_missing:
-            return StreamContents(server, state.last + 1, state.last)
         raise CorruptJournal(
             f"the stream is empty, and had messages up to {state.last}: it was purged",
             segment=state.last,
@@ -275,9 +285,10 @@ class StreamLog:
         with self._lock:
             return [Span(one.start, one.first_sequence, one.last_number) for one in self._spans]
 
-    def records(self, after: int) -> Iterator[Record]:
+    def records(self, after: int, *, applied: int = 0) -> Iterator[Record]:
         missing = self._config.ignore_missing_journalfiles
-        return look(self._server, ignore_missing=missing).records(after, ignore_missing=missing)
+        found = look(self._server, ignore_missing=missing)
+        return found.records(after, ignore_missing=missing, applied=applied)
 
     def read(self, segment: int, offset: int, size: int) -> bytes:
         with self._lock:

@@ -324,6 +324,8 @@ class StreamServer:
                 reader = self._connection.ask(partial(self._reader, first))
                 while first <= last:
                     batch = self._connection.run(reader.fetch(min(_READ_AT_ONCE, last + 1 - first), ANSWER))
+                    if not batch:  # the server ended the request
+                        raise TimeoutError("no messages came")
                     for one in batch:
                         at = one.metadata.sequence.stream
                         if first <= at <= last:

@@ -300,7 +300,7 @@ class Recovery:
     def _replay(self, after: int, progress: Progress | None, start: int) -> None:
         """Apply the records after ``after``, and of those after ``start`` the undecided transactions."""
         overlay, count = self.overlay, 0
-        for record in self.writer.journal.records(start):
+        for record in self.writer.journal.records(start, applied=after):
             if record.number <= after and record.kind == WRITE:
                 continue
             xid, writes = decode_record(record)

@@ -26,6 +26,7 @@ from jdbcstore.journal.log import Journal
 from jdbcstore.journal.stream import connection as connection_module
 from jdbcstore.journal.stream import server as server_module
 from jdbcstore.journal.stream.pieces import HEAD, PieceHead
+from jdbcstore.journal.stream.server import StreamServer
 from jdbcstore.testing.polling import wait_until
 from tests.support.journal.entries import Item, Told, opened
 from tests.support.streams import NatsCluster, NatsServer, newer, streamed
@@ -477,6 +478,76 @@ def test_a_message_that_somebody_deleted_is_missed(nats: NatsServer, name: str, 
         journal = opened(config, told)
     with pytest.raises(CorruptJournal, match="message 4 of the stream is missing"):
         list(journal.records(0))
+    journal.close()
+
+
+@pytest.mark.parametrize("what", ["message", "state"])
+def test_what_is_released_while_it_is_opened_is_not_missed(
+    nats: NatsServer, name: str, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """A process that has lost its lease may have asked for it before."""
+    told, config = Told(), streamed(nats.url, name)
+    journal = opened(config, told)
+    for index in range(5):
+        append(journal, told, b"%d" % index)
+    journal.close()
+    asked, late_purge = getattr(StreamServer, what), [told.written[3].segment]
+
+    def late(self: StreamServer, *arguments: Any) -> Any:
+        answer = asked(self, *arguments) if what == "state" else None
+        if late_purge:
+            self.purge(late_purge.pop())
+        return answer or asked(self, *arguments)
+
+    monkeypatch.setattr(StreamServer, what, late)
+    again = opened(config, told)
+    assert (again.first_number, again.last_number) == (4, 5)
+    assert bodies(again, 3) == [b"3", b"4"]
+    again.close()
+
+
+def test_what_is_released_while_it_is_read_is_missed_only_if_it_is_needed(
+    nats: NatsServer, name: str
+) -> None:
+    told, config = Told(), streamed(nats.url, name, journal_log_file_size=1 << 20)
+    journal = opened(config, told)
+    for index in range(60):
+        append(journal, told, b"%d" % index)
+    server: Any = journal._log
+
+    reading = journal.records(0, applied=50)
+    assert next(reading).number == 1
+    server._server.purge(told.written[40].segment)
+    read = [record.number for record in reading]
+    assert read[-20:] == [*range(41, 61)]
+    assert len(read) < 59
+    assert [record.number for record in journal.records(0, applied=40)] == [*range(41, 61)]
+    with pytest.raises(CorruptJournal, match="record 40 is missing"):
+        list(journal.records(0, applied=39))
+
+    reading = journal.records(40, applied=45)
+    assert next(reading).number == 41
+    server._server.purge(told.written[-1].segment)
+    with pytest.raises(CorruptJournal, match="missing"):
+        list(reading)
+    journal.close()
+
+
+def test_a_reader_that_brings_nothing_asks_what_there_is(
+    nats: NatsServer, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told, config = Told(), streamed(nats.url, name)
+    journal = opened(config, told)
+    append(journal, told, b"a")
+    fetched = iter([1])
+
+    async def nothing(*_: Any) -> list[Any]:
+        assert next(fetched, None), "it is asked again"
+        return []
+
+    monkeypatch.setattr(JetStreamContext.PullSubscription, "fetch", nothing)
+    stream: Any = journal._log
+    assert list(stream._server.messages(3, 9)) == []
     journal.close()
 
 

@@ -29,10 +29,12 @@ from jdbcstore.errors import (
     StoreUnavailable,
 )
 from jdbcstore.journal.stream import connection as connection_module
+from jdbcstore.journal.stream.server import StreamServer
 from jdbcstore.message.ids import XATransactionId
 from jdbcstore.stores.guarded import JournaledJdbcStore
 from jdbcstore.stores.jdbc.store import JdbcStore
 from jdbcstore.stores.journaled import JournaledStore
+from jdbcstore.stores.journaled.checkpointer import Checkpointer
 from jdbcstore.stores.opening import Opening
 from jdbcstore.testing.clock import FakeClock
 from jdbcstore.testing.messages import content, fill
@@ -133,6 +135,32 @@ def test_a_checkpoint_releases_what_the_database_has(world: Streamed) -> None:
     assert store.journal_state().first_record == 1
     store.checkpoint()
     assert store.journal_state().first_record > 10
+
+
+def test_what_the_one_before_still_releases_is_not_replayed(
+    world: Streamed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its request comes when the next one has opened the journal, and before that has read it."""
+    store = world.open()
+    with monkeypatch.context() as patched:
+        delayed: list[int] = []
+        patched.setattr(StreamServer, "purge", lambda _, before: delayed.append(before))
+        for index in range(20):
+            fill(store.queue("Q"), f"{index}" * 1000)
+        store.checkpoint()
+        fill(store.queue("Q"), "last")
+        world.kill(store)
+    [before] = delayed
+    find = Checkpointer.find_refused
+
+    def late(self: Checkpointer) -> None:
+        find(self)
+        stream: Any = self._writer.journal
+        stream._log._server.purge(before)
+
+    monkeypatch.setattr(Checkpointer, "find_refused", late)
+    store = world.open()
+    assert content(store.queue("Q")) == [*(f"{index}" * 1000 for index in range(20)), "last"]
 
 
 def test_the_stream_of_another_store_is_refused(world: Streamed, tmp_path: Path) -> None:
