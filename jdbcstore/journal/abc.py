@@ -105,6 +105,14 @@ class Contents(Protocol):
         """Segment and offset at which the records end."""
         ...
 
+    def claim(self) -> None:
+        """Have no other process append from now on, where making the log has not seen to that already.
+
+        :raises JournalInUse: one has appended since the log was recovered
+        :raises StoreUnavailable: it cannot be written now
+        """
+        ...
+
     def records(self, after: int, *, ignore_missing: bool = False) -> Iterator[Record]:
         """Yield the records after a number, without those for internal use.
 
@@ -116,9 +124,9 @@ class Contents(Protocol):
 class Log(Protocol):
     """A log that one process at a time may append to: what was appended is durable when that returns.
 
-    Making one claims it: from then on no other process appends. Then it is recovered, opened and written, by
-    one thread at a time. Syncing, reading and releasing are thread-safe. A position is a segment and an
-    offset in it; the last segment is being written.
+    Making one claims it, or :meth:`Contents.claim` does, or at the latest opening it: from then on no other
+    process appends. It is recovered, opened and written by one thread at a time. Syncing, reading and
+    releasing are thread-safe. A position is a segment and an offset in it; the last segment is being written.
     """
 
     @property

@@ -218,6 +218,9 @@ class Recovered:
         """The last segment, and the offset at which its records end."""
         return (self.segments[-1].header.number, self.segments[-1].end) if self.segments else (0, 0)
 
+    def claim(self) -> None:
+        """Do nothing: the directory is locked before its files are read."""
+
     def records(self, after: int, *, ignore_missing: bool = False) -> Iterator[Record]:
         """Read as :func:`read`, from these segments."""
         return read(self.segments, after, self.last_number, ignore_missing=ignore_missing)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import CorruptJournal, JournalInUse, LockLost, StoreError
@@ -42,6 +42,7 @@ class StreamContents:
     """The header of the last complete unit, or of one that ended where the first incomplete one begins;
     None if there is no journal yet."""
     torn: Torn | None = None
+    claimer: Callable[[], None] | None = None
 
     @property
     def journal(self) -> int:
@@ -78,6 +79,10 @@ class StreamContents:
     @property
     def end(self) -> tuple[int, int]:
         return self.last, 0
+
+    def claim(self) -> None:
+        if self.claimer is not None:
+            self.claimer()
 
     def records(self, after: int, *, ignore_missing: bool = False, applied: int = 0) -> Iterator[Record]:
         expected, last, needed = after + 1, self.last_number, max(after, applied) + 1
@@ -177,7 +182,7 @@ class _Span:
 class StreamLog:
     """The log of a journal in a stream, as :class:`jdbcstore.journal.abc.Log` says.
 
-    It is claimed by opening it: with the first message, which is written only if nobody has written since it
+    It is claimed with the first message, which is written only if nobody has written since it
     was recovered. Each message is written only behind the one before it, so an earlier process is refused
     from then on. What was written is on a quorum; a ``journal_log_file_size`` of it is released at once.
 
@@ -192,6 +197,7 @@ class StreamLog:
         self._server = StreamServer(config)
         self._found = StreamContents(self._server)
         self._store = 0
+        self._is_claimed = False
         self._writer = secrets.randbits(63) or 1
         self._last = 0
         """The stream's sequence of the last message."""
@@ -206,14 +212,24 @@ class StreamLog:
             return self._spans[0].first_number
 
     def recover(self) -> StreamContents:
-        self._found = look(self._server, ignore_missing=self._config.ignore_missing_journalfiles)
+        found = look(self._server, ignore_missing=self._config.ignore_missing_journalfiles)
+        self._found = replace(found, claimer=self._claim)
+        self._store = found.store
         return self._found
 
     def open(self, *, first_sequence: int, store: int) -> None:
-        found, self._store = self._found, store
+        self._store = store
+        self._claim()
+        self.last_sequence = max(self.last_sequence, first_sequence - 1)
+
+    def _claim(self) -> None:
+        """Write the first message, if that is not done yet."""
+        if self._is_claimed:
+            return
+        found = self._found
         self.journal = found.journal or secrets.randbits(63) or 1
         self.last_number = found.last_number
-        self.last_sequence = max(found.last_sequence, first_sequence - 1)
+        self.last_sequence = found.last_sequence
         self._last = found.last
         if found.ending is not None:
             self._spans = [
@@ -223,6 +239,7 @@ class StreamLog:
             self._mark(OPENING)
         except LockLost as error:
             raise JournalInUse(self._config.place) from error
+        self._is_claimed = True
 
     def frame(self, entries: Sequence[JournalEntry]) -> WriteBatch:
         at = self._last + 1

@@ -127,11 +127,26 @@ class JournalBinding:
         """
         mark = self._store.journal_mark()
         if mark is None or mark.journal in (0, found.journal) or self._config.ignore_missing_journalfiles:
+            if self._config.stream is not None:
+                self._claim(found)
             self._store.begin_journal()  # else another journal may be open, and this one is refused
         self.look()
         if self.last_sequence >= MAX_SEQUENCE:
             raise sequences_used_up(self.last_sequence)
         return self._identity(found), self.last_sequence + 1
+
+    def _claim(self, found: Contents) -> None:
+        """Claim a journal, which another process may be writing, before its writes to the store are ended.
+
+        What is refused, whether by the check or by the log, leaves everything to that process.
+        """
+        self.look()
+        if self._store.unsaved() is None:
+            if found.store not in (0, self.mark.store):
+                raise self._foreign(found)
+            if not self._config.ignore_missing_journalfiles:
+                self._after(found)
+            found.claim()
 
     def _identity(self, found: Contents) -> int:
         if self._store.unsaved() is not None and self.was_new:

@@ -6,7 +6,7 @@ import asyncio
 import random
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +23,7 @@ from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import (
     ConfigurationError,
     CorruptJournal,
+    JournalInUse,
     JournalPending,
     LockLost,
     NotMaster,
@@ -52,17 +53,32 @@ CONFIG = StoreConfig(cleanup_period=0.0)
 XID = XATransactionId(1, b"global", b"branch")
 
 
+class Interrupted(Behind):
+    """A store behind, before whose first answer something else happens."""
+
+    interrupt: Callable[[], object] | None = None
+
+    def journal_mark(self) -> Any:
+        interrupt, self.interrupt = self.interrupt, None
+        if interrupt is not None:
+            interrupt()
+        return self.store.journal_mark()
+
+
 class Streamed:
     """Opens stores on one database with a journal in one stream."""
 
     def __init__(self, url: str, config: JournalConfig, stores: ExitStack) -> None:
         self.url = url
         self.config = config
+        self.interrupt: Callable[[], object] | None = None
+        """What happens elsewhere when the next store has read its journal, and before it opens it."""
         self._stores = stores
 
     def open(self, **options: Any) -> JournaledStore:
         """One that makes checkpoints when it is asked to."""
-        self.behind = Behind(JdbcStore(self.url, CONFIG, clock=FakeClock(), journaled=True))
+        self.behind = Interrupted(JdbcStore(self.url, CONFIG, clock=FakeClock(), journaled=True))
+        self.behind.interrupt = self.interrupt
         config = replace(self.config, checkpoint_interval=0.0, **options)
         try:
             store = JournaledStore(self.behind, config, clock=FakeClock())
@@ -135,6 +151,25 @@ def test_a_checkpoint_releases_what_the_database_has(world: Streamed) -> None:
     assert store.journal_state().first_record == 1
     store.checkpoint()
     assert store.journal_state().first_record > 10
+
+
+def test_a_refused_opening_leaves_both_to_their_owner(world: Streamed) -> None:
+    """It comes while the owner is writing."""
+    store = world.open()
+    fill(store.queue("Q"), "a")
+    world.interrupt = lambda: fill(store.queue("Q"), "b")
+    with pytest.raises(JournalInUse, match="stream"):
+        world.open()
+    world.interrupt = None
+    fill(store.queue("Q"), "c")
+    store.checkpoint()
+    assert content(store.queue("Q")) == ["a", "b", "c"]
+    other = world.open()
+    with pytest.raises(LockLost):
+        fill(store.queue("Q"), "late")
+    fill(other.queue("Q"), "d")
+    other.checkpoint()
+    assert content(other.queue("Q")) == ["a", "b", "c", "d"]
 
 
 def test_what_the_one_before_still_releases_is_not_replayed(
