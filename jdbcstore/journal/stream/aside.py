@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import logging
 from typing import Any
 
 from nats.js.api import ObjectStoreConfig
-from nats.js.errors import NotFoundError
+from nats.js.errors import BadObjectMetaError, NotFoundError
 
+from jdbcstore.journal.stream.connection import PATIENCE
 from jdbcstore.journal.stream.server import StreamServer
+
+log = logging.getLogger(__name__)
 
 
 class StreamAside:
     """Files in an object store, as :class:`jdbcstore.journal.abc.Aside` says.
 
-    It is created with the first file, with as many replicas as the journal.
+    It is created with the first file, with as many replicas as the journal. Objects are as the client writes
+    them, a stream with the pieces and the facts of each; but the client waits without end for pieces that are
+    not there, so it does not read them. It removes the pieces of an object whose writing has failed, though
+    its facts may be there: such an object is none, since its writer got an error.
     """
 
     def __init__(self, server: StreamServer, folder: str) -> None:
@@ -27,14 +36,30 @@ class StreamAside:
     def names(self) -> list[str]:
         async def ask(js: Any) -> list[str]:
             store = await js.object_store(self._bucket)
-            return [one.name for one in await store.list(ignore_deletes=True)]
+            return [one.name for one in await asyncio.wait_for(store.list(ignore_deletes=True), PATIENCE)]
 
         return self._found(ask) or []
 
     def read(self, name: str) -> bytes | None:
-        async def ask(js: Any) -> bytes:
+        async def ask(js: Any) -> bytes | None:
             store = await js.object_store(self._bucket)
-            return (await store.get(name)).data or b""
+            try:
+                facts = await store.get_info(name)
+            except BadObjectMetaError:
+                return b""  # it is damaged, as its reader finds
+            pieces: list[bytes] = []
+            at = 1
+            for _ in range(facts.chunks or 0):
+                try:
+                    found = await js.get_msg(self._stream, at, subject=self._pieces(facts.nuid), next=True)
+                except NotFoundError:
+                    break
+                pieces.append(found.data or b"")
+                at = found.seq + 1
+            if not pieces:
+                log.warning("%s/%s has no content: its writing or its removal was cut off", self.place, name)
+                return None
+            return b"".join(pieces)
 
         content: bytes | None = self._found(ask)
         return content
@@ -56,9 +81,22 @@ class StreamAside:
 
     def remove(self, name: str) -> None:
         async def ask(js: Any) -> None:
-            await (await js.object_store(self._bucket)).delete(name)
+            store = await js.object_store(self._bucket)
+            facts = await store.get_info(name)
+            await js.purge_stream(self._stream, subject=self._pieces(facts.nuid))
+            encoded = base64.urlsafe_b64encode(name.encode()).decode()
+            await js.purge_stream(self._stream, subject=f"$O.{self._bucket}.M.{encoded}")
 
         self._found(ask)
+
+    @property
+    def _stream(self) -> str:
+        """The stream of the object store."""
+        return f"OBJ_{self._bucket}"
+
+    def _pieces(self, number: str) -> str:
+        """Return the subject of the pieces of an object."""
+        return f"$O.{self._bucket}.C.{number}"
 
     def _found(self, ask: Any) -> Any:
         """Return the answer; None if there is no such object, or none at all."""
