@@ -9,6 +9,7 @@ from jdbcstore.config.fields import Options, check, option
 from jdbcstore.errors import ConfigurationError
 
 _SERVER = re.compile(r"(?:(nats|tls)://)?([^\s/@:]+|\[[0-9a-fA-F:]+\])(:\d{1,5})?")
+_MONITOR = re.compile(r"https?://([^\s/@:?#]+|\[[0-9a-fA-F:]+\])(:\d{1,5})?(/[^\s@?#]*)?")
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]")
 _STREAM = re.compile(r"[A-Za-z0-9_-]{1,200}")
 
@@ -121,9 +122,11 @@ class JournalConfig(Options):
                 f"{self.stream_name!r} is not the name of a stream: use letters, digits, - and _",
                 option="stream_name",
             )
-        if not all(one.startswith(("http://", "https://")) for one in self.monitors):
+        if not all(_MONITOR.fullmatch(one) for one in self.monitors):
+            # It may contain a password, too.
             raise ConfigurationError(
-                "stream_monitors is not a list of addresses: give http://host:8222, or several with commas",
+                "stream_monitors is not a list of addresses: give http://host:8222, or several with commas,"
+                " without a login",
                 option="stream_monitors",
             )
         for name, is_set in (

@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Awaitable, Iterator
 from functools import partial
+from http.client import HTTPException
 from typing import Any, NamedTuple, TypeVar
 from urllib.request import urlopen
 
@@ -131,14 +132,7 @@ class StreamServer:
                 option="journal.sync",
             )
         for url in self._config.monitors:
-            try:
-                found = await asyncio.to_thread(_monitored, url)
-            except (OSError, ValueError) as error:
-                raise StoreUnavailable(
-                    f"the monitoring of {url} does not answer: {error}; correct stream_monitors, or leave it"
-                    " out"
-                ) from error
-            if not found:
+            if not await asyncio.to_thread(_monitored, url):
                 raise ConfigurationError(
                     f"the nats-server that {url} monitors acknowledges before it syncs: set sync_interval:"
                     " always in the jetstream section of its configuration, or sync = 'quorum_mem' here",
@@ -436,7 +430,16 @@ def _unfit(config: StreamConfig, subject: str, replicas: int) -> str:
 
 
 def _monitored(url: str) -> bool:
-    """Return whether the server at a monitoring address syncs before it acknowledges."""
-    with urlopen(f"{url}/varz", timeout=ANSWER) as answer:  # noqa: S310 - the configuration checks its scheme
-        facts = json.load(answer)
-    return bool(facts.get("jetstream", {}).get("config", {}).get("sync_always"))
+    """Return whether the server at a monitoring address syncs before it acknowledges.
+
+    :raises StoreUnavailable: it does not say
+    """
+    try:
+        with urlopen(f"{url}/varz", timeout=ANSWER) as answer:  # noqa: S310 - the configuration checks its scheme
+            facts = json.load(answer)
+        return bool(facts["jetstream"]["config"].get("sync_always"))
+    except (OSError, ValueError, OverflowError, HTTPException, KeyError, TypeError, AttributeError) as error:
+        raise StoreUnavailable(
+            f"the monitoring of {url} does not answer as a nats-server with JetStream: {error!r}; correct"
+            " stream_monitors, or leave it out"
+        ) from error

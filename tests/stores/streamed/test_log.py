@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -675,6 +676,32 @@ def test_a_newer_server_is_asked_whether_it_syncs(name: str) -> None:
         append(journal, told, b"a")
         assert bodies(journal) == [b"a"]
         journal.close()
+
+
+@pytest.mark.parametrize("answer", ["INFO {}\r\n", "[]", "{}", '{"jetstream": {"config": null}}'])
+def test_what_is_no_monitoring_is_told(answer: str) -> None:
+    """The servers' own port is taken for it easily."""
+    if answer[0] in "[{":
+        answer = f"HTTP/1.0 200 OK\r\nContent-Length: {len(answer)}\r\n\r\n{answer}"
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            client, _ = listening.accept()
+            with client:
+                client.recv(1000)
+                client.sendall(answer.encode())
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        with pytest.raises(StoreUnavailable, match=r"does not answer as .*correct stream_monitors"):
+            server_module._monitored(url)
+        thread.join()
+
+
+def test_a_port_that_is_none_is_told() -> None:
+    with pytest.raises(StoreUnavailable, match="correct stream_monitors"):
+        server_module._monitored("http://127.0.0.1:99999")
 
 
 @pytest.mark.slow
