@@ -6,11 +6,13 @@ import asyncio
 import contextlib
 import logging
 import os
+import re
 import ssl
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import CancelledError, Future
+from pathlib import Path
 from typing import Any, TypeVar
 
 from nats.aio.client import Client
@@ -21,6 +23,7 @@ from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import (
     AuthenticationFailed,
     ConfigurationError,
+    MissingDriver,
     StoreClosed,
     StoreError,
     StoreUnavailable,
@@ -39,6 +42,8 @@ ANSWER = 3.0
 PAUSE = 0.1
 FULL = (10023, 10047, 10077, 10122)
 """Error codes: too few resources, no storage left, the stream's limit of bytes, and that of the account."""
+_TOKEN = re.compile(rb"BEGIN NATS USER JWT.*\r?\n[^-\s]+")
+_SEED = re.compile(rb"BEGIN USER NKEY SEED.*\r?\n(\w+)")
 _PING = 2
 _NOT_CLUSTERED, _NO_PEERS = 10074, 10005
 _NO_JETSTREAM = (10039, 10076)
@@ -128,7 +133,7 @@ class NatsConnection:
         if config.stream_password_env is not None:
             options["password"] = _revealed(config.stream_password_env)
         if config.stream_credentials is not None:
-            options["user_credentials"] = config.stream_credentials
+            options["user_credentials"] = _checked(config.stream_credentials)
         if (context := _tls(config)) is not None:
             options["tls"] = context
         try:
@@ -269,6 +274,37 @@ def _tls(config: JournalConfig) -> ssl.SSLContext | None:
             option="journal.stream_certificate",
         ) from error
     return context
+
+
+def _checked(path: str) -> str:
+    """Return the path of a file with credentials, which the client reads at each connection.
+
+    The client looks for their end for ever, and fails with errors of its own.
+    """
+    option = "journal.stream_credentials"
+    try:
+        import nkeys
+    except ImportError:
+        raise MissingDriver("nkeys", "nats") from None
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise ConfigurationError(
+            f"the credentials of the journal's stream, {path}, cannot be read: {error.strerror}",
+            option=option,
+        ) from error
+    seed = _SEED.search(content)
+    try:
+        if seed is None or _TOKEN.search(content) is None:
+            raise ValueError("it has no token, or no seed")
+        nkeys.from_seed(bytearray(seed[1])).wipe()
+    except (nkeys.NkeysError, ValueError):
+        # The cause would show the seed.
+        raise ConfigurationError(
+            f"{path} has no credentials of NATS: give the file that nsc generate creds has written",
+            option=option,
+        ) from None
+    return path
 
 
 def _revealed(variable: str) -> str:
