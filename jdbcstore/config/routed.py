@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from jdbcstore.config.data_source import DataSourceConfig
 from jdbcstore.config.fields import Options, check
-from jdbcstore.config.journal import JournalConfig
+from jdbcstore.config.journal import JournalConfig, stream_name
 from jdbcstore.errors import ConfigurationError, InvalidDestination
 from jdbcstore.message.destination import Destination
 
@@ -78,6 +79,20 @@ class RoutedStoreConfig(Options):
         """The name of this store, or its patterns."""
         return self.name if self.name is not None else " ".join(map(str, self.patterns))
 
+    def name_in(self, folder: Path | None) -> str:
+        """Return a name for one of its stores: that of its folder, or else one made of its label."""
+        return folder_name(self.label or "others") if folder is None else folder.name
+
+    def journal_in(self, folder: Path | None) -> JournalConfig | None:
+        """Return the journal of one of its stores, in a folder and with a stream of its own."""
+        journal = self.journal
+        if journal is not None and folder is not None:
+            journal = replace(journal, directory=str(folder / JOURNAL))
+        if journal is not None and journal.stream is not None:
+            name = stream_name(journal.stream_name, self.name_in(folder))
+            journal = replace(journal, stream_name=name)
+        return journal
+
 
 def check_routed(stores: Iterable[RoutedStoreConfig]) -> None:
     """Check that the stores have different names and places.
@@ -86,6 +101,7 @@ def check_routed(stores: Iterable[RoutedStoreConfig]) -> None:
     """
     labels: set[str] = set()
     places: set[str | None] = set()
+    streams: set[str] = set()
     for number, store in enumerate(stores):
         option = f"stores[{number}]"
         if store.label in labels:
@@ -97,6 +113,16 @@ def check_routed(stores: Iterable[RoutedStoreConfig]) -> None:
                 f"two stores are in {place}; put their patterns into one, separated by commas",
                 option=option,
             )
+        folder = None if store.directory is None or store.per_destination else Path(store.directory)
+        stream = store.journal_in(folder)
+        if stream is not None and stream.stream is not None:
+            if stream.stream_name in streams:
+                raise ConfigurationError(
+                    f"two stores would have the stream {stream.stream_name}; give each a stream_name of its"
+                    " own",
+                    option=f"{option}.journal.stream_name",
+                )
+            streams.add(stream.stream_name)
         labels.add(store.label)
         places.add(place)
 

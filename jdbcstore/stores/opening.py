@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 from jdbcstore.abc import Progress, Store
 from jdbcstore.config import Configuration, DataSourceConfig
 from jdbcstore.config.data_source import sqlite_file, sqlite_url
-from jdbcstore.config.journal import JournalConfig, stream_name
+from jdbcstore.config.journal import JournalConfig
 from jdbcstore.config.locker import (
     DatabaseLockerConfig,
     LeaseDatabaseLockerConfig,
     SharedFileLockerConfig,
     ZooKeeperLockerConfig,
 )
-from jdbcstore.config.routed import DATABASE, JOURNAL, RoutedStoreConfig, folder_name
+from jdbcstore.config.routed import DATABASE, RoutedStoreConfig, folder_name
 from jdbcstore.database.engine import Database
 from jdbcstore.errors import ConfigurationError, CorruptJournal, JournalPending, LockLost
 from jdbcstore.stores.io_exceptions import GuardedStore, Tenure
@@ -215,14 +215,9 @@ def _of_route(configuration: Configuration, one: RoutedStoreConfig, folder: Path
 
     :raises ConfigurationError: the locker does not support several stores
     """
-    journal, source, locker = one.journal, one.data_source, configuration.locker
+    journal, source, locker = one.journal_in(folder), one.data_source, configuration.locker
     if folder is not None:
         source = DataSourceConfig(url=sqlite_url(folder / DATABASE))
-        if journal is not None:
-            journal = replace(journal, directory=str(folder / JOURNAL))
-    if journal is not None and journal.stream is not None:
-        name = folder_name(one.label or "others") if folder is None else folder.name
-        journal = replace(journal, stream_name=stream_name(journal.stream_name, name))
     if getattr(locker, "data_source", None) is not None:
         raise ConfigurationError(
             "each of several stores has the lock in its own database; leave out the locker's data_source",
@@ -232,8 +227,7 @@ def _of_route(configuration: Configuration, one: RoutedStoreConfig, folder: Path
         of_label = Path(locker.directory or "") / folder_name(one.label or "others")
         locker = replace(locker, directory=str(folder or of_label))
     if isinstance(locker, ZooKeeperLockerConfig):
-        name = folder_name(one.label or "others") if folder is None else folder.name
-        locker = replace(locker, path=f"{locker.path}/{name}")
+        locker = replace(locker, path=f"{locker.path}/{one.name_in(folder)}")
     implied = "locker.type" not in configuration.sources
     has_files = journal is not None and journal.stream is None
     if has_files and implied and isinstance(locker, LeaseDatabaseLockerConfig):

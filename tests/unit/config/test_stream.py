@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from jdbcstore import load_config
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import ConfigurationError
 
@@ -24,3 +27,19 @@ def test_what_is_no_monitoring_address_is_refused_and_not_shown(address: str) ->
     with pytest.raises(ConfigurationError, match="give http://host:8222") as error:
         JournalConfig(stream="nats://host", stream_monitors=address)
     assert "secret" not in str(error.value)
+
+
+@pytest.mark.parametrize("second", ["b/orders", "b/ord ers", "b/ord.ers"])
+def test_two_stores_never_have_one_stream(tmp_path: Path, second: str) -> None:
+    """It is named after the folder of a store, whose last part may be that of another."""
+    path = tmp_path / "jdbcstore.toml"
+    first = "a/" + second.partition("/")[2].replace(" ", "_")
+    text = "".join(
+        f'[[stores]]\nqueue = "{queue}"\ndirectory = "{folder}"\njournal = {{ %s }}\n'
+        for queue, folder in (("A", first), ("B", second))
+    )
+    path.write_text(text % (('stream = "nats://host"',) * 2))
+    with pytest.raises(ConfigurationError, match="give each a stream_name of its own"):
+        load_config(path, environment={})
+    path.write_text(text % ('stream = "nats://host"', 'stream = "nats://host", stream_name = "other"'))
+    assert len(load_config(path, environment={}).stores) == 2
