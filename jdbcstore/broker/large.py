@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import codecs
+import logging
 import zlib
 from asyncio import Future, Task
 from collections.abc import AsyncIterator, Iterator
@@ -13,18 +14,23 @@ from typing import Any
 
 from jdbcstore.abc import LargeBodies
 from jdbcstore.broker.loop import BrokerLoop
-from jdbcstore.errors import CorruptMessage, InvalidMessage
+from jdbcstore.errors import CorruptMessage, InvalidMessage, StoreUnavailable
 from jdbcstore.message.message import BodyType, Message
 from jdbcstore.message.openwire.content import decode_utf
 from jdbcstore.message.openwire.encoder import encode_utf
 from jdbcstore.message.openwire.pieces import PIECE_SIZE, LargeBody
 from jdbcstore.message.openwire.wire_format import MAX_INFLATED, Malformed
+from jdbcstore.util.backoff import Backoff
+
+log = logging.getLogger(__name__)
 
 _i32 = Struct(">i")
 _SIZE = _i32.size
 LARGEST = (1 << 31) - 1
 """Bytes of the content of a string, whose length is in front of it."""
 _INFLATED_AT_ONCE = 256 * 1024
+_LONGEST_PAUSE = 5.0
+"""Seconds between two attempts to read from a database that does not answer."""
 
 
 class LargeTransfers:
@@ -44,6 +50,8 @@ class LargeTransfers:
     async def content(self, body: LargeBody) -> AsyncIterator[bytes]:
         """Yield the pieces of a body; the next one is read while one is used.
 
+        While the database does not answer, this waits for it.
+
         :raises StoreError: it cannot be read
         """
         read = self._bodies.read
@@ -51,13 +59,28 @@ class LargeTransfers:
         number = 1
         try:
             while following is not None:
-                data = await following
+                try:
+                    data = await following
+                except StoreUnavailable as error:
+                    data = await self._read_again(body, number - 1, error)
                 following = self._loop.transfer(partial(read, body, number)) if number < body.pieces else None
                 number += 1
                 yield data
         finally:
             if following is not None:
                 following.add_done_callback(_ignored)
+
+    async def _read_again(self, body: LargeBody, piece: int, error: StoreUnavailable) -> bytes:
+        """Read a piece as soon as the database answers."""
+        backoff = Backoff(_LONGEST_PAUSE)
+        while True:
+            pause = backoff.pause()
+            log.warning("cannot read a large body, trying again in %.1f s: %s", pause, error)
+            await asyncio.sleep(pause)
+            try:
+                return await self._loop.transfer(partial(self._bodies.read, body, piece))
+            except StoreUnavailable as failure:
+                error = failure
 
     async def for_client(self, message: Message, body: LargeBody, limit: int | None) -> AsyncIterator[bytes]:
         """Yield what a STOMP client gets of a body: its bytes, or its text in UTF-8; of others nothing.

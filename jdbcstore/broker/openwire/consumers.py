@@ -19,7 +19,14 @@ from jdbcstore.broker.openwire.commands import Type, codec_version, write_comman
 from jdbcstore.broker.transport.consumers import ClientConsumer
 from jdbcstore.broker.transport.output import ClientOutput
 from jdbcstore.broker.transport.replies import Replies
-from jdbcstore.errors import BodyInPieces, MessageTooLarge, StoreError, TransactionError
+from jdbcstore.errors import (
+    BodyInPieces,
+    CorruptMessage,
+    LargeBodyMissing,
+    MessageTooLarge,
+    StoreError,
+    TransactionError,
+)
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import ConsumerId, MessageId
 from jdbcstore.message.message import Message
@@ -158,7 +165,7 @@ class OpenWireConsumer(ClientConsumer):
         try:
             try:
                 first = await anext(content, b"")
-            except StoreError as error:
+            except (CorruptMessage, LargeBodyMissing) as error:  # after any other, it comes again
                 self.pending.pop(number, None)
                 self._by_id = None
                 self._reject_later(delivery, error)

@@ -17,7 +17,7 @@ from jdbcstore.broker.stomp.messages import END_OF_MESSAGE, DestinationNames, Me
 from jdbcstore.broker.transport.consumers import ClientConsumer
 from jdbcstore.broker.transport.output import ClientOutput
 from jdbcstore.broker.transport.replies import Replies
-from jdbcstore.errors import BodyInPieces, CorruptMessage, ProtocolError, StoreError
+from jdbcstore.errors import BodyInPieces, CorruptMessage, LargeBodyMissing, ProtocolError
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.openwire.pieces import LargeBody, body_in_pieces
 
@@ -191,7 +191,7 @@ class StompConsumer(ClientConsumer):
                 size = await large.size_for_client(taken.message, body, self._max_inflated)
                 parts = large.for_client(taken.message, body, self._max_inflated)
                 first = await anext(parts, b"")
-            except StoreError as error:
+            except (CorruptMessage, LargeBodyMissing) as error:  # after any other, it comes again
                 self._reject_later(taken.delivery, error)
                 return
             yield self._frames.encode_head(taken, self._line, ack, size) + first

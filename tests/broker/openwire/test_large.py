@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from jdbcstore import Destination, Message, Store
+from jdbcstore import Destination, JdbcStore, Message, Store
+from jdbcstore.errors import LockLost
 from jdbcstore.message.openwire.pieces import body_in_pieces
 from jdbcstore.testing import OpenStore
 from jdbcstore.testing.polling import wait_until
@@ -140,6 +141,26 @@ def test_a_sender_that_dies_leaves_nothing(store: Store, database: Database) -> 
 
         wait_until(is_removed)
         assert store.queue("Q").message_count() == 1
+
+
+def test_what_cannot_be_read_now_is_not_rejected(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert isinstance(store, JdbcStore)
+
+    def read(*_: object) -> bytes:
+        raise LockLost("another process is the master")
+
+    with serving(store) as served:
+        with (
+            OpenWireClient(served.openwire_port, speaks_first=True) as client,
+            monkeypatch.context() as patch,
+        ):
+            client.send(QUEUE, BODIES[0])
+            patch.setattr(store.large_bodies, "read", read)
+            client.consume(QUEUE)
+            assert client.frame() is None
+        with OpenWireClient(served.openwire_port, speaks_first=True) as client:
+            client.consume(QUEUE)
+            assert client.dispatched()[0].body == BODIES[0]
 
 
 def test_the_java_client(store: Store, java_client: None) -> None:  # noqa: ARG001

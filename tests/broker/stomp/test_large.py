@@ -10,11 +10,12 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from jdbcstore import Store
+from jdbcstore import JdbcStore, Store
 from jdbcstore.broker.stomp.frames import Frame
 from jdbcstore.broker.transport.output import ClientOutput
 from jdbcstore.broker.turns import TurnLoop
-from jdbcstore.message.openwire.pieces import body_in_pieces
+from jdbcstore.errors import LockLost, StoreUnavailable
+from jdbcstore.message.openwire.pieces import LargeBody, body_in_pieces
 from jdbcstore.testing import OpenStore
 from jdbcstore.testing.polling import wait_until
 from tests.support.broker.stomp.serving import Client, Served, talking
@@ -231,6 +232,43 @@ def test_copies_share_it(store: Store, database: Database) -> None:
     gc.collect()
     store.cleanup()
     assert stored(database) == 0
+
+
+@pytest.mark.parametrize("piece", [0, 1])
+def test_an_outage_of_the_database_is_waited_for(
+    store: Store, piece: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert isinstance(store, JdbcStore)
+    failures, read = [StoreUnavailable("the database restarts")] * 3, store.large_bodies.read
+
+    def fails_at_first(body: LargeBody, number: int) -> bytes:
+        if number == piece and failures:
+            raise failures.pop()
+        return read(body, number)
+
+    with serving(store) as (_, client):
+        client.send(QUEUE, BODY)
+        monkeypatch.setattr(store.large_bodies, "read", fails_at_first)
+        client.subscribe(QUEUE)
+        assert client.expect("MESSAGE").body == BODY
+        assert not failures
+
+
+def test_what_cannot_be_read_now_is_not_rejected(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert isinstance(store, JdbcStore)
+
+    def read(*_: object) -> bytes:
+        raise LockLost("another process is the master")
+
+    with serving(store) as (served, client):
+        client.send(QUEUE, BODY)
+        with monkeypatch.context() as patch:
+            patch.setattr(store.large_bodies, "read", read)
+            client.subscribe(QUEUE, ack="client")
+            assert client.ends()
+        with Client(served.port) as another:
+            another.subscribe(QUEUE, ack="client")
+            assert another.expect("MESSAGE").body == BODY
 
 
 def test_what_is_written_meanwhile_comes_behind() -> None:
