@@ -161,19 +161,21 @@ class OpenWireConsumer(ClientConsumer):
         tail: bytes,
         whole: Future[None],
     ) -> AsyncIterator[bytes]:
-        """Yield a MESSAGE_DISPATCH. If its content cannot be read, nothing is written."""
+        """Yield a MESSAGE_DISPATCH. A damaged one is rejected: nothing is written, or the connection ends."""
+        begun = False
         try:
-            try:
-                first = await anext(content, b"")
-            except (CorruptMessage, LargeBodyMissing) as error:  # after any other, it comes again
-                self.pending.pop(number, None)
-                self._by_id = None
-                self._reject_later(delivery, error)
-                return
+            first = await anext(content, b"")
+            begun = True
             yield head + first
             async for part in content:
                 yield part
             yield tail
+        except (CorruptMessage, LargeBodyMissing) as error:  # after any other, it comes again
+            self.pending.pop(number, None)
+            self._by_id = None
+            self._reject_later(delivery, error)
+            if begun:
+                raise
         finally:
             whole.set_result(None)
 

@@ -171,7 +171,7 @@ class StompConsumer(ClientConsumer):
         if large is None or body is None or self._output.is_packed:
             self._reject_later(delivery, error)
             return
-        ack = ""
+        ack, key = "", None
         if self.mode is not AckMode.AUTO:
             key = str(delivery.message.message_id)
             if self._version is Version.V1_2:
@@ -180,26 +180,37 @@ class StompConsumer(ClientConsumer):
             self._pending[key] = delivery
         whole = asyncio.get_running_loop().create_future()
         self._replies.track(whole, None)
-        self._output.stream(self._parts(_Taken(delivery), ack, large, body, whole))
+        self._output.stream(self._parts(_Taken(delivery), key, ack, large, body, whole))
 
     async def _parts(
-        self, taken: _Taken, ack: str, large: LargeTransfers, body: LargeBody, whole: Future[None]
+        self,
+        taken: _Taken,
+        key: str | None,
+        ack: str,
+        large: LargeTransfers,
+        body: LargeBody,
+        whole: Future[None],
     ) -> AsyncIterator[bytes]:
-        """Yield a MESSAGE. If its body cannot be read, nothing is written."""
+        """Yield a MESSAGE. A damaged one is rejected, and nothing is written, or the connection ends."""
+        begun = False
         try:
-            try:
-                size = await large.size_for_client(taken.message, body, self._max_inflated)
-                parts = large.for_client(taken.message, body, self._max_inflated)
-                first = await anext(parts, b"")
-            except (CorruptMessage, LargeBodyMissing) as error:  # after any other, it comes again
-                self._reject_later(taken.delivery, error)
-                return
-            yield self._frames.encode_head(taken, self._line, ack, size) + first
+            size = await large.size_for_client(taken.message, body, self._max_inflated)
+            head = self._frames.encode_head(taken, self._line, ack, size)
+            parts = large.for_client(taken.message, body, self._max_inflated)
+            first = await anext(parts, b"")
+            begun = True
+            yield head + first
             async for part in parts:
                 yield part
             yield END_OF_MESSAGE
             if self.mode is AckMode.AUTO:
                 self._replies.track(self.subscription.acknowledge([taken.delivery]), None, fatal=True)
+        except (CorruptMessage, LargeBodyMissing) as error:  # after any other, it comes again
+            if key is not None:
+                self._pending.pop(key, None)
+            self._reject_later(taken.delivery, error)
+            if begun:
+                raise
         finally:
             whole.set_result(None)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 from typing import Any
 
@@ -161,6 +162,26 @@ def test_what_cannot_be_read_now_is_not_rejected(store: Store, monkeypatch: pyte
         with OpenWireClient(served.openwire_port, speaks_first=True) as client:
             client.consume(QUEUE)
             assert client.dispatched()[0].body == BODIES[0]
+
+
+@pytest.mark.parametrize("piece", [0, 2])
+def test_a_damaged_one_is_rejected(store: Store, piece: int, database: Database) -> None:
+    """Also if that is seen in the middle: else it would end each connection that consumes it."""
+    with serving(store) as served:
+        with OpenWireClient(served.openwire_port, speaks_first=True) as client:
+            client.send(QUEUE, BODIES[0])
+            client.send(QUEUE, "small")
+            database.execute(f"DELETE FROM JDBCSTORE_PIECES WHERE PIECE = {piece}")
+            client.consume(QUEUE)
+            if piece:
+                with contextlib.suppress(ConnectionError):
+                    assert client.frame() is None
+            else:
+                assert client.dispatched()[0].body == "small"
+        with OpenWireClient(served.openwire_port, speaks_first=True) as client:
+            client.consume(QUEUE)
+            assert client.dispatched()[0].body == "small"
+        wait_until(lambda: store.queue("ActiveMQ.DLQ").message_count() == 1)
 
 
 def test_the_java_client(store: Store, java_client: None) -> None:  # noqa: ARG001

@@ -271,6 +271,38 @@ def test_what_cannot_be_read_now_is_not_rejected(store: Store, monkeypatch: pyte
             assert another.expect("MESSAGE").body == BODY
 
 
+@pytest.mark.parametrize("piece", [0, 1, 2])
+def test_a_damaged_one_is_rejected(store: Store, piece: int, database: Database) -> None:
+    """Also if that is seen in the middle: else it would end each connection that consumes it."""
+    with serving(store) as (served, client):
+        client.send(QUEUE, BODY)
+        client.send(QUEUE, "small")
+        database.execute(f"DELETE FROM JDBCSTORE_PIECES WHERE PIECE = {piece}")
+        with Client(served.port) as first:
+            first.subscribe(QUEUE, ack="client")
+            if piece:
+                assert first.ends()
+            else:
+                assert first.expect("MESSAGE").body == b"small"
+        client.subscribe(QUEUE)
+        assert client.expect("MESSAGE").body == b"small"
+        wait_until(lambda: store.queue("ActiveMQ.DLQ").message_count() == 1)
+
+
+def test_damaged_properties_are_rejected(store: Store, database: Database) -> None:
+    with serving(store) as (_, client):
+        client.send(QUEUE, BODY, damaged="x" * 50)
+        client.send(QUEUE, "small")
+        number, blob = min(database.rows("SELECT ID, MSG FROM ACTIVEMQ_MSGS"))
+        at = bytes(blob).index(b"x" * 50)
+        damaged = bytes(blob)[: at - 3] + b"\x77" + bytes(blob)[at - 2 :]  # the type of the property
+        database.execute("UPDATE ACTIVEMQ_MSGS SET MSG = :msg WHERE ID = :id", msg=damaged, id=number)
+    with serving(store) as (_, client):
+        client.subscribe(QUEUE)
+        assert client.expect("MESSAGE").body == b"small"
+        assert client.has_nothing_more()
+
+
 def test_what_is_written_meanwhile_comes_behind() -> None:
     """Whether it waits for the end of the loop's turn, or is to be written at once."""
     written: list[bytes] = []
