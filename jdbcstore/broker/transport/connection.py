@@ -37,7 +37,8 @@ _LINGER = 2.0
 _MAX_DISCARDED = 4 * 1024 * 1024
 """Bytes that it may still send meanwhile."""
 _END_TIMEOUT = 10.0
-"""Seconds for what is under way to complete before a connection that failed is closed."""
+"""Seconds for what is under way to complete before a connection that failed is closed, and for a client to
+read more of a message before one that ends is."""
 
 
 def name_of(transport: BaseTransport) -> str:
@@ -408,8 +409,21 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.release()
         if self.replies.under_way == 0:
             self._write_last()
-        elif self._failed:
-            self._loop.call_later(_END_TIMEOUT, self._write_last)
+        elif self._failed or self.output.is_streaming:
+            self._loop.call_later(_END_TIMEOUT, self._check_end, self.output.progress)
+
+    def _check_end(self, before: tuple[float, int]) -> None:
+        """Close although something is under way, unless the client goes on to read a message."""
+        if self._last_frame is None:
+            return
+        progress = self.output.progress
+        if not self.output.is_streaming:
+            if self._failed:
+                self._write_last()
+        elif progress != before:
+            self._loop.call_later(_END_TIMEOUT, self._check_end, progress)
+        else:
+            self.abort()
 
     def fail(self, error: BaseException, receipt: Receipt = None, fatal: bool = False) -> None:
         """Send an error, unless ``on_store_error`` suppresses it. One that is ``fatal`` is the last reply."""

@@ -95,6 +95,11 @@ class ClientOutput:
         return self._streaming is not None
 
     @property
+    def progress(self) -> tuple[float, int]:
+        """A mark that changes whenever something is written, or the client reads it."""
+        return self.written_at, self._transport.get_write_buffer_size()
+
+    @property
     def is_packed(self) -> bool:
         """Whether frames are packed into others."""
         return self._pack is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import socket
 import threading
 from collections.abc import AsyncIterator, Iterator
 
@@ -12,6 +13,7 @@ import pytest
 
 from jdbcstore import JdbcStore, Store
 from jdbcstore.broker.stomp.frames import Frame
+from jdbcstore.broker.transport import connection
 from jdbcstore.broker.transport.output import ClientOutput
 from jdbcstore.broker.turns import TurnLoop
 from jdbcstore.errors import LockLost, StoreUnavailable
@@ -301,6 +303,34 @@ def test_damaged_properties_are_rejected(store: Store, database: Database) -> No
         client.subscribe(QUEUE)
         assert client.expect("MESSAGE").body == b"small"
         assert client.has_nothing_more()
+
+
+def test_a_client_that_ends_gets_the_rest_first(store: Store) -> None:
+    with serving(store) as (_, client):
+        client.send(QUEUE, BODY * 8)
+        client.subscribe(QUEUE, ack="client")
+        assert client.socket.recv(1, socket.MSG_PEEK)  # it has begun
+        client.write("DISCONNECT", {"receipt": "end"})
+        assert client.expect("MESSAGE").body == BODY * 8
+        assert client.expect("RECEIPT").headers["receipt-id"] == "end"
+        assert client.ends()
+
+
+@pytest.mark.parametrize("end", ["DISCONNECT", "idle", "ERROR"])
+def test_a_client_that_reads_no_further_is_cut_off(
+    store: Store, end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "_END_TIMEOUT", 0.2)
+    with serving(store, idle_timeout=1.0 if end == "idle" else 0.0) as (served, client):
+        client.send(QUEUE, BODY * 16)
+        client.subscribe(QUEUE, ack="client")
+        assert client.socket.recv(1, socket.MSG_PEEK)  # it has begun
+        if end != "idle":
+            client.write(end)
+        wait_until(lambda: not served.connector.connections, 30)
+        with Client(served.port) as another:
+            another.subscribe(QUEUE, ack="client")
+            assert another.expect("MESSAGE").body == BODY * 16
 
 
 def test_what_is_written_meanwhile_comes_behind() -> None:
