@@ -267,8 +267,10 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Have nothing delivered while a frame is written part by part: it would wait in memory."""
         if is_streaming:
             self.session.pause()
-        elif not self.output.paused:
-            self.session.resume()
+        else:
+            if not self.output.paused:
+                self.session.resume()
+            self.pump()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.output.discard()
@@ -302,7 +304,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._pumping = True
         try:
             while not (replies.waiting or replies.full or replies.ended):
-                if output.paused and output.is_choked:
+                if (output.paused or output.is_streaming) and output.is_choked:
                     break
                 frame = reader.read()
                 if frame is None:
@@ -318,7 +320,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.fail(error)
         finally:
             self._pumping = False
-        if not self.reads or self._held >= SMALL or output.paused:
+        if not self.reads or self._held >= SMALL or output.paused or output.is_streaming:
             self.update_reading()
 
     def update_reading(self) -> None:
@@ -326,7 +328,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         held, output, replies = self._held, self.output, self.replies
         # A little is read from a client that has to wait, too: its end would not be noticed otherwise.
         takes = not (replies.waiting or replies.full or replies.ended) or held < SMALL
-        takes = takes and not (output.paused and output.is_choked)
+        takes = takes and not output.is_choked
         takes = takes and (held <= SMALL or self.service.inflow.may_read(self, self._loop))
         reads = output.closed or replies.ended or takes
         if reads is self.reads or self._peer_has_closed or self._transport.is_closing():

@@ -43,9 +43,12 @@ class ClientOutput:
         self._on_stream = on_stream
         self._frames: list[bytes] = []
         self._size = 0
+        """Bytes of all frames that wait, also of those behind a stream."""
         self._flushing = False
         """Whether a flush is scheduled."""
         self._after_flush: list[Callable[[], None]] = []
+        self.is_streaming = False
+        """Whether a frame is being written part by part."""
         self._streaming: Task[None] | None = None
         """The writing of a frame part by part; all else waits."""
         self._behind: deque[tuple[AsyncIterator[bytes], list[bytes]]] = deque()
@@ -90,11 +93,6 @@ class ClientOutput:
             self._transport.write(data if self._pack is None else self._pack([data]))
 
     @property
-    def is_streaming(self) -> bool:
-        """Whether a frame is being written part by part."""
-        return self._streaming is not None
-
-    @property
     def progress(self) -> tuple[float, int]:
         """A mark that changes whenever something is written, or the client reads it."""
         return self.written_at, self._transport.get_write_buffer_size()
@@ -112,12 +110,13 @@ class ClientOutput:
         if self.closed:
             return
         if self._streaming is not None:
-            frames, self._frames, self._size = self._frames, [], 0
+            frames, self._frames = self._frames, []
             self._behind.append((frame, frames))
             return
         self.flush()
         self._flushing = True  # until it is written, nothing is flushed
         self._streaming = self._loop.create_task(self._stream(frame))
+        self.is_streaming = True
         self._on_stream(True)
 
     async def _stream(self, frame: AsyncIterator[bytes] | None) -> None:
@@ -136,13 +135,15 @@ class ClientOutput:
                 if self._behind:
                     frame, before = self._behind.popleft()
                     if before:
-                        self._write_part(b"".join(before))
+                        joined = b"".join(before)
+                        self._size -= len(joined)
+                        self._write_part(joined)
         except Exception as error:
             self.closed = True
             self._transport.abort()
             log.warning("a connection ends in the middle of a message: %s", error)
         finally:
-            self._streaming, self._flushing = None, False
+            self._streaming, self._flushing, self.is_streaming = None, False, False
             self._behind.clear()
         if not self.closed:
             self.flush()
@@ -180,8 +181,10 @@ class ClientOutput:
 
     @property
     def is_choked(self) -> bool:
-        """Whether the client reads its replies so slowly that it may not cause more."""
-        return self.paused and self._transport.get_write_buffer_size() + self._size > _MAX_OUTPUT
+        """Whether so many replies wait for the client, or behind a stream, that it may not cause more."""
+        if not (self.paused or self.is_streaming):
+            return False
+        return self._transport.get_write_buffer_size() + self._size > _MAX_OUTPUT
 
     def _flush_soon(self) -> None:
         if self._streaming is None:  # else it is flushed at the end of that frame

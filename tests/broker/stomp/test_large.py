@@ -333,6 +333,35 @@ def test_a_client_that_reads_no_further_is_cut_off(
             assert another.expect("MESSAGE").body == BODY * 16
 
 
+def test_a_client_is_not_read_while_many_replies_wait_behind_it(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert isinstance(store, JdbcStore)
+    go_on, read = threading.Event(), store.large_bodies.read
+
+    def waits(body: LargeBody, number: int) -> bytes:
+        assert number == 0 or go_on.wait(60)
+        return read(body, number)
+
+    with serving(store) as (served, client):
+        client.send(QUEUE, BODY)
+        monkeypatch.setattr(store.large_bodies, "read", waits)
+        client.subscribe(QUEUE, ack="client")
+        [one] = served.connector._connections
+        assert isinstance(one, connection.ClientConnection)
+        wait_until(lambda: one.output.is_streaming)
+        receipts = [f"{number:09000}" for number in range(600)]
+        for receipt in receipts:
+            client.write("BEGIN", {"transaction": "t", "receipt": receipt})
+            client.write("ABORT", {"transaction": "t"})
+        try:
+            wait_until(lambda: not one.reads, 20)
+        finally:
+            go_on.set()
+        assert client.expect("MESSAGE").body == BODY
+        assert [client.expect("RECEIPT").headers["receipt-id"] for _ in receipts] == receipts
+
+
 def test_what_is_written_meanwhile_comes_behind() -> None:
     """Whether it waits for the end of the loop's turn, or is to be written at once."""
     written: list[bytes] = []
