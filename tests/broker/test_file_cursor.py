@@ -341,3 +341,29 @@ def test_a_body_in_pieces_is_kept_while_its_message_is_in_a_file() -> None:
     del head
     gc.collect()
     assert not is_alive(12345)
+
+
+def test_a_body_in_pieces_is_let_go_when_its_message_has_been_read() -> None:
+    """Although others stay in files: a queue may never be empty."""
+    cursor = FileCursor("test", lambda _: SOURCE, NO_ROOM, lanes=10)
+    for number in range(200):
+        one = entry(number, priority=number % 2)
+        if number % 3 == 0:
+            one.message = with_body_in_pieces(one.message, BodyType.BYTES, LargeBody.of(number, 5_000_000))
+        cursor.push(one)
+    del one
+    for count in range(1, 151):
+        assert cursor.head() is not None
+        cursor.pop()
+        if count == 100:
+            gc.collect()
+            assert [number for number in range(200) if is_alive(number)] == [*range(0, 200, 6)]
+    gc.collect()
+    alive = [number for number in range(200) if is_alive(number)]
+    assert alive == [number for number in range(0, 200, 6) if number >= min(alive)]
+    assert cursor.count == 50
+    assert 0 < len(alive) < 34
+    cursor.close()
+    del cursor
+    gc.collect()
+    assert not any(map(is_alive, range(200)))

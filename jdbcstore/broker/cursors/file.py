@@ -221,8 +221,9 @@ class FileCursor:
         self._in_files = 0
         self._log_at = _LARGE
         self._failed = False
-        self._bodies: list[LargeBody] = []
-        """Bodies in pieces of the messages in files: the store removes none that this process has."""
+        self._bodies: dict[int, deque[LargeBody]] = {}
+        """By lane, the bodies in pieces of the messages in files, in their order: the store removes none that
+        this process has."""
 
     @property
     def count(self) -> int:
@@ -244,7 +245,7 @@ class FileCursor:
             return
         record = _record(entry)
         if (body := body_in_pieces(entry.message)) is not None:
-            self._bodies.append(body)
+            self._bodies.setdefault(lane, deque()).append(body)
         if lane not in self._spills:
             self._spills[lane] = Spill(self.folder)
         self._try(self._spills[lane].append, record)
@@ -303,6 +304,7 @@ class FileCursor:
         for spill in self._spills.values():
             spill.close()
         self._spills.clear()
+        self._bodies.clear()
         self._count_files()
         self.memory.release(self._in_memory)
         self._in_memory.clear()
@@ -312,7 +314,10 @@ class FileCursor:
         spill = self._spills[lane]
         try:
             for record in spill.read(_PAGE_BYTES):
-                self._hold(_entry(record, self.source_of))
+                entry = _entry(record, self.source_of)
+                if body_in_pieces(entry.message) is not None:
+                    self._bodies[lane].popleft()
+                self._hold(entry)
         except SpillFailed as error:
             log.error("%d messages of %s are lost: %s", len(spill), self.name, error)
             spill.close()
@@ -320,12 +325,11 @@ class FileCursor:
         if not spill:
             spill.close()
             self._spills.pop(lane, None)
+            self._bodies.pop(lane, None)
         self._count_files()
 
     def _count_files(self) -> None:
         size = sum(spill.size for spill in self._spills.values())
-        if not self._spills:
-            self._bodies.clear()
         before, self._in_files = self._in_files, size
         if size > before:
             self.files.increase(size - before)
