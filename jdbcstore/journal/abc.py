@@ -62,22 +62,17 @@ class Aside(Protocol):
         ...
 
 
-class Contents(Protocol):
-    """Contents of a log, as they were when it was recovered or looked at."""
+class Numbered(Protocol):
+    """The numbers of a log, or of its contents."""
 
     @property
     def journal(self) -> int:
-        """The journal's number; 0 if there is no journal yet."""
-        ...
-
-    @property
-    def store(self) -> int:
-        """The identity of the backing store; 0 if it was never set."""
+        """The number that identifies the journal: positive, 63 bits, random; 0 if there is none yet."""
         ...
 
     @property
     def first_number(self) -> int:
-        """The number of the first record that is there; after the last one if there is none."""
+        """The number of the first record that is not released; after the last one if there is none."""
         ...
 
     @property
@@ -88,6 +83,15 @@ class Contents(Protocol):
     @property
     def last_sequence(self) -> int:
         """The last of the store's sequences that was given out."""
+        ...
+
+
+class Contents(Numbered, Protocol):
+    """Contents of a log, as they were when it was recovered or looked at."""
+
+    @property
+    def store(self) -> int:
+        """The identity of the backing store; 0 if it was never set."""
         ...
 
     @property
@@ -121,33 +125,13 @@ class Contents(Protocol):
         ...
 
 
-class Log(Protocol):
+class Log(Numbered, Protocol):
     """A log that one process at a time may append to: what was appended is durable when that returns.
 
     Making one claims it, or :meth:`Contents.claim` does, or at the latest opening it: from then on no other
     process appends. It is recovered, opened and written by one thread at a time. Syncing, reading and
     releasing are thread-safe. A position is a segment and an offset in it; the last segment is being written.
     """
-
-    @property
-    def journal(self) -> int:
-        """The number that identifies the journal: positive, 63 bits, chosen at random when it is created."""
-        ...
-
-    @property
-    def first_number(self) -> int:
-        """The number of the first record that is not released; after the last one if there is none."""
-        ...
-
-    @property
-    def last_number(self) -> int:
-        """The number of the last record written; 0 if there was never one."""
-        ...
-
-    @property
-    def last_sequence(self) -> int:
-        """The last of the store's sequences that was given out."""
-        ...
 
     def recover(self) -> Contents:
         """Read what an earlier process left, and change nothing.

@@ -5,11 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import signal
 import socket
 import subprocess
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Self
 from urllib.error import URLError
 from urllib.request import urlopen
@@ -19,6 +17,7 @@ from jdbcstore.testing.polling import wait_until
 from tests.support import tiers
 from tests.support.ports import free_port
 from tests.support.require import unavailable
+from tests.support.server_process import ServerProcess
 
 NEWER = Path(__file__).parents[2] / ".build/nats/nats-server"
 """A nats-server of 2.10 or later, which can sync before it acknowledges; Debian 12 and 13 have 2.9."""
@@ -31,7 +30,7 @@ def newer() -> str:
     return str(NEWER)
 
 
-class NatsServer:
+class NatsServer(ServerProcess):
     """A server, which may be stopped and started again; a context manager that ends it.
 
     A test that starts it is marked ``servers``. ``settings`` are lines for its configuration.
@@ -46,25 +45,11 @@ class NatsServer:
         self._program = found
         self._jetstream = jetstream
         self._settings = settings
-        self._directory = TemporaryDirectory(prefix="jdbcstore-nats-")
-        self.folder = Path(self._directory.name)
+        super().__init__("jdbcstore-nats-")
         self._port, self._monitor = free_port(), free_port()
         self.name = name
         self.url = f"nats://127.0.0.1:{self._port}"
         self.monitor = f"http://127.0.0.1:{self._monitor}"
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End the server, and remove its data."""
-        self.kill()
-        self._directory.cleanup()
 
     def start(self, *, waits: bool = True) -> None:
         """Start the server on the data of before, and wait until it answers."""
@@ -98,23 +83,6 @@ class NatsServer:
             with contextlib.suppress(URLError), urlopen(f"{self.monitor}/healthz") as answer:  # noqa: S310
                 return bool(answer.status == 200)
         return False
-
-    def kill(self) -> None:
-        """End the server at once."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-
-    def pause(self) -> None:
-        """Have the server answer nothing, as one that is cut off."""
-        assert self._process is not None
-        os.kill(self._process.pid, signal.SIGSTOP)
-
-    def resume(self) -> None:
-        """Let it go on."""
-        assert self._process is not None
-        os.kill(self._process.pid, signal.SIGCONT)
 
 
 class NatsCluster:

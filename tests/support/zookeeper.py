@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
-import signal
 import socket
 import subprocess
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Self
 
 from jdbcstore.testing.polling import wait_until
 from tests.support import tiers
@@ -18,6 +14,7 @@ from tests.support.interop.activemq import QUICK_START
 from tests.support.jvm import NO_TRACES
 from tests.support.ports import free_port
 from tests.support.require import unavailable
+from tests.support.server_process import ServerProcess
 
 _JAR = Path("/usr/share/java/zookeeper.jar")
 TICK = 0.1
@@ -25,7 +22,7 @@ TICK = 0.1
 LONGEST_SESSION = 20 * TICK
 
 
-class ZooKeeper:
+class ZooKeeper(ServerProcess):
     """A server, which may be stopped and started again; a context manager that ends it.
 
     A test that starts it is marked ``java``.
@@ -34,27 +31,14 @@ class ZooKeeper:
     def __init__(self) -> None:
         if not _JAR.exists() or shutil.which("java") is None:
             unavailable("zookeeper", f"no {_JAR} or no java: .ci/packages zookeeper")
-        self._directory = TemporaryDirectory(prefix="jdbcstore-zookeeper-")
+        super().__init__("jdbcstore-zookeeper-")
         self._port = free_port()
         self.address = f"127.0.0.1:{self._port}"
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End the server, and remove its data."""
-        self.kill()
-        self._directory.cleanup()
 
     def start(self) -> None:
         """Start the server on the data of before, and wait until it answers."""
         tiers.starts("java")
-        folder = Path(self._directory.name)
+        folder = self.folder
         settings = folder / "zoo.cfg"
         settings.write_text(
             f"tickTime={round(TICK * 1000)}\ndataDir={folder}\nadmin.enableServer=false\n"
@@ -72,25 +56,8 @@ class ZooKeeper:
     def _answers(self) -> bool:
         assert self._process is not None
         if self._process.poll() is not None:
-            raise AssertionError((Path(self._directory.name) / "log").read_text())
+            raise AssertionError((self.folder / "log").read_text())
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self._port), 5) as line:
             line.sendall(b"srvr")
             return line.recv(9) == b"Zookeeper"
         return False
-
-    def kill(self) -> None:
-        """End the server at once."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-
-    def pause(self) -> None:
-        """Have the server answer nothing, as one that is cut off."""
-        assert self._process is not None
-        os.kill(self._process.pid, signal.SIGSTOP)
-
-    def resume(self) -> None:
-        """Let it go on."""
-        assert self._process is not None
-        os.kill(self._process.pid, signal.SIGCONT)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +20,9 @@ from jdbcstore.util.file_lock import FileLock
 from tests.support.databases import Database
 from tests.support.importing.comparing import by_id, comparable, contents, seen
 from tests.support.importing.old_damages import OldJudge, damage
-from tests.support.importing.olds_recorded import VERSIONS, unpack
+from tests.support.importing.olds_recorded import VERSIONS, Recorded, recordings
 from tests.tools.conftest import NewDatabase, place
 
-Recorded = Callable[[str], tuple[Path, dict[str, Any]]]
 KILLED, STOPPED = "5.3.2", "5.7.0"
 UNCHECKED = "the AMQ store has no checksums: damage inside a message may not be noticed"
 QUEUE, TOPIC = (XATransactionId(86, name, b"\1") for name in (b"queue", b"topic"))
@@ -32,16 +30,7 @@ QUEUE, TOPIC = (XATransactionId(86, name, b"\1") for name in (b"queue", b"topic"
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
-    """The files of a version, which nobody changes, and what its broker found in them."""
-    known: dict[str, tuple[Path, dict[str, Any]]] = {}
-
-    def recorded(version: str) -> tuple[Path, dict[str, Any]]:
-        if version not in known:
-            folder = tmp_path_factory.mktemp(version)
-            known[version] = folder / "amq", unpack("amq", version, folder)
-        return known[version]
-
-    return recorded
+    return recordings("amq", tmp_path_factory)
 
 
 def imported(folder: Path, database: Database) -> transfer.Copied:

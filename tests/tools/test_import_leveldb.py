@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,25 +21,15 @@ from jdbcstore.util.file_lock import FileLock
 from tests.support.databases import Database
 from tests.support.importing.comparing import by_id, comparable, contents, seen
 from tests.support.importing.old_damages import OldJudge, damage
-from tests.support.importing.olds_recorded import VERSIONS, unpack
+from tests.support.importing.olds_recorded import VERSIONS, Recorded, recordings
 from tests.tools.conftest import NewDatabase, place
 
-Recorded = Callable[[str], tuple[Path, dict[str, Any]]]
 KILLED, STOPPED = "5.16.7", "5.9.1"
 
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
-    """The files of a version, which nobody changes, and what its broker found in them."""
-    known: dict[str, tuple[Path, dict[str, Any]]] = {}
-
-    def recorded(version: str) -> tuple[Path, dict[str, Any]]:
-        if version not in known:
-            folder = tmp_path_factory.mktemp(version)
-            known[version] = folder / "leveldb", unpack("leveldb", version, folder)
-        return known[version]
-
-    return recorded
+    return recordings("leveldb", tmp_path_factory)
 
 
 def imported(folder: Path, database: Database) -> transfer.Copied:

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
 from pathlib import Path
-from typing import Self
 
 from jdbcstore.message import openwire
 from jdbcstore.message.openwire.wire_format import OLD_VERSION
 from jdbcstore.tools.importing.amq.journal import data_files
 from jdbcstore.tools.importing.amq.store import CONTROL, AmqStore
-from jdbcstore.tools.importing.replay import BodyPlace, Replay
-from jdbcstore.tools.importing.rows import ReplayedRows
-from jdbcstore.tools.importing.source import BodyFiles, Findings, NothingToImport, SharedLocks
+from jdbcstore.tools.importing.folders import FolderSource
+from jdbcstore.tools.importing.replay import BodyPlace
+from jdbcstore.tools.importing.source import Findings, NothingToImport
 
 _APART = {"kr-store", "archive"}
 """Folders of the index, and of full data files that the broker has moved away."""
 
 
-class AmqSource(ReplayedRows):
+class AmqSource(FolderSource):
     """The AMQ stores of a tree.
 
     :param folder: one store's, or one above several
@@ -35,11 +33,8 @@ class AmqSource(ReplayedRows):
         progress: Callable[[int], None] = lambda _: None,
         findings: Findings | None = None,
     ) -> None:
-        self.findings = Findings() if findings is None else findings
-        self._folder = folder
-        self._files = BodyFiles()
+        super().__init__(folder, findings)
         self._stores: list[AmqStore] = []
-        self._resources = ExitStack()
         try:
             found = list(_journals(folder))
             if not found:
@@ -48,22 +43,20 @@ class AmqSource(ReplayedRows):
                     " the folders below it; name the directory of the broker's persistenceAdapter, or one"
                     " above it"
                 )
-            self._shares = self._resources.enter_context(SharedLocks(self._locks(found)))
-            replay = self._resources.enter_context(Replay())
-            self._resources.callback(self._files.close)
-            super().__init__(replay, self._body, self._damaged)
+            controls = {journal / CONTROL for journal in found}
+            self._begin(self._locks(found, "lock") | controls)
             for journal in found:
-                store = AmqStore(journal, replay, self._files, self.findings)
+                store = AmqStore(journal, self.replay, self._files, self.findings)
                 self._stores.append(store)
                 store.run(progress)
-            replay.end()
-            for topic, key in sorted(replay.unknown, key=str):
+            self.replay.end()
+            for topic, key in sorted(self.replay.unknown, key=str):
                 client_id, name = key.split("\0")
                 self.findings.note(
                     f"the subscription {name} of {client_id} to {topic} has acknowledged messages, and is not"
                     " known"
                 )
-            if count := replay.out_of_order():
+            if count := self.replay.out_of_order():
                 self.findings.note(
                     f"{count} messages were acknowledged before they were added: data files are missing, or"
                     " have each other's names"
@@ -73,37 +66,12 @@ class AmqSource(ReplayedRows):
             self._resources.close()
             raise
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._resources.close()
-
-    @property
-    def place(self) -> str:
-        """The folder."""
-        return str(self._folder)
-
-    def _locks(self, found: list[Path]) -> list[Path]:
-        """Return the lock files of these folders, and of those above that may be a broker's."""
-        folders = {path for folder in found for path in folder.parents}
-        inside = {path for path in folders if self._folder in (path, *path.parents)}
-        locks = {path / "lock" for path in (*inside, self._folder.absolute().parent)}
-        return sorted(locks | {journal / CONTROL for journal in found})
-
     def _body(self, place: BodyPlace) -> bytes:
         """Return the bytes of a message, once all of it was decoded: nothing else tells of damage."""
-        blob = self._files.read(*place)
+        blob = super()._body(place)
         message = openwire.decode(blob, version=OLD_VERSION)
         _ = message.properties, message.body
         return blob
-
-    def _damaged(self, place: BodyPlace, reason: str) -> None:
-        self.findings.damage(self._files.paths[place.file], place.at, place.size, reason)
-
-    def release_lock(self, path: Path) -> None:
-        """Release the share of a lock file, if there is one, which the target locks now."""
-        self._shares.release(path)
 
     def facts(self) -> Mapping[str, int]:
         """Return the numbers of folders, files, commands and transactions in doubt."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
-from typing import Self
 
 from jdbcstore.message.ids import XATransactionId
+from jdbcstore.tools.importing.folders import FolderSource
 from jdbcstore.tools.importing.kahadb.commands import (
     CommitCommand,
     PrepareCommand,
@@ -20,9 +19,7 @@ from jdbcstore.tools.importing.kahadb.index import JOBS, MESSAGES, has_old_jobs
 from jdbcstore.tools.importing.kahadb.logs import LogFile, LogReader, log_files, split
 from jdbcstore.tools.importing.kahadb.replaying import LogFolder
 from jdbcstore.tools.importing.protobuf import MalformedLog
-from jdbcstore.tools.importing.replay import BodyPlace, Replay
-from jdbcstore.tools.importing.rows import ReplayedRows
-from jdbcstore.tools.importing.source import BodyFiles, Findings, NothingToImport, SharedLocks
+from jdbcstore.tools.importing.source import Findings, NothingToImport
 
 LOCAL_FORMAT = 61616
 """The format id that mKahaDB gives to transactions of its own over several stores."""
@@ -33,7 +30,7 @@ _SPILLED = "tmpDB.data"
 """The index of messages that are not persistent."""
 
 
-class KahaDbSource(ReplayedRows):
+class KahaDbSource(FolderSource):
     """The KahaDB folders of a tree.
 
     :param folder: one store's, or one above several; archives of full logs in it are left out
@@ -48,11 +45,8 @@ class KahaDbSource(ReplayedRows):
         progress: Callable[[int], None] = lambda _: None,
         findings: Findings | None = None,
     ) -> None:
-        self.findings = Findings() if findings is None else findings
-        self._folder = folder
-        self._files = BodyFiles()
+        super().__init__(folder, findings)
         self._stores: list[LogFolder] = []
-        self._resources = ExitStack()
         try:
             found = dict(self._found())
             if not found and self.findings.damages:
@@ -62,25 +56,11 @@ class KahaDbSource(ReplayedRows):
                     f"{folder} has no data logs of KahaDB, db-1.log and so on, and neither have the folders"
                     " below it; name the directory of the broker's persistenceAdapter, or one above it"
                 )
-            self._shares = self._resources.enter_context(SharedLocks(self._locks(found)))
-            replay = self._resources.enter_context(Replay())
-            self._resources.callback(self._files.close)
-            super().__init__(replay, self._body, self._damaged)
+            self._begin(self._locks(found, "lock"))
             self._replay(found, progress)
         except BaseException:
             self._resources.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._resources.close()
-
-    @property
-    def place(self) -> str:
-        """The folder."""
-        return str(self._folder)
 
     @property
     def folders(self) -> list[Path]:
@@ -106,12 +86,6 @@ class KahaDbSource(ReplayedRows):
                 yield path, logs
             elif any((path / name).exists() for name in (MESSAGES, JOBS)):
                 self.findings.damage(path / "db-1.log", 0, 0, "there is an index, and no data log")
-
-    def _locks(self, found: Mapping[Path, object]) -> list[Path]:
-        """Return the lock files of these folders, and of those above that may be a broker's."""
-        folders = {path for folder in found for path in (folder, *folder.parents)}
-        inside = {path for path in folders if self._folder in (path, *path.parents)}
-        return sorted(path / "lock" for path in (*inside, self._folder.absolute().parent))
 
     def _replay(self, found: Mapping[Path, list[LogFile]], progress: Callable[[int], None]) -> None:
         decided, is_sound, has_decisions = set[Transaction](), True, False
@@ -179,16 +153,6 @@ class KahaDbSource(ReplayedRows):
                 except MalformedLog as error:
                     damaged(batch.offset + error.at, len(batch.records) - error.at, str(error))
         return len(self.findings.damages) == before
-
-    def _body(self, place: BodyPlace) -> bytes:
-        return self._files.read(*place)
-
-    def _damaged(self, place: BodyPlace, reason: str) -> None:
-        self.findings.damage(self._files.paths[place.file], place.at, place.size, reason)
-
-    def release_lock(self, path: Path) -> None:
-        """Release the share of a lock file, if there is one, which the target locks now."""
-        self._shares.release(path)
 
     def facts(self) -> Mapping[str, int]:
         """Return the numbers of folders, logs, commands and transactions in doubt."""

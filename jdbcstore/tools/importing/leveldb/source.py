@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
 from pathlib import Path
-from typing import Self
 
+from jdbcstore.tools.importing.folders import FolderSource
 from jdbcstore.tools.importing.leveldb.store import LevelDbStore, has_index, has_store, unpacked
-from jdbcstore.tools.importing.replay import BodyPlace, Replay
-from jdbcstore.tools.importing.rows import ReplayedRows
-from jdbcstore.tools.importing.source import BodyFiles, Findings, NothingToImport, SharedLocks
+from jdbcstore.tools.importing.replay import BodyPlace
+from jdbcstore.tools.importing.source import Findings, NothingToImport
 
 _LOCKS = ("lock", "dirty.index/LOCK", "plist.index/LOCK")
 """Lock files: the broker's own, and of the LevelDB that it has open, the only ones of a replicated node."""
@@ -19,7 +17,7 @@ _STASH = "stash"
 """A folder with what a replicated node had before it followed another."""
 
 
-class LevelDbSource(ReplayedRows):
+class LevelDbSource(FolderSource):
     """The LevelDB stores of a tree.
 
     :param folder: one store's, also a node's of ``replicatedLevelDB``; or one above several, or above the
@@ -35,11 +33,8 @@ class LevelDbSource(ReplayedRows):
         progress: Callable[[int], None] = lambda _: None,
         findings: Findings | None = None,
     ) -> None:
-        self.findings = Findings() if findings is None else findings
-        self._folder = folder
-        self._files = BodyFiles()
+        super().__init__(folder, findings)
         self._stores: list[LevelDbStore] = []
-        self._resources = ExitStack()
         try:
             stores, indexes = _find(folder)
             if not stores:
@@ -48,50 +43,23 @@ class LevelDbSource(ReplayedRows):
                     " have the folders below it; name the directory of the broker's persistenceAdapter, or"
                     " one above it"
                 )
-            self._shares = self._resources.enter_context(SharedLocks(self._locks([*stores, *indexes])))
-            replay = self._resources.enter_context(Replay())
-            self._resources.callback(self._files.close)
-            super().__init__(replay, self._body, self._damaged)
+            self._begin(self._locks([*stores, *indexes], *_LOCKS))
             # With a logDirectory, the index is elsewhere.
             apart = [path for path in indexes if path not in stores]
             for path in stores:
                 index = apart[0] if path not in indexes and len(apart) == len(stores) == 1 else path
-                store = LevelDbStore(path, index, replay, self._files, self.findings)
+                store = LevelDbStore(path, index, self.replay, self._files, self.findings)
                 self._stores.append(store)
                 self._resources.callback(store.close)
                 store.run(progress)
-            replay.end()
+            self.replay.end()
         except BaseException:
             self._resources.close()
             raise
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._resources.close()
-
-    @property
-    def place(self) -> str:
-        """The folder."""
-        return str(self._folder)
-
-    def _locks(self, found: list[Path]) -> list[Path]:
-        """Return the lock files of these folders, and of those above that may be a broker's."""
-        folders = {path for folder in found for path in (folder, *folder.parents)}
-        inside = {path for path in folders if self._folder in (path, *path.parents)}
-        return sorted(path / name for path in (*inside, self._folder.absolute().parent) for name in _LOCKS)
-
     def _body(self, place: BodyPlace) -> bytes:
         [store] = [one for one in self._stores if place.file in one.numbers]
         return unpacked(store.logs.read(place))
-
-    def _damaged(self, place: BodyPlace, reason: str) -> None:
-        self.findings.damage(self._files.paths[place.file], place.at, place.size, reason)
-
-    def release_lock(self, path: Path) -> None:
-        """Release the share of a lock file, if there is one, which the target locks now."""
-        self._shares.release(path)
 
     def facts(self) -> Mapping[str, int]:
         """Return the numbers of folders, logs, records that were read and transactions in doubt."""
