@@ -37,6 +37,7 @@ from jdbcstore.message.message import Message
 from jdbcstore.message.openwire.pieces import LargeBody
 from jdbcstore.util.checkup import Checkup
 from jdbcstore.util.futures import StoreFuture
+from jdbcstore.util.stream_health import StreamHealth
 from jdbcstore.util.timings import Timings
 
 Progress = Callable[[int], None]
@@ -665,6 +666,20 @@ class Checkpointed(Protocol):
         """Return the current state of the journal.
 
         :raises StoreError: its folder cannot be read
+        """
+        ...
+
+
+@runtime_checkable
+class Streamed(Protocol):
+    """A store with journals that may be in streams."""
+
+    def streams(self) -> list[StreamHealth]:
+        """Return what the servers of the streams say of them now; nothing if there is none.
+
+        It waits some seconds for servers that do not answer.
+
+        :raises StoreClosed: the store is closed
         """
         ...
 

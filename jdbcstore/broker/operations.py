@@ -185,6 +185,7 @@ OPERATIONS = {
         _view("lock", "/lock"),
         _view("lock_history", "/lock/history"),
         _view("journal", "/journal"),
+        _view("streams", "/streams"),
         _view("store", "/store"),
         _view("checkup", "/checkup"),
         _view("operations", "/operations"),

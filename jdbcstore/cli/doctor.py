@@ -30,29 +30,36 @@ def doctor(settings: Settings, report: Path | None) -> int:
     """Check the state of the database, and which drivers and tools are installed.
 
     What is wrong with the database is named with its cause, such as a session that keeps deleted rows from
-    being vacuumed, and the statement that helps. Nothing is changed.
+    being vacuumed, and the statement that helps. The servers of a journal's stream are asked, too. Nothing is
+    changed.
 
     Exits with 0 if the selected store can be used and nothing is wrong with its database, whatever else is
     missing; with 9 if something is wrong with it; otherwise with the exit code of any other command: 3 if
     its driver is missing, 4 if it is not reachable.
     """
-    from jdbcstore.tools.doctor import examine, examine_health, examine_store
+    from jdbcstore.tools.doctor import examine, examine_health, examine_store, examine_streams
+    from jdbcstore.util.checkup import Checkup
 
     configuration = settings.configuration()
     store, error = examine_store(configuration)
-    findings = [store, *examine()]
+    streams = [*examine_streams(configuration)]
+    installed = [*examine()]
+    findings = [store, *(finding for finding, _ in streams), *installed]
     health = None
     if error is None:
         try:
             health = examine_health(configuration)
         except StoreError as failure:
             note(f"the state of the database was not read: {failure}")
+    if sick := [one for _, diagnoses in streams for one in diagnoses]:
+        figures, others = ({}, ()) if health is None else (health.figures, health.diagnoses)
+        health = Checkup.of(figures, [*others, *sick])
     if report is not None:
         from jdbcstore import __version__
         from jdbcstore.tools.report import issue_report
         from jdbcstore.util.versions import versions
 
-        text = issue_report(versions(__version__), configuration, store, error, findings[1:], os.environ)
+        text = issue_report(versions(__version__), configuration, store, error, installed, os.environ)
         _write_new(report, text)
         note(f"wrote {report}: read it, then attach it to the issue")
     facts = [*map(asdict, findings), *([] if health is None else _health_facts(health))]

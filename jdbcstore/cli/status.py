@@ -27,6 +27,7 @@ from jdbcstore.cli.output import (
 from jdbcstore.cli.remote import RemoteBroker
 from jdbcstore.cli.settings import CliCommand, Settings
 from jdbcstore.cli.shared import print_claims, print_flow, read_selected, shared_facts
+from jdbcstore.cli.stream import add_broker, print_stream, stream_facts
 from jdbcstore.cli.subscriptions import add_activity, print_subscriptions, subscription_facts
 from jdbcstore.message.destination import Destination
 from jdbcstore.util.shared_queues import SharedNumbers
@@ -49,10 +50,14 @@ def init(settings: Settings) -> None:
 def status(settings: Settings) -> None:
     """Show destinations, durable subscriptions, claims, limits, the master and the tables.
 
+    Of a journal in a stream, also the servers that have it, and what the database lacks of it.
     While a broker with --health serves, queues have the sizes that it knows, and consumers are counted.
     """
+    journal = settings.configuration().journal
     with settings.open_database(read_only=True) as store:
         facts = _status(store)
+        if journal is not None and journal.use_journal and journal.stream is not None:
+            facts["stream"] = stream_facts(journal, store)
     shared = read_selected(settings)
     facts |= shared_facts(shared)
     broker = settings.broker_to_read()
@@ -85,6 +90,7 @@ def _status(store: JdbcStore) -> dict[str, Any]:
             None,
         ),
         "broker": None,
+        "stream": None,
     }
 
 
@@ -104,6 +110,8 @@ def _add_broker(facts: dict[str, Any], broker: RemoteBroker) -> None:
             one |= {"consumers": view["consumers"], "in_flight": view["in_flight"]}
             one["message_count"] = one["message_count"] if view["size"] is None else view["size"]
     facts["subscriptions"] = add_activity(facts["subscriptions"], broker)
+    if facts["stream"] is not None:
+        add_broker(facts["stream"], broker)
 
 
 _UNKNOWN = dict.fromkeys(
@@ -150,6 +158,8 @@ def _print_status(facts: dict[str, Any], shared: SharedNumbers) -> None:
     if broker is not None:
         connections = counted(broker["connections"], "connection")
         write_line(f"broker   {printable(broker['url'])}, up {duration(broker['uptime'])}, {connections}")
+    if facts["stream"] is not None:
+        print_stream(facts["stream"])
     columns: dict[str, Callable[[dict[str, Any]], str]] = {
         "destination": lambda one: one["destination"],
         "messages": lambda one: str(one["message_count"]),

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from jdbcstore.journal.layout import JournalEntry, Record, WrittenEntry
+from jdbcstore.util.stream_health import StreamHealth
 
 
 class Span(NamedTuple):
@@ -173,6 +174,15 @@ class Log(Numbered, Protocol):
 
         :raises JournalFailed: it cannot, and will not be
         :raises StoreUnavailable: it cannot now
+        """
+        ...
+
+    def health(self) -> StreamHealth | None:
+        """Return what the servers of a stream say of it now; None of files.
+
+        It waits some seconds for servers that do not answer.
+
+        :raises StoreClosed: the log is closed
         """
         ...
 

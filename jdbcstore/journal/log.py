@@ -11,6 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from jdbcstore.config.journal import JournalConfig
@@ -27,6 +28,7 @@ from jdbcstore.journal.layout import LARGEST, JournalEntry, Record, WrittenEntry
 from jdbcstore.journal.logs import claim
 from jdbcstore.util.clock import Clock, SystemClock
 from jdbcstore.util.files import OS_FILES, Files
+from jdbcstore.util.stream_health import StreamHealth
 from jdbcstore.util.timings import Timings
 
 log = logging.getLogger(__name__)
@@ -186,6 +188,16 @@ class Journal:
         """
         self.check()
         self._log.reach()
+
+    def health(self) -> StreamHealth | None:
+        """Return the state of the stream now; None if it is in files. It waits some seconds for the servers.
+
+        :raises StoreClosed: the journal is closed
+        """
+        found = self._log.health()
+        if found is None or self._error is None:
+            return found
+        return replace(found, problem=str(self._failure()))
 
     def sync(self) -> None:
         """Make everything written durable; needed before other durable data refers to it where the sync

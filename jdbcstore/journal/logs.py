@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.journal.abc import Aside, Contents, Log
@@ -13,6 +14,10 @@ from jdbcstore.journal.recovery import Recovered, recover
 from jdbcstore.journal.storage import Segments
 from jdbcstore.util.clock import Clock
 from jdbcstore.util.files import Files
+from jdbcstore.util.stream_health import StreamHealth
+
+if TYPE_CHECKING:
+    from jdbcstore.journal.stream.log import StreamContents
 
 
 def claim(config: JournalConfig, files: Files, clock: Clock) -> Log:
@@ -61,6 +66,18 @@ def contents(config: JournalConfig) -> Iterator[Contents]:
         directory = Path(config.directory)
         yield recover(directory) if directory.is_dir() else Recovered()
         return
+    with stream_contents(config) as found:
+        yield found
+
+
+@contextmanager
+def stream_contents(config: JournalConfig) -> Iterator[StreamContents]:
+    """Yield the contents of the log in a stream, as :func:`contents` does.
+
+    :raises ConfigurationError: the stream cannot be what the configuration asks for
+    :raises CorruptJournal: an acknowledged record is damaged or missing
+    :raises StoreUnavailable: it cannot be read now
+    """
     from jdbcstore.journal.stream.log import look
     from jdbcstore.journal.stream.server import StreamServer
 
@@ -69,3 +86,15 @@ def contents(config: JournalConfig) -> Iterator[Contents]:
         yield look(server)
     finally:
         server.close()
+
+
+def health(config: JournalConfig) -> StreamHealth | None:
+    """Return what the servers of the log's stream say of it now, within seconds; None if it is in files.
+
+    :raises ConfigurationError: the configuration is wrong, so that no server can be asked
+    """
+    if config.stream is None:
+        return None
+    from jdbcstore.journal.stream.health import looked_at
+
+    return looked_at(config)

@@ -229,6 +229,9 @@ class Segments:
         except OSError as error:
             raise self._failed(error) from error
 
+    def health(self) -> None:
+        """Return nothing: it is in files."""
+
     def sync(self) -> None:
         with self._io:
             self._sync_written()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import cast
 
-from jdbcstore.abc import MasterAddress, PausedQueue, RemovalRecord
+from jdbcstore.abc import MasterAddress, PausedQueue, RemovalRecord, Streamed
 from jdbcstore.lockers import Fence
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import MessageId
@@ -18,6 +18,7 @@ from jdbcstore.stores.jdbc.store import JdbcStore
 from jdbcstore.stores.journaled import JournaledStore
 from jdbcstore.util.checkup import Checkup
 from jdbcstore.util.clock import Clock
+from jdbcstore.util.stream_health import StreamHealth
 
 
 class JournaledJdbcStore(JournaledStore):
@@ -91,6 +92,11 @@ class GuardedFilteredStore(FilteredStore):
     ) -> None:
         super().__init__(routes, clock=clock, read_only=read_only)
         self.fence = fence
+
+    def streams(self) -> list[StreamHealth]:
+        """As :meth:`jdbcstore.abc.Streamed.streams`, of all stores."""
+        stores = [store for store in self.routes.stores if isinstance(store, Streamed)]
+        return [health for store in stores for health in store.streams()]
 
     def check(self) -> None:
         """Check that each store can be written; :class:`StoreError` if one cannot."""

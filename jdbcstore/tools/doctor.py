@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -19,7 +19,9 @@ from jdbcstore.database.checkup import examine as health_of
 from jdbcstore.database.engine import Database
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.errors import ConfigurationError, SchemaError, StoreError, installation
-from jdbcstore.util.checkup import Checkup
+from jdbcstore.journal.logs import health as stream_health
+from jdbcstore.stores.opening import with_journals
+from jdbcstore.util.checkup import Checkup, Diagnosis
 
 _DISTRIBUTIONS = {"argon2": "argon2-cffi", "jpype": "JPype1", "stomp": "stomp.py"}
 """Distributions whose module has another name."""
@@ -83,6 +85,24 @@ def examine_health(configuration: Configuration) -> Checkup | None:
         return None
     with contextlib.closing(session):
         return health_of(session)
+
+
+def examine_streams(configuration: Configuration) -> Iterator[tuple[Finding, Sequence[Diagnosis]]]:
+    """Ask the servers of each journal's stream once; yields also what is wrong with it."""
+    for one in with_journals(configuration):
+        if one.journal is None or not one.journal.use_journal or one.journal.stream is None:
+            continue
+        try:
+            health = stream_health(one.journal)
+        except StoreError as error:
+            yield Finding("Journal", one.journal.place, "", None, str(error)), ()
+            continue
+        if health is not None:
+            found = None
+            if health.present is not None:
+                led = "" if health.leader is None else f", led by {health.leader}"
+                found = f"{health.current} of {health.present} replicas are current{led}"
+            yield Finding("Journal", health.place, health.sync, found, health.problem), [*health.diagnoses]
 
 
 def _reached(configuration: Configuration) -> tuple[str, str]:

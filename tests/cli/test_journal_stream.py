@@ -11,6 +11,7 @@ import jdbcstore
 from jdbcstore import load_config
 from jdbcstore.cli.exit_codes import ExitCode
 from jdbcstore.journal.stream.server import StreamServer
+from jdbcstore.stores.journaled import JournaledStore
 from jdbcstore.testing.messages import content, fill
 from tests.cli.conftest import Invoke
 from tests.support.streams import NatsServer
@@ -78,6 +79,28 @@ def test_what_is_released_while_it_is_checked_is_no_damage(
     monkeypatch.setattr(StreamServer, "messages", late)
     checked = invoke("journal", "check", "--config", "jdbcstore.toml")
     assert checked.out == f"the stream cli-{place.name} at {nats.url}: 1 record, all sound\n"
+
+
+@pytest.mark.usefixtures("place")
+def test_its_state_is_shown_without_a_broker(invoke: Invoke) -> None:
+    status = ("status", "--json", "--config", "jdbcstore.toml")
+    invoke("init", "--config", "jdbcstore.toml")
+    assert "does not exist" in invoke(*status).json["stream"]["problem"]
+    with jdbcstore.open(load_config(Path("jdbcstore.toml"), environment={})) as store:
+        assert isinstance(store, JournaledStore)
+        fill(store.queue("Q"), *"abc")
+        store.checkpoint()
+        fill(store.queue("Q"), "d")
+        stream = invoke(*status).json["stream"]
+        names = ("current", "present", "problem", "last_record", "applied", "lag_records")
+        assert [stream[name] for name in names] == [1, 1, None, 2, 1, 1]
+        assert 0 < stream["lag_bytes"] < stream["size"]
+        shown = invoke("status", "--config", "jdbcstore.toml").out
+        assert "1 of 1 replicas are current; 1 are asked for; quorum_mem" in shown
+        assert "up to record 2; the database up to 1, and lacks 1 record, " in shown
+    assert invoke(*status).json["stream"]["lag_records"] == 0
+    found = {one["group"]: one for one in invoke("doctor", "--json", "--config", "jdbcstore.toml").lines}
+    assert found["Journal"]["found"] == "1 of 1 replicas are current"
 
 
 @pytest.mark.usefixtures("place")

@@ -33,6 +33,7 @@ from jdbcstore.message.ids import MessageId
 from jdbcstore.message.message import Message
 from jdbcstore.util.checkup import Checkup
 from jdbcstore.util.clock import SystemClock
+from jdbcstore.util.stream_health import StreamHealth
 
 _FRESH = 5.0
 """Seconds for which a list and a number of messages are shown again."""
@@ -178,6 +179,9 @@ class DatabaseSource:
 
     async def journal(self) -> JournalState | None:
         return None
+
+    async def streams(self) -> list[StreamHealth]:
+        return []
 
     async def store(self) -> StoreView:
         return StoreView(

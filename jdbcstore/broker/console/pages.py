@@ -47,6 +47,7 @@ from jdbcstore.message.ids import MessageId
 from jdbcstore.message.message import Message
 from jdbcstore.util.checkup import FIGURES
 from jdbcstore.util.clock import Clock, SystemClock
+from jdbcstore.util.stream_health import StreamHealth
 
 _MOST_COUNTED = 100
 """Durable subscriptions whose pending messages are counted for a page."""
@@ -412,10 +413,11 @@ class Console:
     async def _broker(self, visit: Visit) -> web.Response:
         broker = self._source.broker()
         store = journal = schema = None
+        streams: list[StreamHealth] = []
         try:
             if broker.obstacle is None:
                 store, journal = await self._source.store(), await self._source.journal()
-                schema = await self._lookups.schema()
+                streams, schema = await self._source.streams(), await self._lookups.schema()
         except StoreError:
             if self._source.broker().obstacle is None:
                 raise
@@ -426,6 +428,7 @@ class Console:
             events=self._source.lock_history(),
             store=store,
             journal=journal,
+            streams=streams,
             schema=schema,
         )
 

@@ -23,6 +23,7 @@ from jdbcstore.broker.management.views import (
 )
 from jdbcstore.message.destination import Destination
 from jdbcstore.util.checkup import BAD, WARNING, Checkup
+from jdbcstore.util.stream_health import DEGRADED, FULL, STOPPED, StreamHealth
 
 _FULL = 0.8
 _FREE = 0.1
@@ -32,6 +33,11 @@ _DROP = "look at the program; drop its connection, and its messages go to others
 _BACKLOG = 1000
 """Messages of a queue from which on its growth matters."""
 _GROWTH = 1.2
+_STREAM_RULES = {
+    STOPPED: "JdbcstoreStreamStopped",
+    DEGRADED: "JdbcstoreStreamDegraded",
+    FULL: "JdbcstoreStreamFull",
+}
 _OLD = 3600.0
 """Seconds after which the first message of a queue is old."""
 
@@ -79,6 +85,8 @@ class Watched:
     slow_consumers: Sequence[SubscriptionView] = ()
     """Consumers that have had messages for long, and acknowledge none."""
     journal: JournalState | None = None
+    streams: Sequence[StreamHealth] = ()
+    """The streams of journals."""
     checkup: Checkup | None = None
     """The state of the database."""
 
@@ -98,6 +106,7 @@ def alarms(now: Watched) -> Iterator[Alarm]:
         yield Alarm("JdbcstoreDatabaseSick", one.severity, text, one.cure, page="database")
     yield from _of_space(now.broker, now.folders)
     yield from _of_journal(now.journal)
+    yield from _of_streams(now.streams)
     if now.in_doubt:
         what = "1 transaction is" if len(now.in_doubt) == 1 else f"{len(now.in_doubt):,} transactions are"
         yield Alarm(
@@ -171,6 +180,12 @@ def _of_journal(journal: JournalState | None) -> Iterator[Alarm]:
         text = f"The database has refused {counted(journal.refused, 'message')} of the journal"
         help_ = "list them with jdbcstore journal refused, and say what becomes of them"
         yield Alarm("JdbcstoreMessagesRefused", WARNING, text, help_, page="broker")
+
+
+def _of_streams(streams: Iterable[StreamHealth]) -> Iterator[Alarm]:
+    every = [one for stream in streams for one in stream.diagnoses]
+    for one in sorted(every, key=lambda one: one.severity != BAD):
+        yield Alarm(_STREAM_RULES[one.name], one.severity, one.text, one.cure, page="broker")
 
 
 def _of_dead_letters(now: Watched) -> Iterator[Alarm]:

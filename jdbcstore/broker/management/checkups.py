@@ -1,16 +1,18 @@
-"""Checkups of the store's database: one at a time, and not at each page."""
+"""Checkups of the store's database, and of the streams of its journals."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 
-from jdbcstore.abc import Examined
+from jdbcstore.abc import Examined, Streamed
+from jdbcstore.broker.management.looks import Looks
 from jdbcstore.errors import StoreError
 from jdbcstore.util.checkup import WARNING, Checkup, Diagnosis
 from jdbcstore.util.clock import Clock
+from jdbcstore.util.stream_health import StreamHealth
 
-_PERIOD = 15.0
 _PATIENCE = 2.0
 """Seconds for which a page waits: a database that is sick may take long to say so."""
 
@@ -22,36 +24,45 @@ class Checkups:
     """The last checkup, at most fifteen seconds old when it is asked for; used on one event loop."""
 
     def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._last: Checkup | None = None
-        self._began = -_PERIOD
-        self._running: asyncio.Task[None] | None = None
+        self._looks: Looks[Checkup] = Looks(clock, period=15.0, patience=_PATIENCE)
 
     async def of(self, store: object, run: Run) -> Checkup | None:
         """Return what is wrong with the database of a store.
 
         None if the store has no database, or the first checkup takes more than two seconds.
         """
-        if not isinstance(store, Examined):
-            return None
-        now = self._clock.monotonic()
-        if self._running is None and now - self._began >= _PERIOD:
-            self._began = now
-            self._running = asyncio.create_task(self._examine(store, run))
-        if self._running is not None:
-            await asyncio.wait({self._running}, timeout=_PATIENCE)
-        return self._last
+        return await self._looks.last(partial(_examine, store, run)) if isinstance(store, Examined) else None
 
-    async def _examine(self, store: Examined, run: Run) -> None:
-        try:
-            self._last = await run(store.examine)
-        except StoreError as error:
-            unknown = Diagnosis(
-                name="not examined",
-                severity=WARNING,
-                text=f"The state of the database could not be read: {error}",
-                cure="jdbcstore doctor, which says more",
-            )
-            self._last = Checkup({}, (unknown,))
-        finally:
-            self._running = None
+
+async def _examine(store: Examined, run: Run) -> Checkup:
+    try:
+        return await run(store.examine)
+    except StoreError as error:
+        unknown = Diagnosis(
+            name="not examined",
+            severity=WARNING,
+            text=f"The state of the database could not be read: {error}",
+            cure="jdbcstore doctor, which says more",
+        )
+        return Checkup({}, (unknown,))
+
+
+class StreamLooks:
+    """The last look at the streams of a store, at most two seconds old; used on one event loop."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._looks: Looks[list[StreamHealth]] = Looks(clock, period=2.0, patience=5.0)
+
+    async def of(self, store: object) -> list[StreamHealth]:
+        """Return what the servers of the streams say; nothing without one, or if they take five seconds."""
+        if not isinstance(store, Streamed):
+            return []
+        return await self._looks.last(partial(_look, store)) or []
+
+
+async def _look(store: Streamed) -> list[StreamHealth]:
+    try:
+        # In a thread of its own kind: those of the broker read messages, and servers may not answer.
+        return await asyncio.to_thread(store.streams)
+    except StoreError:  # it is closed meanwhile
+        return []

@@ -29,6 +29,7 @@ from jdbcstore.broker.management.views import BrokerView, DestinationView, Maste
 from jdbcstore.config.users import VIEW
 from jdbcstore.errors import StoreError
 from jdbcstore.util.checkup import BAD, FIGURES, Checkup
+from jdbcstore.util.stream_health import StreamHealth
 from jdbcstore.util.timings import BOUNDS, Timings
 
 OTHER = "other"
@@ -61,6 +62,18 @@ _WORK = {
     "journal": ("journal_write_seconds", "journal_records", "Writes of the journal.", "Their records."),
 }
 
+_OF_STREAMS: dict[str, tuple[str, Callable[[StreamHealth], float | None]]] = {
+    "writable": ("Whether the stream of the journal can be written.", lambda one: one.problem is None),
+    "wanted_replicas": (
+        "Servers that are to have it: the option replicas.",
+        lambda one: one.replicas,
+    ),
+    "current_replicas": ("Servers that are up, and have all of the stream.", lambda one: one.current),
+    "messages": ("Messages of NATS in the stream.", lambda one: one.messages),
+    "bytes": ("Their bytes.", lambda one: one.size),
+    "limit_bytes": ("The stream's own limit of bytes, if it has one.", lambda one: one.limit),
+}
+"""Each figure of a stream, what it is, and its value; a metric's name is ``jdbcstore_stream_FIGURE``."""
 _WAITING = {
     "transactions_in_doubt": "XA transactions that are prepared, and not decided.",
     "slow_connections": "Clients that do not read what they are sent.",
@@ -95,6 +108,7 @@ class Metrics:
         dead: set[str] = set()
         checkup: Checkup | None = None
         journal: JournalState | None = None
+        streams: Sequence[StreamHealth] = ()
         waiting: dict[str, int] = {}
         if broker.obstacle is None:
             try:
@@ -103,7 +117,7 @@ class Metrics:
                 pending = views.pending()
                 dead = {str(name) for name in views.dead_letter_queues()}
                 checkup = await views.checkup()
-                journal = await views.journal()
+                journal, streams = await views.journal(), await views.streams()
                 waiting = {
                     "transactions_in_doubt": len(await views.transactions()),
                     "slow_connections": len(views.slow_clients()),
@@ -118,6 +132,7 @@ class Metrics:
             *_of_work(views.timings()),
             *(_gauge(name, _WAITING[name], value) for name, value in waiting.items()),
             *_of_journal(journal),
+            *of_streams(streams),
             *_of_disks(self._folders),
             *of_checkup(checkup),
         ]
@@ -281,10 +296,29 @@ def _of_journal(journal: JournalState | None) -> Iterator[Metric]:
         yield _gauge(
             "journal_pending_bytes", "Bytes that are not in the database yet.", journal.pending_bytes
         )
+        pending = journal.last_record - journal.applied
+        yield _gauge("journal_pending_records", "Records that are not in the database yet.", pending)
         yield _gauge("journal_limit_bytes", "The journal's option memory_limit.", journal.memory_limit)
         failed = journal.failure is not None
         yield _gauge("journal_checkpoint_failed", "Whether the last checkpoint has failed.", failed)
         yield _gauge("journal_refused_messages", "Messages that the database has refused.", journal.refused)
+
+
+def of_streams(streams: Sequence[StreamHealth]) -> Iterator[Metric]:
+    """Yield the figures of the streams of journals; nothing where there is none."""
+    if not streams:
+        return
+    known = InfoMetricFamily("jdbcstore_stream", "The stream of a journal.", labels=["stream"])
+    for one in streams:
+        known.add_metric([one.name], {"sync": one.sync, "leader": one.leader or ""})
+    yield known
+    for name, (text, value) in _OF_STREAMS.items():
+        gauge = GaugeMetricFamily(f"jdbcstore_stream_{name}", text, labels=["stream"])
+        for one in streams:
+            found = value(one)
+            if found is not None:
+                gauge.add_metric([one.name], found)
+        yield gauge
 
 
 def _of_disks(folders: Iterable[Path]) -> Iterator[Metric]:

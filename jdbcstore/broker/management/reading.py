@@ -10,11 +10,11 @@ from functools import partial
 from operator import attrgetter
 from typing import Any
 
-from jdbcstore.abc import Checkpointed, Cursor, JournalState, Measured, Recorded, RemovalRecord
+from jdbcstore.abc import Checkpointed, Cursor, JournalState, Measured, Recorded, RemovalRecord, Store
 from jdbcstore.broker.consumer_watch import ConsumerWatch
 from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.management.baselines import Baselines, total_of
-from jdbcstore.broker.management.checkups import Checkups
+from jdbcstore.broker.management.checkups import Checkups, StreamLooks
 from jdbcstore.broker.management.history import CounterHistory
 from jdbcstore.broker.management.lists import arranged
 from jdbcstore.broker.management.master import (
@@ -59,6 +59,7 @@ from jdbcstore.message.message import Message
 from jdbcstore.stores.io_exceptions import GuardedStore
 from jdbcstore.util.checkup import Checkup
 from jdbcstore.util.clock import Clock
+from jdbcstore.util.stream_health import StreamHealth
 from jdbcstore.util.timings import Timings
 
 _AT_ONCE = 250
@@ -89,6 +90,7 @@ class Views:
         self._began = clock.monotonic()
         self._listing = asyncio.Lock()
         self._checkups = Checkups(clock)
+        self._stream_looks = StreamLooks(clock)
         self._watched = ConsumerWatch()
 
     def broker(self, *, monotonic: bool = False) -> BrokerView:
@@ -309,13 +311,7 @@ class Views:
     def lock(self) -> MastershipView:
         """Return the mastership, also while the broker does not serve."""
         master = self._master.process.master
-        store = None if master is None else master.store
-        fence = store.fence if isinstance(store, GuardedStore) else None
-        if fence is None:
-            return MastershipView(is_held=False, epoch=None, lost=None)
-        lost = fence.lost
-        epoch: int | None = getattr(fence, "epoch", None)
-        return MastershipView(is_held=lost is None, epoch=epoch, lost=None if lost is None else str(lost))
+        return _mastership(None if master is None else master.store)
 
     def lock_history(self) -> list[LockEvent]:
         """Return the last changes of the mastership as this process has seen them, oldest first."""
@@ -326,6 +322,10 @@ class Views:
         engine = self._master.engine()
         store = engine.store
         return await engine.loop.run(store.journal_state) if isinstance(store, Checkpointed) else None
+
+    async def streams(self) -> list[StreamHealth]:
+        """Return the streams of the store's journals, as of two seconds ago at most."""
+        return await self._stream_looks.of(self._master.engine().store)
 
     async def store(self) -> StoreView:
         """Return the store, and its journal if there is one."""
@@ -469,3 +469,12 @@ class Views:
 
 def _uri(connector: Connector) -> str:
     return f"{connector.config.scheme}://{connector.address}"
+
+
+def _mastership(store: Store | None) -> MastershipView:
+    fence = store.fence if isinstance(store, GuardedStore) else None
+    if fence is None:
+        return MastershipView(is_held=False, epoch=None, lost=None)
+    lost = fence.lost
+    epoch: int | None = getattr(fence, "epoch", None)
+    return MastershipView(is_held=lost is None, epoch=epoch, lost=None if lost is None else str(lost))

@@ -24,6 +24,7 @@ from jdbcstore.errors import NotMaster
 from jdbcstore.message.destination import Destination
 from jdbcstore.util.checkup import Checkup
 from jdbcstore.util.clock import Clock
+from jdbcstore.util.stream_health import StreamHealth
 
 _BEHIND = 0.1
 _LARGEST = 10
@@ -50,6 +51,8 @@ class WatchedSource(Protocol):
     def slow_consumers(self) -> list[SubscriptionView]: ...
 
     async def journal(self) -> JournalState | None: ...
+
+    async def streams(self) -> list[StreamHealth]: ...
 
     async def checkup(self) -> Checkup | None: ...
 
@@ -96,6 +99,7 @@ class BrokerWatch:
             slow_clients=source.slow_clients(),
             slow_consumers=source.slow_consumers(),
             journal=await source.journal(),
+            streams=await source.streams(),
             checkup=await source.checkup(),
         )
 

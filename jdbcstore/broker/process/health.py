@@ -6,7 +6,7 @@ import asyncio
 import logging
 import math
 from asyncio import Task
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 
 from aiohttp import web
@@ -28,6 +28,8 @@ log.addFilter(_is_defect)
 _CONSOLE = "/console"
 Obstacle = Callable[[], str | None]
 """Why the broker is not serving; None if it is."""
+Shortage = Callable[[], Awaitable[str | None]]
+"""Why a broker that serves cannot store what it is sent now; None if it can."""
 MAX_CONNECTIONS = 500
 """Connections of clients; those beyond it that are idle for the longest time are closed."""
 _IDLE_TIMEOUT = 30.0
@@ -37,7 +39,8 @@ dropped."""
 
 
 class HealthServer:
-    """``/live`` is 200 while the event loop runs; ``/ready`` while the broker serves, else 503 and why.
+    """``/live`` is 200 while the event loop runs; ``/ready`` while the broker serves and its store can be
+    written, else 503 and why.
 
     A slave is alive and not ready: a load balancer finds the master, and no supervisor restarts the slave.
 
@@ -52,6 +55,7 @@ class HealthServer:
         obstacle: Obstacle,
         parts: Mapping[str, web.Application] | None = None,
         *,
+        shortage: Shortage | None = None,
         idle_timeout: float = _IDLE_TIMEOUT,
     ) -> None:
         self._idle_timeout = idle_timeout
@@ -64,6 +68,7 @@ class HealthServer:
         self._sweeping: Task[None] | None = None
         self._address = address
         self._obstacle = obstacle
+        self._shortage = shortage
         self._parts = parts or {}
         self._runner: web.AppRunner | None = None
 
@@ -154,6 +159,8 @@ class HealthServer:
 
     async def _ready(self, _request: web.Request) -> web.Response:
         obstacle = self._obstacle()
+        if obstacle is None and self._shortage is not None:
+            obstacle = await self._shortage()
         if obstacle is None:
             return web.Response(text="ready\n")
         return web.Response(status=503, text=f"{obstacle}\n")

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -18,6 +19,7 @@ import jdbcstore
 from jdbcstore.abc import Announcing, PausedQueue, Pausing, Store
 from jdbcstore.broker.management.inside import BrokerInside, LogTail
 from jdbcstore.broker.management.management import Management
+from jdbcstore.broker.management.reading import Views
 from jdbcstore.broker.management.views import WAITING, BrokerIdentity, LockEvent
 from jdbcstore.broker.process.master import MasterBroker
 from jdbcstore.broker.process.network import NetworkWatch
@@ -148,6 +150,15 @@ class BrokerHost:
         is_running = self._task is not None and not self._task.done()
         return WAITING if is_running else "the broker is not running"
 
+    async def _shortage(self, views: Views) -> str | None:
+        """Return why a journal's stream cannot be written, which only its servers know; None if all can."""
+        try:
+            streams = await views.streams()
+        except NotMaster:  # it has stopped serving meanwhile
+            return self.obstacle()
+        stopped = (one for one in streams if one.problem is not None)
+        return next((f"{one.place} cannot be written: {one.problem}" for one in stopped), None)
+
     async def start(self) -> None:
         """Begin to wait for the lock, and to serve once it is acquired; return at once.
 
@@ -197,7 +208,8 @@ class BrokerHost:
                     management.views, guard, broker.metrics_destinations, folders
                 ).application(),
             }
-            self._health = HealthServer(address, self.obstacle, parts)
+            shortage = partial(self._shortage, management.views)
+            self._health = HealthServer(address, self.obstacle, parts, shortage=shortage)
             self._health_address = await self._health.start()
             self.identity = _identity(self._configuration, self._health_address)
         hosts, urls = broker.checked_network

@@ -14,9 +14,11 @@ from jdbcstore.journal._records_cy import frame
 from jdbcstore.journal.abc import Span, Torn, WriteBatch
 from jdbcstore.journal.layout import JournalEntry, Record, Stamp
 from jdbcstore.journal.stream.aside import StreamAside
+from jdbcstore.journal.stream.health import health
 from jdbcstore.journal.stream.pieces import CLEAN_END, HEAD, OPENING, RECORDS, PieceHead, Unit, head_at, units
 from jdbcstore.journal.stream.server import StreamServer, StreamState
 from jdbcstore.util.clock import Clock
+from jdbcstore.util.stream_health import StreamHealth
 
 log = logging.getLogger(__name__)
 
@@ -79,6 +81,13 @@ class StreamContents:
     @property
     def end(self) -> tuple[int, int]:
         return self.last, 0
+
+    def size_after(self, number: int) -> int:
+        """Return about how many bytes the records after a number have: messages are counted, not measured."""
+        if number >= self.last_number:
+            return 0
+        at = self._unit_with(max(number, self.first_number - 1) + 1)
+        return self.size * (self.last + 1 - at) // max(self.last + 1 - self.first, 1)
 
     def claim(self) -> None:
         if self.claimer is not None:
@@ -294,6 +303,9 @@ class StreamLog:
 
     def reach(self) -> None:
         self._server.reach()
+
+    def health(self) -> StreamHealth:
+        return health(self._server.connection, self._config)
 
     def sync(self) -> None:
         """Do nothing: what was acknowledged is as durable as it gets."""

@@ -44,6 +44,7 @@ from jdbcstore.stores.shared.transaction import BufferedTransaction
 from jdbcstore.util.clock import Clock, SystemClock
 from jdbcstore.util.files import Files
 from jdbcstore.util.futures import StoreFuture
+from jdbcstore.util.stream_health import StreamHealth
 from jdbcstore.util.timings import Timings
 
 log = logging.getLogger(__name__)
@@ -178,6 +179,11 @@ class JournaledStore(DestinationsStore[JournaledMessageStore, JournaledTopicMess
                 refused=len(overlay.refused),
                 in_doubt=len(overlay.prepared),
             )
+
+    def streams(self) -> list[StreamHealth]:
+        """Return what the servers of its stream say of it, as :class:`jdbcstore.abc.Streamed` says."""
+        found = self._journal.health()
+        return [] if found is None else [found]
 
     def refused(self) -> list[RefusedMessage]:
         """Return the messages that the backing store refused, oldest first.

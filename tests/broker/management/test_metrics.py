@@ -16,7 +16,7 @@ from jdbcstore import MemoryStore
 from jdbcstore.broker.engine import Engine
 from jdbcstore.broker.management.guard import Guard
 from jdbcstore.broker.management.management import Management
-from jdbcstore.broker.management.metrics import Metrics
+from jdbcstore.broker.management.metrics import Metrics, of_streams, text_of
 from jdbcstore.broker.process.host import BrokerHost
 from jdbcstore.broker.security import AllowAll
 from jdbcstore.config import Configuration, DataSourceConfig
@@ -24,6 +24,7 @@ from jdbcstore.config.broker import BrokerConfig, ConnectorConfig
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.config.locker import SharedFileLockerConfig
 from jdbcstore.util.clock import SystemClock
+from jdbcstore.util.stream_health import StreamHealth
 from tests.support import ROOT
 from tests.support.broker.api import ApiClient, queue
 from tests.support.broker.consuming import consume, message, running, send
@@ -32,6 +33,9 @@ from tests.support.broker.prometheus import prometheus
 
 MONITORING = ROOT / "docs" / "monitoring"
 _NAME = re.compile(r"\bjdbcstore_\w+")
+STREAM = StreamHealth(
+    name="mq", place="", sync="quorum_mem", replicas=3, present=3, current=2, messages=1, size=9, limit=10
+)
 
 
 def metrics_of(engine: Engine, most: int = 10) -> Metrics:
@@ -118,7 +122,7 @@ def test_a_slave_has_metrics_too() -> None:
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The metrics of a broker with a journal, after some work."""
+    """The metrics of a broker with a journal, after some work, and those of a stream."""
     folder = tmp_path_factory.mktemp("broker")
     configuration = Configuration(
         data_source=DataSourceConfig(url=f"sqlite:///{folder}/mq.db"),
@@ -142,7 +146,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
 
             return await asyncio.to_thread(ask)
 
-    return asyncio.run(main())
+    return asyncio.run(main()) + asyncio.run(text_of([*of_streams([STREAM])])).decode()
 
 
 def sample_names(page: str) -> set[str]:

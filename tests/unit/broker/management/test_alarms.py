@@ -22,6 +22,7 @@ from jdbcstore.broker.management.views import (
 )
 from jdbcstore.message.destination import Destination
 from jdbcstore.util.checkup import BAD, Checkup, Diagnosis
+from jdbcstore.util.stream_health import StreamHealth
 from tests.support import ROOT
 
 DLQ, Q = Destination.queue("ActiveMQ.DLQ"), Destination.queue("Q")
@@ -128,6 +129,19 @@ def test_a_journal_that_is_behind_is_an_alarm() -> None:
         "The last checkpoint of the journal failed: no answer",
         "The journal is full to 81 %: the database is behind, and writers wait when it is full",
         "The database has refused 1 message of the journal",
+    ]
+
+
+def test_a_stream_that_stops_degrades_or_fills_is_an_alarm() -> None:
+    well = StreamHealth(
+        name="mq", place="", sync="quorum_mem", replicas=3, present=3, current=3, size=80, limit=100
+    )
+    assert said(streams=[well]) == []
+    degraded, stopped = replace(well, current=2, size=81), replace(well, problem="no quorum", current=1)
+    assert said(streams=[degraded, stopped]) == [
+        "The stream of the journal cannot be written: no quorum",
+        "The stream of the journal has 2 current replicas, and 3 are asked for",
+        "The stream of the journal is full to 81 %: writes are refused when it is full",
     ]
 
 

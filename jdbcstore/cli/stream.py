@@ -1,0 +1,77 @@
+"""The stream of a journal in ``status``: what its servers, the broker and the database say of it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from jdbcstore.cli.output import counted, note, printable, size, write_line
+from jdbcstore.errors import StoreError
+
+if TYPE_CHECKING:
+    from jdbcstore import JdbcStore
+    from jdbcstore.cli.remote import RemoteBroker
+    from jdbcstore.config.journal import JournalConfig
+
+
+def stream_facts(journal: JournalConfig, store: JdbcStore) -> dict[str, Any]:
+    """Return the state of a journal's stream, and what the database lacks of it.
+
+    :raises ConfigurationError: the configuration is wrong, so that no server can be asked
+    """
+    from jdbcstore.journal.logs import health, stream_contents
+    from jdbcstore.stores.journaled.recovery import known_of
+
+    position: dict[str, Any] = dict.fromkeys(("last_record", "applied", "lag_records", "lag_bytes"))
+    found = health(journal)
+    facts = {} if found is None else asdict(found)
+    if found is None or found.problem is not None:
+        return facts | position
+    try:
+        with stream_contents(journal) as contents:
+            known = known_of(store, contents.journal)
+            applied = 0 if known is None else known.applied
+            position = {
+                "last_record": contents.last_number,
+                "applied": applied,
+                "lag_records": max(contents.last_number - applied, 0),
+                "lag_bytes": contents.size_after(applied),
+            }
+    except StoreError as error:
+        note(f"the journal cannot be read: {error}")
+    return facts | position
+
+
+def add_broker(facts: dict[str, Any], broker: RemoteBroker) -> None:
+    """Replace what the master knows better: it has in memory what the database lacks."""
+    state = broker.call("journal")
+    if state is not None:
+        facts |= {
+            "last_record": state["last_record"],
+            "applied": state["applied"],
+            "lag_records": state["last_record"] - state["applied"],
+            "lag_bytes": state["pending_bytes"],
+        }
+
+
+def print_stream(facts: dict[str, Any]) -> None:
+    """Print the state of a stream in a few lines."""
+    write_line(f"stream   {printable(facts['place'])}")
+    if facts["problem"] is not None:
+        write_line(f"         it cannot be written: {printable(facts['problem'])}")
+    if facts["present"] is not None:
+        led = "" if facts["leader"] is None else f", led by {printable(facts['leader'])}"
+        write_line(
+            f"         {facts['current']} of {facts['present']} replicas are current{led};"
+            f" {facts['replicas']} are asked for; {facts['sync']}"
+        )
+        limit = "" if facts["limit"] is None else f" of {size(facts['limit'])}"
+        write_line(
+            f"         {size(facts['size'])}{limit} in {counted(facts['messages'], 'message')} of NATS"
+        )
+    if facts["last_record"] is not None:
+        lag = f"{counted(facts['lag_records'], 'record')}, {size(facts['lag_bytes'])}"
+        write_line(
+            f"journal  up to record {facts['last_record']:,}; the database up to {facts['applied']:,}, and"
+            f" lacks {lag}"
+        )

@@ -1,0 +1,92 @@
+"""The state of a stream as its servers describe it: they are asked once, and not for long."""
+
+from __future__ import annotations
+
+import asyncio
+
+from nats.errors import Error as NatsError
+from nats.js.api import StreamInfo
+from nats.js.errors import APIError, NotFoundError
+
+from jdbcstore.config.journal import JournalConfig
+from jdbcstore.errors import ConfigurationError, StoreError
+from jdbcstore.journal.stream.connection import NatsConnection
+from jdbcstore.util.stream_health import StreamHealth
+
+LOOK = 2.0
+"""Seconds for which an answer is awaited."""
+
+
+def health(connection: NatsConnection, config: JournalConfig) -> StreamHealth:
+    """Return the state of the stream, over a connection that is open.
+
+    :raises StoreClosed: it is closed
+    """
+    return connection.run(_health(connection, config))
+
+
+def looked_at(config: JournalConfig) -> StreamHealth:
+    """Return the state of the stream, over a connection of its own.
+
+    :raises ConfigurationError: the configuration is wrong, so that no server can be asked
+    """
+    try:
+        connection = NatsConnection(config)
+    except ConfigurationError:
+        raise
+    except StoreError as error:
+        return _known(config, problem=str(error))
+    try:
+        return health(connection, config)
+    finally:
+        connection.close()
+
+
+async def _health(connection: NatsConnection, config: JournalConfig) -> StreamHealth:
+    if not connection.is_connected:
+        return _known(config, problem=f"the connection is lost: {connection.trouble}")
+    try:
+        info = await asyncio.wait_for(connection.js.stream_info(config.stream_name), LOOK)
+    except NotFoundError:
+        return _known(config, problem="it does not exist: a broker creates it, unless it was deleted")
+    except APIError as error:
+        return _known(config, problem=f"its servers answer {error.description or error.code}")
+    except (NatsError, OSError, TimeoutError):
+        return _known(config, problem="no server answers for it: there is no quorum, or an election")
+    return _found(config, info)
+
+
+def _known(config: JournalConfig, problem: str) -> StreamHealth:
+    return StreamHealth(
+        name=config.stream_name,
+        place=config.place,
+        sync=config.sync,
+        replicas=config.replicas,
+        problem=problem,
+    )
+
+
+def _found(config: JournalConfig, info: StreamInfo) -> StreamHealth:
+    cluster, limit = info.cluster, info.config.max_bytes or 0
+    others = [] if cluster is None else cluster.replicas or []
+    leader = None if cluster is None else cluster.leader or None
+    if cluster is not None and leader is None:  # one that does not lead knows less of the others
+        return _known(config, problem="its servers have no leader now: there is no quorum, or an election")
+    present = len(others) + 1
+    current = sum(bool(one.current and not one.offline) for one in others) + 1
+    problem = None
+    if 2 * current <= present:
+        problem = f"only {current} of the {present} servers that it is on are up and current, and no quorum"
+    return StreamHealth(
+        name=config.stream_name,
+        place=config.place,
+        sync=config.sync,
+        replicas=config.replicas,
+        present=present,
+        current=current,
+        leader=leader,
+        messages=info.state.messages,
+        size=info.state.bytes,
+        limit=limit if limit > 0 else None,
+        problem=problem,
+    )

@@ -1,0 +1,66 @@
+"""The stream of a journal on its servers: which of them have it, and what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from jdbcstore.util.checkup import BAD, WARNING, Diagnosis
+
+STOPPED, DEGRADED, FULL = "stream stopped", "stream degraded", "stream nearly full"
+"""The names of what may be wrong with a stream."""
+_FULL = 0.8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamHealth:
+    """A stream as its servers describe it now; what they do not say is None."""
+
+    name: str
+    place: str
+    """Its name and servers, for messages to people."""
+    sync: str
+    """The option ``sync``: what an acknowledged write is in, ``quorum_mem`` or ``quorum_disk``."""
+    replicas: int
+    """The servers that are to have it: the option ``replicas``."""
+    present: int | None = None
+    """The servers that the stream is on."""
+    current: int | None = None
+    """The number of those that are up, and have all of it."""
+    leader: str | None = None
+    """The name of the server that leads the others."""
+    messages: int | None = None
+    """The messages of NATS in it, each of one or more records."""
+    size: int | None = None
+    """Their bytes."""
+    limit: int | None = None
+    """The most bytes that it may have; None also without a limit of its own."""
+    problem: str | None = None
+    """Why nothing can be written to it now; None if it can."""
+
+    @property
+    def diagnoses(self) -> Iterator[Diagnosis]:
+        """All that is wrong, the worst first."""
+        if self.problem is not None:
+            yield Diagnosis(
+                name=STOPPED,
+                severity=BAD,
+                text=f"The stream of the journal cannot be written: {self.problem}",
+                cure="start its servers again, or mend the network between them; writes wait meanwhile",
+            )
+        elif self.current is not None and self.current < self.replicas:
+            yield Diagnosis(
+                name=DEGRADED,
+                severity=WARNING,
+                text=f"The stream of the journal has {self.current} current replicas, and"
+                f" {self.replicas} are asked for",
+                cure="start its other servers again, or replace them, before another one fails",
+            )
+        if self.size is not None and self.limit and self.size > _FULL * self.limit:
+            yield Diagnosis(
+                name=FULL,
+                severity=WARNING,
+                text=f"The stream of the journal is full to {100 * self.size // self.limit} %: writes are"
+                " refused when it is full",
+                cure="look at why the database is behind, or raise max_bytes of the stream",
+            )
