@@ -10,10 +10,9 @@ from asyncio import Future, Task
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from struct import Struct
-from typing import Any
 
 from jdbcstore.abc import LargeBodies
-from jdbcstore.broker.loop import BrokerLoop
+from jdbcstore.broker.loop import BrokerLoop, unheard
 from jdbcstore.errors import CorruptMessage, InvalidMessage, StoreUnavailable
 from jdbcstore.message.message import BodyType, Message
 from jdbcstore.message.openwire.content import decode_utf
@@ -68,7 +67,7 @@ class LargeTransfers:
                 yield data
         finally:
             if following is not None:
-                following.add_done_callback(_ignored)
+                following.add_done_callback(unheard)
 
     async def _read_again(self, body: LargeBody, piece: int, error: StoreUnavailable) -> bytes:
         """Read a piece as soon as the database answers."""
@@ -131,7 +130,7 @@ class BodyUpload:
         self._loop = loop
         self._bodies = bodies
         self._begun = loop.transfer(bodies.begin)
-        self._begun.add_done_callback(_ignored)
+        self._begun.add_done_callback(unheard)
         self._writing: Future[None] = loop.create_future()
         self._writing.set_result(None)
         self._has_length = has_length
@@ -173,7 +172,7 @@ class BodyUpload:
             self._number = 1
             return
         self._writing = self._loop.create_task(self._add(self._writing, self._number, piece))
-        self._writing.add_done_callback(_ignored)
+        self._writing.add_done_callback(unheard)
         self._number += 1
 
     async def _add(self, before: Future[None], number: int, piece: bytes) -> None:
@@ -186,11 +185,6 @@ class BodyUpload:
         body = await self._begun
         body.end(self.size, text_size)
         return body
-
-
-def _ignored(done: Future[Any]) -> None:
-    if not done.cancelled():
-        done.exception()
 
 
 # What is done with the parts of a body on their way.

@@ -178,6 +178,12 @@ def settle(promise: Future[None], error: BaseException | None) -> None:
         promise.set_result(None)
 
 
+def unheard(done: Future[Any]) -> None:
+    """Take the error of a future for which nobody waits, and that is logged where it happens."""
+    if not done.cancelled():
+        done.exception()
+
+
 def pass_on(result: Future[None], done: Future[None]) -> None:
     """Complete, fail or cancel ``result`` as ``done`` was."""
     if done.cancelled():

@@ -363,13 +363,15 @@ class DatabaseSession(Database):
             return self.engine.raw_connection()
 
     def _fetch(self, sql: Sql, row: Row, limit: int | None) -> list[Row]:
-        connection = self._checkout()
+        connection, cursor = self._checkout(), None
         try:
             cursor = self.adapter.cursor(connection.dbapi_connection)
             cursor.execute(sql.text, row)
             rows: list[Row] = [*(cursor.fetchall() if limit is None else cursor.fetchmany(limit))]
             cursor.close()
         except BaseException:
+            # SQLite's file stays open as long as there is the cursor, which the error's traceback would keep.
+            cursor = None
             connection.invalidate()
             connection.close()
             raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from typing import Any
 
@@ -119,3 +120,23 @@ def test_a_sender_is_not_read_while_its_messages_wait(store: Store, database: Da
         thread.join()
         assert [sender.expect("RECEIPT").command for _ in range(count)]
         assert bodies.count(BODY * 2) == count
+
+
+@pytest.mark.backends("sqlite")
+def test_a_rejection_that_fails_is_logged_once(
+    store: Store, database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A damaged message that cannot become a dead letter either stays, and asyncio has nothing to report."""
+    policy = PolicyEntry(queue="Q", memory_limit=100)  # so that it is not in memory any more
+    with serving(store, policy) as served, Client(served.openwire_port) as client:
+        client.send("/queue/Q", BODY)
+        database.execute("DELETE FROM JDBCSTORE_PIECES")
+        database.execute(
+            "CREATE TRIGGER refusing BEFORE INSERT ON ACTIVEMQ_MSGS"
+            " BEGIN SELECT RAISE(ABORT, 'no dead letters'); END"
+        )
+        client.subscribe("/queue/Q", ack="client")
+        wait_until(lambda: "no dead letters" in caplog.text)
+        served.call(gc.collect)
+    assert "never retrieved" not in caplog.text
+    assert store.queue("Q").message_count() == 1

@@ -19,6 +19,7 @@ from jdbcstore.broker.cursors.backlog import Backlog, MemoryCursor, MessageCurso
 from jdbcstore.broker.cursors.choice import cursor_of_stored
 from jdbcstore.broker.cursors.store import InFlight
 from jdbcstore.broker.entry import Entry, PriorityLanes, SharedMessage, Wanted, lanes_of
+from jdbcstore.broker.loop import unheard
 from jdbcstore.broker.memory import MemoryUsage, Resources
 from jdbcstore.broker.queues.dead_letters import DeadLetters
 from jdbcstore.broker.queues.redelivery import Rejections, redelivered_again
@@ -344,7 +345,7 @@ class PendingMessages:
 
     def _reject_late(self, cause: str | None, entry: Entry) -> None:
         if entry.stored:
-            self.reject([entry], cause).add_done_callback(Future.exception)  # it is logged
+            self.reject([entry], cause).add_done_callback(unheard)
         else:
             self.memory.release([entry])
 

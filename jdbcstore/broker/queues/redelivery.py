@@ -12,7 +12,7 @@ from typing import Any
 
 from jdbcstore.abc import MessageStore
 from jdbcstore.broker.entry import Entry, EntrySource, Wanted
-from jdbcstore.broker.loop import BrokerLoop, pass_on, settle
+from jdbcstore.broker.loop import BrokerLoop, pass_on, settle, unheard
 from jdbcstore.broker.memory import MemoryUsage
 from jdbcstore.broker.queues.dead_letters import DeadLetters, is_dead_letter_queue
 from jdbcstore.config.policy import (
@@ -128,7 +128,7 @@ class Rejections:
 
     def expire(self, entries: Sequence[Entry]) -> None:
         """As :meth:`move_expired`, without a caller that waits."""
-        self.move_expired(entries).add_done_callback(Future.exception)  # it is logged
+        self.move_expired(entries).add_done_callback(unheard)
 
     def retain(self, entries: Sequence[Entry]) -> None:
         """Deliver entries again, a little later, that could not be dead-lettered."""

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TypeVar
 
 from jdbcstore.broker.api import Broker, Delivery, Subscription, SubscriptionRequest
+from jdbcstore.broker.loop import unheard
 from jdbcstore.broker.transport.output import ClientOutput
 from jdbcstore.broker.transport.replies import Receipt, Replies
 
@@ -72,7 +73,10 @@ class ClientConsumer:
     def _reject_later(self, delivery: Delivery, error: Exception) -> None:
         """Reject a message that cannot be encoded: it must not block the messages behind it."""
         log.error("a message of %s is rejected: %s", delivery.destination, error)
-        asyncio.get_running_loop().call_soon(self.subscription.reject, [delivery])
+        asyncio.get_running_loop().call_soon(self._reject, delivery)
+
+    def _reject(self, delivery: Delivery) -> None:
+        self.subscription.reject([delivery]).add_done_callback(unheard)
 
 
 _Consumer = TypeVar("_Consumer", bound=ClientConsumer)
