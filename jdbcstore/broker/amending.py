@@ -1,4 +1,4 @@
-"""Plug-ins that change each message that a client sends, in the order in which they are configured."""
+"""Changes of the messages that clients send: by plug-ins, in their order, and by a destination's policy."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from jdbcstore.config.plugins import (
     PluginConfig,
     TimeStampingConfig,
 )
+from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.message.message import Message
 from jdbcstore.util.clock import Clock
 
@@ -82,3 +83,26 @@ class _TimeStamps:
         if to_live_ms <= 0:
             return message.replace(timestamp_ms=now_ms)
         return message.replace(timestamp_ms=now_ms, expiration_ms=now_ms + to_live_ms)
+
+
+def with_expiration(message: Message, policy: PolicyEntry, now_ms: int) -> Message:
+    """Return a message with the expiration that the policy of its destination gives it, as in Artemis."""
+    if not policy.changes_expiration:
+        return message
+    expires_ms = message.expiration_ms
+    if policy.no_expiry:
+        wanted_ms = 0
+    elif policy.expiry_delay is not None:
+        wanted_ms = expires_ms or _after(policy.expiry_delay, now_ms)
+    else:
+        least, most = policy.min_expiry_delay, policy.max_expiry_delay
+        wanted_ms = expires_ms
+        if most is not None and not 0 < expires_ms <= _after(most, now_ms):
+            wanted_ms = _after(most, now_ms)
+        elif least is not None and expires_ms < _after(least, now_ms):
+            wanted_ms = _after(least, now_ms)
+    return message if wanted_ms == expires_ms else message.replace(expiration_ms=wanted_ms)
+
+
+def _after(delay: float, now_ms: int) -> int:
+    return now_ms + round(delay * 1000)

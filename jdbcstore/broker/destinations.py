@@ -200,9 +200,9 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
 
     def _make(self, name: Destination, *, is_empty: bool) -> Queue | Topic:
         """Make a queue or topic; ``is_empty`` if the store holds nothing of it."""
-        is_rerouted = self._is_scheduled or self.virtual.apply_to(name)
         destination: Queue | Topic
         policy = self._policies.of(name)
+        is_rerouted = self._is_scheduled or self.virtual.apply_to(name) or policy.changes_expiration
         if name.is_topic:
             destination = Topic(
                 self._resources, self._outbox, self.find, name, policy, is_rerouted=is_rerouted

@@ -207,7 +207,10 @@ class Engine:
         )
         """The deletion of durable subscriptions without a consumer."""
         self.router = Router(
-            destinations=self.destinations, temporary=self._temporary, is_audited=options.audited
+            destinations=self.destinations,
+            temporary=self._temporary,
+            clock=loop.clock,
+            is_audited=options.audited,
         )
         self.scheduler: Scheduler | None = None
         """The scheduled messages, if there is support for them."""

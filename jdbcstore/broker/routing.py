@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from jdbcstore.broker.amending import with_expiration
 from jdbcstore.broker.destinations import DestinationRegistry
 from jdbcstore.broker.queues.dead_letters import renamed
 from jdbcstore.broker.queues.queue import Queue
@@ -10,6 +11,7 @@ from jdbcstore.broker.topics.topic import Topic
 from jdbcstore.errors import InvalidDestination
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
+from jdbcstore.util.clock import Clock
 
 _MOST_MEMBERS = 1000
 """Of a composite destination, each of which stores a copy of the message with the composite's whole name."""
@@ -22,10 +24,16 @@ class Router:
     """
 
     def __init__(
-        self, *, destinations: DestinationRegistry, temporary: TemporaryDestinations, is_audited: bool
+        self,
+        *,
+        destinations: DestinationRegistry,
+        temporary: TemporaryDestinations,
+        clock: Clock,
+        is_audited: bool,
     ) -> None:
         self._find, self._virtual = destinations.find, destinations.virtual
         self._temporary = temporary
+        self._clock = clock
         self._is_audited = is_audited
 
     def route(self, message: Message, connection_id: str) -> list[tuple[Queue | Topic, Message]]:
@@ -39,7 +47,9 @@ class Router:
             messages = [copy for original in messages for copy in self._virtual.route(original)]
         if self._is_audited:
             messages[1:] = [copy.replace(message_id=renamed(copy.message_id)) for copy in messages[1:]]
-        return [(self._find(copy.destination), copy) for copy in messages if copy.destination]
+        targets = [(self._find(copy.destination), copy) for copy in messages if copy.destination]
+        now_ms = self._clock.now_ms()
+        return [(target, with_expiration(copy, target.policy, now_ms)) for target, copy in targets]
 
     def members(self, message: Message, connection_id: str) -> tuple[Destination, ...]:
         """Return the destinations that a connection names for a message; its own temporary ones exist now.

@@ -1,6 +1,7 @@
 """Consumers that do not keep up: how they are recognised, and the strategies that end them.
 
-As in ActiveMQ, a policy's ``slowConsumerStrategy`` is asked for each consumer of its destinations.
+As in ActiveMQ, and for rates as in Artemis, a policy's ``slowConsumerStrategy`` is asked for each consumer of
+its destinations.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import logging
 from asyncio import TimerHandle
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 from jdbcstore.broker.consumer_watch import ConsumerWatch
 from jdbcstore.broker.loop import BrokerLoop
@@ -17,12 +19,14 @@ from jdbcstore.broker.queues.browser import Browser
 from jdbcstore.broker.queues.queue import Queue
 from jdbcstore.broker.subscription import BaseSubscription
 from jdbcstore.broker.topics.subscriber import TopicSubscriber
-from jdbcstore.config.policy import AbortSlowAckConsumerStrategy, AbortSlowConsumerStrategy
+from jdbcstore.config.policy import (
+    AbortSlowConsumerStrategy,
+    SlowConsumerRateStrategy,
+    SlowConsumerStrategy,
+)
 from jdbcstore.errors import ProtocolError
 
 log = logging.getLogger(__name__)
-
-Strategy = AbortSlowConsumerStrategy | AbortSlowAckConsumerStrategy
 
 
 def is_behind(subscription: BaseSubscription) -> bool:
@@ -52,6 +56,31 @@ class _Slow:
     """Checks at which it was slow."""
 
 
+class _Rates:
+    """The messages a second that each consumer has acknowledged since the last look at it."""
+
+    def __init__(self) -> None:
+        self._looked: WeakKeyDictionary[BaseSubscription, tuple[float, int]] = WeakKeyDictionary()
+        """The time of that, by a clock that only goes forward, and the number of all until then."""
+
+    def below(self, subscription: BaseSubscription, strategy: SlowConsumerRateStrategy, now: float) -> bool:
+        """Return whether a consumer has been slower than the threshold for a whole period, with work to do.
+
+        Between two periods none has.
+        """
+        waiting = len(subscription.held) - len(subscription.lent)
+        settled = subscription.dispatched - waiting
+        looked, before = self._looked.setdefault(subscription, (now, settled))
+        if now - looked < strategy.check_period:
+            return False
+        self._looked[subscription] = now, settled
+        rate, least = (settled - before) / (now - looked), strategy.threshold
+        if isinstance(subscription, TopicSubscriber):
+            waiting += subscription.pending
+        is_busy = waiting >= least or is_behind(subscription)
+        return is_busy and (rate < least or rate == least == 0)
+
+
 class SlowConsumers:
     """Ends slow consumers, or their connections, where the policy of their destination says so.
 
@@ -68,6 +97,7 @@ class SlowConsumers:
         self._loop, self._policies = loop, policies
         self._subscriptions = subscriptions
         self._watch = ConsumerWatch()
+        self._rates = _Rates()
         self._slow: dict[BaseSubscription, _Slow] = {}
         self._timer: TimerHandle | None = None
         self._period = min((one.check_period for one in policies.slow_consumer_strategies), default=0.0)
@@ -90,7 +120,7 @@ class SlowConsumers:
         known, self._slow = self._slow, {}
         now = self._loop.clock.monotonic()
         self._watch.look(self._subscriptions(), now)
-        ending: list[tuple[BaseSubscription, Strategy]] = []
+        ending: list[tuple[BaseSubscription, SlowConsumerStrategy]] = []
         for subscription, strategy in self._with_strategies():
             if not self._is_slow(subscription, strategy, now):
                 continue
@@ -101,14 +131,16 @@ class SlowConsumers:
         for subscription, strategy in ending:
             self._end(subscription, strategy)
 
-    def _is_slow(self, subscription: BaseSubscription, strategy: Strategy, now: float) -> bool:
+    def _is_slow(self, subscription: BaseSubscription, strategy: SlowConsumerStrategy, now: float) -> bool:
         if isinstance(strategy, AbortSlowConsumerStrategy):
             return is_behind(subscription)
+        if isinstance(strategy, SlowConsumerRateStrategy):
+            return self._rates.below(subscription, strategy, now)
         rests = self._watch.unsettled if strategy.ignore_idle_consumers else self._watch.idle
         since = rests(subscription, now)
         return since is not None and since > strategy.max_time_since_last_ack
 
-    def _with_strategies(self) -> Iterator[tuple[BaseSubscription, Strategy]]:
+    def _with_strategies(self) -> Iterator[tuple[BaseSubscription, SlowConsumerStrategy]]:
         for subscription in self._subscriptions():
             for member in subscription.request.destination.members:
                 strategy = self._policies.of(member).slow_consumer_strategy
@@ -116,9 +148,15 @@ class SlowConsumers:
                     yield subscription, strategy
                     break
 
-    def _end(self, subscription: BaseSubscription, strategy: Strategy) -> None:
+    def _end(self, subscription: BaseSubscription, strategy: SlowConsumerStrategy) -> None:
         self._slow.pop(subscription, None)
         request = subscription.request
+        if isinstance(strategy, SlowConsumerRateStrategy) and not strategy.abort_connection:
+            log.warning(
+                "a consumer of %s is slow: less than %g messages a second: %s",
+                *(request.destination, strategy.threshold, request.client_id or request.connection_id),
+            )
+            return
         what = "connection" if strategy.abort_connection else "consumer"
         log.warning(
             "the %s of a slow consumer of %s is closed: %s",
@@ -128,7 +166,9 @@ class SlowConsumers:
         subscription.end(ProtocolError(text, fatal=strategy.abort_connection))
 
 
-def _is_enough(slow: _Slow, strategy: Strategy, now: float) -> bool:
+def _is_enough(slow: _Slow, strategy: SlowConsumerStrategy, now: float) -> bool:
+    if isinstance(strategy, SlowConsumerRateStrategy):
+        return True
     most, longest = strategy.max_slow_count, strategy.max_slow_duration
     if most > 0 and slow.times >= most:
         return True

@@ -211,7 +211,25 @@ class AbortSlowAckConsumerStrategy(_SlowConsumerStrategy):
     """Whether a consumer that has nothing to acknowledge is not slow."""
 
 
-SlowConsumerStrategy = AbortSlowConsumerStrategy | AbortSlowAckConsumerStrategy
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlowConsumerRateStrategy(Options):
+    """Artemis's ``slow-consumer-policy``: looks for consumers that acknowledge too few messages in a time.
+
+    A consumer is slow only while it has at least so many messages as it should acknowledge in a second. Not
+    in ActiveMQ.
+    """
+
+    type: ClassVar[str] = "slowConsumerRateStrategy"
+
+    threshold: float = option(0.0, at_least=0)
+    """Messages per second below which a consumer is slow; with 0, one is that acknowledges none."""
+    check_period: float = option(5.0, at_least=0.01, milliseconds=True)
+    """Seconds between two checks."""
+    abort_connection: bool = False
+    """Whether the connection of a slow consumer is closed; else only the log has a warning."""
+
+
+SlowConsumerStrategy = AbortSlowConsumerStrategy | AbortSlowAckConsumerStrategy | SlowConsumerRateStrategy
 """The end of consumers that do not keep up."""
 
 
@@ -279,6 +297,15 @@ class PolicyEntry(Options):
     expiry_queue: str | None = None
     """The queue of expired messages; None is that of dead letters. Not in ActiveMQ; Artemis's
     ``expiry-address``."""
+    expiry_delay: float | None = option(None, at_least=0, milliseconds=True)
+    """Seconds after which a message expires that would not; None changes none. Not in ActiveMQ; Artemis's
+    option of that name, as the next three."""
+    min_expiry_delay: float | None = option(None, at_least=0, milliseconds=True)
+    """The fewest seconds that a message may have to live, if ``expiry_delay`` is not set."""
+    max_expiry_delay: float | None = option(None, at_least=0, milliseconds=True)
+    """The most seconds, likewise. A message that would not expire gets this, or else the fewest."""
+    no_expiry: bool = False
+    """Whether messages never expire, whatever their senders say and the other three are."""
     redelivery_policy: RedeliveryPolicy | None = None
     """Redelivery of rejected messages. With None they become dead letters at once, as in an ActiveMQ without
     the redelivery plug-in, of which this is a ``redeliveryPolicy``."""
@@ -419,6 +446,12 @@ class PolicyEntry(Options):
         if self.queue is not None:
             return Destination.queue(self.queue)
         return None if self.topic is None else Destination.topic(self.topic)
+
+    @property
+    def changes_expiration(self) -> bool:
+        """Whether messages may get another expiration than that of their senders."""
+        delays = (self.expiry_delay, self.min_expiry_delay, self.max_expiry_delay)
+        return self.no_expiry or any(one is not None for one in delays)
 
     @property
     def message_groups(self) -> GroupMap:

@@ -8,7 +8,7 @@ from typing import Any
 from jdbcstore import Message
 from jdbcstore.abc import Transaction
 from jdbcstore.broker.queues.dead_letters import DeadLetters
-from jdbcstore.config.policy import SharedDeadLetterStrategy
+from jdbcstore.config.policy import PolicyEntry, SharedDeadLetterStrategy
 from jdbcstore.message.destination import Destination
 
 DEAD = "ActiveMQ.DLQ"
@@ -17,6 +17,8 @@ STRATEGY = SharedDeadLetterStrategy()
 
 class Target:
     """The queue of dead letters, as a transaction of the broker's has it."""
+
+    policy = PolicyEntry()
 
     def __init__(self, queue: Destination) -> None:
         self.queue = queue

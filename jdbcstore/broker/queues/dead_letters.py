@@ -9,9 +9,10 @@ import logging
 from asyncio import Future
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from jdbcstore.abc import Transaction
+from jdbcstore.broker.amending import with_expiration
 from jdbcstore.broker.api import MessageEventKind
 from jdbcstore.broker.entry import Entry, EntrySource
 from jdbcstore.broker.events import MessageEvents
@@ -23,6 +24,7 @@ from jdbcstore.config.policy import (
     DeadLetterStrategy,
     DiscardingDeadLetterStrategy,
     IndividualDeadLetterStrategy,
+    PolicyEntry,
     SharedDeadLetterStrategy,
 )
 from jdbcstore.errors import CorruptMessage
@@ -88,6 +90,14 @@ def renamed(message_id: MessageId | None) -> MessageId | None:
     return None if message_id is None else MessageId(None, 0, 0, str(message_id))
 
 
+class DeadLetterTarget(SendTarget, Protocol):
+    """A queue or topic that gets dead letters."""
+
+    @property
+    def policy(self) -> PolicyEntry:
+        """Its policy, which may let them expire."""
+
+
 class DiscardedDeadLetters:
     """The dead letters that ActiveMQ's ``discardingDLQBrokerPlugin`` drops, which are counted in the log."""
 
@@ -135,7 +145,7 @@ class DeadLetters:
 
     _loop: BrokerLoop
     _moves: Moves
-    _find: Callable[[Destination], SendTarget]
+    _find: Callable[[Destination], DeadLetterTarget]
     """The queue or topic of a name."""
     _audited: bool
     """Whether the store drops a message id that it has seen before, in whatever destination."""
@@ -203,7 +213,8 @@ class DeadLetters:
             return []
         if (expired and not strategy.process_expired) or is_dead_letter_queue(strategy, source.destination):
             return []
-        target, staged = self._find(queue), []
+        target, now_ms = self._find(queue), self._loop.clock.now_ms()
+        staged: list[tuple[SendTarget, Message, bool]] = []
         for entry in entries:
             if _is_kept(strategy, entry):
                 try:
@@ -212,6 +223,7 @@ class DeadLetters:
                     log.error("a dead letter cannot be read and stays where it is: %s", error)
                     damaged[entry] = error
                     continue
+                dead = with_expiration(dead, target.policy, now_ms)
                 staged.append((target, dead, target.stage(written, dead)))
         return staged
 

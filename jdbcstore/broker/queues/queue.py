@@ -70,7 +70,7 @@ class Queue:
         been delivered before
     :param is_concurrent: whether messages are dispatched while they are being written
     :param is_empty: whether the store is known to hold nothing of this queue
-    :param is_rerouted: whether its messages may be sent elsewhere or later, which the engine decides for each
+    :param is_rerouted: whether its messages may be changed, sent elsewhere or later: the engine routes each
     :param is_paused: whether an administrator has paused the dispatch
     """
 

@@ -105,7 +105,7 @@ class Topic(StoredTopic):
     """
 
     is_rerouted: bool = False
-    """Whether its messages may also be sent elsewhere, or later, which the engine decides for each."""
+    """Whether its messages may be changed, or also be sent elsewhere or later: the engine routes each."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from jdbcstore.config.given import Given, Kind, Section
+from jdbcstore.config.policy import SlowConsumerRateStrategy
 from jdbcstore.config.xml.artemis_reasons import (
     ADDRESS_SETTINGS,
     QUEUES,
@@ -23,9 +24,20 @@ _DIRECT = {
     "default-exclusive-queue": "allConsumersExclusiveByDefault",
     "default-consumers-before-dispatch": "consumersBeforeDispatchStarts",
     "default-delay-before-dispatch": "timeBeforeDispatchStarts",
+    "expiry-delay": "expiryDelay",
+    "min-expiry-delay": "minExpiryDelay",
+    "max-expiry-delay": "maxExpiryDelay",
+    "no-expiry": "noExpiry",
 }
 """Settings that are attributes of a policy entry with another name."""
 _FULL_POLICIES = ("PAGE", "BLOCK", "FAIL", "DROP")
+_SECONDS = {
+    "MESSAGES_PER_SECOND": 1,
+    "MESSAGES_PER_MINUTE": 60,
+    "MESSAGES_PER_HOUR": 3600,
+    "MESSAGES_PER_DAY": 86400,
+}
+_SLOW = "slow-consumer-"
 _QUEUE_OPTIONS = {
     "exclusive": "allConsumersExclusiveByDefault",
     "consumers-before-dispatch": "consumersBeforeDispatchStarts",
@@ -364,6 +376,8 @@ _OBEYED = frozenset((
     "max-size-bytes", "address-full-policy", "auto-create-queues", "auto-create-addresses",
     "auto-create-jms-queues", "auto-create-jms-topics", "auto-create-dead-letter-resources",
     "dead-letter-queue-prefix", "dead-letter-queue-suffix", "retroactive-message-count",
+    "slow-consumer-threshold", "slow-consumer-threshold-measurement-unit", "slow-consumer-policy",
+    "slow-consumer-check-period",
 ))  # fmt: skip
 
 
@@ -379,7 +393,7 @@ def _policy(document: Document, at: Element, values: Mapping[str, Element]) -> S
     if expiry and expiry != dead:
         section["expiryQueue"] = Given(expiry, document.place(values["expiry-address"]))
     section["redeliveryPolicy"] = _redelivery(document, values, place)
-    section |= _limit(document, values)
+    section |= {**_limit(document, values), **_slow_consumers(document, values)}
     kept = _text(document, values, "retroactive-message-count")
     if kept not in ("", "0"):
         count = document.given(values["retroactive-message-count"], kept)
@@ -387,6 +401,34 @@ def _policy(document: Document, at: Element, values: Mapping[str, Element]) -> S
         section["subscriptionRecoveryPolicy"] = {"type": kind, "maximumSize": count}
         section["alwaysRetroactive"] = Given(True, count.place)
     return section
+
+
+def _slow_consumers(document: Document, values: Mapping[str, Element]) -> Section:
+    """Return the strategy for consumers that acknowledge too slowly; none without a threshold."""
+    threshold = _number(document, values, f"{_SLOW}threshold", -1)
+    if threshold < 0:
+        return {}
+    unit = _text(document, values, f"{_SLOW}threshold-measurement-unit").upper() or "MESSAGES_PER_SECOND"
+    policy = _text(document, values, f"{_SLOW}policy").upper() or "NOTIFY"
+    for name, text, known in (
+        ("threshold-measurement-unit", unit, [*_SECONDS]),
+        ("policy", policy, ["KILL", "NOTIFY"]),
+    ):
+        if text not in known:
+            message = f"{_SLOW}{name} must be one of {', '.join(known)}, not {text!r}"
+            raise document.error(values[_SLOW + name], message)
+    strategy: dict[str, tuple[str, object]] = {
+        "type": ("threshold", SlowConsumerRateStrategy.type),
+        "threshold": ("threshold", threshold / _SECONDS[unit]),
+        "check_period": ("check-period", _number(document, values, f"{_SLOW}check-period", 5)),
+        "abort_connection": ("policy", policy == "KILL"),
+    }
+    at = values[f"{_SLOW}threshold"]
+    section: Section = {
+        option: Given(value, document.place(values.get(_SLOW + name, at)))
+        for option, (name, value) in strategy.items()
+    }
+    return {"slowConsumerStrategy": section}
 
 
 _CREATED = {

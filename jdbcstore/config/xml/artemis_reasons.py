@@ -135,21 +135,12 @@ ADDRESS_SETTINGS = by_name({
         "default-group-rebalance", "default-group-rebalance-pause-dispatch", "default-group-buckets",
         "default-group-first-key",
     ),
-    "no consumer is ended for being slow: set slow_consumer_strategy of a policy": (
-        "slow-consumer-threshold", "slow-consumer-threshold-measurement-unit", "slow-consumer-policy",
-        "slow-consumer-check-period",
-    ),
 })  # fmt: skip
 """Elements of an address-setting of which clients notice little."""
 
 _ALL_KEPT = "messages would be kept that this broker does not keep"
-_EXPIRES = "messages would have another time to live: set it with timeStampingBrokerPlugin"
 NEVER = ("-1", "0", "")
 REFUSED_SETTINGS: Refused = {
-    "expiry-delay": (("-1", ""), _EXPIRES),
-    "min-expiry-delay": (("-1", ""), _EXPIRES),
-    "max-expiry-delay": (("-1", ""), _EXPIRES),
-    "no-expiry": (("false", ""), "messages would expire that this broker keeps"),
     "page-limit-bytes": (("-1", ""), "an address would have any number of messages on disk"),
     "page-limit-messages": (("-1", ""), "an address would have any number of messages on disk"),
     "page-full-policy": (("", "drop", "fail"), "unknown policy"),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.support.broker.openwire.jms import NON_PERSISTENT, Jms, refused
+from tests.support.broker.openwire.jms import NON_PERSISTENT, Jms, refused, take
 from tests.support.broker.programs import BrokerProcess
 from tests.support.broker.stomp.serving import Client
 from tests.support.interop.activemq import VERSION, PeerMissing
@@ -16,6 +18,8 @@ from tests.support.interop.artemis import Artemis, ArtemisMissing, classpath
 from tests.support.require import unavailable
 
 HERE = Path(__file__).parent
+HOUR_MS = 3_600_000
+MINUTE_MS = 60_000
 LOGIN_CONFIG = """
 activemq {
    org.apache.activemq.artemis.spi.core.security.jaas.PropertiesLoginModule required
@@ -134,3 +138,52 @@ def test_an_address_that_is_full_drops(jms: Jms) -> None:
     found = jms.browse("DROPS.A")
     assert 2 <= len(found) < 40
     assert [int(body[:4]) for body in found] == [*range(len(found))]
+
+
+@pytest.mark.parametrize(
+    ("address", "given", "expected"),
+    [
+        ("ENDS.A", [0, MINUTE_MS, 3 * HOUR_MS], [HOUR_MS, MINUTE_MS, 3 * HOUR_MS]),
+        ("WITHIN.A", [0, MINUTE_MS, 3 * HOUR_MS], [2 * HOUR_MS, HOUR_MS, 2 * HOUR_MS]),
+        ("STAYS.A", [0, MINUTE_MS], [0, 0]),
+    ],
+)
+def test_the_time_to_live_of_an_address(
+    jms: Jms, address: str, given: list[int], expected: list[int]
+) -> None:
+    now_ms = time.time() * 1000
+    for number, ttl in enumerate(given):
+        jms.send(address, str(number), ttl=ttl)
+
+    consumer = jms.consumer(address)
+    assert [lives(take(consumer), now_ms) for _ in given] == expected
+
+
+def lives(message: Any, since_ms: float) -> int:
+    """How long a message lives, in whole minutes; 0 is for ever."""
+    expires_ms = int(message.getJMSExpiration())
+    return round((expires_ms - since_ms) / MINUTE_MS) * MINUTE_MS if expires_ms else 0
+
+
+def test_dead_letters_have_the_time_to_live_of_their_address(broker: Running, jms: Jms) -> None:
+    now_ms = time.time() * 1000
+    jms.send("DEAD.A", "x")
+    url = f"{broker.openwire_url}?jms.redeliveryPolicy.maximumRedeliveries=0"
+    with Jms(url, None, login=("hashed", "s3cret")) as client:
+        take(client.consumer("DEAD.A"))
+        client.session.rollback()
+        dead = take(jms.consumer("ENDS.DEAD"))
+
+    assert lives(dead, now_ms) == HOUR_MS
+
+
+def test_a_consumer_that_is_too_slow_is_disconnected(broker: Running, jms: Jms) -> None:
+    with Client(broker.stomp_port, login="hashed", passcode="s3cret") as slow:
+        slow.subscribe("/queue/SLOW.A", ack="client")
+        jms.send("SLOW.A", *map(str, range(20)))
+
+        while (frame := slow.read()) is not None and frame.command == "MESSAGE":
+            pass
+        assert frame is None or frame.command == "ERROR"
+        assert slow.ends()
+    assert len(jms.browse("SLOW.A")) == 20

@@ -129,7 +129,7 @@ _SINCE_5_18 = {
 }
 """Attributes that the schema of 5.17.2 does not have."""
 _VALUES = ("true", "5", "5 mb", "always", "sparse_file", "none", "cached", "false", "x")
-_CONTENTS = ("false", "true", "5", "10M", "1000", "<x/>", "BLOCK", "DAYS", "OFF")
+_CONTENTS = ("false", "true", "5", "10M", "1000", "<x/>", "BLOCK", "DAYS", "OFF", "KILL", "MESSAGES_PER_HOUR")
 _ELSEWHERE = frozenset(
     (
         *("destinationPolicy", "systemUsage", "sslContext", "plugins", "persistenceAdapter"),
@@ -148,7 +148,7 @@ _OF_ARTEMIS = {
     "address-setting": (
         _CORE.format(
             '<address-settings><address-setting match="Q"><dead-letter-address>D</dead-letter-address>'
-            "<max-size-bytes>9</max-size-bytes>"
+            "<max-size-bytes>9</max-size-bytes><slow-consumer-threshold>1</slow-consumer-threshold>"
             "<auto-create-dead-letter-resources>true</auto-create-dead-letter-resources>{}"
             "</address-setting></address-settings>"
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from jdbcstore.config.policy import (
     IndividualDeadLetterStrategy,
     PolicyEntry,
     SharedDeadLetterStrategy,
+    SlowConsumerRateStrategy,
 )
 from jdbcstore.config.virtual import CompositeConfig, ForwardConfig
 from jdbcstore.config.xml import read_plugin_users
@@ -188,7 +190,7 @@ def test_without_a_dead_letter_address_dead_letters_are_dropped(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("setting", "told"),
     [
-        ("<expiry-delay>5</expiry-delay>", "another time to live"),
+        ("<default-ring-size>5</default-ring-size>", "that this broker does not keep"),
         ("<default-last-value-queue>true</default-last-value-queue>", "that this broker does not keep"),
         ("<page-limit-bytes>1000</page-limit-bytes>", "any number of messages on disk"),
         ("<config-delete-queues>FORCE</config-delete-queues>", "queues would stay"),
@@ -202,8 +204,31 @@ def test_settings_that_would_keep_others(tmp_path: Path, setting: str, told: str
     whole = f'<address-settings><address-setting match="A">{setting}</address-setting></address-settings>'
     with pytest.raises(ConfigurationError, match=told):
         load(tmp_path, whole).check_obeyed()
-    harmless = "<expiry-delay>-1</expiry-delay><config-delete-queues>OFF</config-delete-queues>"
+    harmless = "<default-ring-size>-1</default-ring-size><config-delete-queues>OFF</config-delete-queues>"
     load(tmp_path, whole.replace(setting, harmless)).check_obeyed()
+
+
+def test_times_to_live_and_slow_consumers(tmp_path: Path) -> None:
+    setting = (
+        "<expiry-delay>5000</expiry-delay><min-expiry-delay>-1</min-expiry-delay><no-expiry>false</no-expiry>"
+        "<max-expiry-delay>9000</max-expiry-delay><slow-consumer-threshold>30</slow-consumer-threshold>"
+        "<slow-consumer-threshold-measurement-unit>MESSAGES_PER_MINUTE</slow-consumer-threshold-measurement-unit>"
+    )
+    whole = '<address-settings><address-setting match="A">{}</address-setting></address-settings>'
+    found = load(tmp_path, whole.format(setting))
+    entry = of(found, "queue://A")
+    assert (entry.expiry_delay, entry.min_expiry_delay, entry.max_expiry_delay, entry.no_expiry) == (
+        *(5.0, None, 9.0),
+        False,
+    )
+    strategy = SlowConsumerRateStrategy(threshold=0.5, check_period=5.0)
+    assert entry.slow_consumer_strategy == of(found, "topic://A").slow_consumer_strategy == strategy
+    killing = "<slow-consumer-policy>KILL</slow-consumer-policy>"
+    found = load(tmp_path, whole.format(setting + killing))
+    assert of(found, "queue://A").slow_consumer_strategy == replace(strategy, abort_connection=True)
+    assert of(load(tmp_path, whole.format(killing)), "queue://A").slow_consumer_strategy is None
+    with pytest.raises(ConfigurationError, match="slow-consumer-policy must be one of KILL, NOTIFY, not 'X'"):
+        load(tmp_path, whole.format(setting + killing.replace("KILL", "X")))
 
 
 ADDRESSES = """

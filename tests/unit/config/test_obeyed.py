@@ -47,6 +47,7 @@ from jdbcstore.config.policy import (
     QueryBasedSubscriptionRecoveryPolicy,
     RedeliveryPolicy,
     SharedDeadLetterStrategy,
+    SlowConsumerRateStrategy,
     TimedSubscriptionRecoveryPolicy,
 )
 from jdbcstore.config.routed import RoutedStoreConfig
@@ -88,7 +89,7 @@ READERS: dict[type, tuple[str, ...]] = {
             *(FixedCountSubscriptionRecoveryPolicy, FixedSizedSubscriptionRecoveryPolicy),
             *(LastImageSubscriptionRecoveryPolicy, NoSubscriptionRecoveryPolicy),
             *(TimedSubscriptionRecoveryPolicy, RedeliveryPolicy),
-            *(AbortSlowConsumerStrategy, AbortSlowAckConsumerStrategy),
+            *(AbortSlowConsumerStrategy, AbortSlowAckConsumerStrategy, SlowConsumerRateStrategy),
             QueryBasedSubscriptionRecoveryPolicy,
         ),
         ("broker",),
