@@ -151,6 +151,10 @@ class Log(Numbered, Protocol):
         """
         ...
 
+    def skip(self, last_sequence: int) -> None:
+        """Give out no sequence up to this one; to be called before anything is framed."""
+        ...
+
     def frame(self, entries: Sequence[JournalEntry]) -> WriteBatch:
         """Frame the records of as many entries as can be written at once, which is one at least.
 

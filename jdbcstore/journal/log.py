@@ -143,6 +143,10 @@ class Journal:
         """The last of the store's sequences that was given out."""
         return self._log.last_sequence
 
+    def skip(self, last_sequence: int) -> None:
+        """Give out no sequence up to this one; to be called before anything is appended."""
+        self._log.skip(last_sequence)
+
     def append(self, entry: JournalEntry, *, waits: bool = False) -> None:
         """Queue an entry to be written. Blocks only while the queue is full.
 

@@ -174,6 +174,9 @@ class Segments:
         # the old bytes must not complete a record that is written in their place.
         self._files.sync(self._file)
 
+    def skip(self, last_sequence: int) -> None:
+        self.last_sequence = max(self.last_sequence, last_sequence)
+
     def frame(self, entries: Sequence[JournalEntry]) -> WriteBatch:
         current = self._live[-1]
         if space(entries[0].size) > current.size - current.end:

@@ -250,6 +250,9 @@ class StreamLog:
             raise JournalInUse(self._config.place) from error
         self._is_claimed = True
 
+    def skip(self, last_sequence: int) -> None:
+        self.last_sequence = max(self.last_sequence, last_sequence)
+
     def frame(self, entries: Sequence[JournalEntry]) -> WriteBatch:
         at = self._last + 1
         stamp = Stamp.at(self.journal, at)

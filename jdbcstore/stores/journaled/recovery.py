@@ -292,9 +292,10 @@ class Recovery:
         if mark.journal != journal.journal:
             # From now on the tables say that a journal has more.
             self.checkpointer.apply(Changes(self.checkpointer.mark))
+            # Only now no one else adds to them. What a checkpoint takes for written, no record gets.
+            journal.skip(self.store.last_sequence())
             with overlay.lock:
-                # Only now no one else adds to them.
-                overlay.last_sequence = max(overlay.last_sequence, self.store.last_sequence())
+                overlay.last_sequence = max(overlay.last_sequence, journal.last_sequence)
 
     def _refer(self, mark: JournalMark) -> None:
         """Check the references in the backing store to messages in the journal, which also old files hold."""

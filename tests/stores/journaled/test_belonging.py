@@ -212,6 +212,18 @@ def test_nor_is_a_new_one_used_without_the_journal_that_says_so(tmp_path: Path) 
         jdbcstore.open(without)
 
 
+def test_the_first_message_behind_a_journal_in_front_of_older_ones_is_kept(tmp_path: Path) -> None:
+    """A checkpoint before it has only taken something away."""
+    with jdbcstore.open(f"sqlite:///{tmp_path}/mq.db") as store:
+        store.queue("Q").add_message(Message("old"))
+    with opened(tmp_path) as store:
+        store.queue("Q").acknowledge(*store.queue("Q").recover())
+        store.checkpoint()
+        store.queue("Q").add_message(Message("new"))
+        store.checkpoint()
+        assert content(store.queue("Q")) == ["new"]
+
+
 def test_folders_used_in_turns_open(tmp_path: Path) -> None:
     expected = []
     for turn, folder in enumerate(["one", "two", "one", "one", "two", "three", "one"]):
