@@ -98,7 +98,10 @@ class StoreUnavailable(StoreError):
 
 
 class AuthenticationFailed(StoreUnavailable):
-    """The database refused the user name or password."""
+    """The database refused the user name or password, or the servers of a journal's stream the login.
+
+    They may also refuse what the login asks for: then its user lacks a permission.
+    """
 
 
 class DatabaseLocked(StoreUnavailable):

@@ -44,10 +44,24 @@ FULL = (10023, 10047, 10077, 10122)
 """Error codes: too few resources, no storage left, the stream's limit of bytes, and that of the account."""
 _TOKEN = re.compile(rb"BEGIN NATS USER JWT.*\r?\n[^-\s]+")
 _SEED = re.compile(rb"BEGIN USER NKEY SEED.*\r?\n(\w+)")
+_DENIED = re.compile(r"permissions violation for (publish|subscription) to \"([^\"]+)\"")
 _PING = 2
 _NOT_CLUSTERED, _NO_PEERS = 10074, 10005
 _NO_JETSTREAM = (10039, 10076)
 _FINAL = (*FULL, *_NO_JETSTREAM, _NOT_CLUSTERED, _NO_PEERS)
+
+
+class _Unencrypted(NatsError):  # type: ignore[misc]
+    """A server has no TLS, and was sent nothing."""
+
+
+class _Client(Client):  # type: ignore[misc]
+    """A client with settings for TLS that logs in over TLS only; without this, a server decides that."""
+
+    def _connect_command(self) -> Any:
+        if "tls" in self.options and not self._server_info.get("tls_required"):
+            raise _Unencrypted("nats: the server does not ask for TLS")
+        return super()._connect_command()
 
 
 class NatsConnection:
@@ -62,6 +76,8 @@ class NatsConnection:
         self._config = config
         self._trouble: Exception | None = None
         """The last error of the connection."""
+        self._denied: tuple[float, str, str] | None = None
+        """When the servers have last refused a subject, what was to be done with it, and its name."""
         self._is_closed = False
         self._lock = threading.RLock()  # a generator that is collected meanwhile calls start in this thread
         self._loop = asyncio.new_event_loop()
@@ -71,7 +87,7 @@ class NatsConnection:
         self._thread.start()
         self._tasks: set[asyncio.Task[None]] = set()
         """Tasks without a waiter; a loop keeps no reference to them."""
-        self._client = Client()
+        self._client = _Client()
         try:
             self.run(self._connect())
             self.js: Any = self._client.jetstream(timeout=ANSWER)
@@ -157,7 +173,9 @@ class NatsConnection:
             raise self.unavailable(self._trouble or error) from error
 
     async def _noted(self, error: Exception) -> None:
-        if self._trouble is None or not _is_about_login(self._trouble):  # else what follows from it
+        if denied := _DENIED.search(str(error)):
+            self._denied = (time.monotonic(), denied[1], denied[2])
+        elif self._trouble is None or not _is_about_login(self._trouble):  # else what follows from it
             self._trouble = error
 
     async def _disconnected(self) -> None:
@@ -165,17 +183,37 @@ class NatsConnection:
             log.warning("the connection to %s is lost; it is tried again", self.place)
 
     async def _reconnected(self) -> None:
-        self._trouble = None
+        self._trouble = self._denied = None
         log.warning("%s is reached again", self.place)
+
+    def denial(self, subject: str | None = None) -> AuthenticationFailed | None:
+        """Return the error for what this login may not do, if that is why there is no answer.
+
+        :param subject: the subject that was published to; without one, any
+        """
+        if self._denied is None or time.monotonic() - self._denied[0] > 2 * ANSWER:
+            return None
+        _, kind, name = self._denied
+        if subject is not None and (kind, name) != ("publish", subject.lower()):
+            return None
+        what = "publish" if kind == "publish" else "subscribe"
+        return AuthenticationFailed(
+            f"{self.place} does not let this login {what} to {name}: give its user the permissions of a"
+            " journal, which the documentation lists"
+        )
 
     def unavailable(self, error: BaseException) -> StoreError:
         """Return the error for servers that do not answer, or not to this login."""
         what = str(error) or type(error).__name__
+        if isinstance(error, TimeoutError) and (denial := self.denial()) is not None:
+            return denial
         if _is_about_login(error):
             return AuthenticationFailed(
                 f"{self.place} refuses the login: check stream_user and stream_password_env, or"
                 " stream_credentials, of the journal"
             )
+        if (advice := _about_tls(error)) is not None:
+            return StoreUnavailable(f"{self.place} cannot be used: {advice}")
         return StoreUnavailable(f"{self.place} does not answer: {what}; check its servers")
 
     def ask(self, work: Callable[[Any], Awaitable[T]]) -> T:
@@ -202,7 +240,7 @@ class NatsConnection:
                 if not is_passing or time.monotonic() >= end:
                     raise self._refused(error) from error
             except (NatsError, OSError, TimeoutError) as error:
-                if time.monotonic() >= end:
+                if time.monotonic() >= end or self.denial() is not None:
                     raise self.unavailable(error) from error
             await asyncio.sleep(PAUSE)
 
@@ -259,19 +297,45 @@ def _is_about_login(error: BaseException) -> bool:
     return "authorization" in str(error).lower() or "authentication" in str(error).lower()
 
 
+def _about_tls(error: BaseException) -> str | None:
+    """Return what to do about an error of TLS; None if it is another."""
+    if isinstance(error, _Unencrypted):
+        return (
+            "a server does not ask for TLS, and no login was sent to it; configure tls there, or use nats://"
+            " without stream_authorities and stream_certificate"
+        )
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return (
+            f"the certificate of a server is not accepted: {error.verify_message}; name the file of its"
+            " authority in stream_authorities, and the servers as their certificates do"
+        )
+    if isinstance(error, ssl.SSLError) and "CERTIFICATE" in (error.reason or ""):
+        return (
+            f"a server does not accept this client's certificate, or asks for one ({error.reason}); name one"
+            " that its authority has signed in stream_certificate"
+        )
+    return None
+
+
 def _tls(config: JournalConfig) -> ssl.SSLContext | None:
     """Return the settings for TLS; None if the configuration does not ask for it."""
     is_asked = any(one.startswith("tls://") for one in config.servers)
     if not (is_asked or config.stream_authorities or config.stream_certificate):
         return None
+    option, files = "stream_authorities", config.stream_authorities
     try:
-        context = ssl.create_default_context(cafile=config.stream_authorities)
+        context = ssl.create_default_context(cafile=files)
         if config.stream_certificate is not None:
-            context.load_cert_chain(config.stream_certificate, config.stream_private_key)
+            option, files = "stream_certificate", config.stream_certificate
+            if config.stream_private_key is not None:
+                files = f"{files} with {config.stream_private_key}"
+            # Without a password, one would be asked for at the terminal.
+            context.load_cert_chain(config.stream_certificate, config.stream_private_key, password="")
     except (OSError, ssl.SSLError) as error:
         raise ConfigurationError(
-            f"a file for TLS of the journal's stream cannot be read: {error}",
-            option="journal.stream_certificate",
+            f"{option} is {files}, which cannot be read: {error.strerror or error}; give PEM files without a"
+            " password",
+            option=f"journal.{option}",
         ) from error
     return context
 

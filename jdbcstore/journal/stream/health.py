@@ -52,6 +52,8 @@ async def _health(connection: NatsConnection, config: JournalConfig) -> StreamHe
     except APIError as error:
         return _known(config, problem=f"its servers answer {error.description or error.code}")
     except (NatsError, OSError, TimeoutError):
+        if (denial := connection.denial()) is not None:
+            return _known(config, problem=str(denial))
         return _known(config, problem="no server answers for it: there is no quorum, or an election")
     return _found(config, info)
 

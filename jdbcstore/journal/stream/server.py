@@ -254,7 +254,7 @@ class StreamServer:
         except APIError as error:
             failure = self._connection.full(error) if _is_full(error) else error
         except (NatsError, OSError, TimeoutError) as error:
-            failure = error
+            failure = self._connection.denial(self._subject) or error
         return failure
 
     async def _was_appended(self, message: bytes, after: int, *, in_doubt: bool) -> bool:
