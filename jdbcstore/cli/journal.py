@@ -46,12 +46,27 @@ from jdbcstore.journal.logs import beside, contents
 from jdbcstore.message.facts import facts_of
 from jdbcstore.stores.jdbc.store import JdbcStore
 from jdbcstore.stores.journaled import JournaledStore
-from jdbcstore.stores.journaled.records import COMMIT, FORGET, PREPARE, ROLLBACK, WRITE, decode_record
+from jdbcstore.stores.journaled.records import (
+    COMMIT,
+    FORGET,
+    OPERATE,
+    PREPARE,
+    ROLLBACK,
+    WRITE,
+    decode_record,
+)
 from jdbcstore.stores.journaled.recovery import check_opens, known_of
 from jdbcstore.stores.journaled.refused import FOLDER, Refused, RefusedMessage
 from jdbcstore.stores.opening import MEMORY, Opening, with_journals
 
-_KINDS = {WRITE: "write", PREPARE: "prepare", COMMIT: "commit", ROLLBACK: "rollback", FORGET: "forget"}
+_KINDS = {
+    WRITE: "write",
+    PREPARE: "prepare",
+    COMMIT: "commit",
+    ROLLBACK: "rollback",
+    FORGET: "forget",
+    OPERATE: "operate",
+}
 _SHOWN = 3
 """Destinations of a record in human-readable output, which is truncated; use --json for all of them."""
 

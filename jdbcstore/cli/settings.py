@@ -175,7 +175,11 @@ def with_locker(configuration: Configuration) -> Configuration:
     from dataclasses import replace
     from pathlib import Path
 
-    from jdbcstore.config.locker import LeaseDatabaseLockerConfig, SharedFileLockerConfig
+    from jdbcstore.config.locker import (
+        LeaseDatabaseLockerConfig,
+        SharedFileLockerConfig,
+        StreamLockerConfig,
+    )
 
     if configuration.locker is not None or configuration.data_source.url == "memory:":
         return configuration
@@ -183,6 +187,8 @@ def with_locker(configuration: Configuration) -> Configuration:
     if configuration.data_source.url is not None:
         directory = _database(configuration).lock_directory
     journal = configuration.journal
+    if journal is not None and journal.replicated:
+        return replace(configuration, locker=StreamLockerConfig())
     if directory is None and journal is not None and journal.use_journal and journal.stream is None:
         directory = f"{Path(journal.directory).resolve()}-lock"
     if directory is None:

@@ -86,6 +86,14 @@ class JournalConfig(Options):
     or several with commas; ``tls://host:4222`` encrypts."""
     stream_name: str = "jdbcstore"
     """The name of the stream, which is created if it does not exist; each store needs one of its own."""
+    replicated: bool = False
+    """Whether each broker has an SQLite database of its own, which follows the stream; else all share one."""
+    node: str | None = None
+    """The name of this broker among those; None is its host with the path of its database."""
+    weight: int = 1
+    """Of those brokers that have everything, one of the highest weight is preferred as the master."""
+    kept_for_followers: int = option(1 << 30, at_least=1, size=True)
+    """Bytes that the stream keeps for brokers that are behind; one that needs more gets a copy."""
     replicas: int = option(3, at_least=1)
     """Servers that the stream is on, at least; with 3 of them it survives the loss of one."""
     sync: str = option("quorum_mem", choices=("quorum_mem", "quorum_disk"))
@@ -108,6 +116,8 @@ class JournalConfig(Options):
 
     def __post_init__(self) -> None:
         check(self)
+        if self.replicated:
+            self._check_replicated()
         if self.stream is None:
             return
         if not all(_SERVER.fullmatch(one.strip()) for one in self.stream.split(",")):
@@ -138,6 +148,22 @@ class JournalConfig(Options):
         ):
             if is_set:
                 raise ConfigurationError(f"{name} is for a journal in files; leave it out", option=name)
+
+    def _check_replicated(self) -> None:
+        if self.stream is None:
+            raise ConfigurationError("replicated needs a stream, which each broker follows", option="stream")
+        for name, why in (
+            ("use_quick_journal", "a database would refer to what the stream releases"),
+            ("ignore_missing_journalfiles", "a database that lacks something gets a copy of the master's"),
+        ):
+            if getattr(self, name):
+                raise ConfigurationError(f"{name} is not for a replicated journal: {why}", option=name)
+        if not self.use_journal:
+            raise ConfigurationError("nothing is replicated without the journal", option="use_journal")
+        if self.node is not None and not _STREAM.fullmatch(self.node):
+            raise ConfigurationError(
+                f"{self.node!r} is not the name of a node: use letters, digits, - and _", option="node"
+            )
 
     @property
     def servers(self) -> tuple[str, ...]:

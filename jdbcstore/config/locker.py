@@ -115,17 +115,42 @@ class ZooKeeperLockerConfig(_Locker):
 
     def __post_init__(self) -> None:
         check(self)
-        if not 0 < self.lock_keep_alive_period < self.session_timeout / 2:
-            raise ConfigurationError(
-                f"lock_keep_alive_period is {self.lock_keep_alive_period:g} seconds, but the lock is lost"
-                f" {self.session_timeout:g} seconds after the last check, the session_timeout; check more"
-                " than twice in that time",
-                option="lock_keep_alive_period",
-            )
+        _check_in_time(self.lock_keep_alive_period, self.session_timeout)
         if not self.path.startswith("/") or self.path.endswith("/") or "//" in self.path:
             raise ConfigurationError(
                 f"{self.path!r} is not a path of ZooKeeper: give one such as /brokers/orders", option="path"
             )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamLockerConfig(_Locker):
+    """A lock on the servers of the journal's stream: a key that expires. Not in ActiveMQ.
+
+    :raises ConfigurationError: the lock would be lost before it is checked
+    """
+
+    type: ClassVar[str] = "stream-locker"
+
+    session_timeout: float = option(10.0, at_least=0.5, milliseconds=True)
+    """Seconds after which the servers give the lock of a silent broker to another one. The first broker that
+    uses the lock decides it for all."""
+    fail_if_locked: bool = False
+    """Whether to fail when another process holds the lock; else to wait."""
+    lock_keep_alive_period: float = option(2.0, at_least=0, milliseconds=True)
+    """Seconds between the master's renewals of the lock."""
+
+    def __post_init__(self) -> None:
+        check(self)
+        _check_in_time(self.lock_keep_alive_period, self.session_timeout)
+
+
+def _check_in_time(period: float, timeout: float) -> None:
+    if not 0 < period < timeout / 2:
+        raise ConfigurationError(
+            f"lock_keep_alive_period is {period:g} seconds, but the lock is lost {timeout:g} seconds after"
+            " the last check, the session_timeout; check more than twice in that time",
+            option="lock_keep_alive_period",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,9 +184,10 @@ LockerConfig = (
     | LeaseDatabaseLockerConfig
     | SharedFileLockerConfig
     | ZooKeeperLockerConfig
+    | StreamLockerConfig
     | CustomLockerConfig
 )
-"""One of ActiveMQ's lockers, ZooKeeper's, or one of your own."""
+"""One of ActiveMQ's lockers, ZooKeeper's, the stream's, or one of your own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,8 @@ class Span(NamedTuple):
     first_sequence: int
     """Higher than every sequence in earlier segments; 0 if unknown, after a repair."""
     last_number: int
+    size: int = 0
+    """Bytes, in a stream; 0 in files."""
 
 
 class WriteBatch(NamedTuple):

@@ -1,4 +1,4 @@
-"""The locker of a configuration: one of ActiveMQ's three, ZooKeeper's, or a user's own."""
+"""The locker of a configuration: one of ActiveMQ's three, ZooKeeper's, a stream's, or a user's own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import fields
 from importlib.metadata import entry_points
 from typing import Any
 
-from jdbcstore.config.locker import CustomLockerConfig, LockerConfig
+from jdbcstore.config.journal import JournalConfig
+from jdbcstore.config.locker import CustomLockerConfig, LockerConfig, StreamLockerConfig
 from jdbcstore.errors import ConfigurationError
 from jdbcstore.lockers.base import AbstractLocker
 from jdbcstore.util.clock import Clock
@@ -18,11 +19,14 @@ _BUILT_IN = {
     "lease-database-locker": "jdbcstore.lockers.database:LeaseDatabaseLocker",
     "shared-file-locker": "jdbcstore.lockers.shared_file:SharedFileLocker",
     "zookeeper-locker": "jdbcstore.lockers.zookeeper:ZooKeeperLocker",
+    "stream-locker": "jdbcstore.stores.replicated.locker:StreamLocker",
 }
 
 
-def make_locker(config: LockerConfig, broker_name: str, clock: Clock | None = None) -> AbstractLocker:
-    """Make the locker of a configuration, not started.
+def make_locker(
+    config: LockerConfig, broker_name: str, clock: Clock | None = None, journal: JournalConfig | None = None
+) -> AbstractLocker:
+    """Make the locker of a configuration, not started; ``journal`` is that of its store.
 
     :raises ConfigurationError: the class does not exist, or does not take these options
     """
@@ -35,6 +39,8 @@ def make_locker(config: LockerConfig, broker_name: str, clock: Clock | None = No
         factory = next(iter(found)).load() if found else _imported(where)
     else:
         where = _BUILT_IN[config.type]
+        if isinstance(config, StreamLockerConfig):
+            options["journal"] = journal
         factory = _imported(where)
     try:
         locker = factory(name=broker_name, clock=clock, **options)

@@ -58,6 +58,8 @@ class Opening:
         self._read_only = read_only
         self._tenancies = Tenancies()
         self._progress = progress
+        self._lock_timeout = lock_timeout
+        self._cancel = cancel
         self._open_database = partial(
             JdbcStore.configured, clock=clock, read_only=read_only, lock_timeout=lock_timeout, cancel=cancel
         )
@@ -81,6 +83,8 @@ class Opening:
 
     def _open_one(self, configuration: Configuration) -> Store:
         journal = None if self._read_only else configuration.journal
+        if journal is not None and journal.replicated:
+            return self._open_replicated(configuration)
         if configuration.data_source.url == MEMORY:
             from jdbcstore.stores.memory import MemoryStore
 
@@ -106,6 +110,20 @@ class Opening:
         log.info("the journal in %s is applied to the database", journal.place)
         self._open_journaled(configuration, journal).close()
         return self._open_database(configuration)
+
+    def _open_replicated(self, configuration: Configuration) -> Store:
+        from jdbcstore.stores.replicated.nodes import database_file
+        from jdbcstore.stores.replicated.opening import open_replicated
+
+        with configuration.locating_errors():
+            make_folder(database_file(configuration).parent)
+            return open_replicated(
+                configuration,
+                clock=self._clock,
+                lock_timeout=self._lock_timeout,
+                cancel=self._cancel,
+                progress=self._progress,
+            )
 
     def _open_journaled(self, configuration: Configuration, journal: JournalConfig) -> Store:
         from jdbcstore.stores.guarded import JournaledJdbcStore
@@ -216,6 +234,12 @@ def _of_route(configuration: Configuration, one: RoutedStoreConfig, folder: Path
     :raises ConfigurationError: the locker does not support several stores
     """
     journal, source, locker = one.journal_in(folder), one.data_source, configuration.locker
+    if journal is not None and journal.replicated:
+        raise ConfigurationError(
+            "a replicated journal is not for one of several stores, which would have several masters; share"
+            " their databases, or have one store",
+            option="stores",
+        )
     if folder is not None:
         source = DataSourceConfig(url=sqlite_url(folder / DATABASE))
     if getattr(locker, "data_source", None) is not None:

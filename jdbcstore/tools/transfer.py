@@ -221,7 +221,9 @@ class CopyTarget(StoreTables):
         try:
             self._epoch: EpochGuard | None = None
             if configuration.locker is not None:
-                locker = make_locker(configuration.locker, configuration.broker_name, None)
+                locker = make_locker(
+                    configuration.locker, configuration.broker_name, None, configuration.journal
+                )
                 self._mastership = Mastership(self.session, locker, SystemClock())
                 self._epoch = self._mastership.acquire(0.0).guard
             self._connection = self.session.connect()

@@ -155,6 +155,7 @@ OUTSIDE: dict[str, dict[str, set[str]]] = {
     },
     "Writer and journal need each other: the journal is opened with the writer's callbacks.": {
         "stores/journaled/store.py": {"writer.journal"},
+        "stores/replicated/follower.py": {"self._writer.journal"},
     },
     "Python's parser of XML gets its callbacks as attributes.": {
         "message/readable.py": {

@@ -315,7 +315,7 @@ class StreamLog:
 
     def spans(self) -> list[Span]:
         with self._lock:
-            return [Span(one.start, one.first_sequence, one.last_number) for one in self._spans]
+            return [Span(one.start, one.first_sequence, one.last_number, one.size) for one in self._spans]
 
     def records(self, after: int, *, applied: int = 0) -> Iterator[Record]:
         missing = self._config.ignore_missing_journalfiles

@@ -79,6 +79,8 @@ class StreamServer:
         """Whether there was such a stream, or is now; it may be deleted since."""
         self._longest = 0
         """Bytes of a message, if the stream limits them."""
+        self.max_bytes = 0
+        """Bytes of all messages, if the stream limits them."""
         self._connection = NatsConnection(config)
         self._place = config.place
         try:
@@ -100,6 +102,7 @@ class StreamServer:
         if problem := _unfit(info.config, self._subject, self._config.replicas):
             raise ConfigurationError(f"{self._place} {problem}", option="journal.stream_name")
         self._longest = max(info.config.max_msg_size or 0, 0)
+        self.max_bytes = max(info.config.max_bytes or 0, 0)
         if self._config.sync == "quorum_disk":
             await self._check_syncs()
 
@@ -138,6 +141,12 @@ class StreamServer:
                     " always in the jetstream section of its configuration, or sync = 'quorum_mem' here",
                     option="journal.sync",
                 )
+
+    def find(self) -> bool:
+        """Look for the stream once more, if it did not exist; return whether it does."""
+        if not self.exists:
+            self._connection.run(self._find(create=False))
+        return self.exists
 
     @property
     def name(self) -> str:

@@ -102,6 +102,7 @@ class Application:
         changes: Changes,
         acknowledged: Sequence[Acknowledgement],
         forget: Callable[[], None],
+        operates: Callable[[Connection], None] | None = None,
     ) -> None:
         self._sql = session.statements
         self._place = session.place
@@ -109,6 +110,8 @@ class Application:
         self._acknowledged = acknowledged
         self._forget = forget
         """Discards the cached acknowledgements of all topics."""
+        self._operates = operates
+        """Does the operation after all the writes."""
 
     @property
     def rows(self) -> int:
@@ -134,6 +137,8 @@ class Application:
         if changes.removes:
             self._forget()
         self._acknowledge(connection)
+        if self._operates is not None and changes.mark.applied > stored.applied:
+            self._operates(connection)
         self._move(connection, dict(found), max(changes.mark.written, stored.written))
         if stored.journal and not changes.mark.journal:
             self._detach(connection, stored.journal)

@@ -8,6 +8,7 @@ interrupted.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from jdbcstore.abc import Progress
@@ -25,6 +26,31 @@ def clean(session: DatabaseSession, writer: UnitWriter, progress: Progress | Non
     names = session.fetch(session.statements.find_subscribed_destinations)
     topics = (_Topic(session, writer, name) for (name,) in names if Destination.parse(name).is_topic)
     return counted((count for topic in topics for count in topic.clean()), progress)
+
+
+def find_consumed(session: DatabaseSession) -> Iterator[tuple[str, list[int]]]:
+    """Yield what :func:`clean` would remove, by topic, in pages; nothing is written."""
+    sql = session.statements
+    for (name,) in session.fetch(sql.find_subscribed_destinations):
+        if not Destination.parse(name).is_topic:
+            continue
+        rows = session.fetch(sql.find_all_marks, container=name)
+        for priority, floor in enumerate(_floors(rows)):
+            find = partial(
+                session.fetch, sql.find_ids_by_priority.of(priority), container=name, priority=priority
+            )
+            for ids in id_pages(find, floor):
+                yield name, ids
+        ahead: set[int] = set()
+        for client_id, sub_name in dict.fromkeys((client_id, sub_name) for client_id, sub_name, *_ in rows):
+            after = -1
+            page = {"container": name, "client_id": client_id, "sub_name": sub_name, "limit": REMOVE_BATCH}
+            while found := session.fetch(sql.find_acknowledged, after=after, **page):
+                done = [id_ for id_, _, is_done in found if is_done and id_ not in ahead]
+                if done:
+                    yield name, done
+                ahead.update(done)
+                after = found[-1][0]
 
 
 class _Topic:

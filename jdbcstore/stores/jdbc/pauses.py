@@ -36,11 +36,23 @@ def add_pause(
         raise SchemaError("a pause cannot be kept without JDBCSTORE_STATE; run jdbcstore init")
     # Two names may differ in no more than the case of letters, which is the same name for some databases.
     since = max([now_ms, *(paused_queue(name, then).since_ms + 1 for name, then in _rows(session))])
+    _replace(session, write, queue, _name_of(queue, user, since), since)
+
+
+def check_pause(queue: Destination, user: str, now_ms: int) -> None:
+    """Check that a pause can be kept.
+
+    :raises InvalidDestination: the name of the queue is too long for that
+    """
+    _name_of(queue, user, now_ms)
+
+
+def _name_of(queue: Destination, user: str, since: int) -> str:
     name = _row(queue, user[:_LONGEST_USER], since)
     name = name if len(name) <= LONGEST_NAME else _row(queue, "", since)
     if len(name) > LONGEST_NAME:
         raise InvalidDestination(f"{queue} is paused until this broker ends: the name is too long to be kept")
-    _replace(session, write, queue, name, since)
+    return name
 
 
 def remove_pause(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from asyncio import AbstractEventLoop
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import Self
@@ -14,7 +14,6 @@ from jdbcstore.abc import MasterAddress, Outcome, PausedQueue, Progress, Removal
 from jdbcstore.config import Configuration, StoreConfig
 from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.checkup import examine
-from jdbcstore.database.connection import Connection
 from jdbcstore.database.schema import JOURNAL_LEFT
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.lock import ADDRESS_ROW
@@ -32,10 +31,11 @@ from jdbcstore.stores.jdbc.checkpoint import (
     find_referring,
     refuse_pending,
 )
-from jdbcstore.stores.jdbc.cleanup import clean
+from jdbcstore.stores.jdbc.cleanup import clean, find_consumed
 from jdbcstore.stores.jdbc.history import RemovalHistory, removals
 from jdbcstore.stores.jdbc.large import JdbcLargeBodies
-from jdbcstore.stores.jdbc.pauses import LONGEST_NAME, add_pause, find_pauses, remove_pause
+from jdbcstore.stores.jdbc.operations import announce, drop_record, operating, record_queue
+from jdbcstore.stores.jdbc.pauses import add_pause, find_pauses, remove_pause
 from jdbcstore.stores.jdbc.queue import JdbcMessageStore
 from jdbcstore.stores.jdbc.sequence import last_stored, refuse_claims
 from jdbcstore.stores.jdbc.topic import JdbcTopicMessageStore
@@ -58,9 +58,6 @@ from jdbcstore.util.timings import Timings
 
 log = logging.getLogger(__name__)
 
-RECORDED = 11
-"""PRIORITY of the row in ACTIVEMQ_ACKS by which ActiveMQ records a queue of a virtual topic."""
-
 
 class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
     """A message store on a SQL database; see :class:`jdbcstore.abc.Store` for its promises.
@@ -68,7 +65,8 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
     Several processes may write to the same tables: sequences still commit in order. With a ``locker``,
     opening waits until this store is the master, at most ``lock_timeout`` seconds and until ``cancel`` is
     set; once another process is the master, every write raises :class:`LockLost`. Without a locker, nothing
-    stops two brokers on the same tables from delivering a message twice.
+    stops two brokers on the same tables from delivering a message twice. ``elected`` is called once it is the
+    master, before it reads what is stored; what that raises gives the lock up.
 
     ``user`` and ``password`` replace those of the URL. With ``read_only``, nothing is created or written, and
     every write raises :class:`ConfigurationError`. With ``journaled``, this is the backing store of a
@@ -101,6 +99,7 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         locker: AbstractLocker | None = None,
         lock_timeout: float | None = None,
         cancel: threading.Event | None = None,
+        elected: Callable[[], None] = lambda: None,
     ) -> None:
         self.config = config or StoreConfig()
         super().__init__(self.config.name_lengths)
@@ -114,6 +113,7 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
                 self._mastership = Mastership(self._session, locker, self._clock)
             if self._mastership is not None and not read_only:
                 self.fence = self._mastership.acquire(lock_timeout, cancel)
+                elected()
             if self._mastership is None and not read_only and self._session.has_claims:
                 with closing(self._session.connect()) as connection, self._session.translated():
                     refuse_claims(self._session, connection)
@@ -170,6 +170,7 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         journaled: bool = False,
         lock_timeout: float | None = None,
         cancel: threading.Event | None = None,
+        elected: Callable[[], None] = lambda: None,
     ) -> Self:
         """Open only the database of a configuration, unlike :func:`jdbcstore.open`.
 
@@ -177,7 +178,6 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
 
         :raises ConfigurationError: as the constructor does, with the place where the option was set
         """
-        locker = configuration.locker
         with configuration.locating_errors():
             url, user, password = configuration.login()
             return cls(
@@ -188,9 +188,10 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
                 clock=clock,
                 read_only=read_only,
                 journaled=journaled,
-                locker=make_locker(locker, configuration.broker_name, clock) if locker else None,
+                locker=_locker(configuration, clock),
                 lock_timeout=lock_timeout,
                 cancel=cancel,
+                elected=elected,
             )
 
     @property
@@ -236,12 +237,16 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         place = self._places.get(destination) if destination else None
         return (place or self._place(own_destination(message))).encode(message)
 
-    def _forget_acknowledgements(self, topic: str) -> None:
-        destination = Destination.named(topic, DestinationKind.TOPIC)
+    def _forget_acknowledgements(self, topic: str | None = None) -> None:
+        """Discard what is cached of a topic, or of all."""
         with self._lock:
-            found = self._places.get(destination) or self._deleted.get(destination)
-        if isinstance(found, JdbcTopicMessageStore):
-            found.reset_trackers()
+            every = {**self._deleted, **self._places}
+        if topic is not None:
+            destination = Destination.named(topic, DestinationKind.TOPIC)
+            every = {destination: every[destination]} if destination in every else {}
+        for place in every.values():
+            if isinstance(place, JdbcTopicMessageStore):
+                place.reset_trackers()
 
     def journal_mark(self) -> JournalMark | None:
         return find_mark(self._session)
@@ -260,6 +265,9 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         if self.audit is not None:
             note_stored(self._session, self.audit)
 
+    def consumed_by_all(self) -> Iterator[tuple[str, list[int]]]:
+        return find_consumed(self._session)
+
     def unsaved(self) -> int | None:
         return None
 
@@ -272,15 +280,11 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
     def apply(self, changes: Changes) -> None:
         every = changes.acknowledgements.items()
         acknowledged = [(self.topic(topic).tracker(*who), some) for (topic, *who), some in every]
-        application = Application(self._session, changes, acknowledged, self._forget_all)
+        operates = None if changes.operation is None else operating(self, self._session, changes.operation)
+        application = Application(
+            self._session, changes, acknowledged, self._forget_acknowledgements, operates
+        )
         self._writes.call(application.run, behind=changes.mark.written, rows=application.rows)
-
-    def _forget_all(self) -> None:
-        with self._lock:
-            every = [*self._places.values(), *self._deleted.values()]
-        for place in every:
-            if isinstance(place, JdbcTopicMessageStore):
-                place.reset_trackers()
 
     def destinations(self) -> list[Destination]:
         rows = self._session.fetch(self._session.statements.find_all_destinations)
@@ -288,22 +292,10 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
 
     def record_queue(self, name: str | Destination) -> None:
         container = destination_named(name, DestinationKind.QUEUE, self._lengths).qualified_name
-        sql, sub = self._session.statements, {"client_id": container, "sub_name": container}
-
-        def record(connection: Connection) -> None:
-            if not connection.fetch(sql.find_taken_for_it, container=container, **sub):
-                row = {"selector": None, "last_acked_id": 0, "priority": RECORDED, "xid": None}
-                connection.execute(
-                    sql.create_durable_sub, container=container, sub_dest=container, **row, **sub
-                )
-
-        self._writes.call(record)
+        self._writes.call(lambda connection: record_queue(self._session, connection, container))
 
     def drop_record(self, queue: Destination) -> None:
-        sql, container = self._session.statements, queue.qualified_name
-        self._writes.call(
-            lambda connection: connection.execute(sql.delete_destination_subscriptions, container=container)
-        )
+        self._writes.call(lambda connection: drop_record(self._session, connection, queue.qualified_name))
 
     def last_sequence(self) -> int:
         return last_stored(self._session, 0 if self._writer is None else self._writer.last_sequence)
@@ -330,16 +322,8 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         """
         if not self._session.has_own_tables:
             return
-        sql, since = self._session.lock_statements, self._clock.now_ms()
-        names = {f"{ADDRESS_ROW}{kind}:{url}" for kind, url in addresses}
-
-        def write(connection: Connection) -> None:
-            connection.execute(sql.remove_named, pattern=f"{ADDRESS_ROW}%")
-            for name in sorted(names):
-                if len(name) <= LONGEST_NAME:
-                    connection.execute(sql.add_named, name_=name, since=since)
-
-        self._writes.call(write)
+        since = self._clock.now_ms()
+        self._writes.call(lambda connection: announce(self._session, connection, addresses, since))
 
     def announced(self) -> list[MasterAddress]:
         """Return the addresses of the last master, which may have ended since; sorted."""
@@ -429,3 +413,10 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         if self._mastership is not None:
             self._mastership.release()
         self._session.close()
+
+
+def _locker(configuration: Configuration, clock: Clock | None) -> AbstractLocker | None:
+    locker = configuration.locker
+    if locker is None:
+        return None
+    return make_locker(locker, configuration.broker_name, clock, configuration.journal)

@@ -63,16 +63,20 @@ class JdbcTopicMessageStore(JdbcMessageStore, SubscribedTopic[WriteUnit]):
             # Equal by the comparison of the primary key, not by that of this statement.
             raise _taken_for(info, container, client_id, name, str(self._session.tables.acks.name))
         last = connection.fetch(self._sql.find_last_sequence_id_in_msgs)[0][0] or 0
-        for priority in range(PRIORITIES if self.prioritized else 1):
+        self.create(connection, info, -1 if retroactive else last, PRIORITIES if self.prioritized else 1)
+
+    def create(self, connection: Connection, info: SubscriptionInfo, mark: int, lanes: int) -> None:
+        """Create the rows of a subscription that has consumed everything up to a mark."""
+        for priority in range(lanes):
             connection.execute(
                 self._sql.create_durable_sub,
                 container=self._container,
                 sub_dest=info.subscribed_destination.qualified_name,
                 selector=info.selector,
-                last_acked_id=-1 if retroactive else last,
+                last_acked_id=mark,
                 priority=priority,
                 xid=None,
-                **sub,
+                **_key(info.client_id, info.subscription_name),
             )
 
     def _info_of(self, client_id: str, subscription_name: str) -> SubscriptionInfo:
@@ -85,11 +89,12 @@ class JdbcTopicMessageStore(JdbcMessageStore, SubscribedTopic[WriteUnit]):
     def unsubscribe(self, client_id: str, subscription_name: str) -> None:
         self.marks(client_id, subscription_name)
 
-        def delete(connection: Connection) -> None:
-            self._delete(connection, client_id, subscription_name)
-            self._doubt_subscriptions()
+        self._writer.call(lambda connection: self.delete(connection, client_id, subscription_name))
 
-        self._writer.call(delete)
+    def delete(self, connection: Connection, client_id: str, subscription_name: str) -> None:
+        """Delete the rows of a subscription."""
+        self._delete(connection, client_id, subscription_name)
+        self._doubt_subscriptions()
 
     def remove_all_subscriptions(self) -> None:
         def delete(connection: Connection) -> None:

@@ -21,6 +21,7 @@ from jdbcstore.stores.journaled.records import PREPARE
 from jdbcstore.stores.journaled.refused import FOLDER, Refused, refuses_a_row, row_of
 from jdbcstore.stores.journaled.writer import JournalUnit, JournalWriter
 from jdbcstore.stores.shared.checkpoint import Changes, CheckpointedStore, JournalMark, SubscriptionKey
+from jdbcstore.stores.shared.operations import RecordedOperation
 from jdbcstore.stores.shared.rows import EncodedMessage
 from jdbcstore.util.backoff import Backoff
 from jdbcstore.util.clock import Clock
@@ -116,6 +117,8 @@ class _Plan:
     """The last sequence given out when it began."""
     prepared: list[tuple[XATransactionId, PreparedBranch]]
     """Transactions, undecided when it began, whose prepare is written again after the cut."""
+    operation: RecordedOperation | None = None
+    """An operation that follows its writes."""
     changes: list[Changes] | None = None
     """Changes that are not in the backing store yet, one transaction each."""
 
@@ -133,12 +136,14 @@ class Checkpointer:
         overlay: Overlay,
         writer: JournalWriter,
         consumed: Callable[[Overlay, Layer], Mapping[Destination, set[int]]],
+        operated: Callable[[RecordedOperation], None],
         bodies: Bodies,
         config: JournalConfig,
         clock: Clock,
         due: threading.Event,
+        releasable: Callable[[int], int] = int,
     ) -> None:
-        self._cleans = store.config.cleanup_period > 0
+        self._cleans = store.config.cleanup_period > 0 and not config.replicated
         """Whether messages that all subscriptions have consumed may be left out."""
         self._store = store
         self._overlay = overlay
@@ -147,6 +152,11 @@ class Checkpointer:
         self._writer = writer
         self._consumed = consumed
         """Finds the messages of a layer that all subscriptions of their topic have consumed."""
+        self._operated = operated
+        """Called with each operation that the backing store has taken."""
+        self._is_replicated = config.replicated
+        self._releasable = releasable
+        """Returns up to which record the log may be released, of those up to a number."""
         self._bodies = bodies
         self._batch_size = config.max_checkpoint_message_add_size
         self._interval = config.checkpoint_interval
@@ -235,7 +245,8 @@ class Checkpointer:
             layer, cut = overlay.freeze(), overlay.last_number
             self._writer.begin_checkpoint()
             prepared = [] if is_replay else self._to_be_rewritten()
-            return _Plan(layer, cut, overlay.last_sequence, prepared)
+            operation, overlay.operation = overlay.operation, None
+            return _Plan(layer, cut, overlay.last_sequence, prepared, operation)
 
     def _to_be_rewritten(self) -> list[tuple[XATransactionId, PreparedBranch]]:
         """Return prepared transactions whose record is to be written again; the overlay's lock is held.
@@ -259,6 +270,8 @@ class Checkpointer:
         while plan.changes:
             self._take(plan.changes[0])
             del plan.changes[0]
+        if plan.operation is not None:
+            self._operated(plan.operation)
         self._drop_consumed()
         with self._overlay.lock:
             self._overlay.drop_frozen()
@@ -274,7 +287,7 @@ class Checkpointer:
             self.mark = self._bodies.moved(self.mark, up_to)
             with self._overlay.lock:
                 kept = min((held.number for held in self._overlay.prepared.values()), default=number + 1)
-            self._writer.journal.release(min(number, kept - 1))
+            self._writer.journal.release(self._releasable(min(number, kept - 1)))
 
     def _changes(self, plan: _Plan) -> list[Changes]:
         layer, mark = plan.layer, self.mark
@@ -282,7 +295,9 @@ class Checkpointer:
         if self._cleans:
             left_out.update(*self._consumed(self._overlay, layer).values())
         end = replace(mark, applied=plan.cut, written=max(plan.last, mark.written))
-        return changes_of(layer, mark, end, self._batch_size, left_out)
+        every = changes_of(layer, mark, end, self._batch_size, left_out)
+        every[-1] = replace(every[-1], operation=plan.operation)
+        return every
 
     def _rewrite(self, xid: XATransactionId, held: PreparedBranch) -> None:
         """Write a prepare that is undecided again, after the cut: earlier files can then be released."""
@@ -298,7 +313,8 @@ class Checkpointer:
             with self.gate:
                 self.apply(changes)
         except StoreError as error:
-            if not refuses_a_row(error):
+            # What one of several databases refuses, the others have: it is not refused for all.
+            if self._is_replicated or not refuses_a_row(error):
                 raise
             self._take_apart(changes, error)
 
@@ -430,7 +446,8 @@ class Checkpointer:
             self.checkpoint()
             if self.mark.referred:
                 self._release(everything=True)
-            if not self._overlay.prepared:
+            # A database of several is never without its journal: nothing else may be written to it.
+            if not (self._overlay.prepared or self._is_replicated):
                 self._writer.journal.sync()  # only the holder of the lock may say that it is applied
                 self.apply(Changes(replace(self.mark, journal=0)))
         except StoreError as error:

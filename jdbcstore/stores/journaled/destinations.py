@@ -36,9 +36,21 @@ from jdbcstore.stores.shared.checkpoint import (
 )
 from jdbcstore.stores.shared.checks import message_not_found, name_of
 from jdbcstore.stores.shared.encoding import encode_each, everything, nothing
+from jdbcstore.stores.shared.operations import (
+    SUBSCRIBE,
+    UNSUBSCRIBE,
+    RecordedOperation,
+    subscribing,
+    unsubscribing,
+)
 from jdbcstore.stores.shared.paging import PRIORITIES, REMOVE_BATCH, counted
 from jdbcstore.stores.shared.rows import EncodedMessage
-from jdbcstore.stores.shared.subscriptions import SubscribedTopic, subscription_not_found
+from jdbcstore.stores.shared.subscriptions import (
+    SubscribedTopic,
+    check_subscription,
+    subscription_exists,
+    subscription_not_found,
+)
 from jdbcstore.util.clock import Clock
 from jdbcstore.util.futures import StoreFuture
 
@@ -80,6 +92,11 @@ class SubscriptionCache:
                 found = self._lanes[key] = len(backing.recover(1, Cursor((_END,))).cursor.positions)
             return found
 
+    def operated(self, operation: RecordedOperation) -> None:
+        """Forget what an operation has changed."""
+        if operation.kind in (SUBSCRIBE, UNSUBSCRIBE):
+            self.changed(SubscriptionKey(operation.destination, *operation.subscriber))
+
     def changed(self, key: SubscriptionKey) -> None:
         """Forget a subscription that was created or deleted."""
         with self._lock:
@@ -106,6 +123,8 @@ class Context:
     bodies: Bodies
     subscriptions: SubscriptionCache
     clock: Clock
+    operate: Callable[[Callable[[], RecordedOperation]], None] | None
+    """Has each of several databases do an operation, made while nothing is written; None if there is one."""
     prepared_before: set[XATransactionId]
     """XA transactions prepared in the backing store before it had a journal."""
 
@@ -323,6 +342,15 @@ class JournaledTopicMessageStore(JournaledMessageStore, SubscribedTopic[JournalU
 
     def _subscribe(self, info: SubscriptionInfo, *, retroactive: bool) -> None:
         key, subscriptions = self._key(info.client_id, info.subscription_name), self._context.subscriptions
+        if self._context.operate is not None:
+            existing = self._context.subscriptions.of(self.destination).get(key)
+            if existing is None:
+                check_subscription(info, self._context.store.config.name_lengths)
+                self._context.operate(lambda: self._subscribing(info, retroactive=retroactive))
+            elif existing != info:
+                raise subscription_exists(existing)
+            subscriptions.lanes(key)
+            return
         with self._context.checkpointer.up_to_date():
             try:
                 self._topic.subscribe(
@@ -336,6 +364,11 @@ class JournaledTopicMessageStore(JournaledMessageStore, SubscribedTopic[JournalU
                 subscriptions.changed(key)
             subscriptions.lanes(key)
 
+    def _subscribing(self, info: SubscriptionInfo, *, retroactive: bool) -> RecordedOperation:
+        # What is stored now, and nothing that comes later, is before it.
+        mark = -1 if retroactive else self._writer.journal.last_sequence
+        return subscribing(info, mark, self._lanes)
+
     def _info_of(self, client_id: str, subscription_name: str) -> SubscriptionInfo:
         self._writer.check_open()
         return self._context.subscriptions.find(self._key(client_id, subscription_name))
@@ -346,6 +379,10 @@ class JournaledTopicMessageStore(JournaledMessageStore, SubscribedTopic[JournalU
 
     def unsubscribe(self, client_id: str, subscription_name: str) -> None:
         key = self._key(client_id, subscription_name)
+        if self._context.operate is not None:
+            self._info_of(client_id, subscription_name)
+            self._context.operate(lambda: unsubscribing(self.destination, client_id, subscription_name))
+            return
         with self._context.checkpointer.up_to_date():
             try:
                 self._topic.unsubscribe(client_id, subscription_name)

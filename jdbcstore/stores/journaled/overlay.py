@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 
 from jdbcstore.abc import Cursor
 from jdbcstore.message.ids import XATransactionId
-from jdbcstore.stores.journaled.records import COMMIT, PREPARE, ROLLBACK, WRITE, RecordedWrites
+from jdbcstore.stores.journaled.records import COMMIT, OPERATE, PREPARE, ROLLBACK, WRITE, RecordedWrites
 from jdbcstore.stores.memory.shelf import Sequences
 from jdbcstore.stores.shared.checkpoint import SubscriptionKey
+from jdbcstore.stores.shared.operations import UNSUBSCRIBE, RecordedOperation
 from jdbcstore.stores.shared.rows import EncodedMessage
 
 OVERHEAD = 512
@@ -237,6 +238,8 @@ class Overlay:
         """Messages set aside because the backing store refused them: sequence -> container."""
         self.consumed: list[int] = []
         """Refused messages that were acknowledged since."""
+        self.operation: RecordedOperation | None = None
+        """The operation that follows the writes of the next checkpoint, which are all before it."""
         self.floors: dict[SourceName, Cursor] = {}
         """The positions up to which every message of a source is gone."""
 
@@ -266,11 +269,19 @@ class Overlay:
                 held.number, held.journaled, held.is_changed = number, self.journaled, False
         elif xid is not None and kind in (COMMIT, ROLLBACK):
             self.end_prepared(xid)
+        elif kind == OPERATE and writes.operation is not None:
+            self.operation = writes.operation
+            self.note(writes.operation)
         elif kind != WRITE:
             for key, _ in writes.acknowledgements:
                 self.forget(key)
         if kind in (WRITE, COMMIT):
             self.write(writes, first)
+
+    def note(self, operation: RecordedOperation) -> None:
+        """Apply an operation to what prepared transactions have: acknowledgements of one that is deleted."""
+        if operation.kind == UNSUBSCRIBE:
+            self.forget(SubscriptionKey(operation.destination, *operation.subscriber))
 
     def add_all(self, first: int, messages: Sequence[EncodedMessage]) -> None:
         """Apply added messages, with sequences from ``first`` on, higher than any before."""

@@ -18,17 +18,21 @@ from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.ids import XATransactionId
 from jdbcstore.stores.journaled._rows_cy import ADDED, read_rows, row_chunks, text_of
 from jdbcstore.stores.shared.checkpoint import SubscriptionKey
+from jdbcstore.stores.shared.operations import RecordedOperation
 from jdbcstore.stores.shared.rows import EncodedMessage
 
-WRITE, PREPARE, COMMIT, ROLLBACK, FORGET = range(1, 6)
-"""Kinds of records. FORGET: a durable subscription was deleted, and its acknowledgements do not count."""
+WRITE, PREPARE, COMMIT, ROLLBACK, FORGET, OPERATE = range(1, 7)
+"""Kinds of records. FORGET: a durable subscription was deleted, and its acknowledgements do not count.
+OPERATE: an operation, which the backing store has before it gets anything later."""
 
-_ADD, _UPDATE, _REMOVE, _ACKNOWLEDGE = range(1, 5)
+_ADD, _UPDATE, _REMOVE, _ACKNOWLEDGE, _OPERATION = range(1, 6)
 _sequence = Struct("<q")
 _remove = Struct("<BII")
-"""Operation, length of the container, count."""
+"""RecordedOperation, length of the container, count."""
 _acknowledge = Struct("<BIIII")
-"""Operation, lengths of topic, client id and name, count."""
+"""RecordedOperation, lengths of topic, client id and name, count."""
+_operation = Struct("<BI")
+"""RecordedOperation, length of its JSON."""
 _xid = Struct("<iBB")
 """Format id, lengths of both parts."""
 
@@ -43,6 +47,8 @@ class RecordedWrites:
     """Container and sequences."""
     acknowledgements: list[tuple[SubscriptionKey, Sequence[tuple[int, int]]]] = field(default_factory=list)
     """(sequence, priority) of what each durable subscription has consumed."""
+    operation: RecordedOperation | None = None
+    """The only content of a record of the kind OPERATE."""
 
 
 def encode_writes(writes: RecordedWrites) -> tuple[list[bytes], int]:
@@ -98,6 +104,11 @@ def encode_acknowledgement(key: SubscriptionKey, messages: Sequence[tuple[int, i
     ))  # fmt: skip
 
 
+def encode_operation(operation: RecordedOperation) -> bytes:
+    data = operation.encode()
+    return _operation.pack(_OPERATION, len(data)) + data
+
+
 def encode_xid(xid: XATransactionId) -> bytes:
     globally, branch = xid.global_transaction_id, xid.branch_qualifier
     return _xid.pack(xid.format_id, len(globally), len(branch)) + globally + branch
@@ -110,7 +121,7 @@ def decode_record(record: Record) -> tuple[XATransactionId | None, RecordedWrite
     """
     reader = _Reader(record.body)
     try:
-        if not WRITE <= record.kind <= FORGET:
+        if not WRITE <= record.kind <= OPERATE:
             raise ValueError(f"there is no kind {record.kind}")
         xid = reader.xid() if PREPARE <= record.kind <= ROLLBACK else None
         return xid, reader.writes()
@@ -151,6 +162,8 @@ class _Reader:
                 writes.removes.append((self._string(length), self._numbers("q", count)))
             elif operation == _ACKNOWLEDGE:
                 writes.acknowledgements.append(self._acknowledgement())
+            elif operation == _OPERATION:
+                writes.operation = RecordedOperation.decode(self._take(self._unpack(_operation)[1]))
             else:
                 raise ValueError(f"there is no operation {operation}")
         return writes

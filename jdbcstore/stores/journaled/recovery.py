@@ -28,6 +28,7 @@ from jdbcstore.stores.journaled.checkpointer import Checkpointer
 from jdbcstore.stores.journaled.overlay import Overlay
 from jdbcstore.stores.journaled.records import (
     COMMIT,
+    OPERATE,
     ROLLBACK,
     WRITE,
     RecordedWrites,
@@ -110,6 +111,10 @@ class JournalBinding:
         """Whether the store never had a journal."""
         return self.mark == _NEW
 
+    def bind(self, found: Contents) -> None:
+        """Note from where a journal that another process writes is replayed; see :meth:`check`."""
+        self.after = self.check(found)
+
     def look(self) -> None:
         """Read what the store has."""
         self.mark = self._store.journal_mark() or _NEW
@@ -143,7 +148,7 @@ class JournalBinding:
         self.look()
         if self._store.unsaved() is None:
             if found.store not in (0, self.mark.store):
-                raise self._foreign(found)
+                raise self.foreign(found)
             if not self._config.ignore_missing_journalfiles:
                 self._after(found)
             found.claim()
@@ -151,11 +156,11 @@ class JournalBinding:
     def _identity(self, found: Contents) -> int:
         if self._store.unsaved() is not None and self.was_new:
             if found.store not in (0, _OF_A_PROCESS):
-                raise self._foreign(found)
+                raise self.foreign(found)
             self.after = found.first_number - 1
             return _OF_A_PROCESS
         if found.store not in (0, self.mark.store):
-            raise self._foreign(found)
+            raise self.foreign(found)
         self.after = self._after(found)
         if not self.mark.store:
             self._apply(replace(self.mark, store=secrets.randbits(62) | 1 << 62))
@@ -164,7 +169,7 @@ class JournalBinding:
     def check(self, found: Contents) -> int:
         """As :meth:`accept`, without changing anything; returns :attr:`after`. No file may be missing."""
         if found.store not in (0, self.mark.store):
-            raise self._foreign(found)
+            raise self.foreign(found)
         return self._after(found)
 
     def _after(self, found: Contents) -> int:
@@ -215,10 +220,15 @@ class JournalBinding:
         else:
             first = next(found.records(found.first_number - 1), None)
         if first is not None:
-            raise self._foreign(found)
+            raise self.foreign(found)
         return found.last_number
 
-    def _foreign(self, found: Contents) -> ConfigurationError:
+    def adopt(self, found: Contents) -> None:
+        """Give the store, which is new, the identity that a journal names."""
+        self._apply(JournalMark(0, 0, 0, store=found.store))
+
+    def foreign(self, found: Contents) -> ConfigurationError:
+        """Return the error for a journal of another store."""
         which = "which does not know it."
         if self.was_new and not self.last_sequence:
             which = "which is new: was the database deleted, or is the URL another one?"
@@ -284,11 +294,10 @@ class Recovery:
         self.checkpointer.find_refused()
         self._replay(after, progress, self._with_prepared(mark, after))
         overlay, journal = self.overlay, self.writer.journal
+        journal.skip(self.store.last_sequence())
         with overlay.lock:
             overlay.last_number = max(journal.last_number, after)
-            overlay.last_sequence = max(
-                overlay.last_sequence, journal.last_sequence, self.store.last_sequence()
-            )
+            overlay.last_sequence = max(overlay.last_sequence, journal.last_sequence)
         if mark.journal != journal.journal:
             # From now on the tables say that a journal has more.
             self.checkpointer.apply(Changes(self.checkpointer.mark))
@@ -323,6 +332,8 @@ class Recovery:
             if record.number <= after:
                 self._take_prepared(record, xid, writes)
                 continue
+            if record.kind == OPERATE:
+                self.checkpoint()  # of all before it
             self._note(record.kind, xid, writes)
             with overlay.lock:
                 overlay.last_number = record.number
@@ -332,9 +343,8 @@ class Recovery:
                     start = record.offset + RECORD
                     places = [(record.segment, start + at) for at in blobs_at(writes.adds, xid)]
                     overlay.locate(record.sequence, places)
-            if self.writer.is_pressed:
-                self._open_prioritized()
-                self.checkpointer.checkpoint(is_replay=True)
+            if record.kind == OPERATE or self.writer.is_pressed:
+                self.checkpoint()
             count += 1
             if progress is not None and count % _REPORTED == 0:
                 progress(_REPORTED)
@@ -342,12 +352,24 @@ class Recovery:
         if progress is not None and count % _REPORTED:
             progress(count % _REPORTED)
 
+    def follow(self) -> None:
+        """Replay what was appended since the replay before, by another process."""
+        self._replay(self.overlay.last_number, None, self.overlay.last_number)
+
+    def checkpoint(self) -> None:
+        """Write what was replayed to the backing store."""
+        self._open_prioritized()
+        self.checkpointer.checkpoint(is_replay=True)
+
     def _take_prepared(self, record: Record, xid: XATransactionId | None, writes: RecordedWrites) -> None:
         """Apply the prepares and outcomes of a record that the backing store has."""
         if record.kind != COMMIT:
             self._note(record.kind, xid, writes)
         with self.overlay.lock:
             self.overlay.journaled += len(record.body)
+            if writes.operation is not None:
+                self.overlay.note(writes.operation)
+                return
             if record.kind in (COMMIT, ROLLBACK):
                 if xid is not None:
                     self.overlay.end_prepared(xid)

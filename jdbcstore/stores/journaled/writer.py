@@ -21,6 +21,7 @@ from jdbcstore.stores.journaled.overlay import OVERHEAD, Overlay
 from jdbcstore.stores.journaled.records import (
     COMMIT,
     FORGET,
+    OPERATE,
     PREPARE,
     ROLLBACK,
     WRITE,
@@ -28,6 +29,7 @@ from jdbcstore.stores.journaled.records import (
     blobs_at,
     encode_acknowledgement,
     encode_add,
+    encode_operation,
     encode_removal,
     encode_writes,
     encode_xid,
@@ -78,6 +80,9 @@ class JournalUnit:
         if kind == FORGET:
             chunks = [encode_acknowledgement(key) for key, _ in writes.acknowledgements]
             self.size = sum(map(len, chunks))
+        elif kind == OPERATE and writes.operation is not None:
+            chunks = [encode_operation(writes.operation)]
+            self.size = len(chunks[0])
         elif kind != ROLLBACK:
             chunks, self.size = encode_writes(writes)
         if writes.adds:

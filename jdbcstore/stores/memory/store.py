@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from jdbcstore.abc import Outcome, Progress
@@ -91,6 +91,9 @@ class MemoryStore(DestinationsStore[MemoryMessageStore, MemoryTopicMessageStore]
 
     def begin_journal(self) -> None:
         """No other process writes here."""
+
+    def consumed_by_all(self) -> Iterator[tuple[str, list[int]]]:
+        return iter(())  # it removes them itself: no other store follows its journal
 
     def unsaved(self) -> int | None:
         with self._state.entered():

@@ -7,7 +7,7 @@ them. The mark says how far it came, and is written in the same transaction as t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -16,6 +16,7 @@ from jdbcstore.config import StoreConfig
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
 from jdbcstore.stores.shared.audit import DuplicateAudit
+from jdbcstore.stores.shared.operations import RecordedOperation
 from jdbcstore.stores.shared.rows import EncodedMessage
 
 
@@ -58,6 +59,8 @@ class Changes:
     """(sequence, priority) of messages consumed by durable subscriptions; one that is gone is skipped."""
     bodies: Sequence[tuple[int, bytes]] = ()
     """New values of MSG where the store has a reference; a message that is gone is skipped."""
+    operation: RecordedOperation | None = None
+    """An operation that follows all that; it is done once, as the mark shows."""
 
 
 FindBody = Callable[[bytes, int, str], bytes]
@@ -156,6 +159,10 @@ class CheckpointedStore(Store, Protocol):
         :raises StoreUnavailable: it is still under way after ``reconnect_timeout``
         :raises NotMaster: messages are being claimed in the tables
         """
+        ...
+
+    def consumed_by_all(self) -> Iterator[tuple[str, list[int]]]:
+        """Yield messages that all subscriptions of their topic have consumed: container and sequences."""
         ...
 
     def unsaved(self) -> int | None:

@@ -25,6 +25,7 @@ from jdbcstore.config.locker import (
     LeaseDatabaseLockerConfig,
     LeaseLockerIOExceptionHandlerConfig,
     SharedFileLockerConfig,
+    StreamLockerConfig,
     ZooKeeperLockerConfig,
 )
 from jdbcstore.config.plugins import (
@@ -67,7 +68,7 @@ READERS: dict[type, tuple[str, ...]] = {
     **dict.fromkeys(
         (
             *(DatabaseLockerConfig, LeaseDatabaseLockerConfig, SharedFileLockerConfig),
-            *(ZooKeeperLockerConfig, CustomLockerConfig),
+            *(ZooKeeperLockerConfig, StreamLockerConfig, CustomLockerConfig),
         ),
         (*STORES,),
     ),

@@ -1,0 +1,223 @@
+"""Members: the brokers that follow one stream, and their messages to each other: roles, positions, copies."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from nats.js.api import ObjectMeta, ObjectMetaOptions, ObjectStoreConfig
+from nats.js.errors import NotFoundError
+
+from jdbcstore.config.journal import JournalConfig
+from jdbcstore.errors import StoreError
+from jdbcstore.journal.stream.connection import ANSWER
+from jdbcstore.journal.stream.keys import Key, StreamKeys
+from jdbcstore.journal.stream.log import look
+from jdbcstore.journal.stream.server import StreamServer
+
+MASTER, FOLLOWER = "master", "follower"
+_FORGOTTEN = 86_400.0
+"""Seconds after which a broker that says nothing is forgotten, and the stream keeps nothing for it."""
+_ALIVE = 10.0
+"""Seconds for which a broker is taken to be alive after it has said something."""
+_CHUNK = 128 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One broker, as it has described itself last."""
+
+    node: str
+    """Its name among the others."""
+    role: str
+    """``master`` or ``follower``."""
+    applied: int = 0
+    """The last record that its database has."""
+    seen: int = 0
+    """The last record that it has read."""
+    is_complete: bool = False
+    """Whether it had read the stream up to its end, and may become the master."""
+    weight: int = 1
+    """Its weight in the choice of a master."""
+    wants: str = ""
+    """The name of the copy that it waits for, or is taking; empty if it has what it needs."""
+    fetched: int = 0
+    """The percentage of that copy that it has."""
+    trouble: str = ""
+    """Why it does not follow now; empty if it does."""
+    silent: float = 0.0
+    """Seconds since it has said something, by the servers' clocks."""
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it has said something lately."""
+        return self.silent < _ALIVE
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaGroup:
+    """The brokers of one stream, and its end."""
+
+    last_record: int
+    """The last record in the stream."""
+    first_record: int
+    """The first record that the stream still has."""
+    members: tuple[Member, ...]
+    """The brokers that have said something in the last day, by name."""
+
+    def lag(self, member: Member) -> int:
+        """Return how many records a broker's database does not have yet."""
+        return max(self.last_record - member.applied, 0)
+
+
+class DamagedCopy(StoreError):
+    """A copy of a database that is not as it was stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A copy of a database, in an object store."""
+
+    name: str
+    applied: int
+    """The last record that it has."""
+    size: int
+    """Bytes."""
+
+
+class Members:
+    """The brokers of a stream, as keys and objects beside it. Thread-safe.
+
+    Each method raises :class:`StoreUnavailable` if the servers do not answer.
+    """
+
+    def __init__(self, server: StreamServer) -> None:
+        self._server = server
+        self._keys = StreamKeys(server.connection, f"{server.name}-members", server.replicas, _FORGOTTEN)
+        self._bucket = f"{server.name}-copies"
+
+    def report(self, member: Member) -> None:
+        """Tell the others what a broker is now."""
+        facts = asdict(replace(member, silent=0.0))
+        self._keys.put(f"member.{member.node}", json.dumps(facts).encode())
+
+    def every(self) -> list[Member]:
+        """Return the brokers that have said something in the last day, by name."""
+        keys = self._keys.every()
+        newest = max((key.changed for key in keys.values()), default=None)
+        found = []
+        for name, key in sorted(keys.items()):
+            if name.startswith("member.") and newest is not None:
+                found.append(_member(key, (newest - key.changed).total_seconds()))
+        return [one for one in found if one is not None]
+
+    def offer(self, copy: Copy, file: Path) -> None:
+        """Store a copy of a database, and say that it is there."""
+
+        async def put(js: Any) -> None:
+            try:
+                store = await js.object_store(self._bucket)
+            except NotFoundError:
+                wanted = ObjectStoreConfig(
+                    bucket=self._bucket,
+                    description="copies of the database of the master, on their way to another broker",
+                    replicas=self._server.replicas,
+                )
+                store = await js.create_object_store(self._bucket, wanted)
+            chunk = max(min(_CHUNK, self._server.room), 1)
+            meta = ObjectMeta(name=copy.name, options=ObjectMetaOptions(max_chunk_size=chunk))
+            with file.open("rb") as content:
+                await store.put(copy.name, content, meta)
+
+        self._server.connection.ask(put)
+        self._keys.put(f"copy.{copy.name}", json.dumps(asdict(copy)).encode())
+
+    def offered(self, name: str) -> Copy | None:
+        """Return a copy that is there; None if it is not."""
+        key = self._keys.get(f"copy.{name}")
+        return None if key is None or not key.value else Copy(**json.loads(key.value))
+
+    def fetch(self, copy: Copy, file: Path, fetched: Callable[[int], None]) -> None:
+        """Write a copy to a file; ``fetched`` is called with its percentage now and then.
+
+        :raises DamagedCopy: it is not what was stored, or a part of it is gone
+        """
+        connection, stream = self._server.connection, f"OBJ_{self._bucket}"
+
+        async def facts(js: Any) -> Any:
+            store = await js.object_store(self._bucket)
+            return await asyncio.wait_for(store.get_info(copy.name), ANSWER)
+
+        try:
+            info = connection.ask(facts)
+        except NotFoundError as error:
+            raise DamagedCopy(f"the copy {copy.name} of the master's database is gone") from error
+        subject = f"$O.{self._bucket}.C.{info.nuid}"
+        digest, at, done, known = sha256(), 1, 0, -1
+
+        def next_piece(start: int) -> Callable[[Any], Awaitable[Any]]:
+            return lambda js: js.get_msg(stream, start, subject=subject, next=True)
+
+        with file.open("wb") as content:
+            for _ in range(info.chunks or 0):
+                try:
+                    found = connection.ask(next_piece(at))
+                except NotFoundError:
+                    break
+                piece = found.data or b""
+                digest.update(piece)
+                content.write(piece)
+                at, done = found.seq + 1, done + len(piece)
+                if (percentage := done * 100 // max(copy.size, 1)) > known:
+                    known = percentage
+                    fetched(percentage)
+        wanted = base64.urlsafe_b64decode(info.digest.partition("=")[2])
+        if digest.digest() != wanted or done != copy.size:
+            raise DamagedCopy(
+                f"the copy {copy.name} of the master's database is damaged; another is asked for"
+            )
+
+    def drop(self, name: str) -> None:
+        """Remove a copy, if it is there."""
+
+        async def remove(js: Any) -> None:
+            store = await js.object_store(self._bucket)
+            info = await asyncio.wait_for(store.get_info(name), ANSWER)
+            await js.purge_stream(f"OBJ_{self._bucket}", subject=f"$O.{self._bucket}.C.{info.nuid}")
+            encoded = base64.urlsafe_b64encode(name.encode()).decode()
+            await js.purge_stream(f"OBJ_{self._bucket}", subject=f"$O.{self._bucket}.M.{encoded}")
+
+        try:
+            self._server.connection.ask(remove)
+        except NotFoundError:
+            return
+
+
+def _member(key: Key, silent: float) -> Member | None:
+    try:
+        return replace(Member(**json.loads(key.value)), silent=silent)
+    except (ValueError, TypeError):
+        return None  # of another version
+
+
+def group(config: JournalConfig) -> ReplicaGroup:
+    """Return the role, the position and the lag of each broker of a replicated journal, from its servers.
+
+    Any process may ask, also one that is not a member; a :class:`Member` says what it says of itself.
+
+    :raises ConfigurationError: the stream is not what the configuration asks for
+    :raises CorruptJournal: the end of the stream cannot be read
+    :raises StoreUnavailable: the servers do not answer
+    """
+    server = StreamServer(config, create=False)
+    try:
+        contents = look(server)
+        return ReplicaGroup(contents.last_number, contents.first_number, tuple(Members(server).every()))
+    finally:
+        server.close()

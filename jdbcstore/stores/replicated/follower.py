@@ -1,0 +1,385 @@
+"""StreamFollower: it keeps the database of a broker that is not the master up to date, from the stream."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import cast
+
+from jdbcstore.abc import Progress
+from jdbcstore.config import Configuration
+from jdbcstore.config.journal import JournalConfig
+from jdbcstore.errors import ConfigurationError, CorruptJournal, StoreError, StoreUnavailable
+from jdbcstore.journal.abc import Span
+from jdbcstore.journal.layout import Record
+from jdbcstore.journal.log import Journal
+from jdbcstore.journal.stream.aside import StreamAside
+from jdbcstore.journal.stream.log import StreamContents, look
+from jdbcstore.journal.stream.members import FOLLOWER, DamagedCopy, Member, Members
+from jdbcstore.journal.stream.server import StreamServer
+from jdbcstore.stores.jdbc.store import JdbcStore
+from jdbcstore.stores.journaled.bodies import Bodies
+from jdbcstore.stores.journaled.checkpointer import Checkpointer
+from jdbcstore.stores.journaled.destinations import SubscriptionCache
+from jdbcstore.stores.journaled.overlay import Overlay
+from jdbcstore.stores.journaled.records import decode_record
+from jdbcstore.stores.journaled.recovery import JournalBinding, Recovery
+from jdbcstore.stores.journaled.writer import JournalWriter
+from jdbcstore.stores.replicated.copying import restore
+from jdbcstore.stores.replicated.nodes import database_file, node_of
+from jdbcstore.stores.shared.operations import BEGIN
+from jdbcstore.util.clock import Clock, SystemClock
+
+log = logging.getLogger(__name__)
+
+ROUND = 0.25
+"""Seconds between two looks at the end of the stream."""
+_CHECKPOINT = 2.0
+"""Seconds between checkpoints: what they have not written is replayed once more by the next master."""
+_RETRY = 1.0
+"""Seconds until the servers of the stream, or the database, are tried again."""
+_REPORT = 1.0
+
+
+class Behind(StoreUnavailable):
+    """The stream has released records that a database does not have: it needs a copy of the master's."""
+
+
+@dataclass(slots=True)
+class _FollowedLog:
+    """The log as recovery and checkpoints see it: it is read, and another process writes and releases it."""
+
+    server: StreamServer
+    found: StreamContents
+
+    @property
+    def journal(self) -> int:
+        return self.found.journal
+
+    @property
+    def first_number(self) -> int:
+        return self.found.first_number
+
+    @property
+    def last_number(self) -> int:
+        return self.found.last_number
+
+    @property
+    def last_sequence(self) -> int:
+        return self.found.last_sequence
+
+    def records(self, after: int, *, applied: int = 0) -> Iterator[Record]:
+        return self.found.records(after, applied=applied)
+
+    def skip(self, last_sequence: int) -> None:
+        """Do nothing: the master gives out sequences, and this database may have reserved higher ones."""
+
+    def segments(self) -> list[Span]:
+        return []
+
+    def sync(self) -> None:
+        """Do nothing: what was read is on a quorum."""
+
+    def release(self, up_to: int) -> None:
+        """Do nothing: the master releases."""
+
+    def aside(self, folder: str) -> StreamAside:
+        return StreamAside(self.server, folder)
+
+
+class StreamFollower:
+    """A thread that applies the records of a stream to a database, in rounds, as an opening does.
+
+    It replays and makes checkpoints by the code of the recovery: the mark of a checkpoint is in the
+    transaction that has its changes, so it may be killed anywhere. A database that is new takes the identity
+    of the stream; one for which the stream has no longer what it lacks gets a copy of the master's.
+    """
+
+    def __init__(self, configuration: Configuration, clock: Clock | None, progress: Progress | None) -> None:
+        if configuration.journal is None:
+            raise ConfigurationError("there is no journal to follow", option="journal")
+        alone = replace(configuration, locker=None)
+        self._configuration = alone.replace(cleanup_period=0.0, enable_audit=False)
+        self._config: JournalConfig = configuration.journal
+        self._clock = clock or SystemClock()
+        self._progress = progress
+        self._stopping = threading.Event()
+        self._finishing = False
+        self.decided = threading.Event()
+        """Set once the first round has ended, or cannot end without a master."""
+        self.failure: StoreError | None = None
+        """Why nothing is followed any more."""
+        self.member = Member(node_of(configuration), FOLLOWER, weight=self._config.weight)
+        """The description of itself that the others get."""
+        self._reported = float("-inf")
+        self._thread = threading.Thread(target=self._run, name="jdbcstore-follower", daemon=True)
+
+    def start(self) -> None:
+        """Begin to follow."""
+        self._thread.start()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the database has what the stream had at the last round, or has it in memory."""
+        return self.member.is_complete
+
+    def finish(self) -> None:
+        """Follow to the end of the stream once more, and write all to the database: this is the master now.
+
+        :raises Behind: the stream has released what the database does not have
+        :raises StoreError: the stream or the database cannot be read or written
+        """
+        self._finishing = True
+        self.stop()
+        if self.failure is not None:
+            raise self.failure
+
+    def stop(self) -> None:
+        """Follow no more, and close the database."""
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                self._attempt()
+                self._stopping.wait(_RETRY if self.member.trouble else ROUND)
+            if self._finishing and self.failure is None and not self.is_complete:
+                self.failure = Behind(self.member.trouble or "the database is not complete")
+        except StoreError as error:
+            self.failure = error
+        except BaseException as error:
+            log.exception("following the stream stopped on an unexpected error")
+            self.failure = StoreError(f"following the stream stopped on an unexpected error: {error!r}")
+        finally:
+            self.decided.set()
+
+    def _attempt(self) -> None:
+        """Follow until that fails or is stopped; what passes by itself is tried again."""
+        try:
+            server = StreamServer(self._config, create=False)
+        except StoreUnavailable as error:
+            self._note(error)
+            return
+        try:
+            try:
+                with JdbcStore.configured(self._configuration, journaled=True, clock=self._clock) as store:
+                    Following(self, server, store).run()
+            except Behind as error:
+                self._note(error)
+                if self._finishing:
+                    raise
+                self._refill(server)
+        except (ConfigurationError, CorruptJournal):
+            raise
+        except StoreUnavailable as error:
+            if self._finishing:
+                raise
+            self._note(error)
+        finally:
+            server.close()
+
+    def _note(self, error: StoreError) -> None:
+        if str(error) != self.member.trouble:
+            log.warning("the stream is not followed now: %s", error)
+        self.member = replace(self.member, trouble=str(error), is_complete=False)
+        if isinstance(error, Behind):
+            self.decided.set()
+
+    def _refill(self, server: StreamServer) -> None:
+        """Ask the master for a copy of its database, and put it in place of this one's content."""
+        file = database_file(self._configuration)
+        members = Members(server)
+        name = f"{self.member.node}-{secrets.token_hex(8)}"
+        taken = file.with_name(f"{file.name}-copy")
+        self.member = replace(self.member, wants=name, fetched=0)
+        try:
+            while not self._stopping.is_set():
+                self.report(members, now=True)
+                copy = members.offered(name)
+                if copy is None:
+                    self._stopping.wait(_RETRY)
+                    continue
+                members.fetch(copy, taken, lambda percentage: self._fetched(members, percentage))
+                restore(taken, file)
+                log.warning("the database is a copy of the master's now, up to record %d", copy.applied)
+                self.member = replace(self.member, applied=copy.applied, trouble="")
+                return
+        except DamagedCopy as error:
+            log.warning("%s", error)
+        finally:
+            self.member = replace(self.member, wants="", fetched=0)
+            taken.unlink(missing_ok=True)
+            with suppress(StoreError):
+                members.drop(name)
+
+    def _fetched(self, members: Members, percentage: int) -> None:
+        self.member = replace(self.member, fetched=percentage)
+        if percentage % 10 == 0:
+            log.info("fetching a copy of the master's database: %d %%", percentage)
+        self.report(members)
+
+    def report(self, members: Members, *, now: bool = False) -> None:
+        """Tell the others, if that is due; after a failure the next time does."""
+        time = self._clock.monotonic()
+        if now or time >= self._reported + _REPORT:
+            self._reported = time
+            with suppress(StoreUnavailable):
+                members.report(self.member)
+
+    def is_stopping(self, seconds: float) -> bool:
+        """Wait; return whether it is to stop."""
+        return self._stopping.wait(seconds)
+
+    @property
+    def config(self) -> JournalConfig:
+        """The options of the journal."""
+        return self._config
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of its rounds."""
+        return self._clock
+
+    @property
+    def progress(self) -> Progress | None:
+        """The listener for the number of records of the first round."""
+        return None if self.decided.is_set() else self._progress
+
+
+class Following:
+    """The rounds of a follower with one connection to the servers and one opening of the database."""
+
+    def __init__(self, follower: StreamFollower, server: StreamServer, store: JdbcStore) -> None:
+        self._follower = follower
+        self._server = server
+        self._store = store
+        self._members = Members(server)
+        config = follower.config
+        self._overlay = overlay = Overlay()
+        due = threading.Event()
+        self._writer = writer = JournalWriter(
+            overlay, config, None, due.set, follower.clock, store.config.reconnect_timeout
+        )
+        subscriptions = SubscriptionCache(store)
+        bodies = Bodies(store, writer, config)
+        self._checkpointer = Checkpointer(
+            store,
+            overlay,
+            writer,
+            subscriptions.consumed,
+            subscriptions.operated,
+            bodies,
+            config,
+            follower.clock,
+            due,
+        )
+        self._binding = JournalBinding(store, config)
+        self._recovery = Recovery(
+            store, overlay, writer, None, self._checkpointer, bodies, config, self._binding
+        )
+        self._log: _FollowedLog | None = None
+        self._written = follower.clock.monotonic()
+
+    def run(self) -> None:
+        """Follow until the follower is stopped; then make a last round, and write all to the database.
+
+        :raises Behind: the database needs a copy
+        :raises ConfigurationError: the stream is of another store
+        :raises CorruptJournal: it ends before what the database has, or is damaged
+        :raises StoreUnavailable: the servers or the database do not answer
+        """
+        self._store.begin_journal()
+        is_last = False
+        while True:
+            is_complete = self._round()
+            self._note(is_complete=is_complete)
+            if is_last:
+                return
+            is_last = self._follower.is_stopping(ROUND)
+
+    def _round(self) -> bool:
+        """Apply what is in the stream; return whether that is everything there is."""
+        self._server.find()
+        found = look(self._server)
+        if self._log is None:
+            if not self._begins(found):
+                return not found.journal
+            self._log = _FollowedLog(self._server, found)
+            self._writer.journal = cast(Journal, self._log)
+            self._recovery.run(self._follower.progress)
+        else:
+            self._check(found, self._overlay.last_number)
+            self._log.found = found
+            self._recovery.follow()
+        clock = self._follower.clock
+        if self._follower.is_stopping(0) or clock.monotonic() >= self._written + _CHECKPOINT:
+            self._recovery.checkpoint()
+            self._written = clock.monotonic()
+        return self._overlay.last_number >= found.last_number
+
+    def _begins(self, found: StreamContents) -> bool:
+        """Bind the database to the stream; return whether there is something to follow.
+
+        Without a stream, or a database of this stream and a first record, there is not.
+        """
+        binding = self._binding
+        binding.look()
+        mark = binding.mark
+        if not found.journal:
+            if mark.journal:
+                raise ConfigurationError(
+                    f"{self._follower.config.place} does not exist, and {self._store.place} has applied it up"
+                    f" to record {mark.applied}: restore the stream, or start over with an empty database",
+                    option="journal.stream_name",
+                )
+            return False
+        if not mark.store and self._is_empty():
+            if not found.last_number:
+                return False  # its first master has not said yet what it begins with
+            self._check(found, 0)
+            first = decode_record(next(found.records(0)))[1].operation
+            if first is None or first.kind != BEGIN or not first.facts["is_empty"]:
+                raise Behind(f"{self._store.place} is new, and the stream does not begin with an empty one")
+            binding.adopt(found)
+        elif found.store not in (0, mark.store):
+            raise binding.foreign(found)
+        binding.bind(found)
+        self._check(found, binding.after)
+        self._note(is_complete=False)  # the master keeps from now on what is not applied yet
+        return True
+
+    def _is_empty(self) -> bool:
+        return not self._store.last_sequence() and not self._store.destinations()
+
+    def _check(self, found: StreamContents, after: int) -> None:
+        """Check that the stream has all records after a number, and ends behind it."""
+        if found.first_number > after + 1:
+            raise Behind(
+                f"{self._store.place} has records up to {after}, and the stream begins with record"
+                f" {found.first_number}: it needs a copy of the master's database"
+            )
+        if found.last_number < after:
+            raise CorruptJournal(
+                f"the stream ends with record {found.last_number}, and {self._store.place} has applied it up"
+                f" to record {after}: its servers have lost their end, or it is an older copy",
+                segment=found.last,
+            )
+
+    def _note(self, *, is_complete: bool) -> None:
+        follower = self._follower
+        follower.member = replace(
+            follower.member,
+            applied=max(self._checkpointer.mark.applied, self._binding.after),
+            seen=self._overlay.last_number,
+            is_complete=is_complete,
+            trouble="",
+        )
+        is_news = is_complete and not follower.decided.is_set()
+        if is_complete:
+            follower.decided.set()
+        follower.report(self._members, now=is_news or self._log is None)

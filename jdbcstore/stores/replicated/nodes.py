@@ -1,0 +1,38 @@
+"""A node: one broker of a replicated journal, with its database."""
+
+from __future__ import annotations
+
+import re
+import socket
+from pathlib import Path
+from zlib import crc32
+
+from jdbcstore.config import Configuration
+from jdbcstore.config.data_source import sqlite_file
+from jdbcstore.errors import ConfigurationError
+
+_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]")
+
+
+def node_of(configuration: Configuration) -> str:
+    """Return the name of this broker among those that follow the stream: of the same name, there is one."""
+    journal = configuration.journal
+    if journal is not None and journal.node is not None:
+        return journal.node
+    path = str(database_file(configuration).resolve())
+    return f"{_NOT_IN_A_NAME.sub('_', socket.gethostname())}-{crc32(path.encode()):08x}"
+
+
+def database_file(configuration: Configuration) -> Path:
+    """Return the file of the database that a broker of its own has.
+
+    :raises ConfigurationError: it is not an SQLite file
+    """
+    file = sqlite_file(configuration.data_source.url)
+    if file is None or str(file) == ":memory:":
+        raise ConfigurationError(
+            "each broker of a replicated journal has an SQLite database of its own: give url ="
+            ' "sqlite:///FILE"; without replicated, they share a database',
+            option="url",
+        )
+    return file

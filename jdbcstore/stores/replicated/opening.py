@@ -1,0 +1,168 @@
+"""The opening of a replicated store: its database follows the stream until this broker is the master."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from contextlib import closing
+from dataclasses import replace
+
+from jdbcstore.abc import Progress
+from jdbcstore.config import Configuration
+from jdbcstore.config.locker import CustomLockerConfig, StreamLockerConfig, ZooKeeperLockerConfig
+from jdbcstore.errors import ConfigurationError, NotMaster, StoreClosed, StoreError, StoreUnavailable
+from jdbcstore.journal.stream.members import FOLLOWER, Members
+from jdbcstore.journal.stream.server import StreamServer
+from jdbcstore.stores.jdbc.store import JdbcStore
+from jdbcstore.stores.replicated.follower import Behind, StreamFollower
+from jdbcstore.stores.replicated.nodes import database_file
+from jdbcstore.stores.replicated.store import ReplicatedStore
+from jdbcstore.util.clock import Clock
+
+log = logging.getLogger(__name__)
+
+_LOOK = 0.1
+_DEFERRED = 3.0
+"""Seconds that a broker of a lower weight leaves the lock to another."""
+
+
+class _Deferred(StoreUnavailable):
+    """Another broker is preferred, and gets the lock first."""
+
+
+def open_replicated(
+    configuration: Configuration,
+    *,
+    clock: Clock | None = None,
+    lock_timeout: float | None = None,
+    cancel: threading.Event | None = None,
+    progress: Progress | None = None,
+) -> ReplicatedStore:
+    """Open the store of a replicated journal, once this broker is the master and has every record.
+
+    Until then its database follows the stream. A broker asks for the lock only once it has read the stream up
+    to its end; if it finds then that it lacks something, it leaves the lock to another.
+
+    :raises ConfigurationError: the database or the locker cannot be one of several brokers, or the stream is
+        another store's
+    :raises CorruptJournal: the stream ends before what the database has
+    :raises NotMaster: another is the master after ``lock_timeout``, or the database lacks records then
+    :raises StoreClosed: ``cancel`` was set
+    :raises StoreError: as :func:`jdbcstore.open` says
+    """
+    configuration = _checked(configuration)
+    deadline = None if lock_timeout is None else time.monotonic() + lock_timeout
+    defers = True
+    while True:
+        follower = StreamFollower(configuration, clock, progress)
+        follower.start()
+        try:
+            _wait_complete(follower, deadline, cancel)
+            return _elected(follower, configuration, clock, deadline, cancel, progress, defers=defers)
+        except _Deferred as error:
+            log.warning("%s", error)
+            defers = False
+            _wait(_DEFERRED, deadline, cancel)
+        except Behind as error:
+            log.warning("this broker leaves the lock to another: %s", error)
+            defers = True
+        finally:
+            follower.stop()
+        if deadline is not None and time.monotonic() >= deadline:
+            raise NotMaster("another broker is preferred as the master, or has more records; try again")
+
+
+def _elected(
+    follower: StreamFollower,
+    configuration: Configuration,
+    clock: Clock | None,
+    deadline: float | None,
+    cancel: threading.Event | None,
+    progress: Progress | None,
+    *,
+    defers: bool,
+) -> ReplicatedStore:
+    journal = configuration.journal
+    if journal is None:
+        raise ConfigurationError("there is no journal to follow", option="journal")
+
+    def elected() -> None:
+        if defers:
+            _defer(follower)
+        follower.finish()
+
+    database = JdbcStore.configured(
+        configuration,
+        journaled=True,
+        clock=clock,
+        lock_timeout=None if deadline is None else max(deadline - time.monotonic(), 0.0),
+        cancel=cancel,
+        elected=elected,
+    )
+    try:
+        return ReplicatedStore(database, configuration, journal, clock=clock, progress=progress)
+    except BaseException:
+        database.close()
+        raise
+
+
+def _checked(configuration: Configuration) -> Configuration:
+    """Return the configuration, with a locker.
+
+    :raises ConfigurationError: the database is not its own, or the lock would be in it
+    """
+    database_file(configuration)
+    locker = configuration.locker
+    if locker is None:
+        return replace(configuration, locker=StreamLockerConfig())
+    if not isinstance(locker, ZooKeeperLockerConfig | StreamLockerConfig | CustomLockerConfig):
+        raise ConfigurationError(
+            f"the {locker.type} locks what only this broker has: each has a database of its own; use the"
+            " stream-locker or the zookeeper-locker",
+            option="locker.type",
+        )
+    return configuration
+
+
+def _wait_complete(follower: StreamFollower, deadline: float | None, cancel: threading.Event | None) -> None:
+    """Wait until a follower has everything; but until that is decided, whatever the deadline."""
+    while not follower.is_complete or not follower.decided.is_set():
+        if follower.failure is not None:
+            raise follower.failure
+        if cancel is not None and cancel.is_set():
+            raise StoreClosed("waiting for the lock was cancelled")
+        is_late = deadline is not None and time.monotonic() >= deadline
+        if is_late and follower.decided.is_set():
+            trouble = follower.member.trouble or "its database is not complete"
+            raise NotMaster(f"this broker follows the stream, and cannot be the master yet: {trouble}")
+        follower.decided.wait(_LOOK) if not follower.decided.is_set() else time.sleep(_LOOK)
+
+
+def _wait(seconds: float, deadline: float | None, cancel: threading.Event | None) -> None:
+    end = time.monotonic() + seconds
+    if deadline is not None:
+        end = min(end, deadline)
+    left = max(end - time.monotonic(), 0.0)
+    if cancel is None:
+        time.sleep(left)
+    elif cancel.wait(left):
+        raise StoreClosed("waiting for the lock was cancelled")
+
+
+def _defer(follower: StreamFollower) -> None:
+    """Leave the lock to a broker of a higher weight that has everything, too.
+
+    :raises _Deferred: there is one
+    """
+    mine = follower.member
+    try:
+        with closing(StreamServer(follower.config, create=False)) as server:
+            others = Members(server).every()
+    except StoreError as error:
+        log.info("the weights of other brokers are not known: %s", error)
+        return
+    for one in others:
+        is_candidate = one.role == FOLLOWER and one.is_alive and one.is_complete and one.node != mine.node
+        if is_candidate and one.weight > mine.weight:
+            raise _Deferred(f"the broker {one.node} has a weight of {one.weight}, and gets the lock first")

@@ -1,0 +1,181 @@
+"""ReplicatedStore: the master of several brokers, each of which has a database of its own."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from jdbcstore.abc import Progress
+from jdbcstore.config import Configuration
+from jdbcstore.config.journal import JournalConfig
+from jdbcstore.errors import ConfigurationError, StoreError
+from jdbcstore.journal.abc import Span
+from jdbcstore.journal.stream.members import MASTER, Copy, Member, Members
+from jdbcstore.journal.stream.server import StreamServer
+from jdbcstore.stores.guarded import JournaledJdbcStore
+from jdbcstore.stores.jdbc.store import JdbcStore
+from jdbcstore.stores.replicated.copying import take_copy
+from jdbcstore.stores.replicated.nodes import database_file, node_of
+from jdbcstore.stores.shared.operations import BEGIN, RecordedOperation
+from jdbcstore.util.clock import Clock
+
+log = logging.getLogger(__name__)
+
+_PERIOD = 1.0
+"""Seconds between two looks at the others."""
+
+
+class ReplicatedStore(JournaledJdbcStore):
+    """A journal in a stream that other brokers follow, in front of this one's database, as the master.
+
+    Everything that changes the database is a record first: messages as in any journal, and the rest as
+    operations. The stream is released up to what the others have applied, or where it keeps more than
+    ``kept_for_followers`` bytes; one that needs more gets a copy of this database.
+
+    :raises ConfigurationError: the database has transactions in doubt from before it had a journal
+    :raises StoreError: as :class:`JournaledStore` says
+    """
+
+    def __init__(
+        self,
+        database: JdbcStore,
+        configuration: Configuration,
+        journal: JournalConfig,
+        *,
+        clock: Clock | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        if database.xa.recover():
+            raise ConfigurationError(
+                f"{database.place} has transactions in doubt, which no other broker would have: commit or"
+                " roll them back without replicated first",
+                option="journal.replicated",
+            )
+        is_empty = not database.last_sequence() and not database.destinations()
+        self._members = MembersWatch(configuration, journal)
+        try:
+            super().__init__(database, journal, clock=clock, progress=progress)
+        except BaseException:
+            self._members.close()
+            raise
+        try:
+            if not self._journal.last_number:
+                # Only behind it another broker may begin with an empty database.
+                self._operate(lambda: RecordedOperation(BEGIN, {"is_empty": is_empty}))
+        except BaseException:
+            self.close()
+            raise
+        self._members.start(self._positions)
+
+    def _positions(self) -> tuple[int, int]:
+        return self._checkpointer.mark.applied, self._journal.last_number
+
+    def _releasable(self, number: int) -> int:
+        return self._members.releasable(number, self._journal.segments())
+
+    def close(self, timeout: float | None = None) -> None:
+        self._members.stop()
+        try:
+            super().close(timeout)
+        finally:
+            self._members.close()
+
+
+class MembersWatch:
+    """A master's view of the brokers that follow: what they still need, and copies for those that need one.
+
+    Its thread tells them where the master is, and hears of them.
+    """
+
+    def __init__(self, configuration: Configuration, journal: JournalConfig) -> None:
+        self._journal = journal
+        self._file = database_file(configuration)
+        self._node = node_of(configuration)
+        self._positions: Callable[[], tuple[int, int]] | None = None
+        self._lock = threading.Lock()
+        """Protects the connection; held while it is made."""
+        self._server: StreamServer | None = None
+        self._stopping = threading.Event()
+        self._made: set[str] = set()
+        self._thread = threading.Thread(target=self._run, name="jdbcstore-members", daemon=True)
+
+    def start(self, positions: Callable[[], tuple[int, int]]) -> None:
+        """Begin to tell the others the last records that are applied and written."""
+        self._positions = positions
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Say nothing any more, and make no more copies."""
+        self._stopping.set()
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def close(self) -> None:
+        """Close the connection."""
+        with self._lock:
+            server, self._server = self._server, None
+        if server is not None:
+            server.close()
+
+    def releasable(self, number: int, segments: Sequence[Span]) -> int:
+        """Return up to which record the stream may be released, of those up to a number.
+
+        The others are asked each time: one may have begun to follow since. If that is not known, what they
+        might need stays.
+        """
+        if len(segments) < 2:
+            return number
+        lowest = 0
+        with suppress(StoreError):
+            lowest = min((one.applied for one in self._others(self._connected())), default=number)
+        if lowest >= number:
+            return number
+        most = self._journal.kept_for_followers
+        if self._server is not None and self._server.max_bytes:
+            most = min(most, self._server.max_bytes // 2)
+        size, forced = sum(one.size for one in segments), 0
+        for one in segments:
+            if size <= most:
+                break
+            size -= one.size
+            forced = one.last_number
+        return min(number, max(lowest, forced))
+
+    def _connected(self) -> Members:
+        with self._lock:
+            if self._server is None:
+                self._server = StreamServer(self._journal, create=False)
+            return Members(self._server)
+
+    def _others(self, members: Members) -> list[Member]:
+        return [one for one in members.every() if one.node != self._node]
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._tell(self._connected())
+            except StoreError as error:
+                log.warning("the brokers that follow the stream are not heard of now: %s", error)
+            except Exception:
+                log.exception("the brokers that follow the stream are not heard of now")
+            self._stopping.wait(_PERIOD)
+
+    def _tell(self, members: Members) -> None:
+        applied, written = (0, 0) if self._positions is None else self._positions()
+        weight = self._journal.weight
+        members.report(Member(self._node, MASTER, applied, written, is_complete=True, weight=weight))
+        for one in self._others(members):
+            if one.wants and one.wants not in self._made:
+                self._copy(members, one)
+
+    def _copy(self, members: Members, member: Member) -> None:
+        log.warning("the broker %s is too far behind, and gets a copy of this database", member.node)
+        with tempfile.TemporaryDirectory(prefix=".jdbcstore-copy-", dir=self._file.parent) as folder:
+            copy = Path(folder) / "copy.db"
+            applied = take_copy(self._file, copy)
+            members.offer(Copy(member.wants, applied, copy.stat().st_size), copy)
+        self._made.add(member.wants)

@@ -1,0 +1,101 @@
+"""Changes of a store besides messages: where each broker has a database of its own, records of the journal.
+
+They are durable there first. Each database takes them in the order of the records, in the transaction that
+moves its mark beyond them, so whatever they depend on is the same in all.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from jdbcstore.abc import SubscriptionInfo
+from jdbcstore.message.destination import Destination
+
+SUBSCRIBE, UNSUBSCRIBE = "subscribe", "unsubscribe"
+RECORD_QUEUE, DROP_RECORD = "record queue", "drop record"
+PAUSE, RESUME = "pause", "resume"
+ANNOUNCE = "announce"
+BEGIN = "begin"
+"""The database of the first master was not empty: another one needs a copy of that."""
+KINDS = (SUBSCRIBE, UNSUBSCRIBE, RECORD_QUEUE, DROP_RECORD, PAUSE, RESUME, ANNOUNCE, BEGIN)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedOperation:
+    """One change: its kind, and what it needs, in values of JSON."""
+
+    kind: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def encode(self) -> bytes:
+        """Return it for a record."""
+        return json.dumps([self.kind, dict(self.facts)], separators=(",", ":")).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> RecordedOperation:
+        """Return what :meth:`encode` has encoded.
+
+        :raises ValueError: this version cannot read it
+        """
+        found = json.loads(data)
+        if not (isinstance(found, list) and len(found) == 2 and isinstance(found[1], dict)):
+            raise ValueError("it is not an operation")
+        if found[0] not in KINDS:
+            raise ValueError(f"there is no operation {found[0]!r}")
+        return cls(found[0], found[1])
+
+    @property
+    def destination(self) -> Destination:
+        """The destination that it is about."""
+        return Destination.parse(str(self.facts["destination"]))
+
+    @property
+    def subscriber(self) -> tuple[str, str]:
+        """The client id and the name of the subscription that it is about."""
+        return str(self.facts["client_id"]), str(self.facts["name"])
+
+    @property
+    def info(self) -> SubscriptionInfo:
+        """The subscription that is created."""
+        client_id, name = self.subscriber
+        subscribed = Destination.parse(str(self.facts["subscribed"]))
+        return SubscriptionInfo(client_id, name, self.destination, subscribed, self.facts["selector"])
+
+
+def subscribing(info: SubscriptionInfo, mark: int, lanes: int) -> RecordedOperation:
+    """Return the creation of a subscription that has consumed everything up to a mark."""
+    facts = {
+        "destination": info.destination.qualified_name,
+        "client_id": info.client_id,
+        "name": info.subscription_name,
+        "subscribed": info.subscribed_destination.qualified_name,
+        "selector": info.selector,
+        "mark": mark,
+        "lanes": lanes,
+    }
+    return RecordedOperation(SUBSCRIBE, facts)
+
+
+def unsubscribing(topic: Destination, client_id: str, name: str) -> RecordedOperation:
+    """Return the deletion of a subscription."""
+    facts = {"destination": topic.qualified_name, "client_id": client_id, "name": name}
+    return RecordedOperation(UNSUBSCRIBE, facts)
+
+
+def of_queue(kind: str, queue: Destination) -> RecordedOperation:
+    """Return what is done to one queue."""
+    return RecordedOperation(kind, {"destination": queue.qualified_name})
+
+
+def pausing(queue: Destination, user: str, now_ms: int) -> RecordedOperation:
+    """Return that a queue is paused."""
+    facts = {"destination": queue.qualified_name, "user": user, "now_ms": now_ms}
+    return RecordedOperation(PAUSE, facts)
+
+
+def announcing(addresses: Iterable[tuple[str, str]], now_ms: int) -> RecordedOperation:
+    """Return the addresses of the master."""
+    return RecordedOperation(ANNOUNCE, {"addresses": [list(one) for one in addresses], "now_ms": now_ms})

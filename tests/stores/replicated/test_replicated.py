@@ -1,0 +1,293 @@
+"""Brokers without anything shared: what one has confirmed, the next one has, whatever it was."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import jdbcstore
+from jdbcstore import Configuration, Message, XATransactionId
+from jdbcstore.abc import Announcing, Pausing
+from jdbcstore.config import DataSourceConfig
+from jdbcstore.config.locker import SharedFileLockerConfig
+from jdbcstore.errors import (
+    ConfigurationError,
+    InvalidDestination,
+    JournalPending,
+    NotMaster,
+    SubscriptionExists,
+    SubscriptionNotFound,
+)
+from jdbcstore.journal.stream.members import Member, ReplicaGroup, group
+from jdbcstore.message.destination import Destination
+from jdbcstore.stores.replicated.store import ReplicatedStore
+from jdbcstore.testing.polling import wait_until
+from tests.stores.replicated.conftest import Follow
+from tests.support.cli.zygote import fork_program
+from tests.support.replicated import Waiting
+
+pytestmark = pytest.mark.servers
+
+Configured = Callable[..., Configuration]
+
+
+def look(configuration: Configuration) -> ReplicaGroup:
+    assert configuration.journal is not None
+    return group(configuration.journal)
+
+
+def member(configuration: Configuration, name: str) -> Member | None:
+    return next((one for one in look(configuration).members if one.node == name), None)
+
+
+def wait_level(configuration: Configuration, *names: str) -> None:
+    """Wait until brokers have everything in their databases."""
+
+    def is_level() -> bool:
+        found = look(configuration)
+        level = {
+            one.node
+            for one in found.members
+            if one.is_complete and (one.role == "master" or found.lag(one) == 0)
+        }
+        return {*names} <= level
+
+    wait_until(is_level, what="followers that have everything")
+
+
+def master_of(*brokers: Waiting) -> Waiting:
+    """Wait until one of them is the master."""
+    found = wait_until(lambda: [one for one in brokers if one.is_master], what="a master")
+    return found[0]
+
+
+def bodies(store: ReplicatedStore, name: str = "Q") -> list[object]:
+    return [message.body for message in store.queue(name).recover(20_000)]
+
+
+def test_everything_that_was_confirmed_is_with_the_next_master(
+    follow: Follow, configured: Configured
+) -> None:
+    """Messages, and what goes to the tables without a message."""
+    first = follow("a").store()
+    other = follow("b")
+    wait_level(configured("a"), "a", "b")
+    queue, topic = first.queue("Q"), first.topic("T")
+    queue.add_messages([Message(f"m{number}") for number in range(20)])
+    queue.acknowledge(*list(queue.recover(5)))
+    topic.add_message(Message("before"))
+    subscription = topic.subscribe("c", "s", selector="a = 1")
+    late = topic.subscribe("c", "retroactive", retroactive=True)
+    topic.subscribe("c", "gone")
+    references = topic.add_messages([Message(f"t{number}") for number in range(3)])
+    subscription.acknowledge(references[1])
+    late.acknowledge(references[0])
+    topic.unsubscribe("c", "gone")
+    first.record_queue("EMPTY")
+    first.record_queue("DROPPED")
+    first.drop_record(Destination.queue("DROPPED"))
+    first.pause_queue(Destination.queue("Q"), "me")
+    first.pause_queue(Destination.queue("EMPTY"), "me")
+    first.resume_queue(Destination.queue("EMPTY"))
+    first.announce([("stomp", "stomp://a:1")])
+    branch = first.xa.start(XATransactionId(1, b"g", b"b"))
+    branch.queue("X").add_message(Message("in doubt"))
+    assert branch.prepare()
+    purged = first.queue("P")
+    purged.add_messages([Message("p")] * 3)
+    assert purged.remove_all_messages() == 3
+    with pytest.raises(SubscriptionExists):
+        topic.subscribe("c", "s")
+    with pytest.raises(SubscriptionNotFound):
+        topic.unsubscribe("c", "gone")
+    with pytest.raises(InvalidDestination):
+        first.pause_queue(Destination.queue("é" * 100), "me")
+    first.close()
+
+    second = other.store()
+    assert bodies(second) == [f"m{number}" for number in range(5, 20)]
+    assert {one.subscription_name for one in second.topic("T").subscriptions()} == {"s", "retroactive"}
+    found = second.topic("T").subscription("c", "s").recover(10)
+    assert [message.body for message in found] == ["t0", "t2"]
+    found = second.topic("T").subscription("c", "retroactive").recover(10)
+    assert [message.body for message in found] == ["before", "t1", "t2"]
+    assert {str(one) for one in second.destinations()} >= {"queue://EMPTY", "queue://Q", "topic://T"}
+    assert "queue://DROPPED" not in {str(one) for one in second.destinations()}
+    assert isinstance(second, Pausing)
+    assert isinstance(second, Announcing)
+    assert [str(one.queue) for one in second.paused_queues()] == ["queue://Q"]
+    assert [one.url for one in second.announced()] == ["stomp://a:1"]
+    assert [one.xid for one in second.xa.recover()] == [XATransactionId(1, b"g", b"b")]
+    second.xa.commit(XATransactionId(1, b"g", b"b"))
+    assert bodies(second, "X") == ["in doubt"]
+    assert bodies(second, "P") == []
+
+
+SENDING = """
+import sys, jdbcstore
+from jdbcstore import Message, load_config
+store = jdbcstore.open(load_config(sys.argv[1], environment={}))
+subscription = store.topic("T").subscribe("c", "s")
+for number in range(10_000):
+    store.queue("Q").add_message(Message(str(number)))
+    print(number, flush=True)
+"""
+
+
+def test_a_killed_master_is_followed_without_a_loss(
+    follow: Follow, configured: Configured, tmp_path: Path
+) -> None:
+    journal = configured("a").journal
+    assert journal is not None
+    file = tmp_path / "a.toml"
+    file.write_text(
+        f'url = "sqlite:///{tmp_path}/a.db"\n[locker]\ntype = "stream-locker"\nsession_timeout = 2\n'
+        f'lock_keep_alive_period = 0.4\n[journal]\nstream = "{journal.stream}"\nreplicas = 1\n'
+        f'stream_name = "{journal.stream_name}"\nreplicated = true\nnode = "a"\n'
+    )
+    process = fork_program(SENDING, str(file), stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "0\n"
+    others = follow("b"), follow("c")
+    wait_until(lambda: member(configured("a"), "c") is not None, what="the followers")
+    sent = [process.stdout.readline() for _ in range(200)]
+    process.kill()
+    sent += process.stdout.readlines()
+    with process:
+        pass
+    second = master_of(*others).store()
+    found = [str(body) for body in bodies(second)]
+    assert found[: len(sent) + 1] == ["0", *(line.strip() for line in sent)]
+    assert len(found) <= len(sent) + 2
+    assert len(second.topic("T").subscriptions()) == 1
+    again = follow("a")
+    second.queue("Q").add_message(Message("last"))
+    wait_level(configured("a"), "a", "b", "c")
+    master_of(*others).close()
+    third = master_of(*others, again).store()
+    assert [str(body) for body in bodies(third)] == [*found, "last"]
+
+
+def test_a_cleanup_removes_the_same_in_each(follow: Follow, configured: Configured) -> None:
+    first = follow("a").store()
+    one, two = (first.topic("T").subscribe("c", name) for name in ("one", "two"))
+    references = first.topic("T").add_messages([Message(f"t{number}") for number in range(6)])
+    one.acknowledge(*references[:4], references[5])
+    two.acknowledge(*references[:3], references[5])
+    other = follow("b")
+    first.checkpoint()
+    wait_level(configured("a"), "a", "b")
+    assert first.cleanup() == 4
+    assert first.cleanup() == 0
+    first.checkpoint()
+    left = first.topic("T").message_count()
+    first.close()
+    second = other.store()
+    assert (second.topic("T").message_count(), left) == (2, 2)
+    assert second.cleanup() == 0
+    late = second.topic("T").subscribe("c", "late", retroactive=True)
+    assert [message.body for message in late.recover(10)] == ["t3", "t4"]
+
+
+def test_one_that_is_behind_gets_a_copy(follow: Follow, configured: Configured) -> None:
+    """A new one too, once the stream does not begin with the first record any more."""
+    first = follow("a", kept_for_followers=1).store()
+    behind = follow("b")
+    first.queue("Q").add_message(Message("m"))
+    first.checkpoint()
+    wait_level(configured("a"), "a", "b")
+    behind.close()
+    for number in range(30):
+        first.queue("Q").add_message(Message(str(number), properties={"filling": "x" * 1000}))
+    first.checkpoint()
+    assert look(configured("a")).first_record > 20
+    behind, new = follow("b"), follow("c", weight=2)
+    first.checkpoint()
+    first.queue("Q").add_message(Message("last"))
+    first.checkpoint()
+    wait_level(configured("a"), "a", "b", "c")
+    first.close()
+    second = new.store()
+    assert bodies(second) == ["m", *map(str, range(30)), "last"]
+    second.close()
+    assert bodies(behind.store()) == ["m", *map(str, range(30)), "last"]
+
+
+def test_the_stream_keeps_what_a_follower_needs(follow: Follow, configured: Configured) -> None:
+    first = follow("a").store()
+    behind = follow("b")
+    wait_until(lambda: member(configured("a"), "b") is not None, what="the follower")
+    behind.close()
+    seen = member(configured("a"), "b")
+    assert seen is not None
+    for number in range(30):
+        first.queue("Q").add_message(Message(str(number), properties={"filling": "x" * 1000}))
+    first.checkpoint()
+    assert look(configured("a")).first_record <= seen.applied + 1
+    again = follow("b")
+    wait_level(configured("a"), "a", "b")
+    first.close()
+    assert bodies(again.store()) == [*map(str, range(30))]
+
+
+def test_a_first_database_with_messages_is_copied(
+    follow: Follow, configured: Configured, tmp_path: Path
+) -> None:
+    with jdbcstore.open(f"sqlite:///{tmp_path}/a.db") as store:
+        store.queue("Q").add_message(Message("old"))
+    first = follow("a").store()
+    first.queue("Q").add_message(Message("new"))
+    other = follow("b")
+    wait_until(lambda: getattr(member(configured("a"), "b"), "applied", 0) > 0, what="the copy")
+    first.checkpoint()
+    wait_level(configured("a"), "a", "b")
+    first.close()
+    assert bodies(other.store()) == ["old", "new"]
+
+
+def test_nothing_else_writes_to_its_database(follow: Follow, tmp_path: Path) -> None:
+    """Also after a clean close: what it wrote would be in one database alone."""
+    first = follow("a").store()
+    first.queue("Q").add_message(Message("m"))
+    first.close()
+    with pytest.raises(JournalPending):
+        jdbcstore.open(f"sqlite:///{tmp_path}/a.db")
+
+
+def test_a_database_of_another_store_is_refused(
+    follow: Follow, configured: Configured, tmp_path: Path
+) -> None:
+    first = follow("a").store()
+    first.queue("Q").add_message(Message("m"))
+    with jdbcstore.open(f"sqlite:///{tmp_path}/b.db") as store:
+        store.queue("Q").add_message(Message("other"))
+    with pytest.raises(ConfigurationError, match="belongs to another store"):
+        jdbcstore.open(configured("b"), lock_timeout=0.0)
+    with pytest.raises(NotMaster):
+        jdbcstore.open(configured("c"), lock_timeout=0.0)
+
+
+def test_a_stream_that_is_gone_is_refused(follow: Follow, configured: Configured) -> None:
+    first = follow("a").store()
+    first.queue("Q").add_message(Message("m"))
+    first.close()
+    other = configured("a")
+    assert other.journal is not None
+    gone = replace(other, journal=replace(other.journal, stream_name=f"{other.journal.stream_name}-gone"))
+    with pytest.raises(ConfigurationError, match="does not exist"):
+        jdbcstore.open(gone, lock_timeout=0.0)
+
+
+def test_what_cannot_be_replicated_is_refused(configured: Configured) -> None:
+    for options in ({"use_quick_journal": True}, {"ignore_missing_journalfiles": True}, {"node": "a b"}):
+        with pytest.raises(ConfigurationError):
+            configured("a", **options)
+    for url in ("postgresql://h/d", "memory:"):
+        with pytest.raises(ConfigurationError, match="database of its own"):
+            jdbcstore.open(replace(configured("a"), data_source=DataSourceConfig(url=url)))
+    with pytest.raises(ConfigurationError, match="shared-file-locker"):
+        jdbcstore.open(configured("a", locker=SharedFileLockerConfig(directory="x")))
