@@ -111,14 +111,22 @@ POLICY = by_name({
 })  # fmt: skip
 
 UNSUPPORTED = by_name({
-    "a message keeps the delivery mode, time and expiration of its producer": ("messageInterceptorStrategy",),
     "only the connection that created a temporary destination consumes it": ("allowTempDestinationStealing",),
     "a second connection with the same client id is refused": ("allowLinkStealing",),
     "set max_subscriptions of the connector": ("maximumConsumersAllowedPerConnection",),
     "a connection may have any number of producers": ("maximumProducersAllowedPerConnection",),
-    "set the users of the broker, which are the same for all connectors": ("messageAuthorizationPolicy",),
 })  # fmt: skip
 """Of any bean: what jdbcstore does not have, and users notice."""
+
+REFUSED = {
+    "messageInterceptorStrategy": (
+        "messages would keep the delivery mode, time and expiration of their producers: see the plug-ins"
+        " forcePersistencyModeBrokerPlugin and timeStampingBrokerPlugin"
+    ),
+    "messageAuthorizationPolicy": "clients would get messages that it withholds",
+    "trustManagers": "clients would be let in that these Java classes refuse",
+}
+"""Of any bean: what decides which messages are kept, or who may read them."""
 
 VIRTUAL = by_name({
     "the copies of a message are written in one transaction": ("concurrentSend", "transactedSend"),
@@ -167,7 +175,6 @@ SSL_CONTEXT = by_name({
     "the key has the password of its store": ("keyStoreKeyPassword",),
     "TLS is that of Python's ssl, 1.2 or later": (
         "protocol", "provider", "secureRandom", "secureRandomAlgorithm", "SSLContext", "keyManagers",
-        "trustManagers",
     ),
 })  # fmt: skip
 

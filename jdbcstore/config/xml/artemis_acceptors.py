@@ -88,7 +88,8 @@ def _report(document: Document, element: Element, key: str, text: str) -> None:
     elif key in ACCEPTORS:
         document.ignore(element, ACCEPTORS[key], key)
     elif not text.startswith("${"):
-        document.note(Kind.UNKNOWN, element, f"unknown parameter {key!r} of an acceptor", key)
+        text = f"unknown parameter {key!r} of an acceptor, which may decide who is let in"
+        document.refuse(element, f"{text}; correct it or remove it", key)
 
 
 def _parsed(document: Document, element: Element) -> tuple[str, dict[str, str]]:

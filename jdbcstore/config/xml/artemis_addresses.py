@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from jdbcstore.config.given import Given, Kind, Section
+from jdbcstore.config.given import Given, Section
 from jdbcstore.config.policy import SlowConsumerRateStrategy
 from jdbcstore.config.xml.artemis_reasons import (
     ADDRESS_SETTINGS,
@@ -138,7 +138,7 @@ def _read_address(document: Document, element: Element, found: Addresses, kinds:
         raise document.error(element, "an address needs a name; add one")
     for routing in element.children:
         if routing.name not in _KIND_OF:
-            document.note(Kind.UNKNOWN, routing, "unknown element of address; use anycast or multicast")
+            document.refuse(routing, "unknown element of address; use anycast or multicast")
             continue
         kind = _KIND_OF[routing.name]
         kinds.add(address, kind)
@@ -166,9 +166,7 @@ def _check_queue(document: Document, queue: Element, kind: str) -> None:
         elif name in QUEUES:
             document.ignore(queue, QUEUES[name], name)
         else:
-            document.note(
-                Kind.UNKNOWN, queue, f"unknown attribute {name!r} of queue; correct it or remove it", name
-            )
+            document.refuse(queue, f"unknown attribute {name!r} of queue; correct it or remove it", name)
 
 
 def _filter(document: Document, element: Element) -> str | None:
@@ -255,7 +253,7 @@ def _read_divert(document: Document, element: Element, kinds: _Kinds) -> Section
             )
     for one in element.children:
         if one.name not in _DIVERT:
-            document.note(Kind.UNKNOWN, one, "unknown element of divert; correct it or remove it")
+            document.refuse(one, "unknown element of divert; correct it or remove it")
     address, target = (document.text(element, texts.get(name)) for name in ("address", "forwarding-address"))
     if not (address and target):
         raise document.error(element, "a divert needs an address and a forwarding-address; add them")
@@ -367,7 +365,7 @@ def _check_setting(document: Document, element: Element) -> None:
     elif name in ADDRESS_SETTINGS:
         document.ignore(element, ADDRESS_SETTINGS[name])
     elif name not in _OBEYED:
-        document.note(Kind.UNKNOWN, element, "unknown element of address-setting; correct it or remove it")
+        document.refuse(element, "unknown element of address-setting; correct it or remove it")
 
 
 _OBEYED = frozenset((

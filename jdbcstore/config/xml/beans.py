@@ -17,7 +17,7 @@ from xml.parsers import expat
 
 from jdbcstore.config.fields import camel, find_field, unknown
 from jdbcstore.config.given import Given, Kind, Note, Section
-from jdbcstore.config.reasons import UNSUPPORTED
+from jdbcstore.config.reasons import REFUSED, UNSUPPORTED
 from jdbcstore.config.xml.placeholders import Placeholders, Unresolved
 from jdbcstore.errors import ConfigurationError
 
@@ -335,21 +335,32 @@ class Document:
             self.ignore(value, f"it is taken for {right}, as ActiveMQ's classes spell it")
         return right
 
-    def report(self, bean: Bean, value: Value, reasons: Mapping[str, str], known: Iterable[str] = ()) -> None:
+    def report(
+        self,
+        bean: Bean,
+        value: Value,
+        reasons: Mapping[str, str],
+        known: Iterable[str] = (),
+        *,
+        is_harmless: bool = False,
+    ) -> None:
         """Note why a property has no effect: its reason, or that it is unknown.
 
-        A feature that jdbcstore does not have is not noted where the file turns it off. What is unknown of a
-        broker may decide anything, and ActiveMQ does not start with it either.
+        A feature that jdbcstore does not have is not noted where the file turns it off. What is unknown may
+        decide anything, and ActiveMQ does not start with it either.
+
+        :param is_harmless: whether nothing of this bean decides which messages are kept, or who may read them
         """
-        reason, unsupported = reasons.get(value.name), UNSUPPORTED.get(value.name)
-        if reason is not None:
-            self.ignore(value, reason)
-        elif unsupported is not None:
-            if (value.text or "").lower() != "false":
-                self.note(Kind.UNSUPPORTED, value, unsupported)
-        else:
-            text = unknown("attribute", value.name, {*known, *reasons}, f" of {bean.kind}")
-            self.note(Kind.REFUSED if bean.kind == "broker" else Kind.UNKNOWN, value, text)
+        name, is_off = value.name, (value.text or "").lower() == "false"
+        if name in reasons:
+            self.ignore(value, reasons[name])
+        elif name in REFUSED:
+            self.refuse(value, f"{REFUSED[name]}; remove it")
+        elif name not in UNSUPPORTED:
+            text = unknown("attribute", name, {*known, *reasons}, f" of {bean.kind}")
+            self.note(Kind.UNKNOWN if is_harmless else Kind.REFUSED, value, text)
+        elif not is_off:
+            self.note(Kind.UNSUPPORTED, value, UNSUPPORTED[name])
 
     def define_placeholders(self) -> None:
         """Read the properties that the file, or the files that it names, define for placeholders."""

@@ -77,7 +77,8 @@ def _read(document: Document, bean: Bean) -> Section:
         elif name in _POOL:
             _take_pool_size(document, value, section)
         else:
-            document.report(bean, value, DATA_SOURCE, (*_URL, *_LOGIN, *_POOL, *_PARTS))
+            known = (*_URL, *_LOGIN, *_POOL, *_PARTS)
+            document.report(bean, value, DATA_SOURCE, known, is_harmless=True)
     section.setdefault("url", _built_url(document, bean, parts))
     return section
 

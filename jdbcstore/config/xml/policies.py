@@ -88,7 +88,7 @@ def _read_entry(document: Document, bean: Bean) -> Section | None:
         value = bean.values.get(name)
         if value is not None and value.text == "":
             text = f'the name of the {name} is empty, so the policy is left out; {name}=">" is for every one'
-            document.note(Kind.UNKNOWN, value, text)
+            document.refuse(value, text)
             return None
     section: Section = {}
     for name, value in bean.values.items():

@@ -264,8 +264,7 @@ def _find_adapter(document: Document, value: Value) -> Bean | None:
     chosen = next(iter([*(bean for bean in beans if bean.kind in SQL), *beans]), None)
     for bean in beans:
         if bean is not chosen:
-            text = "a broker has one persistence adapter; this one is left out"
-            document.note(Kind.UNKNOWN, bean, text)
+            document.refuse(bean, "a broker has one persistence adapter, and this one is left out; keep one")
     return chosen
 
 
@@ -374,7 +373,7 @@ def _read_usage(document: Document, value: Value) -> Section:
                 for bean in document.beans(inner):
                     _take_limit(document, bean, section, _LIMITS[inner.name])
             else:
-                document.report(usage, inner, USAGE, _LIMITS)
+                document.report(usage, inner, USAGE, _LIMITS, is_harmless=True)
     return section
 
 
@@ -386,4 +385,4 @@ def _take_limit(document: Document, bean: Bean, section: Section, option: str) -
             text = f"jdbcstore does not take a share of a disk or of Java's memory; give {bean.kind} a limit"
             document.ignore(value, text)
         else:
-            document.report(bean, value, LIMIT, ("limit",))
+            document.report(bean, value, LIMIT, ("limit",), is_harmless=True)

@@ -28,6 +28,9 @@ from jdbcstore.message.destination import Destination
 URL = "sqlite:///elsewhere.db"
 
 
+ENTRY = "<destinationPolicy><policyMap><policyEntries>{}</policyEntries></policyMap></destinationPolicy>"
+
+
 def load(folder: Path, text: str, **options: Any) -> Configuration:
     path = folder / "activemq.xml"
     path.write_text(text)
@@ -240,11 +243,59 @@ def test_what_has_no_effect_does_not_stop_it(tmp_path: Path) -> None:
     [
         ('<broker advisorySupprt="true"/>', "did you mean advisorySupport?"),
         ("<broker><security-settings/></broker>", "unknown attribute 'security-settings' of broker"),
+        *(
+            (f"<broker>{nested}</broker>", "unknown attribute 'wrong' of")
+            for nested in (
+                "<persistenceAdapter><jdbcPersistenceAdapter wrong='1'/></persistenceAdapter>",
+                "<persistenceAdapter><kahaDB><locker><shared-file-locker wrong='1'/></locker></kahaDB>"
+                "</persistenceAdapter>",
+                "<persistenceAdapter><memoryPersistenceAdapter wrong='1'/></persistenceAdapter>",
+                ENTRY.format("<policyEntry queue='A' wrong='1'/>"),
+                ENTRY.format(
+                    "<policyEntry queue='A'><deadLetterStrategy><sharedDeadLetterStrategy wrong='1'/>"
+                    "</deadLetterStrategy></policyEntry>"
+                ),
+                "<plugins><timeStampingBrokerPlugin wrong='1'/></plugins>",
+                "<plugins><redeliveryPlugin wrong='1'/></plugins>",
+                "<transportConnectors><transportConnector uri='tcp://h:1' wrong='1'/></transportConnectors>",
+                "<sslContext><sslContext wrong='1'/></sslContext>",
+                "<destinationInterceptors><virtualDestinationInterceptor><virtualDestinations>"
+                "<virtualTopic wrong='1'/></virtualDestinations></virtualDestinationInterceptor>"
+                "</destinationInterceptors>",
+            )
+        ),
+        (
+            "<broker><transportConnectors>"
+            "<transportConnector uri='tcp://h:1' messageAuthorizationPolicy='#p'/>"
+            "</transportConnectors></broker>",
+            "clients would get messages that it withholds; remove it",
+        ),
+        (
+            "<broker>" + ENTRY.format("<policyEntry queue=''/>") + "</broker>",
+            "the name of the queue is empty",
+        ),
     ],
 )
 def test_what_is_unknown_of_a_broker_may_decide_anything(tmp_path: Path, broker: str, told: str) -> None:
     with pytest.raises(ConfigurationError, match=re.escape(told)):
         load(tmp_path, broker).check_obeyed()
+
+
+def test_what_is_unknown_elsewhere_decides_nothing(tmp_path: Path) -> None:
+    source = (
+        "<bean id='ds' class='org.apache.commons.dbcp2.BasicDataSource'><property name='url' value='{}'/>"
+    )
+    found = load(
+        tmp_path,
+        "<beans><broker><persistenceAdapter><jdbcPersistenceAdapter dataSource='#ds'/></persistenceAdapter>"
+        "<systemUsage><systemUsage wrong='1'/></systemUsage></broker>"
+        f"{source.format('jdbc:sqlite:x.db')}<property name='wrong' value='1'/></bean></beans>",
+    )
+
+    assert [note.place.rpartition(", ")[2] for note in found.notes if note.kind is Kind.UNKNOWN] == [
+        "wrong"
+    ] * 2
+    found.check_obeyed()
 
 
 def test_a_locker_in_python(tmp_path: Path) -> None:

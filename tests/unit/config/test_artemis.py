@@ -83,7 +83,7 @@ def test_parameters_of_an_acceptor(tmp_path: Path) -> None:
         ),
     )
     assert notes(found, Kind.IGNORED).keys() >= {"connectionTtl"}
-    assert notes(found, Kind.UNKNOWN).keys() == {"misspelt"}
+    assert notes(found, Kind.REFUSED).keys() == {"misspelt"}
     shown = [*map(str, shown_options(found)), repr(found), to_toml(found, "broker.xml")]
     assert not any("s3cret" in one for one in shown)
 
@@ -152,7 +152,7 @@ def test_address_settings(tmp_path: Path) -> None:
     assert (policy.use_exponential_back_off, policy.back_off_multiplier) == (True, 2.0)
     assert (policy.maximum_redelivery_delay, policy.collision_avoidance_percent) == (4.0, 25)
     assert default.memory_limit == 0
-    assert notes(found, Kind.UNKNOWN).keys() == {"misspelt"}
+    assert notes(found, Kind.REFUSED).keys() == {"misspelt"}
 
 
 @pytest.mark.parametrize("kind", ["queue", "topic"])
@@ -319,6 +319,12 @@ def test_diverts(tmp_path: Path) -> None:
         "<ha-policy><replication><primary/></replication></ha-policy>",
         "<broker-plugins><broker-plugin class-name='a.Filter'/></broker-plugins>",
         "<wildcard-addresses><delimiter>/</delimiter></wildcard-addresses>",
+        "<acceptors><acceptor>tcp://h:1?protocols=STOMP;misspelt=1</acceptor></acceptors>",
+        "<addresses><address name='A'><unicast/></address></addresses>",
+        "<addresses><address name='A'><anycast><queue misspelt='1'/></anycast></address></addresses>",
+        "<address-settings><address-setting match='#'><misspelt/></address-setting></address-settings>",
+        "<diverts><divert><address>A</address><forwarding-address>B</forwarding-address><misspelt/></divert>"
+        "</diverts>",
     ],
 )
 def test_parts_that_are_refused(tmp_path: Path, core: str) -> None:

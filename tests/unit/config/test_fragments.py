@@ -515,12 +515,12 @@ def test_each_value_has_its_line() -> None:
 
 
 def test_what_is_dangerous_or_unknown_is_told() -> None:
-    assert notes("options", Kind.DANGEROUS, Kind.UNKNOWN).keys() == {
+    assert notes("options", Kind.DANGEROUS, Kind.REFUSED).keys() == {
         "3, transactionIsolation",
         "3, useExternalMessageReferences",
         "3, cleanupPerod",
     }
-    assert notes("options", Kind.UNKNOWN)["3, cleanupPerod"].endswith("did you mean cleanupPeriod?")
+    assert notes("options", Kind.REFUSED)["3, cleanupPerod"].endswith("did you mean cleanupPeriod?")
     assert "READ COMMITTED" in notes("options", Kind.DANGEROUS)["3, transactionIsolation"]
 
 
@@ -532,7 +532,7 @@ def test_a_recovery_policy_that_is_not_there_is_told() -> None:
 
 
 def test_an_unknown_attribute_of_a_handler_is_told() -> None:
-    [(place, text)] = notes("io-exception-handler-bean", Kind.UNKNOWN).items()
+    [(place, text)] = notes("io-exception-handler-bean", Kind.REFUSED).items()
 
     assert place == "5, ignoreAllErors"
     assert text.endswith("did you mean ignoreAllErrors?")
@@ -553,7 +553,7 @@ def test_what_a_broker_does_not_take_is_told() -> None:
     assert "clients of mqtt cannot connect" in notes("broker", Kind.IGNORED)["22, uri"]
     assert notes("broker", Kind.MISSING).keys() == {"20, uri", "24, uri", "29, uri", "31, uri"}
     assert all("no sslContext with a keyStore" in text for text in notes("broker", Kind.MISSING).values())
-    assert notes("broker", Kind.UNKNOWN).keys() == {"21, wrong"}
+    assert notes("broker", Kind.REFUSED).keys() == {"21, wrong"}
 
 
 def test_what_the_broker_does_not_go_by_is_told() -> None:
@@ -606,7 +606,7 @@ def test_what_a_store_in_files_does_not_take_is_told() -> None:
     assert notes("kahadb", Kind.IGNORED).keys() == {
         *("3, indexCacheSize", "3, enableAckCompaction", "3, maxCheckpointMessageAddSize"),
     }
-    [(place, text)] = notes("kahadb", Kind.UNKNOWN).items()
+    [(place, text)] = notes("kahadb", Kind.REFUSED).items()
     assert (place, text.endswith("did you mean journalMaxFileLength?")) == ("3, journalMaxFileLengt", True)
     assert notes("leveldb", Kind.IGNORED).keys() == {"3, verifyChecksums"}
     assert notes("amq", Kind.IGNORED).keys() == {"3, useNio"}

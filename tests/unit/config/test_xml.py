@@ -272,9 +272,9 @@ def test_a_lock_in_another_database(tmp_path: Path) -> None:
 def test_a_second_persistence_adapter_is_told(tmp_path: Path) -> None:
     text = store("<kahaDB directory='x'/><jdbcPersistenceAdapter/>")
 
-    notes = [note.text for note in load(tmp_path, text).notes if note.kind is Kind.UNKNOWN]
+    notes = [note.text for note in load(tmp_path, text).notes if note.kind is Kind.REFUSED]
 
-    assert notes == ["a broker has one persistence adapter; this one is left out"]
+    assert notes == ["a broker has one persistence adapter, and this one is left out; keep one"]
 
 
 INTERCEPTORS = """\
@@ -381,7 +381,7 @@ def test_options_of_activemq_5_18_and_later(tmp_path: Path) -> None:
         ("3, advancedMessageStatisticsEnabled", Kind.IGNORED),
         ("3, advancedNetworkStatisticsEnabled", Kind.IGNORED),
         ("4, allowTempDestinationStealing", Kind.UNSUPPORTED),
-        ("5, messageInterceptorStrategy", Kind.UNSUPPORTED),
+        ("5, messageInterceptorStrategy", Kind.REFUSED),
     ]
 
 
