@@ -25,6 +25,7 @@ SCHEMES = (STOMP, STOMP_TLS, OPENWIRE, OPENWIRE_TLS, AUTO, AUTO_TLS, WS, WSS)
 TLS_SCHEMES = (STOMP_TLS, OPENWIRE_TLS, AUTO_TLS, WSS)
 _ORIGIN = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://[^/?#\s]+")
 _ADVERTISED = re.compile(r"(tcp|ssl)://[^/?#,\s]+:[0-9]+(\?[^#,\s]*)?")
+_PING = re.compile(r"\s*[^%\s](?:[^%]|%(?:[12]\$)?[ds])*")
 LOG_FORMATS = ("text", "json")
 COLORS = ("gray", "red", "orange", "green", "blue", "purple")
 
@@ -229,6 +230,12 @@ class BrokerConfig(Options):
     broker does not serve. None asks none. Not in ActiveMQ; Artemis's option of that name, as the next."""
     network_check_urls: str | None = None
     """URLs of which the servers have to accept a connection, separated by commas."""
+    network_check_ping_command: str | None = None
+    """The command that asks a machine, instead of ``ping``: it answers if that ends with 0. Of ``%d`` and
+    ``%s`` the first becomes the seconds for an answer, the second the machine; ``%1$d`` and ``%2$s`` may be
+    anywhere. No shell reads it."""
+    network_check_ping6_command: str | None = None
+    """The same for machines that have only addresses of IPv6; None is the other one."""
     network_check_period: float = option(10.0, at_least=0.01, milliseconds=True)
     """Seconds between two of these checks."""
     network_check_timeout: float = option(1.0, at_least=0.01, milliseconds=True)
@@ -270,6 +277,11 @@ class BrokerConfig(Options):
         if self.health is not None:
             Address.parse(self.health, "health")
         _ = self.roles_of_groups, self.made_destinations  # which must be valid
+        for name in ("network_check_ping_command", "network_check_ping6_command"):
+            command = getattr(self, name)
+            if command is not None and not _PING.fullmatch(command):
+                text = f"{name} must be a program and its arguments, as ping -c 1 -w %d %s, not {command!r}"
+                raise ConfigurationError(text, option=name)
         for origin in self.origins_of_management:
             _check_origin(origin, "management_origins")
         for one in self._advertised:

@@ -9,6 +9,7 @@ import socket
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -18,6 +19,7 @@ from jdbcstore import Configuration, Destination, JdbcStore, Message, StoreConfi
 from jdbcstore.broker.cursors.store import StoreCursor
 from jdbcstore.broker.management.management import Management
 from jdbcstore.broker.process.host import Addresses, BrokerHost
+from jdbcstore.broker.process.network import NetworkWatch
 from jdbcstore.broker.queues.queue import Queue
 from jdbcstore.config import DataSourceConfig
 from jdbcstore.config.broker import Address, BrokerConfig, ConnectorConfig
@@ -417,5 +419,32 @@ def test_it_serves_only_while_the_network_is_there(tmp_path: Path) -> None:
             await host.ready()
             assert host.obstacle() is None
         machine.close()
+
+    run(main)
+
+
+def test_a_machine_is_asked_by_a_command(tmp_path: Path) -> None:
+    (tmp_path / "127.0.0.1").touch()
+    (tmp_path / "1").touch()
+
+    async def main() -> None:
+        changes: list[bool] = []
+        options: dict[str, Any] = {"urls": (), "period": 1.0, "timeout": 1.0, "on_change": changes.append}
+        for command, hosts, is_there in (
+            (f"test -e {tmp_path}/%2$s", ["127.0.0.1"], True),
+            (f"test -e {tmp_path}/%d -a -e {tmp_path}/%s", ["127.0.0.1"], True),
+            (f"test -e {tmp_path}/%2$s", ["127.0.0.2"], False),
+            (f"test -e {tmp_path}/%2$s", ["127.0.0.2", "127.0.0.1"], True),
+        ):
+            watch = NetworkWatch(hosts=hosts, commands=(command, "false"), **options)
+            await watch.check()
+            assert watch.is_there is is_there
+        assert changes == [False]
+        watch = NetworkWatch(hosts=["::1"], commands=("false", f"test -e {tmp_path}"), **options)
+        await watch.check()
+        assert watch.is_there
+        watch = NetworkWatch(hosts=["::1"], commands=(f"{tmp_path}/no-program", None), **options)
+        with pytest.raises(ConfigurationError, match=r"needs the program .*; install it"):
+            await watch.check()
 
     run(main)

@@ -220,6 +220,7 @@ class BrokerHost:
                 period=broker.network_check_period,
                 timeout=broker.network_check_timeout,
                 on_change=self._network_changed,
+                commands=(broker.network_check_ping_command, broker.network_check_ping6_command),
             )
             await self._network.check()
             watching = self._network.run()

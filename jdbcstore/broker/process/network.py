@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
+import socket
 from asyncio.subprocess import DEVNULL
 from collections.abc import Callable, Sequence
 from urllib.parse import urlsplit
@@ -12,6 +14,7 @@ from jdbcstore.errors import ConfigurationError
 
 log = logging.getLogger(__name__)
 
+_ARGUMENT = re.compile(r"%(?:([12])\$)?[ds]")
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -22,6 +25,7 @@ class NetworkWatch:
     :param urls: web pages, whose server has to accept a connection
     :param period: seconds between two checks
     :param timeout: seconds for an answer
+    :param commands: what asks a machine instead of ``ping``, and one with only addresses of IPv6, if given
     :param on_change: called with whether the network is there, when that has changed
     """
 
@@ -33,10 +37,12 @@ class NetworkWatch:
         period: float,
         timeout: float,
         on_change: Callable[[bool], None],
+        commands: tuple[str | None, str | None] = (None, None),
     ) -> None:
         self._hosts, self._urls = hosts, urls
         self._period, self._timeout = period, timeout
         self._on_change = on_change
+        self._command, self._command6 = commands
         self._names = ", ".join((*hosts, *urls))
         self.is_there = True
         """Whether any of them has answered the last time."""
@@ -50,7 +56,7 @@ class NetworkWatch:
     async def check(self) -> None:
         """Check now, and call ``on_change`` if the network has come or gone.
 
-        :raises ConfigurationError: there is no program ``ping``
+        :raises ConfigurationError: there is no program ``ping``, or that of a command
         """
         asked = [*map(self._pings, self._hosts), *map(self._connects, self._urls)]
         was_there, self.is_there = self.is_there, any(await asyncio.gather(*asked))
@@ -62,14 +68,21 @@ class NetworkWatch:
             self._on_change(self.is_there)
 
     async def _pings(self, host: str) -> bool:
-        command = ("ping", "-c", "1", "-W", f"{max(self._timeout, 1):.0f}", "--", host)
+        given = self._command
+        if self._command6 is not None and await _has_only_ipv6(host):
+            given = self._command6
+        seconds = f"{max(self._timeout, 1):.0f}"
+        command = ["ping", "-c", "1", "-W", seconds, "--", host]
+        if given is not None:
+            command = _formatted(given, seconds, host).split()
         try:
             ping = await asyncio.create_subprocess_exec(*command, stdout=DEVNULL, stderr=DEVNULL)
-        except FileNotFoundError as error:
-            text = (
-                "network_check_list needs the program ping; install iputils-ping, or use network_check_urls"
-            )
-            raise ConfigurationError(text, option="network_check_list") from error
+        except OSError as error:
+            text = f"network_check_list needs the program {command[0]}: {error.strerror}; install"
+            cure = "iputils-ping" if given is None else "it"
+            raise ConfigurationError(
+                f"{text} {cure}, or use network_check_urls", option="network_check_list"
+            ) from error
         try:
             async with asyncio.timeout(self._timeout + 1):
                 return await ping.wait() == 0
@@ -88,3 +101,18 @@ class NetworkWatch:
             return False
         writer.close()
         return True
+
+
+async def _has_only_ipv6(host: str) -> bool:
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, None)
+    except OSError:
+        return False
+    return {family for family, *_ in found} == {socket.AF_INET6}
+
+
+def _formatted(command: str, seconds: str, host: str) -> str:
+    """Return a command with the seconds and the machine in it, where Java's formats would put them."""
+    values = [seconds, host]
+    plain = iter(values)
+    return _ARGUMENT.sub(lambda found: values[int(found[1]) - 1] if found[1] else next(plain, host), command)

@@ -46,13 +46,11 @@ _DIRECT = {
     "network-check-URL-list": "networkCheckUrls",
     "network-check-period": "networkCheckPeriod",
     "network-check-timeout": "networkCheckTimeout",
+    "network-check-ping-command": "networkCheckPingCommand",
+    "network-check-ping6-command": "networkCheckPing6Command",
 }
 """Elements of ``core`` that are options of the broker."""
-_NETWORK = {
-    "network-check-NIC": "the system chooses the network card",
-    "network-check-ping-command": "the command is ping -c 1",
-    "network-check-ping6-command": "the command is ping -c 1",
-}
+_NETWORK = {"network-check-NIC": "the system chooses the network card"}
 _READ = (
     *("name", "store", "acceptors", "addresses", "queues", "diverts", "address-settings", "ha-policy"),
     *("security-settings", "security-enabled", "broker-plugins", "wildcard-addresses", *_DIRECT),

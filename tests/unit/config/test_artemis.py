@@ -340,6 +340,8 @@ def test_other_parts(tmp_path: Path) -> None:
         "<global-max-size>100Mb</global-max-size><populate-validated-user>true</populate-validated-user>"
         "<network-check-list>10.0.0.1, 10.0.0.2</network-check-list>"
         "<network-check-period>2000</network-check-period>"
+        "<network-check-ping-command>ping -c 1 -w %d %s</network-check-ping-command>"
+        "<network-check-ping6-command>ping6 -c 1 %2$s</network-check-ping6-command>"
         "<ha-policy><shared-store><primary><failover-on-shutdown>true</failover-on-shutdown></primary>"
         "</shared-store></ha-policy><critical-analyzer>true</critical-analyzer>"
         '<broker-plugins><broker-plugin class-name="o.LoggingActiveMQServerPlugin">'
@@ -350,6 +352,10 @@ def test_other_parts(tmp_path: Path) -> None:
     assert (broker.memory_limit, broker.populate_jmsx_user_id) == (100 << 20, True)
     assert broker.checked_network == (("10.0.0.1", "10.0.0.2"), ())
     assert broker.network_check_period == 2.0
+    assert broker.network_check_ping_command == "ping -c 1 -w %d %s"
+    assert broker.network_check_ping6_command == "ping6 -c 1 %2$s"
+    with pytest.raises(ConfigurationError, match="network_check_ping_command must be a program"):
+        load(tmp_path, "<network-check-ping-command>ping %x</network-check-ping-command>")
     assert broker.plugins == (LoggingConfig(log_all=True, log_connection_events=False),)
     assert notes(found, Kind.IGNORED).keys() == {"failover-on-shutdown", "critical-analyzer"}
     found.check_obeyed()
