@@ -26,16 +26,20 @@ _DIRECT = {
     "maxFrameSize": "maxFrameSize",
     "handshake-timeout": "connectAttemptTimeout",
     **dict.fromkeys(
-        ("minLargeMessageSize", "stompMinLargeMessageSize", "openwireMinLargeMessageSize"),
+        (
+            *("minLargeMessageSize", "stompMinLargeMessageSize", "openwireMinLargeMessageSize"),
+            "stomp-min-large-message-size",
+        ),
         "minLargeMessageSize",
     ),
+    "useKeepAlive": "useInactivityMonitor",
 }
 """Parameters that are options of a connector with another name, or the same."""
 _TLS = (
     *("sslEnabled", "keyStorePath", "keyStorePassword", "keyStoreType", "keyStoreProvider", "keyStoreAlias"),
     *("trustStorePath", "trustStorePassword", "trustStoreType", "trustStoreProvider", "wantClientAuth"),
 )
-_TAKEN = frozenset((*_DIRECT, *_TLS, "protocols", "host", "port"))
+_TAKEN = frozenset((*_DIRECT, *_TLS, "protocols", "protocol", "host", "port", "autoStart"))
 
 Reveal = Callable[[Element, str], str]
 """Returns a password that may be masked."""
@@ -58,7 +62,11 @@ def _read_acceptor(document: Document, element: Element, reveal: Reveal) -> Sect
     if scheme not in _HOSTS:
         document.ignore(element, f"clients in the same Java process cannot connect: {scheme}", name)
         return None
-    protocols = {one.strip().upper() for one in parameters.get("protocols", ",".join(_ALL)).split(",")}
+    if parameters.get("autoStart", "").lower() == "false":
+        document.ignore(element, "its autoStart is false, and there is nothing that starts it later", name)
+        return None
+    given = parameters.get("protocols") or parameters.get("protocol") or ",".join(_ALL)
+    protocols = {one.strip().upper() for one in given.split(",")}
     others = sorted(protocols - {"OPENWIRE", "STOMP"})
     schemes = _OURS.get(("OPENWIRE" in protocols, "STOMP" in protocols))
     if schemes is None:

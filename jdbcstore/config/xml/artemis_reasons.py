@@ -181,7 +181,8 @@ REFUSED_QUEUES: Refused = {
 ACCEPTORS = by_name({
     _THREADS: (
         "useEpoll", "useKQueue", "useNio", "nioRemotingThreads", "remotingThreads", "useInvm", "batchDelay",
-        "directDeliver", "useIOUring", "actorThresholdBytes",
+        "directDeliver", "useIOUring", "actorThresholdBytes", "openwireMaxPacketChunkSize",
+        "openWireDestinationCacheSize", "quietPeriod", "shutdownTimeout",
     ),
     "the system chooses the buffers of sockets": (
         "tcpSendBufferSize", "tcpReceiveBufferSize", "tcpNoDelay", "writeBufferLowWaterMark",
@@ -194,7 +195,9 @@ ACCEPTORS = by_name({
         "producerCredits", "producerWindowSize", "consumerWindowSize", "confirmationWindowSize",
         "subscribeNoLocalQueues", "protocolVersion", "defaultMqttSessionExpiryInterval",
         "topicAliasMaximum", "receiveMaximum", "serverKeepAlive", "maximumPacketSize",
-        "closeMqttConnectionOnPublishAuthorizationFailure",
+        "closeMqttConnectionOnPublishAuthorizationFailure", "ackManagerFlushTimeout", "mirrorMaxPendingAcks",
+        "pubSubPrefix", "initialRemoteMaxFrameSize", "amqpDrainOnTransientDeliveryErrors",
+        "amqpLinkQuiesceTimeout", "defaultMaximumInFlightPublishMessages", "allowLinkStealing",
     ),
     "clients that watch advisories get them, others cost nothing": (
         "supportAdvisory", "suppressInternalManagementObjects", "openwireUseDuplicateDetectionOnFailover",
@@ -203,11 +206,21 @@ ACCEPTORS = by_name({
         "connectionTtl", "connectionTTL", "connectionTtlMin", "connectionTtlMax",
         "heartBeatToConnectionTtlModifier", "connection-ttl", "maxInactivityDurationInitalDelay",
     ),
+    "the prefetch is the client's, or that of the policy": (
+        "stompConsumerCredits", "stompConsumerWindowSize",
+    ),
+    "the header server of CONNECTED is server of [broker]": ("disableStompServerHeader",),
+    "what a proxy writes in front of a connection is not read": ("proxyProtocolEnabled",),
+    _NO_CLUSTER: (
+        "clusterConnection", "rebalanceClusterClients", "updateClusterClients",
+        "updateClusterClientsOnRemove",
+    ),
     "each message has an id": ("stompEnableMessageId", "stomp-enable-message-id"),
     "/queue/ and /topic/ in names of STOMP are what they are in ActiveMQ": (
         "anycastPrefix", "multicastPrefix",
     ),
     "STOMP over WebSocket needs a connector of its own, ws://": (
+        "httpResponseTime", "httpServerScanPeriod",
         "webSocketEncoderType", "webSocketCompressionSupported", "webSocketMaxFramePayloadLength",
         "stompMaxFramePayloadLength", "httpUpgradeEnabled", "httpUpgradeEndpoint",
     ),
@@ -216,7 +229,7 @@ ACCEPTORS = by_name({
         "sslAutoReload", "sslContext",
     ),
     "the name of the client's machine is not looked up": ("verifyHost", "sniHost"),
-    "it is the name of the acceptor": ("name", "virtualTopicConsumerLruCacheMax"),
+    "it is the name of the acceptor": ("name", "virtualTopicConsumerLruCacheMax", "brokerName", "scheme"),
 })  # fmt: skip
 """Parameters of an acceptor of which clients notice little."""
 REFUSED_ACCEPTORS = {

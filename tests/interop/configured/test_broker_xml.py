@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jpype
 import pytest
 
-from tests.support.broker.openwire.jms import NON_PERSISTENT, Jms, refused, take
+from tests.support.broker.openwire.jms import NON_PERSISTENT, Jms, is_left, refused, take
 from tests.support.broker.programs import BrokerProcess
 from tests.support.broker.stomp.serving import Client
 from tests.support.interop.activemq import VERSION, PeerMissing
@@ -38,6 +41,15 @@ ROLES = "all = plain,hashed\nchief = hashed\n"
 class Running:
     stomp_port: int
     openwire_url: str
+    database: Path | None = None
+    """Of our broker."""
+
+    def pieces(self) -> int:
+        """How many pieces of large messages our broker has; Artemis has a file for each."""
+        if self.database is None:
+            return 2
+        with contextlib.closing(sqlite3.connect(self.database)) as connection:
+            return int(connection.execute("SELECT COUNT(*) FROM JDBCSTORE_PIECES").fetchone()[0])
 
     def jms(self, user: str = "hashed") -> Jms:
         return Jms(self.openwire_url, login=(user, "s3cret"))
@@ -51,10 +63,19 @@ def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     (folder / "artemis-users.properties").write_text(USERS.format(**hashed("s3cret")))
     (folder / "artemis-roles.properties").write_text(ROLES)
     if request.param == "jdbcstore":
-        options = ("--config", str(folder / "broker.xml"), "--openwire", "127.0.0.1:0")
-        with BrokerProcess(folder, *options) as process:
+        # A journal cannot keep large messages in pieces, and memory does not.
+        url = f"<jdbc-connection-url>sqlite:///{folder}/mq.db</jdbc-connection-url>"
+        (folder / "broker.xml").write_text(
+            (HERE / "broker.xml")
+            .read_text()
+            .replace(
+                "<persistence-enabled>false</persistence-enabled>",
+                f"<store><database-store>{url}</database-store></store>",
+            )
+        )
+        with BrokerProcess(folder, "--config", str(folder / "broker.xml"), stomp="") as process:
             port = process.ready()
-            yield Running(port, process.openwire_url)
+            yield Running(port, process.openwire_url, folder / "mq.db")
         return
     if VERSION:
         pytest.skip("Artemis does not depend on the version of ActiveMQ")
@@ -177,13 +198,32 @@ def test_dead_letters_have_the_time_to_live_of_their_address(broker: Running, jm
     assert lives(dead, now_ms) == HOUR_MS
 
 
+def test_large_messages(broker: Running, jms: Jms) -> None:
+    """Above stompMinLargeMessageSize they are large ones in both brokers, for consumers of both protocols."""
+    body = bytes(range(256)) * 2000
+    with Client(broker.stomp_port, login="hashed", passcode="s3cret") as client:
+        for _ in range(2):
+            client.send("/queue/LARGE", body, kind="bytes")
+        assert broker.pieces() == 2
+        message = take(jms.consumer("LARGE", "JMSPriority = 4"))
+        data = jpype.JArray(jpype.JByte)(int(message.getBodyLength()))
+        message.readBytes(data)
+        assert bytes(data) == body
+        assert str(message.getStringProperty("kind")) == "bytes"
+    with Client(broker.stomp_port, login="hashed", passcode="s3cret") as client:
+        jms.send("LARGE.TEXT", "\N{GRINNING FACE}" * 50_000)
+        client.subscribe("/queue/LARGE.TEXT", ack="client")
+        assert client.expect("MESSAGE").body.decode() == "\N{GRINNING FACE}" * 50_000
+
+
 def test_a_consumer_that_is_too_slow_is_disconnected(broker: Running, jms: Jms) -> None:
+    queue = f"SLOW.{time.monotonic_ns()}"
     with Client(broker.stomp_port, login="hashed", passcode="s3cret") as slow:
-        slow.subscribe("/queue/SLOW.A", ack="client")
-        jms.send("SLOW.A", *map(str, range(20)))
+        slow.subscribe(f"/queue/{queue}", ack="client")
+        jms.send(queue, *map(str, range(20)))
 
         while (frame := slow.read()) is not None and frame.command == "MESSAGE":
             pass
         assert frame is None or frame.command == "ERROR"
         assert slow.ends()
-    assert len(jms.browse("SLOW.A")) == 20
+    is_left(jms, queue, *map(str, range(20)))

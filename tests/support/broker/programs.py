@@ -37,7 +37,10 @@ def private_database(name: str, folder: Path) -> Iterator[str]:
 
 
 class BrokerProcess:
-    """Started at once; what it prints is read as it comes. It is killed at the end, if it is not gone."""
+    """Started at once; what it prints is read as it comes. It is killed at the end, if it is not gone.
+
+    :param stomp: where it listens; "" leaves the connectors to its configuration, of which the first is STOMP
+    """
 
     def __init__(self, folder: Path, *arguments: str, stomp: str = "127.0.0.1:0") -> None:
         cli = CommandLine(folder)
@@ -48,7 +51,10 @@ class BrokerProcess:
         self.log = folder / f"broker-{time.monotonic_ns()}.log"
         with self.log.open("wb") as log:
             self.process = cli.fork(
-                "broker", "--stomp", stomp, *arguments, stdout=subprocess.PIPE, stderr=log, bufsize=0
+                *("broker", *(("--stomp", stomp) if stomp else ()), *arguments),
+                stdout=subprocess.PIPE,
+                stderr=log,
+                bufsize=0,
             )
         threading.Thread(target=self._read, args=(self.process.stdout,), daemon=True).start()
 

@@ -89,7 +89,8 @@ def test_parameters_of_an_acceptor(tmp_path: Path) -> None:
 
 
 def test_acceptors_that_nobody_here_can_use(tmp_path: Path) -> None:
-    found = load(tmp_path, acceptors("vm://0", "tcp://h:1?protocols=AMQP,MQTT", "tcp://h:2?crlPath=x"))
+    off = "tcp://h:3?autoStart=false"
+    found = load(tmp_path, acceptors("vm://0", "tcp://h:1?protocols=AMQP,MQTT", "tcp://h:2?crlPath=x", off))
 
     assert [one.uri for one in found.broker.connectors] == ["auto://h:2"]
     assert notes(found, Kind.UNSUPPORTED) == {
