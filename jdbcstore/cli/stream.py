@@ -59,7 +59,7 @@ def print_stream(facts: dict[str, Any]) -> None:
     write_line(f"stream   {printable(facts['place'])}")
     if facts["problem"] is not None:
         write_line(f"         it cannot be written: {printable(facts['problem'])}")
-    if facts["present"] is not None:
+    if facts["present"]:
         led = "" if facts["leader"] is None else f", led by {printable(facts['leader'])}"
         write_line(
             f"         {facts['current']} of {facts['present']} replicas are current{led};"

@@ -97,12 +97,16 @@ def examine_streams(configuration: Configuration) -> Iterator[tuple[Finding, Seq
         except StoreError as error:
             yield Finding("Journal", one.journal.place, "", None, str(error)), ()
             continue
-        if health is not None:
-            found = None
-            if health.present is not None:
-                led = "" if health.leader is None else f", led by {health.leader}"
-                found = f"{health.current} of {health.present} replicas are current{led}"
-            yield Finding("Journal", health.place, health.sync, found, health.problem), [*health.diagnoses]
+        if health is None:
+            continue
+        if health.present == 0:  # what is needed of it that is gone is found when the store is opened
+            yield Finding("Journal", health.place, health.sync, "not created yet"), ()
+            continue
+        found = None
+        if health.present is not None:
+            led = "" if health.leader is None else f", led by {health.leader}"
+            found = f"{health.current} of {health.present} replicas are current{led}"
+        yield Finding("Journal", health.place, health.sync, found, health.problem), [*health.diagnoses]
 
 
 def _reached(configuration: Configuration) -> tuple[str, str]:

@@ -24,7 +24,7 @@ class StreamHealth:
     replicas: int
     """The servers that are to have it: the option ``replicas``."""
     present: int | None = None
-    """The servers that the stream is on."""
+    """The servers that the stream is on; 0 if it does not exist."""
     current: int | None = None
     """The number of those that are up, and have all of it."""
     leader: str | None = None

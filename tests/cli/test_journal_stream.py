@@ -86,6 +86,7 @@ def test_its_state_is_shown_without_a_broker(invoke: Invoke) -> None:
     status = ("status", "--json", "--config", "jdbcstore.toml")
     invoke("init", "--config", "jdbcstore.toml")
     assert "does not exist" in invoke(*status).json["stream"]["problem"]
+    assert "not created yet" in invoke("doctor", "--config", "jdbcstore.toml").out
     with jdbcstore.open(load_config(Path("jdbcstore.toml"), environment={})) as store:
         assert isinstance(store, JournaledStore)
         fill(store.queue("Q"), *"abc")

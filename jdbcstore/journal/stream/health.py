@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from nats.errors import Error as NatsError
 from nats.js.api import StreamInfo
@@ -48,7 +49,8 @@ async def _health(connection: NatsConnection, config: JournalConfig) -> StreamHe
     try:
         info = await asyncio.wait_for(connection.js.stream_info(config.stream_name), LOOK)
     except NotFoundError:
-        return _known(config, problem="it does not exist: a broker creates it, unless it was deleted")
+        missing = _known(config, problem="it does not exist: a broker creates it, unless it was deleted")
+        return replace(missing, present=0, current=0)
     except APIError as error:
         return _known(config, problem=f"its servers answer {error.description or error.code}")
     except (NatsError, OSError, TimeoutError):
