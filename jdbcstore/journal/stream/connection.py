@@ -268,7 +268,8 @@ class NatsConnection:
     def full(self, error: APIError) -> StoreUnavailable:
         """Return the error for a stream that has no room."""
         return StoreUnavailable(
-            f"{self.place} is full ({error.description}): raise its max_bytes, or free room on its servers"
+            f"{self.place} is full ({error.description}): raise its max_bytes, or free room on its"
+            " servers and start them again"
         )
 
     def close(self) -> None:
