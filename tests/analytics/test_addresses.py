@@ -62,7 +62,7 @@ VIEWS = (
     "SELECT destination, lag FROM subscriptions",
 )
 """What every view that names a table says of the messages."""
-PARTITIONED = VIEWS[1:2]
+ONE = VIEWS[1:2]
 """One question for all of them, where they read in the same way."""
 
 
@@ -83,7 +83,7 @@ def read(spark: SparkSession, url: str, *expected: tuple[str, int]) -> None:
         assert counts(spark) == [*expected] * 4
         for snapshot in (True, False):
             with views.picture(3, snapshot=snapshot):
-                assert counts(spark, PARTITIONED) == [*expected], snapshot
+                assert counts(spark, ONE) == [*expected], snapshot
 
 
 def with_address(vendor: Vendor, address: Address) -> Vendor:
@@ -167,6 +167,16 @@ def test_databases_of_odd_names(
     fill(beside(f"{database.name}a"), "OTHER", 1)
     url = beside(name.format(database.name))
     fill(url, "OURS", 2)
+    with analytics.connect(spark, url):
+        assert counts(spark, ONE) == [("queue://OURS", 2)]
+
+
+@pytest.mark.backends("postgresql", "mariadb", "mysql")
+def test_all_views_of_a_database_of_an_odd_name(
+    spark: SparkSession, database: Database, beside: Callable[[str], str]
+) -> None:
+    url = beside(f'{database.name}a?b+c%2Bd"`e f#g')
+    fill(url, "OURS", 2)
     check(spark, url, ("queue://OURS", 2))
 
 
@@ -175,6 +185,14 @@ def test_databases_of_odd_names(
 def test_files_of_odd_names(spark: SparkSession, tmp_path: Path, name: str) -> None:
     fill(f"sqlite:///{tmp_path / 'a'}", "OTHER", 1)
     url = URL.create("sqlite", database=str(tmp_path / name)).render_as_string()
+    fill(url, "OURS", 2)
+    with analytics.connect(spark, url):
+        assert counts(spark, ONE) == [("queue://OURS", 2)]
+
+
+@pytest.mark.backends("sqlite")
+def test_all_views_of_a_file_of_an_odd_name(spark: SparkSession, tmp_path: Path) -> None:
+    url = URL.create("sqlite", database=str(tmp_path / "a?b%3Fc+d e#f'\"g.db")).render_as_string()
     fill(url, "OURS", 2)
     check(spark, url, ("queue://OURS", 2))
 
@@ -315,8 +333,10 @@ def test_tls_of_mysql_and_mariadb(
             continue  # as the test above says
         alone = replace(vendor, drivers=(driver,))
         monkeypatch.setitem(VENDORS, server.name, alone)
-        for given in (url, url.update_query_dict({"ssl_check_hostname": "false"}), none):
-            read(spark, given.render_as_string(hide_password=False), ("queue://OURS", 4))
+        read(spark, url.render_as_string(hide_password=False), ("queue://OURS", 4))
+        for given in (url.update_query_dict({"ssl_check_hostname": "false"}), none):
+            with analytics.connect(spark, given.render_as_string(hide_password=False)):
+                assert counts(spark, ONE) == [("queue://OURS", 4)]
 
         def strange(_: URL, raw: Any, address: Address = driver.address) -> JdbcAddress:
             return address(wrong, raw)

@@ -53,9 +53,9 @@ def test_the_format_gives_the_answers_of_a_plain_decode(
         spark.catalog.dropTempView(name)
 
 
-@pytest.mark.parametrize("store", ["sqlite", "postgresql_c"])
+@pytest.mark.parametrize("store", ["sqlite", "postgresql_c", "mariadb", "mysql"])
 def test_so_do_the_views_of_a_session(spark: SparkSession, stores: dict[str, Database], store: str) -> None:
-    """Of the other databases they do in test_cluster.py, and below."""
+    """Of the other database they do below."""
     from jdbcstore import analytics
 
     with analytics.connect(spark, stores[store].url):

@@ -14,7 +14,6 @@ from jdbcstore.analytics.hadoop import HadoopFolder
 from jdbcstore.errors import ConfigurationError, NotMaster
 from jdbcstore.tools import archive
 from jdbcstore.tools.archive import Archive, Window
-from tests.analytics.archive_killing import Killing
 from tests.support.analytics import s3a
 from tests.support.analytics.archives import BEFORE, OLD, archived, fill, place, stored
 from tests.support.analytics.deaths import KILLED, Deaths
@@ -85,7 +84,10 @@ def test_there_and_back(spark: SparkSession, url: str, database: Database, tmp_p
 
 @pytest.mark.backends("sqlite")
 def test_archiving_is_killed(spark: SparkSession, url: str, database: Database, tmp_path: Path) -> None:
-    """At each stage of a manifest, and at a moment of Spark's writing."""
+    """At each stage of a manifest, and at a moment of Spark's writing.
+
+    ``python -m tests.analytics.archive_killing --system s3a`` does it at any moment.
+    """
     fill(database)
     everything, window = stored(database), Window(BEFORE)
     old = {row for row in everything if b"in doubt" not in row[4] and b"new" not in row[4]}
@@ -98,17 +100,6 @@ def test_archiving_is_killed(spark: SparkSession, url: str, database: Database, 
     assert archived(url) == dict.fromkeys(old, 1)
     batches = {manifest.folder for manifest in Archive(url).manifests()}
     assert {name for name in HadoopFolder(url).names("") if name.startswith("batch=")} == batches
-
-
-@pytest.mark.slow
-@pytest.mark.backends("sqlite")
-def test_archiving_is_killed_at_any_moment(
-    spark: SparkSession, url: str, database: Database, tmp_path: Path
-) -> None:
-    with Killing(spark, database, tmp_path, 1, url) as killing:
-        for _ in range(3):
-            killing.kill()
-        assert killing.finish() == []
 
 
 class Overtaken:

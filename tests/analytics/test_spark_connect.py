@@ -44,12 +44,13 @@ def said(stores: dict[str, Database], spark_home: Path, tmp_path: Path) -> dict[
 
 def test_spark_connect(said: dict[str, Any], stores: dict[str, Database]) -> None:
     wrong = {
-        (store, name): (said["answers"][store][name], right)
+        (store, name): (answer, RIGHT[name])
         for store in stores
-        for name, right in RIGHT.items()
-        if said["answers"][store][name] != right
+        for name, answer in said["answers"][store].items()
+        if answer != RIGHT[name]
     }
     assert wrong == {}
+    assert {name for store in stores for name in said["answers"][store]} == {*RIGHT}
     assert said["joined"] == [[3, "three"], [5, "five"]]
     assert said["picture"] == [len(ROWS), len({row.body for row in ROWS})]
     open_ = [store for store in stores if store != [*stores][-2]]

@@ -33,7 +33,7 @@ VERSIONS = sorted(path.name for path in Path(FOLDER).iterdir() if path.is_dir())
 def test_the_same_with_another_version(databases: dict[str, Database], version: str, tmp_path: Path) -> None:
     asked = {
         "urls": {name: each.url for name, each in databases.items()},
-        "questions": [question.asked() for question in QUESTIONS.values()],
+        "questions": {name: [question.asked() for question in QUESTIONS.values()] for name in databases},
     }
     given = tmp_path / "asked.json"
     given.write_text(json.dumps({**asked, "stream": databases["sqlite"].url, "output": str(tmp_path)}))

@@ -18,7 +18,7 @@ from tests.support.crash.zygote import StoringProcesses
 from tests.support.databases import Database
 
 KILLS = {"sqlite": 100, "postgresql": 100}
-FEWER_KILLS = 40
+FEWER_KILLS = 20
 """Where the same is killed, and the database or its driver is like one of those."""
 AT_START = 10
 """Kills beyond those, while the tables are being created and the store is opened."""

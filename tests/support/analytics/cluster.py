@@ -1,10 +1,10 @@
 """A cluster application that queries each store: a script, which needs nothing of the tests.
 
 Its argument is a JSON file: ``command``, what the command line is asked first, which starts the session;
-``urls``, the stores by name; ``questions``; ``file``, a store that is a file on the driver only; ``archive``,
-a folder that is on the driver only, for the first of the stores; and ``stream``, a store whose messages are
-counted by a stream, in a folder ``output``. Those that are missing are left out. The answers are printed as
-JSON."""
+``urls``, the stores by name; ``questions``, those for each; ``file``, a store that is a file on the driver
+only; ``archive``, a folder that is on the driver only, for the first of the stores; and ``stream``, a store
+whose messages are counted by a stream, in a folder ``output``. Those that are missing are left out. The
+answers are printed as JSON."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ def run(asked: dict[str, Any]) -> dict[str, Any]:
     answers = {}
     for name, url in asked["urls"].items():
         with analytics.connect(spark, url) as views, views.picture(partitions=2):
-            answers[name] = [[[*row] for row in spark.sql(text).collect()] for text in asked["questions"]]
+            answers[name] = [
+                [[*row] for row in spark.sql(text).collect()] for text in asked["questions"][name]
+            ]
     error = ""
     if "file" in asked:
         with analytics.connect(spark, asked["file"]):
