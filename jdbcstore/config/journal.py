@@ -150,8 +150,6 @@ class JournalConfig(Options):
                 raise ConfigurationError(f"{name} is for a journal in files; leave it out", option=name)
 
     def _check_replicated(self) -> None:
-        if self.stream is None:
-            raise ConfigurationError("replicated needs a stream, which each broker follows", option="stream")
         for name, why in (
             ("use_quick_journal", "a database would refer to what the stream releases"),
             ("ignore_missing_journalfiles", "a database that lacks something gets a copy of the master's"),

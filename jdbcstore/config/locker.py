@@ -106,6 +106,8 @@ class ZooKeeperLockerConfig(_Locker):
     """The user, if there is a password: only its brokers may use the path."""
     password_env: str | None = None
     """The name of an environment variable that holds the password; None uses none."""
+    password: str | None = option(None, secret=True)
+    """The password itself, in place of ``password_env``; ``replicatedLevelDB``'s ``zkPassword``."""
     session_timeout: float = option(10.0, at_least=0.1, milliseconds=True)
     """Seconds after which the servers give the lock of a silent broker to the next one."""
     fail_if_locked: bool = False

@@ -58,6 +58,7 @@ class ZooKeeperLocker(AbstractLocker):
         path: str = "/jdbcstore",
         user: str = "jdbcstore",
         password_env: str | None = None,
+        password: str | None = None,
         session_timeout: float = 10.0,
         **options: Any,
     ) -> None:
@@ -71,6 +72,7 @@ class ZooKeeperLocker(AbstractLocker):
         self._path = path
         self._user = user
         self._password_env = password_env
+        self._password = password
         self._session_timeout = session_timeout
         self._sessions = _Sessions()
         self._client: KazooClient | None = None
@@ -106,8 +108,10 @@ class ZooKeeperLocker(AbstractLocker):
 
     def _connect(self) -> KazooClient:
         options: dict[str, Any] = {}
+        password = self._password
         if self._password_env is not None:
             password = _revealed(self._password_env)
+        if password is not None:
             options["auth_data"] = [("digest", f"{self._user}:{password}")]
             options["default_acl"] = [make_digest_acl(self._user, password, all=True)]
         try:

@@ -116,7 +116,9 @@ IN_ACTIVEMQ_XML = [
 
 # Each in a persistenceAdapter in line 2.
 ADAPTERS = [
-    ("<replicatedLevelDB/>", ": replicatedLevelDB does not keep messages in a database", "--url"),
+    ("<kahaPersistenceAdapter/>", ": kahaPersistenceAdapter does not keep messages in a database", "--url"),
+    ('<replicatedLevelDB sync="disk"/>', ", sync: sync must be some of local_mem", "quorum_disk"),
+    ('<replicatedLevelDB zkSessionTimeout="soon"/>', ", zkSessionTimeout: zkSessionTimeout must be", "2s"),
     ('<jdbcPersistenceAdapter dataSource="#no"/>', ": no bean in this file has the id 'no'", "correct"),
     (
         '<jdbcPersistenceAdapter cleanupPeriod="5 min"/>',
@@ -248,11 +250,11 @@ def test_no_command_falls_back_to_the_default_file(
     invoke: Invoke, tmp_path: Path, command: tuple[str, ...]
 ) -> None:
     (tmp_path / "activemq.xml").write_text(
-        "<broker><persistenceAdapter><replicatedLevelDB/></persistenceAdapter></broker>"
+        "<broker><persistenceAdapter><kahaPersistenceAdapter/></persistenceAdapter></broker>"
     )
 
     result = invoke(*command, "--config", "activemq.xml")
 
     assert result.code == 3
-    assert "replicatedLevelDB does not keep messages in a database" in result.err
+    assert "kahaPersistenceAdapter does not keep messages in a database" in result.err
     assert not (tmp_path / "activemq-data").exists()

@@ -18,7 +18,7 @@ QUICK_LOCK = StreamLockerConfig(session_timeout=2.0, lock_keep_alive_period=0.4)
 
 def node(
     url: str,
-    stream: str,
+    of: str,
     folder: Path,
     name: str,
     *,
@@ -26,11 +26,19 @@ def node(
     **options: Any,
 ) -> Configuration:
     """The configuration of one of several brokers."""
-    given = {"replicas": 1, "journal_log_file_size": 4096, "node": name, **options}
+    given = {
+        "stream": url,
+        "stream_name": of,
+        "replicated": True,
+        "replicas": 1,
+        "journal_log_file_size": 4096,
+        "node": name,
+        **options,
+    }
     return Configuration(
         data_source=DataSourceConfig(url=f"sqlite:///{folder / name}.db"),
         store=StoreConfig(cleanup_period=0.0),
-        journal=JournalConfig(stream=url, stream_name=stream, replicated=True, **given),
+        journal=JournalConfig(**given),
         broker_name=name,
         locker=locker,
     )

@@ -87,6 +87,7 @@ OLD_FILES = {
 """Files of ActiveMQ's or Artemis's own store in the directory, by the same names."""
 _WAYS = {
     "kahaDB": "jdbcstore import kahadb:FOLDER copies the messages",
+    "levelDB": "jdbcstore import leveldb:FOLDER copies the messages",
     "broker.xml": "jdbcstore import artemis:FOLDER copies the messages",
 }
 

@@ -14,6 +14,7 @@ from jdbcstore.config.xml.beans import Bean, Document, Value
 from jdbcstore.config.xml.data_source import read_data_source
 from jdbcstore.config.xml.file_stores import FILES, read_file_store, take_archive, take_options
 from jdbcstore.config.xml.lockers import LOCKING, read_locker
+from jdbcstore.config.xml.replicated import REPLICATED, read_replicated
 
 _JDBC = "jdbcPersistenceAdapter"
 _FACTORIES = ("journalPersistenceAdapterFactory", "journaledJDBC")
@@ -23,7 +24,6 @@ SQL = (_JDBC, *_FACTORIES, _JOURNAL)
 """The elements of a store in a database."""
 MEMORY = "memoryPersistenceAdapter"
 _SEVERAL, _FILTERED, _STORES = "mKahaDB", "filteredKahaDB", "filteredPersistenceAdapters"
-_REPLICATED = "replicatedLevelDB"
 
 _OPTIONS = (
     *("createTablesOnStartup", "cleanupPeriod", "networkTimeout", "queryTimeout"),
@@ -43,6 +43,7 @@ def read_persistence(document: Document, bean: Bean) -> Section:
         _JOURNAL: _read_journaled,
         **dict.fromkeys(FILES, read_file_store),
         _SEVERAL: _read_several,
+        REPLICATED: read_replicated,
     }
     return readers.get(bean.kind, _read_other)(document, bean)
 
@@ -131,9 +132,6 @@ def _read_other(document: Document, bean: Bean) -> Section:
     for name, value in bean.values.items():
         if locker is None or name not in LOCKING:
             document.ignore(value, f"jdbcstore does not have a store like {bean.kind}")
-    if bean.kind == _REPLICATED:
-        text = "nothing is replicated; name a database that all brokers reach, and a locker to elect a master"
-        document.note(Kind.DANGEROUS, bean, text)
     return {**section, "locker": locker} if locker else section
 
 

@@ -128,6 +128,7 @@ class Members:
                     bucket=self._bucket,
                     description="copies of the database of the master, on their way to another broker",
                     replicas=self._server.replicas,
+                    ttl=_FORGOTTEN,  # of one whose taker was killed, nobody else would remove it
                 )
                 store = await js.create_object_store(self._bucket, wanted)
             chunk = max(min(_CHUNK, self._server.room), 1)

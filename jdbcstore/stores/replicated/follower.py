@@ -110,7 +110,9 @@ class StreamFollower:
         self._stopping = threading.Event()
         self._finishing = False
         self.decided = threading.Event()
-        """Set once the first round has ended, or cannot end without a master."""
+        """Set once the first round has ended, or has failed."""
+        self.trouble: StoreError | None = None
+        """The last failure that may pass."""
         self.failure: StoreError | None = None
         """Why nothing is followed any more."""
         self.member = Member(node_of(configuration), FOLLOWER, weight=self._config.weight)
@@ -187,8 +189,8 @@ class StreamFollower:
         if str(error) != self.member.trouble:
             log.warning("the stream is not followed now: %s", error)
         self.member = replace(self.member, trouble=str(error), is_complete=False)
-        if isinstance(error, Behind):
-            self.decided.set()
+        self.trouble = error
+        self.decided.set()
 
     def _refill(self, server: StreamServer) -> None:
         """Ask the master for a copy of its database, and put it in place of this one's content."""

@@ -49,6 +49,7 @@ def open_replicated(
     :raises CorruptJournal: the stream ends before what the database has
     :raises NotMaster: another is the master after ``lock_timeout``, or the database lacks records then
     :raises StoreClosed: ``cancel`` was set
+    :raises StoreUnavailable: the servers of the stream did not answer until ``lock_timeout``
     :raises StoreError: as :func:`jdbcstore.open` says
     """
     configuration = _checked(configuration)
@@ -112,6 +113,12 @@ def _checked(configuration: Configuration) -> Configuration:
 
     :raises ConfigurationError: the database is not its own, or the lock would be in it
     """
+    if configuration.journal is None or configuration.journal.stream is None:
+        raise ConfigurationError(
+            "a replicated journal is in a stream of NATS JetStream, which every broker follows: name its"
+            " servers, with stream in the section journal, or with JDBCSTORE_JOURNAL_STREAM",
+            option="journal.stream",
+        )
     database_file(configuration)
     locker = configuration.locker
     if locker is None:
@@ -134,7 +141,9 @@ def _wait_complete(follower: StreamFollower, deadline: float | None, cancel: thr
             raise StoreClosed("waiting for the lock was cancelled")
         is_late = deadline is not None and time.monotonic() >= deadline
         if is_late and follower.decided.is_set():
-            trouble = follower.member.trouble or "its database is not complete"
+            if follower.trouble is not None and not isinstance(follower.trouble, Behind):
+                raise follower.trouble
+            trouble = follower.trouble or "its database is not complete"
             raise NotMaster(f"this broker follows the stream, and cannot be the master yet: {trouble}")
         follower.decided.wait(_LOOK) if not follower.decided.is_set() else time.sleep(_LOOK)
 

@@ -19,6 +19,7 @@ from jdbcstore.errors import (
     InvalidDestination,
     JournalPending,
     NotMaster,
+    StoreUnavailable,
     SubscriptionExists,
     SubscriptionNotFound,
 )
@@ -280,6 +281,14 @@ def test_a_stream_that_is_gone_is_refused(follow: Follow, configured: Configured
     gone = replace(other, journal=replace(other.journal, stream_name=f"{other.journal.stream_name}-gone"))
     with pytest.raises(ConfigurationError, match="does not exist"):
         jdbcstore.open(gone, lock_timeout=0.0)
+
+
+def test_without_servers_it_says_so(configured: Configured, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jdbcstore.journal.stream.connection.CONNECTING", 0.5)
+    with pytest.raises(StoreUnavailable, match="does not answer"):
+        jdbcstore.open(configured("a", stream="nats://127.0.0.1:1"), lock_timeout=0.0)
+    with pytest.raises(ConfigurationError, match="JDBCSTORE_JOURNAL_STREAM"):
+        jdbcstore.open(configured("a", stream=None), lock_timeout=0.0)
 
 
 def test_what_cannot_be_replicated_is_refused(configured: Configured) -> None:

@@ -42,8 +42,8 @@ class BrokerProcess:
     :param stomp: where it listens; "" leaves the connectors to its configuration, of which the first is STOMP
     """
 
-    def __init__(self, folder: Path, *arguments: str, stomp: str = "127.0.0.1:0") -> None:
-        cli = CommandLine(folder)
+    def __init__(self, folder: Path, *arguments: str, stomp: str = "127.0.0.1:0", **environment: str) -> None:
+        cli = CommandLine(folder, **environment)
         self.port = 0
         self.openwire_url = ""
         """Where JMS clients connect, if it serves them."""

@@ -128,12 +128,34 @@ PRINTED = {
     "replicatedLevelDB": Printed(
         '<replicatedLevelDB directory="activemq-data" replicas="3" bind="tcp://0.0.0.0:0"'
         ' zkAddress="zoo1:2181,zoo2:2181" zkPassword="s3cret" zkPath="/activemq" hostname="broker1"/>',
-        notes=(
-            ("replicatedLevelDB", "nothing is replicated"),
-            ("replicas", "a store like replicatedLevelDB"),
-            ("zkPassword", "a store like replicatedLevelDB"),
+        (
+            ("journal.replicated", True),
+            ("journal.replicas", 3),
+            ("journal.sync", "quorum_mem"),
+            ("journal.node", "broker1"),
+            ("journal.stream_name", "activemq"),
+            ("locker.address", "zoo1:2181,zoo2:2181"),
+            ("locker.path", "/activemq"),
+            ("locker.password", "s3cret"),
+            ("locker.session_timeout", 2.0),
+            ("locker.lock_keep_alive_period", 0.4),
         ),
-        missing="replicatedLevelDB does not keep messages in a database",
+        (("bind", "do not connect to each other"),),
+    ),
+    "replicatedLevelDB as its manual misspells it": Printed(
+        '<replicatedLevelDB zkSessionTmeout="1500ms" sync="local_mem, remote_disk" weight="10"'
+        ' securityToken="s3cret" verifyChecksums="true"/>',
+        (
+            ("journal.replicas", 3),
+            ("journal.sync", "quorum_disk"),
+            ("journal.weight", 10),
+            ("journal.node", None),
+            ("journal.stream_name", "default"),
+            ("locker.address", "127.0.0.1:2181"),
+            ("locker.path", "/default"),
+            ("locker.session_timeout", 1.5),
+        ),
+        (("securityToken", "stream_user"), ("verifyChecksums", "has a checksum")),
     ),
     "amq": Printed(
         '<amqPersistenceAdapter maxCheckpointMessageAddSize="4kb" cleanupInterval="30000"/>',
