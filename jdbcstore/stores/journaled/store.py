@@ -343,6 +343,8 @@ class JournaledStore(DestinationsStore[JournaledMessageStore, JournaledTopicMess
 
     def _clean(self) -> int:
         """As :meth:`cleanup`, without a checkpoint: what that is needed for can wait for the next one."""
+        if self.is_replicated:
+            return self.cleanup()
         total = 0
         for topic, done in self._subscriptions.consumed(self._overlay, self._overlay.active).items():
             if done:
@@ -351,7 +353,7 @@ class JournaledStore(DestinationsStore[JournaledMessageStore, JournaledTopicMess
                 )
                 total += len(done)
         with self._checkpointer.alone():
-            return total + (self.cleanup() if self.is_replicated else self._store.cleanup())
+            return total + self._store.cleanup()
 
     def close(self, timeout: float | None = None) -> None:
         """As in :class:`jdbcstore.abc.Store`. What is not in the backing store in time stays in the

@@ -298,7 +298,12 @@ class Following:
         self._store.begin_journal()
         is_last = False
         while True:
-            is_complete = self._round()
+            try:
+                is_complete = self._round()
+            except CorruptJournal:
+                # What was being read may have been released meanwhile.
+                self._check(look(self._server), max(self._overlay.last_number, self._binding.after))
+                raise
             self._note(is_complete=is_complete)
             if is_last:
                 return

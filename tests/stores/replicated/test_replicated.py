@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -58,6 +62,11 @@ def wait_level(configuration: Configuration, *names: str) -> None:
         return {*names} <= level
 
     wait_until(is_level, what="followers that have everything")
+
+
+def serving(configuration: Configuration) -> set[str]:
+    """The brokers that may serve, or do."""
+    return {one.node for one in look(configuration).members if one.is_complete}
 
 
 def master_of(*brokers: Waiting) -> Waiting:
@@ -126,6 +135,113 @@ def test_everything_that_was_confirmed_is_with_the_next_master(
     second.xa.commit(XATransactionId(1, b"g", b"b"))
     assert bodies(second, "X") == ["in doubt"]
     assert bodies(second, "P") == []
+
+
+def view(store: ReplicatedStore) -> dict[str, Any]:
+    """Return all that callers of a store see."""
+    found: dict[str, Any] = {"in doubt": [one.xid for one in store.xa.recover()]}
+    for destination in store.destinations():
+        place = store.topic(destination) if destination.is_topic else store.queue(destination)
+        found[str(destination)] = [(one.sequence, one.body) for one in place.recover(1000)]
+        if destination.is_topic:
+            for info in store.topic(destination).subscriptions():
+                subscription = store.topic(destination).subscription(info.client_id, info.subscription_name)
+                pending = [one.sequence for one in subscription.recover(1000)]
+                found[f"{destination} {info.subscription_name} {info.selector}"] = pending
+    return found
+
+
+class Walk:
+    """Random operations on a store."""
+
+    def __init__(self, store: ReplicatedStore, chance: random.Random) -> None:
+        self._store = store
+        self._chance = chance
+        self._numbers = count()
+
+    def step(self) -> None:
+        chance, store = self._chance, self._store
+        name = chance.choice("ABC")
+        place = store.topic(name) if chance.random() < 0.5 else store.queue(name)
+        one = chance.choice((
+            *(self._add,) * 6, *(self._acknowledge,) * 4, *(self._subscribe,) * 2, self._unsubscribe,
+            self._purge, self._prepare, self._decide, self._update, self._commit,
+            lambda _: store.cleanup(), lambda _: store.checkpoint(), lambda _: store.record_queue(f"R{name}"),
+        ))  # fmt: skip
+        one(place)
+
+    def _add(self, place: Any) -> None:
+        messages = [Message(f"m{next(self._numbers)}") for _ in range(self._chance.randrange(1, 4))]
+        place.add_messages(messages)
+
+    def _acknowledge(self, place: Any) -> None:
+        for source in self._sources(place):
+            found = [*source.recover(5)]
+            source.acknowledge(*self._chance.sample(found, self._chance.randrange(len(found) + 1)))
+
+    def _sources(self, place: Any) -> list[Any]:
+        if not place.destination.is_topic:
+            return [place]
+        every = place.subscriptions()
+        return [place.subscription(one.client_id, one.subscription_name) for one in every]
+
+    def _subscribe(self, place: Any) -> None:
+        with suppress(SubscriptionExists):
+            self._store.topic(place.destination.name).subscribe(
+                "c", self._chance.choice("pqr"), retroactive=self._chance.random() < 0.5
+            )
+
+    def _unsubscribe(self, place: Any) -> None:
+        with suppress(SubscriptionNotFound):
+            self._store.topic(place.destination.name).unsubscribe("c", self._chance.choice("pqr"))
+
+    def _purge(self, place: Any) -> None:
+        if self._chance.random() < 0.3:
+            self._store.delete_destination(place.destination)
+
+    def _commit(self, place: Any) -> None:
+        with self._store.transaction() as transaction:
+            queue = transaction.queue(place.destination.name)
+            queue.add_message(Message(f"m{next(self._numbers)}"))
+            queue.acknowledge(*self._store.queue(place.destination.name).recover(1))
+
+    def _prepare(self, place: Any) -> None:
+        branch = self._store.xa.start(XATransactionId(1, b"g", b"%d" % next(self._numbers)))
+        queue = branch.queue(place.destination.name)
+        queue.add_message(Message(f"m{next(self._numbers)}"))
+        queue.acknowledge(*self._store.queue(place.destination.name).recover(1))
+        branch.prepare()
+
+    def _decide(self, _: Any) -> None:
+        for one in self._store.xa.recover()[:1]:
+            decide = self._store.xa.commit if self._chance.random() < 0.5 else self._store.xa.rollback
+            decide(one.xid)
+
+    def _update(self, place: Any) -> None:
+        for message in place.recover(1):
+            place.update_message(message.replace(body=f"u{next(self._numbers)}"))
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_next_master_has_what_the_one_before_had(
+    follow: Follow, configured: Configured, seed: int
+) -> None:
+    """Whatever was done, and wherever each of them has made a checkpoint."""
+    first = follow("a").store()
+    others = [follow("b")]
+    walk = Walk(first, random.Random(seed))
+    for number in range(300):
+        walk.step()
+        if number == 150:
+            others.append(follow("c"))
+    first.checkpoint()
+    wait_until(lambda: serving(configured("a")) == {"a", "b", "c"}, what="followers that may serve")
+    wanted = view(first)
+    first.close()
+    for _ in others:
+        master = master_of(*others)
+        assert view(master.store()) == wanted
+        master.close()
 
 
 SENDING = """
