@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from jdbcstore.config.journal import JournalConfig
-from jdbcstore.errors import CorruptJournal, JournalInUse, LockLost, StoreError
+from jdbcstore.errors import CorruptJournal, JournalInUse, LockLost, StoreError, StoreUnavailable
 from jdbcstore.journal._records_cy import frame
 from jdbcstore.journal.abc import Span, Torn, WriteBatch
 from jdbcstore.journal.layout import JournalEntry, Record, Stamp
@@ -318,8 +318,14 @@ class StreamLog:
             return [Span(one.start, one.first_sequence, one.last_number, one.size) for one in self._spans]
 
     def records(self, after: int, *, applied: int = 0) -> Iterator[Record]:
-        missing = self._config.ignore_missing_journalfiles
+        missing, last = self._config.ignore_missing_journalfiles, self._last
         found = look(self._server, ignore_missing=missing)
+        if found.last < last:
+            # A server that led the others, and does not know yet that it is cut off from them, still answers.
+            raise StoreUnavailable(
+                f"{self._config.place} answers with message {found.last} as its last, and has a later one: a"
+                " server is cut off from the others; try again"
+            )
         return found.records(after, ignore_missing=missing, applied=applied)
 
     def read(self, segment: int, offset: int, size: int) -> bytes:

@@ -6,6 +6,7 @@ import asyncio
 import socket
 import threading
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from typing import Any
 
 import nats as client
@@ -27,7 +28,7 @@ from jdbcstore.journal.log import Journal
 from jdbcstore.journal.stream import connection as connection_module
 from jdbcstore.journal.stream import server as server_module
 from jdbcstore.journal.stream.pieces import HEAD, PieceHead
-from jdbcstore.journal.stream.server import StreamServer
+from jdbcstore.journal.stream.server import StreamServer, StreamState
 from jdbcstore.testing.polling import wait_until
 from tests.support.journal.entries import Item, Told, opened
 from tests.support.streams import NatsCluster, NatsServer, newer, streamed
@@ -83,6 +84,29 @@ def test_what_was_appended_is_read_back_in_order(nats: NatsServer, name: str) ->
     assert [[record.number for record in journal.records(after)] for after in (0, 1, 57, 99, 100)] == [
         [*range(after + 1, 101)] for after in (0, 1, 57, 99, 100)
     ]
+    journal.close()
+
+
+def test_the_answer_of_a_server_that_is_cut_off_is_not_taken_for_the_end(
+    nats: NatsServer, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have led the others until then; an opening would miss what they have since."""
+    told = Told()
+    journal = opened(streamed(nats.url, name), told)
+    append(journal, told, b"a")
+    state = StreamServer.state
+
+    def older(self: StreamServer) -> StreamState:
+        return state(self)._replace(last=before)
+
+    with closing(StreamServer(streamed(nats.url, name))) as server:
+        before = server.state().last
+    append(journal, told, b"b")
+    with monkeypatch.context() as patched:
+        patched.setattr(StreamServer, "state", older)
+        with pytest.raises(StoreUnavailable, match="cut off from the others"):
+            list(journal.records(0))
+    assert bodies(journal) == [b"a", b"b"]
     journal.close()
 
 
