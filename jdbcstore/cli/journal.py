@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -58,6 +58,9 @@ from jdbcstore.stores.journaled.records import (
 from jdbcstore.stores.journaled.recovery import check_opens, known_of
 from jdbcstore.stores.journaled.refused import FOLDER, Refused, RefusedMessage
 from jdbcstore.stores.opening import MEMORY, Opening, with_journals
+
+if TYPE_CHECKING:
+    from jdbcstore.journal.stream.members import Member
 
 _KINDS = {
     WRITE: "write",
@@ -413,6 +416,7 @@ def _record_facts(record: Record) -> dict[str, Any]:
         "offset": record.offset,
         "bytes": len(record.body),
         "xid": None if xid is None else str(xid),
+        "operation": writes.operation and {"kind": writes.operation.kind, **writes.operation.facts},
         "adds": [
             {
                 "sequence": sequence,
@@ -455,6 +459,10 @@ def _line(facts: dict[str, Any]) -> str:
         parts.append(f"acknowledges {len(one['sequences'])} of {one['destination']} for {subscription}")
     if len(facts["adds"]) == 1:
         parts[0] += f" ({facts['adds'][0]['message_id']})"
+    if facts["operation"]:
+        parts.append(
+            " ".join(map(str, (facts["operation"]["kind"], facts["operation"].get("destination", ""))))
+        )
     xid = f" {facts['xid']}" if facts["xid"] else ""
     place = f"segment {facts['segment']} at {facts['offset']}"
     return f"{facts['record']:>9} {facts['kind']}{xid}, {facts['bytes']:,} bytes, {place}" + (
@@ -512,6 +520,42 @@ def repair(settings: Settings, folder: Path | None, cut: bool) -> int:
 
 def _numbers(directory: Path) -> set[int]:
     return {found.number for found in records(directory) if isinstance(found, Record)}
+
+
+@journal.command(cls=CliCommand)
+@click.pass_obj
+def members(settings: Settings) -> None:
+    """Show the brokers that follow the journal's stream, each with a database of its own, and their lag."""
+    configuration = _in_a_stream(settings)
+    if configuration is None or configuration.journal is None:
+        raise click.UsageError("no journal in a stream is configured; name the configuration with --config")
+    from jdbcstore.journal.stream.members import group
+
+    found = group(configuration.journal)
+    facts = [
+        {"node": one.node, "role": one.role, "applied": one.applied, "lag": found.lag(one)}
+        | {"complete": one.is_complete, "weight": one.weight, "silent": round(one.silent, 1)}
+        | {"fetched": one.fetched if one.wants else None, "trouble": one.trouble or None}
+        for one in found.members
+    ]
+
+    def show() -> None:
+        rows: list[tuple[str, ...]] = [
+            (one.node, one.role, str(one.applied), str(found.lag(one)), str(one.weight), _state_of(one))
+            for one in found.members
+        ]
+        columns = ("node", "role", "applied", "lag", "weight", "state")
+        print_table("", columns, rows, right={"applied", "lag", "weight"})
+
+    settings.print_each(facts, show)
+
+
+def _state_of(member: Member) -> str:
+    if not member.is_alive:
+        return f"not heard of for {member.silent:.0f} s"
+    if member.wants:
+        return f"fetching a copy: {member.fetched} %"
+    return member.trouble or ("has everything" if member.is_complete else "catches up")
 
 
 @journal.command(cls=CliCommand)

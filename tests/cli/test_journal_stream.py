@@ -13,6 +13,7 @@ from jdbcstore.cli.exit_codes import ExitCode
 from jdbcstore.journal.stream.server import StreamServer
 from jdbcstore.stores.journaled import JournaledStore
 from jdbcstore.testing.messages import content, fill
+from jdbcstore.testing.polling import wait_until
 from tests.cli.conftest import Invoke
 from tests.support.streams import NatsServer
 
@@ -28,6 +29,19 @@ def place(tmp_path: Path, nats: NatsServer, monkeypatch: pytest.MonkeyPatch) -> 
         f'stream_name = "cli-{tmp_path.name}"\nreplicas = 1\ndirectory = "journal"\n'
     )
     return tmp_path
+
+
+def test_brokers_with_databases_of_their_own_are_shown(place: Path, invoke: Invoke) -> None:
+    config = ("--config", "jdbcstore.toml")
+    with (place / "jdbcstore.toml").open("a") as file:
+        file.write('replicated = true\nnode = "a"\nweight = 3\n')
+    with jdbcstore.open(load_config(Path("jdbcstore.toml"), environment={})) as store:
+        store.record_queue("Q")
+        first = wait_until(lambda: invoke("journal", "members", "--json", *config).lines, what="a member")
+        assert [(one["node"], one["role"], one["weight"]) for one in first] == [("a", "master", 3)]
+        assert "has everything" in invoke("journal", "members", *config).out
+        dumped = invoke("journal", "dump", *config).out
+        assert "record queue queue://Q" in dumped
 
 
 def test_it_is_checked_and_dumped(place: Path, nats: NatsServer, invoke: Invoke) -> None:

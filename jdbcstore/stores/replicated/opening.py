@@ -102,6 +102,8 @@ def _elected(
         elected=elected,
     )
     try:
+        if database.fence is not None:
+            database.fence.check()  # or it would take the stream from the one that has the lock now
         return ReplicatedStore(database, configuration, journal, clock=clock, progress=progress)
     except BaseException:
         database.close()

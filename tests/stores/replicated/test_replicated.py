@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
+import sqlite3
 import subprocess
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -18,8 +19,10 @@ from jdbcstore import Configuration, Message, XATransactionId
 from jdbcstore.abc import Announcing, Pausing
 from jdbcstore.config import DataSourceConfig
 from jdbcstore.config.locker import SharedFileLockerConfig
+from jdbcstore.database.schema import JOURNAL_ROWS
 from jdbcstore.errors import (
     ConfigurationError,
+    CorruptJournal,
     InvalidDestination,
     JournalPending,
     NotMaster,
@@ -397,6 +400,18 @@ def test_a_stream_that_is_gone_is_refused(follow: Follow, configured: Configured
     gone = replace(other, journal=replace(other.journal, stream_name=f"{other.journal.stream_name}-gone"))
     with pytest.raises(ConfigurationError, match="does not exist"):
         jdbcstore.open(gone, lock_timeout=0.0)
+
+
+def test_a_stream_that_ends_before_the_mark_is_refused(
+    follow: Follow, configured: Configured, tmp_path: Path
+) -> None:
+    first = follow("a").store()
+    first.queue("Q").add_message(Message("m"))
+    first.close()
+    with closing(sqlite3.connect(tmp_path / "a.db", isolation_level=None)) as connection:
+        connection.execute("UPDATE JDBCSTORE_STATE SET NUMBER = 100 WHERE NAME = ?", (JOURNAL_ROWS[1],))
+    with pytest.raises(CorruptJournal, match="ends with record 2"):
+        jdbcstore.open(configured("a"), lock_timeout=0.0)
 
 
 def test_without_servers_it_says_so(configured: Configured, monkeypatch: pytest.MonkeyPatch) -> None:
