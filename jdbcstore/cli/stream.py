@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from jdbcstore.cli.output import counted, note, printable, size, write_line
+from jdbcstore.cli.output import counted, duration, note, print_table, printable, size, write_line
 from jdbcstore.errors import StoreError
 
 if TYPE_CHECKING:
@@ -75,3 +75,16 @@ def print_stream(facts: dict[str, Any]) -> None:
             f"journal  up to record {facts['last_record']:,}; the database up to {facts['applied']:,}, and"
             f" lacks {lag}"
         )
+    if facts["members"]:
+        rows: list[tuple[str, ...]] = [
+            (one["name"], one["role"], f"{one['applied']:,}", f"{one['lag']:,}", _said(one))
+            for one in facts["members"]
+        ]
+        names = ("broker", "role", "applied", "lag", "")
+        print_table("Brokers with databases of their own", names, rows, right=("applied", "lag"))
+
+
+def _said(member: dict[str, Any]) -> str:
+    if member["trouble"]:
+        return str(member["trouble"])
+    return "" if member["is_alive"] else f"silent for {duration(member['silent'])}"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jdbcstore.config.journal import JournalConfig
+from jdbcstore.errors import StoreError
 from jdbcstore.journal.abc import Aside, Contents, Log
 from jdbcstore.journal.directory import AsideFolder
 from jdbcstore.journal.recovery import Recovered, recover
@@ -97,4 +99,11 @@ def health(config: JournalConfig) -> StreamHealth | None:
         return None
     from jdbcstore.journal.stream.health import looked_at
 
-    return looked_at(config)
+    found = looked_at(config)
+    if not config.replicated or found.problem is not None:
+        return found
+    from jdbcstore.journal.stream.members import group
+
+    with suppress(StoreError):
+        found = replace(found, members=group(config).described)
+    return found

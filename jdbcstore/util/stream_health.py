@@ -8,8 +8,28 @@ from dataclasses import dataclass
 from jdbcstore.util.checkup import BAD, WARNING, Diagnosis
 
 STOPPED, DEGRADED, FULL = "stream stopped", "stream degraded", "stream nearly full"
+MISSED = "follower missed"
 """The names of what may be wrong with a stream."""
 _FULL = 0.8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamMember:
+    """A broker whose own database follows a stream, as it has described itself last."""
+
+    name: str
+    role: str
+    """``master`` or ``follower``."""
+    applied: int
+    """The last record that its database has."""
+    lag: int
+    """The records of the stream that its database lacks."""
+    silent: float
+    """Seconds since it has said something."""
+    is_alive: bool
+    """Whether it has said something in the last ten seconds."""
+    trouble: str
+    """Why it does not follow now; empty if it does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +57,8 @@ class StreamHealth:
     """The most bytes that it may have; None also without a limit of its own."""
     problem: str | None = None
     """Why nothing can be written to it now; None if it can."""
+    members: tuple[StreamMember, ...] = ()
+    """The brokers that follow it with databases of their own, heard of in the last day."""
 
     @property
     def diagnoses(self) -> Iterator[Diagnosis]:
@@ -64,3 +86,12 @@ class StreamHealth:
                 " refused when it is full",
                 cure="look at why the database is behind, or raise max_bytes of the stream",
             )
+        for one in self.members:
+            if not one.is_alive or one.trouble:
+                said = one.trouble or f"it has said nothing for {one.silent:.0f} s"
+                yield Diagnosis(
+                    name=MISSED,
+                    severity=WARNING,
+                    text=f"The broker {one.name} does not follow the stream: {said}",
+                    cure="start it again; if it is gone for good, it is forgotten after a day",
+                )

@@ -23,7 +23,7 @@ from jdbcstore.broker.management.views import (
 )
 from jdbcstore.message.destination import Destination
 from jdbcstore.util.checkup import BAD, WARNING, Checkup
-from jdbcstore.util.stream_health import DEGRADED, FULL, STOPPED, StreamHealth
+from jdbcstore.util.stream_health import DEGRADED, FULL, MISSED, STOPPED, StreamHealth
 
 _FULL = 0.8
 _FREE = 0.1
@@ -37,6 +37,7 @@ _STREAM_RULES = {
     STOPPED: "JdbcstoreStreamStopped",
     DEGRADED: "JdbcstoreStreamDegraded",
     FULL: "JdbcstoreStreamFull",
+    MISSED: "JdbcstoreFollowerMissed",
 }
 _OLD = 3600.0
 """Seconds after which the first message of a queue is old."""

@@ -319,6 +319,23 @@ def of_streams(streams: Sequence[StreamHealth]) -> Iterator[Metric]:
             if found is not None:
                 gauge.add_metric([one.name], found)
         yield gauge
+    if any(one.members for one in streams):
+        yield from _of_members(streams)
+
+
+def _of_members(streams: Sequence[StreamHealth]) -> Iterator[Metric]:
+    labels = ["stream", "broker", "role"]
+    follows = GaugeMetricFamily(
+        "jdbcstore_follower_up", "Whether a broker with a database of its own follows.", labels=labels
+    )
+    lag = GaugeMetricFamily(
+        "jdbcstore_follower_lag_records", "Records of the stream that its database lacks.", labels=labels
+    )
+    for stream in streams:
+        for one in stream.members:
+            follows.add_metric([stream.name, one.name, one.role], one.is_alive and not one.trouble)
+            lag.add_metric([stream.name, one.name, one.role], one.lag)
+    yield from (follows, lag)
 
 
 def _of_disks(folders: Iterable[Path]) -> Iterator[Metric]:

@@ -179,7 +179,7 @@ class NatsConnection:
             self._trouble = error
 
     async def _disconnected(self) -> None:
-        if not self._client.is_closed:
+        if not (self._is_closed or self._client.is_closed):
             log.warning("the connection to %s is lost; it is tried again", self.place)
 
     async def _reconnected(self) -> None:

@@ -20,6 +20,7 @@ from jdbcstore.journal.stream.connection import ANSWER
 from jdbcstore.journal.stream.keys import Key, StreamKeys
 from jdbcstore.journal.stream.log import look
 from jdbcstore.journal.stream.server import StreamServer
+from jdbcstore.util.stream_health import StreamMember
 
 MASTER, FOLLOWER = "master", "follower"
 _FORGOTTEN = 86_400.0
@@ -74,6 +75,22 @@ class ReplicaGroup:
     def lag(self, member: Member) -> int:
         """Return how many records a broker's database does not have yet."""
         return max(self.last_record - member.applied, 0)
+
+    @property
+    def described(self) -> tuple[StreamMember, ...]:
+        """The brokers, for who watches over them."""
+        return tuple(
+            StreamMember(
+                name=one.node,
+                role=one.role,
+                applied=one.applied,
+                lag=self.lag(one),
+                silent=one.silent,
+                is_alive=one.is_alive,
+                trouble=one.trouble,
+            )
+            for one in self.members
+        )
 
 
 class DamagedCopy(StoreError):

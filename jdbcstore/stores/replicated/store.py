@@ -7,6 +7,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from jdbcstore.abc import Progress
@@ -14,7 +15,7 @@ from jdbcstore.config import Configuration
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import ConfigurationError, StoreError
 from jdbcstore.journal.abc import Span
-from jdbcstore.journal.stream.members import MASTER, Copy, Member, Members
+from jdbcstore.journal.stream.members import MASTER, Copy, Member, Members, ReplicaGroup
 from jdbcstore.journal.stream.server import StreamServer
 from jdbcstore.stores.guarded import JournaledJdbcStore
 from jdbcstore.stores.jdbc.store import JdbcStore
@@ -22,6 +23,7 @@ from jdbcstore.stores.replicated.copying import take_copy
 from jdbcstore.stores.replicated.nodes import database_file, node_of
 from jdbcstore.stores.shared.operations import BEGIN, RecordedOperation
 from jdbcstore.util.clock import Clock
+from jdbcstore.util.stream_health import StreamHealth, StreamMember
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +78,16 @@ class ReplicatedStore(JournaledJdbcStore):
 
     def _releasable(self, number: int) -> int:
         return self._members.releasable(number, self._journal.segments())
+
+    def streams(self) -> list[StreamHealth]:
+        """As :meth:`JournaledStore.streams`, with the brokers that follow."""
+        found = super().streams()
+        with suppress(StoreError):
+            return [
+                one if one.problem is not None else replace(one, members=self._members.described())
+                for one in found
+            ]
+        return found
 
     def close(self, timeout: float | None = None) -> None:
         self._members.stop()
@@ -144,6 +156,15 @@ class MembersWatch:
             size -= one.size
             forced = one.last_number
         return min(number, max(lowest, forced))
+
+    def described(self) -> tuple[StreamMember, ...]:
+        """Return all brokers of the stream, this one included.
+
+        :raises StoreUnavailable: the servers do not answer
+        """
+        members, positions = self._connected(), self._positions
+        written = 0 if positions is None else positions()[1]
+        return ReplicaGroup(written, 0, tuple(members.every())).described
 
     def _connected(self) -> Members:
         with self._lock:

@@ -24,7 +24,7 @@ from jdbcstore.config.broker import BrokerConfig, ConnectorConfig
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.config.locker import SharedFileLockerConfig
 from jdbcstore.util.clock import SystemClock
-from jdbcstore.util.stream_health import StreamHealth
+from jdbcstore.util.stream_health import StreamHealth, StreamMember
 from tests.support import ROOT
 from tests.support.broker.api import ApiClient, queue
 from tests.support.broker.consuming import consume, message, running, send
@@ -34,8 +34,11 @@ from tests.support.broker.prometheus import prometheus
 MONITORING = ROOT / "docs" / "monitoring"
 _NAME = re.compile(r"\bjdbcstore_\w+")
 STREAM = StreamHealth(
-    name="mq", place="", sync="quorum_mem", replicas=3, present=3, current=2, messages=1, size=9, limit=10
-)
+    name="mq", place="", sync="quorum_mem", replicas=3, present=3, current=2, messages=1, size=9, limit=10,
+    members=(
+        StreamMember(name="b", role="follower", applied=1, lag=2, silent=0.5, is_alive=True, trouble=""),
+    ),
+)  # fmt: skip
 
 
 def metrics_of(engine: Engine, most: int = 10) -> Metrics:

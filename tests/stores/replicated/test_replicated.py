@@ -30,6 +30,7 @@ from jdbcstore.errors import (
     SubscriptionExists,
     SubscriptionNotFound,
 )
+from jdbcstore.journal.logs import health
 from jdbcstore.journal.stream.members import Member, ReplicaGroup, group
 from jdbcstore.message.destination import Destination
 from jdbcstore.stores.replicated.store import ReplicatedStore
@@ -431,3 +432,24 @@ def test_what_cannot_be_replicated_is_refused(configured: Configured) -> None:
             jdbcstore.open(replace(configured("a"), data_source=DataSourceConfig(url=url)))
     with pytest.raises(ConfigurationError, match="shared-file-locker"):
         jdbcstore.open(configured("a", locker=SharedFileLockerConfig(directory="x")))
+
+
+def test_who_asks_is_told_of_each_broker(follow: Follow, configured: Configured) -> None:
+    store = follow("a").store()
+    store.queue("Q").add_message(Message("x"))
+    follow("b")
+    wait_level(configured("a"), "b")
+
+    def seen() -> dict[str, tuple[str, int]]:
+        [stream] = store.streams()
+        assert {one.name for one in stream.members} == {"a", "b"}
+        assert all(one.is_alive and not one.trouble for one in stream.members)
+        return {one.name: (one.role, one.lag) for one in stream.members}
+
+    wait_until(lambda: seen()["b"] == ("follower", 0), what="a follower that has everything")
+    assert seen()["a"][0] == "master"
+    journal = configured("a").journal
+    assert journal is not None
+    found = health(journal)
+    assert found is not None
+    assert {one.name for one in found.members} == {"a", "b"}

@@ -22,7 +22,7 @@ from jdbcstore.broker.management.views import (
 )
 from jdbcstore.message.destination import Destination
 from jdbcstore.util.checkup import BAD, Checkup, Diagnosis
-from jdbcstore.util.stream_health import StreamHealth
+from jdbcstore.util.stream_health import StreamHealth, StreamMember
 from tests.support import ROOT
 
 DLQ, Q = Destination.queue("ActiveMQ.DLQ"), Destination.queue("Q")
@@ -142,6 +142,12 @@ def test_a_stream_that_stops_degrades_or_fills_is_an_alarm() -> None:
         "The stream of the journal cannot be written: no quorum",
         "The stream of the journal has 2 current replicas, and 3 are asked for",
         "The stream of the journal is full to 81 %: writes are refused when it is full",
+    ]
+    follower = StreamMember(
+        name="b", role="follower", applied=1, lag=0, silent=60.0, is_alive=False, trouble=""
+    )
+    assert said(streams=[replace(well, members=(follower, replace(follower, is_alive=True)))]) == [
+        "The broker b does not follow the stream: it has said nothing for 60 s"
     ]
 
 
