@@ -120,6 +120,13 @@ class Contents(Numbered, Protocol):
         """
         ...
 
+    def is_current(self) -> bool:
+        """Return whether nothing was appended since the log was recovered or looked at.
+
+        :raises StoreUnavailable: that cannot be found out now
+        """
+        ...
+
     def records(self, after: int, *, ignore_missing: bool = False) -> Iterator[Record]:
         """Yield the records after a number, without those for internal use.
 

@@ -221,6 +221,10 @@ class Recovered:
     def claim(self) -> None:
         """Do nothing: the directory is locked before its files are read."""
 
+    def is_current(self) -> bool:
+        """Return true: this process has the lock of the files, or they are only looked at."""
+        return True
+
     def records(self, after: int, *, ignore_missing: bool = False) -> Iterator[Record]:
         """Read as :func:`read`, from these segments."""
         return read(self.segments, after, self.last_number, ignore_missing=ignore_missing)

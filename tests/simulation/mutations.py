@@ -8,13 +8,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from nats.errors import Error as NatsError
+
 from jdbcstore.abc import Cursor, Page
 from jdbcstore.broker.queues import dead_letters
 from jdbcstore.database.adapters.sql import UNGUARDED
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.statements.lock import EPOCH_ROW
-from jdbcstore.errors import ClaimLost, StoreError
+from jdbcstore.errors import ClaimLost, StoreError, StoreUnavailable
 from jdbcstore.journal.storage import Segments
+from jdbcstore.journal.stream import log as stream_log
+from jdbcstore.journal.stream import server
+from jdbcstore.journal.stream.connection import ANSWER
+from jdbcstore.journal.stream.pieces import head_at
 from jdbcstore.lockers import mastership
 from jdbcstore.lockers.inspection import last_epoch
 from jdbcstore.lockers.mastership import Fence, Mastership
@@ -209,6 +215,55 @@ def _close_and_keep() -> list[tuple[Any, str, Any]]:
     return [(kombu.Deliveries, "release", lambda self: self._claims.clear())]
 
 
+def _believe_in_refusal() -> list[tuple[Any, str, Any]]:
+    publish = server.StreamServer._publish
+
+    async def hasty(self: Any, message: bytes, after: int) -> Any:
+        failure = await publish(self, message, after)
+        return self._connection.unavailable(failure) if isinstance(failure, TimeoutError) else failure
+
+    return [(server.StreamServer, "_publish", hasty)]
+
+
+def _refuse_in_doubt() -> list[tuple[Any, str, Any]]:
+    return [(server, "OutcomeUnknown", StoreUnavailable)]
+
+
+def _append_anywhere() -> list[tuple[Any, str, Any]]:
+    async def anywhere(self: Any, message: bytes, _after: int) -> Any:
+        try:
+            await self._connection.js.publish(self._subject, message, timeout=ANSWER, stream=self._name)
+        except (NatsError, TimeoutError) as error:
+            return error
+
+    return [(server.StreamServer, "_publish", anywhere)]
+
+
+def _release_ahead() -> list[tuple[Any, str, Any]]:
+    release = stream_log.StreamLog.release
+
+    def ahead(self: Any, _up_to: int) -> None:
+        release(self, self.last_number)
+
+    return [(stream_log.StreamLog, "release", ahead)]
+
+
+def _take_half() -> list[tuple[Any, str, Any]]:
+    found = stream_log._found
+
+    def whole(one: Any, state: Any) -> Any:
+        ending = head_at(state.last, one.message(state.last))
+        return replace(found(one, state), ending=ending, torn=None)
+
+    return [(stream_log, "_found", whole)]
+
+
+def _believe_old_leader() -> list[tuple[Any, str, Any]]:
+    async def settle(_: Any) -> None: ...
+
+    return [(server.StreamServer, "_settle", settle)]
+
+
 MUTATIONS: dict[str, Mutation] = {
     "skip the fence": Mutation("masters", _skip_fence),
     "reuse an epoch": Mutation("masters", _reuse_epoch),
@@ -231,6 +286,12 @@ MUTATIONS: dict[str, Mutation] = {
     "a return that is not tried again": Mutation("kombu", _forget_unreleased),
     "a channel that keeps what it was delivered": Mutation("kombu", _close_and_keep),
     "a redelivery count lost": Mutation("claims", _lose_count),
+    "a lost answer taken for a refusal": Mutation("streamed", _believe_in_refusal),
+    "an append in doubt taken for refused": Mutation("streamed", _refuse_in_doubt),
+    "an append without the expected sequence": Mutation("streamed", _append_anywhere),
+    "a release ahead of the mark": Mutation("streamed", _release_ahead),
+    "half a unit taken for whole": Mutation("streamed", _take_half),
+    "an old leader believed": Mutation("streamed", _believe_old_leader, 150),
 }
 
 

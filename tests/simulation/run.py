@@ -11,6 +11,9 @@ import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+import jdbcstore.journal.stream.aside
+import jdbcstore.journal.stream.connection
+import jdbcstore.journal.stream.server
 import jdbcstore.plugins.kombu
 import jdbcstore.plugins.sharing
 import jdbcstore.stores.claims.claims
@@ -21,10 +24,12 @@ from jdbcstore.stores.shared import rows
 from tests.simulation.claims import Shared
 from tests.simulation.database import Server, Sessions
 from tests.simulation.flow import Limited
+from tests.simulation.jetstream import SimulatedConnection, SimulatedLoop
 from tests.simulation.journal import Journaling
 from tests.simulation.kombu import Kombu
 from tests.simulation.masters import CONFIG, Masters
 from tests.simulation.scheduler import SimulatedSystem, replacements
+from tests.simulation.streamed import Streaming
 from tests.simulation.world import Step, World
 from tests.support.histories.checker import Violation
 
@@ -34,6 +39,7 @@ WORLDS: dict[str, type[World]] = {
     "flow": Limited,
     "journal": Journaling,
     "kombu": Kombu,
+    "streamed": Streaming,
 }
 LENGTH = 50
 _COLLECTED = 20
@@ -57,6 +63,11 @@ class Simulation:
         for module in (jdbcstore.stores.jdbc.store, jdbcstore.stores.claims.claims):
             self._replaced.append((module, "DatabaseSession", self.sessions.open))
         self._replaced.append((jdbcstore.plugins.sharing, "StoreConfig", lambda **_: CONFIG))
+        stream = jdbcstore.journal.stream
+        self._replaced.append((stream.server, "NatsConnection", SimulatedConnection))
+        self._replaced += [
+            (one, "asyncio", SimulatedLoop) for one in (stream.aside, stream.connection, stream.server)
+        ]
         # Their ids and lengths are in each message, and so in the journal's records.
         self._replaced += [(rows, "os", SimulatedSystem), (rows, "socket", SimulatedSystem)]
         # Writers of killed processes are not closed when this one ends.

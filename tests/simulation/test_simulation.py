@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.ours
 
-_SEEDS = {"masters": 500, "claims": 440, "flow": 420, "journal": 340, "kombu": 300}
+_SEEDS = {"masters": 500, "claims": 440, "flow": 420, "journal": 340, "kombu": 300, "streamed": 160}
 _CHUNKS = 4
 _WITHIN = 1000
 """Seeds within which each defect is found."""
@@ -48,6 +48,12 @@ _DEFECTS_FOUND = {
     "a return that is not tried again": {"lost"},
     "a channel that keeps what it was delivered": {"lost"},
     "a redelivery count lost": {"count"},
+    "a lost answer taken for a refusal": {"phantom"},
+    "an append in doubt taken for refused": {"phantom"},
+    "an append without the expected sequence": {"lost"},
+    "a release ahead of the mark": {"lost", "problem"},
+    "half a unit taken for whole": {"lost"},
+    "an old leader believed": {"problem"},
 }
 
 

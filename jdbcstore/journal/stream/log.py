@@ -93,6 +93,9 @@ class StreamContents:
         if self.claimer is not None:
             self.claimer()
 
+    def is_current(self) -> bool:
+        return not self.server.exists or self.server.state(settled=True).last == self.last
+
     def records(self, after: int, *, ignore_missing: bool = False, applied: int = 0) -> Iterator[Record]:
         expected, last, needed = after + 1, self.last_number, max(after, applied) + 1
         if expected > last:
@@ -133,18 +136,18 @@ class StreamContents:
         return low if message is None else max(low - head_at(low, message).piece, self.first)
 
 
-def look(server: StreamServer, *, ignore_missing: bool = False) -> StreamContents:
-    """Return the contents of a stream as it is now.
+def look(server: StreamServer, *, ignore_missing: bool = False, settled: bool = False) -> StreamContents:
+    """Return the contents of a stream as it is now; or as it was a little before, unless ``settled``.
 
     :raises CorruptJournal: it was purged, or its end is not a journal's
     :raises StoreUnavailable: the servers do not answer
     """
-    state = server.state() if server.exists else None
+    state = server.state(settled=settled) if server.exists else None
     while state is not None and state.last:
         try:
             return _found(server, state)
         except CorruptJournal:
-            before, state = state, server.state()
+            before, state = state, server.state(settled=settled)
             if state.first != before.first:
                 continue  # its writer, or the one before, has released what was being read
             if ignore_missing and state.first > state.last:
@@ -221,7 +224,7 @@ class StreamLog:
             return self._spans[0].first_number
 
     def recover(self) -> StreamContents:
-        found = look(self._server, ignore_missing=self._config.ignore_missing_journalfiles)
+        found = look(self._server, ignore_missing=self._config.ignore_missing_journalfiles, settled=True)
         self._found = replace(found, claimer=self._claim)
         self._store = found.store
         return self._found
@@ -318,15 +321,29 @@ class StreamLog:
             return [Span(one.start, one.first_sequence, one.last_number, one.size) for one in self._spans]
 
     def records(self, after: int, *, applied: int = 0) -> Iterator[Record]:
-        missing, last = self._config.ignore_missing_journalfiles, self._last
-        found = look(self._server, ignore_missing=missing)
-        if found.last < last:
-            # A server that led the others, and does not know yet that it is cut off from them, still answers.
-            raise StoreUnavailable(
-                f"{self._config.place} answers with message {found.last} as its last, and has a later one: a"
-                " server is cut off from the others; try again"
-            )
-        return found.records(after, ignore_missing=missing, applied=applied)
+        return self._records(after, applied, self._last)
+
+    def _records(self, after: int, applied: int, last: int) -> Iterator[Record]:
+        """Yield the records after a number; ``last`` is the stream's sequence of the last message.
+
+        :raises CorruptJournal: one of them is damaged or missing
+        :raises JournalInUse: another process has opened the journal meanwhile, and may have released them
+        :raises StoreUnavailable: a server answers that is cut off from the others
+        """
+        missing = self._config.ignore_missing_journalfiles
+        try:
+            found = look(self._server, ignore_missing=missing, settled=True)
+            if found.last < last:
+                # A server that led the others, and does not know yet that it is cut off from them.
+                raise StoreUnavailable(
+                    f"{self._config.place} answers with message {found.last} as its last, and has a later"
+                    " one: a server is cut off from the others; try again"
+                )
+            yield from found.records(after, ignore_missing=missing, applied=applied)
+        except CorruptJournal as error:
+            if self._server.state(settled=True).last > last:
+                raise JournalInUse(self._config.place) from error
+            raise
 
     def read(self, segment: int, offset: int, size: int) -> bytes:
         with self._lock:

@@ -8,6 +8,7 @@ import json
 import logging
 import time
 from collections.abc import Awaitable, Iterator
+from datetime import datetime
 from functools import partial
 from http.client import HTTPException
 from typing import Any, NamedTuple, TypeVar
@@ -81,6 +82,8 @@ class StreamServer:
         """Bytes of a message, if the stream limits them."""
         self.max_bytes = 0
         """Bytes of all messages, if the stream limits them."""
+        self._created: datetime | None = None
+        """When the stream was created; None until its state was looked at."""
         self._connection = NatsConnection(config)
         self._place = config.place
         try:
@@ -169,15 +172,30 @@ class StreamServer:
         longest = self._connection.max_payload
         return (min(longest, self._longest) if self._longest else longest) - _MARGIN
 
-    def state(self) -> StreamState:
-        """Return what the stream has now.
+    def state(self, *, settled: bool = False) -> StreamState:
+        """Return what the stream has now; ``settled`` if it may not be an earlier one.
 
         :raises StoreUnavailable: the servers do not answer
         """
-        state = self._connection.run(
-            self._found(self._connection.asked(lambda js: js.stream_info(self._name)))
-        ).state
+        return self._connection.run(self._state(settled=settled))
+
+    async def _state(self, *, settled: bool) -> StreamState:
+        if settled:
+            await self._settle()
+        info = await self._found(self._connection.asked(lambda js: js.stream_info(self._name)))
+        self._check_same(info)
+        state = info.state
         return StreamState(max(state.first_seq, 1), state.last_seq, state.bytes)
+
+    async def _settle(self) -> None:
+        """Wait for the leader that a quorum follows to answer.
+
+        Another may answer reads, with the state of before: one that is cut off takes ten seconds to find that
+        the others have elected, and a new one may not have applied all that is decided. A quorum has to agree
+        to a purge, also to this one, which removes nothing.
+        """
+        nothing = f"{self._subject}.none"
+        await self._found(self._connection.asked(lambda js: js.purge_stream(self._name, subject=nothing)))
 
     def reach(self) -> None:
         """Check once that the servers answer for the stream.
@@ -191,11 +209,24 @@ class StreamServer:
         if not self._connection.is_connected:
             raise self._connection.unavailable(self._connection.trouble)
         try:
-            await self._connection.js.stream_info(self._name)
+            info = await self._connection.js.stream_info(self._name)
         except NotFoundError as error:
             raise self._deleted() from error
         except (NatsError, OSError, TimeoutError) as error:
             raise self._connection.unavailable(error) from error
+        self._check_same(info)
+
+    def _check_same(self, info: StreamInfo) -> None:
+        """Check that the stream is still the one that was looked at first.
+
+        :raises JournalFailed: it was deleted, and another one has its name
+        """
+        created = self._created = self._created or info.created
+        if info.created != created:
+            raise JournalFailed(
+                f"{self._place} was deleted, and another one was made in its place; restore it with its"
+                " messages, then open the store again"
+            )
 
     async def _found(self, asked: Awaitable[T]) -> T:
         try:
@@ -230,8 +261,13 @@ class StreamServer:
                     return
                 failure = outcome
                 ends_elsewhere = getattr(failure, "err_code", None) == _WRONG_LAST
-                if ends_elsewhere and await self._was_appended(message, after, in_doubt=in_doubt):
-                    return
+                try:
+                    if ends_elsewhere and await self._was_appended(message, after, in_doubt=in_doubt):
+                        return
+                except JournalFailed as error:
+                    failure = error
+                if isinstance(failure, JournalFailed) and in_doubt:
+                    raise OutcomeUnknown(f"{failure}; whether this was written is not known") from failure
                 if isinstance(failure, StoreUnavailable) and not in_doubt:
                     raise failure
                 in_doubt = in_doubt or _is_doubtful(failure)
@@ -277,7 +313,9 @@ class StreamServer:
             found = await self._message(after + 1)
             if found == message:
                 return True
-            state = (await self._found(self._connection.asked(lambda js: js.stream_info(self._name)))).state
+            state = await self._state(settled=False)
+            if found is None and state.last < after:
+                state = await self._state(settled=True)
         except JournalFailed:
             raise
         except StoreError as error:
@@ -288,14 +326,14 @@ class StreamServer:
                 f"{self._place} has a message that its servers had refused: open the store again, and look"
                 " for the write that failed before repeating it"
             )
-        if found is not None or state.first_seq > after + 1:
+        if found is not None or state.first > after + 1:
             raise LockLost(
                 f"another process has opened the journal in {self._place}, and appends to it now",
                 in_doubt=in_doubt and found is None,
             )
-        if state.last_seq < after:
+        if state.last < after:
             raise JournalFailed(
-                f"{self._place} ends with message {state.last_seq}, and message {after} was acknowledged: it"
+                f"{self._place} ends with message {state.last}, and message {after} was acknowledged: it"
                 " was deleted, or its servers have lost what they acknowledged; restore it, then open the"
                 " store again"
             )
@@ -306,7 +344,14 @@ class StreamServer:
 
         :raises StoreUnavailable: the servers do not answer
         """
-        return self._connection.run(self._message(at))
+        return self._connection.run(self._settled_message(at))
+
+    async def _settled_message(self, at: int) -> bytes | None:
+        found = await self._message(at)
+        if found is None:
+            await self._settle()
+            found = await self._message(at)
+        return found
 
     async def _message(self, at: int) -> bytes | None:
         try:
@@ -337,8 +382,7 @@ class StreamServer:
                     end = time.monotonic() + PATIENCE
             except (NatsError, OSError, TimeoutError) as error:
                 # The last ones may have been deleted, and a reader ends with its server.
-                following = self._following(first)
-                if following is None or following > last:
+                if not self._connection.run(self._has_any(first, last)):
                     return
                 if time.monotonic() >= end:
                     raise self._connection.unavailable(error) from error
@@ -355,18 +399,17 @@ class StreamServer:
 
         self._connection.start(end)
 
-    def _following(self, at: int) -> int | None:
-        """Return the sequence of the first message from ``at`` on; None if there is none."""
+    async def _has_any(self, first: int, last: int, *, settled: bool = False) -> bool:
+        """Return whether there is a message from one sequence to another."""
+        if settled:
+            await self._settle()
         try:
-            found = self._connection.run(
-                self._connection.asked(
-                    lambda js: js.get_msg(self._name, at, next=True, subject=self._subject)
-                )
+            found = await self._connection.asked(
+                lambda js: js.get_msg(self._name, first, next=True, subject=self._subject)
             )
         except NotFoundError:
-            return None
-        following: int = found.seq
-        return following
+            return not settled and await self._has_any(first, last, settled=True)
+        return bool(found.seq <= last)
 
     async def _reader(self, start: int, js: Any) -> Any:
         return await js.pull_subscribe(

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from jdbcstore.abc import Progress
 from jdbcstore.config.journal import JournalConfig
-from jdbcstore.errors import ConfigurationError, CorruptJournal, CorruptMessage, JournalPending
+from jdbcstore.errors import ConfigurationError, CorruptJournal, CorruptMessage, JournalInUse, JournalPending
 from jdbcstore.journal.abc import Contents
 from jdbcstore.journal.inspection import BackingState
 from jdbcstore.journal.layout import RECORD, Record
@@ -127,9 +127,18 @@ class JournalBinding:
 
         :raises CorruptJournal: the journal ends before what the store has of it, or a record it needs is
         missing
+        :raises JournalInUse: another process has appended to it meanwhile
         :raises JournalPending: another journal has records that the store does not have
         :raises ConfigurationError: the journal belongs to another store
         """
+        try:
+            return self._accepted(found)
+        except (CorruptJournal, JournalPending) as error:
+            if found.is_current():
+                raise
+            raise JournalInUse(self._config.place) from error
+
+    def _accepted(self, found: Contents) -> tuple[int, int]:
         mark = self._store.journal_mark()
         if mark is None or mark.journal in (0, found.journal) or self._config.ignore_missing_journalfiles:
             if self._config.stream is not None:

@@ -518,11 +518,11 @@ def test_what_is_released_while_it_is_opened_is_not_missed(
     journal.close()
     asked, late_purge = getattr(StreamServer, what), [told.written[3].segment]
 
-    def late(self: StreamServer, *arguments: Any) -> Any:
-        answer = asked(self, *arguments) if what == "state" else None
+    def late(self: StreamServer, *arguments: Any, **options: Any) -> Any:
+        answer = asked(self, *arguments, **options) if what == "state" else None
         if late_purge:
             self.purge(late_purge.pop())
-        return answer or asked(self, *arguments)
+        return answer or asked(self, *arguments, **options)
 
     monkeypatch.setattr(StreamServer, what, late)
     again = opened(config, told)
@@ -626,7 +626,27 @@ def test_one_that_was_made_again_ends_the_journal_before(nats: NatsServer, name:
     opened(config, Told()).close()
     append(journal, told, b"c")
     assert [type(error) for _, error in told.failed] == [JournalFailed]
-    assert "ends with message 2" in str(told.failed[0][1])
+    assert "another one was made" in str(told.failed[0][1])
+    journal.close()
+
+
+def test_one_that_was_made_again_as_long_as_before_is_noticed_without_a_write(
+    nats: NatsServer, name: str
+) -> None:
+    told = Told()
+    journal = opened(streamed(nats.url, name), told)
+    append(journal, told, b"a")
+    journal.reach()
+
+    async def make_again(js: JetStreamContext) -> None:
+        await js.delete_stream(name)
+        await js.add_stream(StreamConfig(name=name, subjects=[subject(name)], discard=DiscardPolicy.NEW))
+        for _ in range(2):
+            await js.publish(subject(name), b"")
+
+    ask(nats.url, make_again)
+    with pytest.raises(JournalFailed, match="another one was made"):
+        journal.reach()
     journal.close()
 
 
