@@ -448,6 +448,7 @@ class Checkpointer:
                 self._release(everything=True)
             # A database of several is never without its journal: nothing else may be written to it.
             if not (self._overlay.prepared or self._is_replicated):
+                self._writer.journal.check()  # what is in doubt is not applied
                 self._writer.journal.sync()  # only the holder of the lock may say that it is applied
                 self.apply(Changes(replace(self.mark, journal=0)))
         except StoreError as error:

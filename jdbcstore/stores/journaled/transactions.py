@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from operator import attrgetter
 
 from jdbcstore.abc import MessageReference, PreparedTransaction, PreparedWrites
+from jdbcstore.errors import StoreError
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import XATransactionId
 from jdbcstore.stores.journaled.destinations import Context, pending
@@ -105,6 +106,9 @@ class JournaledTransactions:
                 held.is_decided = True
                 try:
                     writer.decide(unit)
+                except StoreError:
+                    held.is_decided = False  # nothing was written, or nothing will be any more
+                    raise
                 except BaseException:
                     # If a signal handler has ended the call, no second record may follow one that was begun.
                     held.is_decided = unit.taken

@@ -27,6 +27,7 @@ from jdbcstore.errors import (
     JournalPending,
     LockLost,
     NotMaster,
+    OutcomeUnknown,
     StoreUnavailable,
 )
 from jdbcstore.journal.stream import connection as connection_module
@@ -177,6 +178,43 @@ def test_a_refused_opening_leaves_both_to_their_owner(world: Streamed, *, is_sto
     fill(other.queue("Q"), "d")
     other.checkpoint()
     assert content(other.queue("Q")) == ["a", "b", "c", "d"]
+
+
+def test_a_write_in_doubt_is_there_after_a_close(world: Streamed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The database must not say that it has all of the journal."""
+    store = world.open()
+    fill(store.queue("Q"), "a")
+    append = StreamServer.append
+
+    def lost(self: StreamServer, message: bytes, after: int) -> None:
+        append(self, message, after)
+        raise OutcomeUnknown
+
+    with monkeypatch.context() as patched:
+        patched.setattr(StreamServer, "append", lost)
+        with pytest.raises(OutcomeUnknown):
+            fill(store.queue("Q"), "b")
+    store.close()
+    with pytest.raises(JournalPending), JdbcStore(world.url, CONFIG):
+        pass
+    assert content(world.open().queue("Q")) == ["a", "b"]
+
+
+def test_a_decision_that_was_refused_is_taken_again(world: Streamed, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = world.open()
+    branch = store.xa.start(XID)
+    branch.queue("Q").add_message(Message("prepared"))
+    assert branch.prepare()
+
+    def refuse(*_: object) -> None:
+        raise StoreUnavailable("the stream is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(StreamServer, "append", refuse)
+        with pytest.raises(StoreUnavailable, match="full"):
+            store.xa.commit(XID)
+    store.xa.commit(XID)
+    assert content(store.queue("Q")) == ["prepared"]
 
 
 def test_what_the_one_before_still_releases_is_not_replayed(
