@@ -96,8 +96,8 @@ def test_the_answer_of_a_server_that_is_cut_off_is_not_taken_for_the_end(
     append(journal, told, b"a")
     state = StreamServer.state
 
-    def older(self: StreamServer) -> StreamState:
-        return state(self)._replace(last=before)
+    def older(self: StreamServer, **options: bool) -> StreamState:
+        return state(self, **options)._replace(last=before)
 
     with closing(StreamServer(streamed(nats.url, name))) as server:
         before = server.state().last
