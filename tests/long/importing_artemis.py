@@ -22,6 +22,8 @@ from pathlib import Path
 from string import Template
 
 import jdbcstore
+from jdbcstore.errors import SchemaError
+from jdbcstore.stores.jdbc.store import JdbcStore
 from jdbcstore.tools.importing.artemis.files import open_files
 from jdbcstore.tools.importing.artemis.source import ArtemisSource
 from tests.support.importing.artemis_recorded import unpack
@@ -67,16 +69,25 @@ def write(folder: Path, count: int) -> None:
     broker.kill()
 
 
-def import_(folder: Path, url: str, kills: int, rng: random.Random) -> None:
-    """Import with the command line, which is killed that many times before."""
+def written(url: str) -> int:
+    """Return how many messages are in the target, roughly."""
+    try:
+        with JdbcStore(url, read_only=True) as store:
+            return store.last_sequence()
+    except SchemaError:  # it is not there yet
+        return 0
+
+
+def import_(folder: Path, url: str, kills: list[int]) -> None:
+    """Import with the command line, which is killed before, each time when so many messages are written."""
     command = [sys.executable, "-m", "jdbcstore", "import", f"artemis:{folder}", "--url", url]
-    for _ in range(kills):
+    for some in sorted(kills):
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-            try:
-                process.wait(rng.uniform(20.0, 90.0))
-                say("an import ended before it was killed")
-            except subprocess.TimeoutExpired:
-                process.kill()
+            while written(url) < some:
+                assert process.poll() is None, "an import ended before it was killed"
+                time.sleep(0.5)
+            process.kill()
+        say(f"an import was killed when {written(url)} messages were written")
     begun = time.monotonic()
     done = subprocess.run(
         ["/usr/bin/time", "-f", "%U s user, %M KiB at most", *command],
@@ -92,7 +103,8 @@ def load(options: argparse.Namespace, here: Path) -> int:
     write(folder, options.count)
     say(f"{options.count} messages were written in {time.monotonic() - begun:.0f} s")
     url = options.url or f"sqlite:///{here}/imported.db"
-    import_(folder, url, options.kills, random.Random(options.seed))
+    rng, most = random.Random(options.seed), options.count * 8 // 10
+    import_(folder, url, [rng.randrange(1, most) for _ in range(options.kills)])
     with jdbcstore.open(url, cleanup_period=0.0) as store:
         expected = iter(number for number in range(options.count) if number % 10 != 9)
         for page in jdbcstore.abc.pages(store.queue("BULK")):
