@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import jdbcstore
-from jdbcstore import Destination, Message, MessageId, ProducerId
+from jdbcstore import BodyType, Destination, Message, MessageId, ProducerId
 from jdbcstore.errors import ConfigurationError, NotMaster, StoresDiffer
 from jdbcstore.message import openwire
+from jdbcstore.message.openwire.pieces import with_body_in_pieces
 from jdbcstore.message.openwire.reference import refer
 from jdbcstore.tools import archive
 from jdbcstore.tools.archive import Archive, Window, writing
@@ -34,12 +35,17 @@ pytestmark = pytest.mark.timeout(900)  # the first one starts Spark's workers, a
 
 
 @pytest.mark.backends("sqlite")
-def test_a_reference_into_a_journal_is_not_archived(
+def test_a_body_that_is_elsewhere_is_not_archived(
     spark: SparkSession, database: Database, tmp_path: Path
 ) -> None:
-    """Nobody could make anything of it; whatever else does not decode is kept."""
+    """Nobody could make anything of it, in a journal or in pieces; whatever else does not decode is kept."""
     fill(database)
     whole = archive.write(spark, place(database), tmp_path / "whole", Window()).messages
+    with jdbcstore.JdbcStore(database.url) as store:
+        body = store.large_bodies.begin()
+        store.large_bodies.add(body, 0, b"content")
+        body.end(7)
+        store.queue("LARGE").add_message(with_body_in_pieces(Message(), BodyType.BYTES, body))
     reference = refer(7, 3, 512, bytes(300), 8)
     [(first,), (second,)] = database.rows(
         "SELECT ID FROM ACTIVEMQ_MSGS WHERE XID IS NULL ORDER BY ID LIMIT 2"
