@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 import sqlite3
+import ssl
+import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from string import Template
 from typing import Any
 
 import jpype
 import pytest
 
+from tests.support.broker.certificates import make_certificate
 from tests.support.broker.openwire.jms import NON_PERSISTENT, Jms, is_left, refused, take
 from tests.support.broker.programs import BrokerProcess
 from tests.support.broker.stomp.serving import Client
 from tests.support.interop.activemq import VERSION, PeerMissing
 from tests.support.interop.artemis import Artemis, ArtemisMissing, classpath
+from tests.support.ports import free_port
 from tests.support.require import unavailable
 
 HERE = Path(__file__).parent
@@ -41,6 +47,7 @@ ROLES = "all = plain,hashed\nchief = hashed\n"
 class Running:
     stomp_port: int
     openwire_url: str
+    tls_port: int
     database: Path | None = None
     """Of our broker."""
 
@@ -58,24 +65,21 @@ class Running:
 @pytest.fixture(scope="module", params=["artemis", "jdbcstore"])
 def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("artemis")
-    (folder / "broker.xml").write_text((HERE / "broker.xml").read_text())
+    tls = free_port()
+    xml = Template((HERE / "broker.xml").read_text()).substitute(tls=tls, keys=key_store(folder))
+    (folder / "broker.xml").write_text(xml)
     (folder / "login.config").write_text(LOGIN_CONFIG)
     (folder / "artemis-users.properties").write_text(USERS.format(**hashed("s3cret")))
     (folder / "artemis-roles.properties").write_text(ROLES)
     if request.param == "jdbcstore":
         # A journal cannot keep large messages in pieces, and memory does not.
         url = f"<jdbc-connection-url>sqlite:///{folder}/mq.db</jdbc-connection-url>"
-        (folder / "broker.xml").write_text(
-            (HERE / "broker.xml")
-            .read_text()
-            .replace(
-                "<persistence-enabled>false</persistence-enabled>",
-                f"<store><database-store>{url}</database-store></store>",
-            )
-        )
+        store = f"<store><database-store>{url}</database-store></store>"
+        in_memory = "<persistence-enabled>false</persistence-enabled>"
+        (folder / "broker.xml").write_text(xml.replace(in_memory, store))
         with BrokerProcess(folder, "--config", str(folder / "broker.xml"), stomp="") as process:
             port = process.ready()
-            yield Running(port, process.openwire_url, folder / "mq.db")
+            yield Running(port, process.openwire_url, tls, folder / "mq.db")
         return
     if VERSION:
         pytest.skip("Artemis does not depend on the version of ActiveMQ")
@@ -85,7 +89,14 @@ def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         unavailable("artemis", str(missing))
     with Artemis(configuration=folder / "broker.xml", domain="activemq") as artemis:
         artemis.await_ready()
-        yield Running(artemis.stomp_port, artemis.openwire_url)
+        yield Running(artemis.stomp_port, artemis.openwire_url, tls)
+
+
+def key_store(folder: Path) -> Path:
+    path = folder / "keys.p12"
+    command = ("openssl", "pkcs12", "-export", "-in", str(make_certificate(folder)), "-out", str(path))
+    subprocess.run([*command, "-passout", "pass:s3cret"], check=True, capture_output=True)
+    return path
 
 
 def hashed(password: str) -> dict[str, str]:
@@ -111,6 +122,47 @@ def test_logins(broker: Running) -> None:
     for user, password in (("plain", "wrong"), ("hashed", "wrong"), ("nobody", "s3cret")):
         with refused("JMSSecurityException"):
             Jms(broker.openwire_url, login=(user, password))
+
+
+def test_an_acceptor_with_tls(broker: Running) -> None:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with (
+        socket.create_connection(("127.0.0.1", broker.tls_port)) as plain,
+        context.wrap_socket(plain) as connection,
+    ):
+        connection.sendall(b"CONNECT\naccept-version:1.2\nlogin:plain\npasscode:s3cret\n\n\0")
+        assert connection.recv(1000).startswith(b"CONNECTED\n")
+
+
+def test_the_login_of_a_sender(broker: Running) -> None:
+    with Client(broker.stomp_port, login="plain", passcode="s3cret") as client:
+        client.send("/queue/WHOSE", "x")
+        client.subscribe("/queue/WHOSE")
+        assert client.expect("MESSAGE").headers["JMSXUserID"] == "plain"
+
+
+def test_the_queues_of_a_topic(broker: Running, jms: Jms) -> None:
+    jms.send("topic://NEWS", jms.text("1", urgent="no"), jms.text("2", urgent="yes"))
+
+    for queue, expected in (("NEWS.ALL", ["1", "2"]), ("NEWS.URGENT", ["2"])):
+        name = queue if broker.database else f"NEWS::{queue}"
+        assert jms.texts(jms.consumer(name), len(expected)) == expected
+
+
+def test_an_exclusive_queue(broker: Running, jms: Jms) -> None:
+    with broker.jms() as other:
+        first, second = jms.consumer("ALONE.A"), other.consumer("ALONE.A")
+        jms.send("ALONE.A", *"1234")
+        assert jms.texts(first, 4) == [*"1234"]
+        assert second.receiveNoWait() is None
+
+
+def test_earlier_messages_of_a_topic(jms: Jms) -> None:
+    jms.consumer("topic://EARLIER.A")
+    jms.send("topic://EARLIER.A", *"12345")
+
+    assert jms.texts(jms.consumer("topic://EARLIER.A"), 2) == ["4", "5"]
 
 
 def test_the_most_specific_setting_counts(broker: Running) -> None:
