@@ -119,10 +119,11 @@ class Subscription(Protocol):
 
     def resume(self) -> None: ...
 
-    def close(self, unseen: Collection[Delivery] = ()) -> None:
+    def close(self, unseen: Collection[Delivery] = (), *, has_left: bool = False) -> None:
         """End the subscription. Unacknowledged messages go back to their places, marked as redelivered.
 
         :param unseen: those that the client has not looked at, which are not marked
+        :param has_left: whether the client has gone, or closes it: it was delivered for nothing
         """
 
 

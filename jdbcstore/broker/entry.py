@@ -81,6 +81,10 @@ class EntrySource(Protocol):
     def counters(self) -> Counters:
         """The counters of the queue or topic."""
 
+    @property
+    def counts_returned(self) -> bool:
+        """Whether entries that come back because a client has left count as rejected."""
+
     def acknowledge(self, entries: Sequence[Entry]) -> Future[None]:
         """Remove consumed entries; completes once that is durable."""
 
@@ -259,6 +263,10 @@ class TransientSource:
     destination: Destination
     memory: MemoryUsage
     counters: Counters
+
+    @property
+    def counts_returned(self) -> bool:
+        return False
 
     def delivered(self, entry: Entry) -> None:
         entry.unload(self.memory)

@@ -12,6 +12,7 @@ from typing import Protocol, cast
 
 from jdbcstore.broker.api import Consumer, Delivery, MessageEventKind, SubscriptionRequest
 from jdbcstore.broker.entry import Entry, EntrySource, report_consumed
+from jdbcstore.broker.loop import unheard
 from jdbcstore.broker.memory import Resources
 from jdbcstore.errors import CorruptMessage, SpillFailed
 from jdbcstore.message.destination import Destination
@@ -22,6 +23,7 @@ log = logging.getLogger(__name__)
 
 _MOST_DECODED = 1 << 20
 """Stored bytes of the messages whose properties are kept decoded for other selectors."""
+_RETURNED = "Its consumers have left without an acknowledgement"
 _MANY = 1000
 """Unacknowledged entries beyond which a consumer gets no more while memory is full."""
 
@@ -264,26 +266,40 @@ class BaseSubscription:
             for queue in self.queues:
                 queue.has_room(self)
 
-    def close(self, unseen: Collection[Delivery] = ()) -> None:
+    def close(self, unseen: Collection[Delivery] = (), *, has_left: bool = False) -> None:
         if self.closed:
             return
         self.closed = True
         for queue in self.queues:
             queue.leave(self)
         # What a transaction acknowledges stays until that is decided.
-        self.give_back([entry for entry in self.held if entry not in self.lent], unseen)
+        entries = [entry for entry in self.held if entry not in self.lent]
+        self.give_back(entries, unseen, has_left=has_left)
         self.on_close(self)
 
-    def give_back(self, entries: Sequence[Entry], unseen: Collection[Delivery] = ()) -> None:
-        """Return unacknowledged entries to their sources, marked as redelivered unless they are unseen."""
+    def give_back(
+        self, entries: Sequence[Entry], unseen: Collection[Delivery] = (), *, has_left: bool = False
+    ) -> None:
+        """Return unacknowledged entries to their sources, marked as redelivered unless they are unseen.
+
+        :param has_left: whether their client has left, which may count as a rejection
+        """
         self.extension.difference_update(entries)
+        returned: list[Entry] = []
         for entry in entries:
             del self.held[entry]
             if entry in self.reserved or (entry in unseen and not entry.is_marked):
                 self.reserved.discard(entry)
                 entry.return_unseen()
+            elif has_left and entry.source.counts_returned:
+                returned.append(entry)
             else:
                 entry.redeliver()
+        if returned:
+            counted = {*returned}
+            entries = [entry for entry in entries if entry not in counted]
+            for source, mine in by_source(returned):
+                source.reject(mine, _RETURNED).add_done_callback(unheard)
         for source, mine in by_source(entries):
             source.give_back(mine)
 

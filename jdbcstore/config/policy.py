@@ -98,6 +98,9 @@ class RedeliveryPolicy(Options):
     """The factor by which delays grow."""
     maximum_redelivery_delay: float | None = option(None, at_least=0, milliseconds=True)
     """Seconds that growing delays do not exceed; None, or a negative number in ActiveMQ, means unlimited."""
+    counts_returned: bool = False
+    """Whether a message counts as rejected that comes back because its client has left, however it did. Not
+    in ActiveMQ; as Artemis counts deliveries."""
     use_collision_avoidance: bool = False
     """Whether delays vary randomly by up to ``collision_avoidance_percent`` either way."""
     collision_avoidance_percent: int = option(15, at_least=0)

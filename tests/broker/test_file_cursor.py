@@ -40,6 +40,7 @@ class Nowhere:
 
     destination = HERE
     counters = Counters()
+    counts_returned = False
 
     def acknowledge(self, entries: Sequence[Entry]) -> Future[None]:
         raise NotImplementedError

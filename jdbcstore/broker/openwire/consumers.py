@@ -332,10 +332,11 @@ class OpenWireConsumer(ClientConsumer):
                 if not same:
                     del self._by_id[one.message_id]
 
-    def close(self, last_seen: int | None = None) -> None:
+    def close(self, last_seen: int | None = None, *, has_left: bool = False) -> None:
         """Return to the broker the deliveries that the client has not acknowledged.
 
         :param last_seen: the number of the last delivery that the client has looked at; None if unknown
+        :param has_left: whether the client has ended it, or its connection
         """
         self._end_pull()
         unseen = set()
@@ -343,7 +344,7 @@ class OpenWireConsumer(ClientConsumer):
             unseen = {one.delivery for number, one in self.pending.items() if number > last_seen}
         self.pending.clear()
         self._by_id = None
-        self.subscription.close(unseen)
+        self.subscription.close(unseen, has_left=has_left)
 
 
 def covers_more(found: Numbered, count: int) -> bool:

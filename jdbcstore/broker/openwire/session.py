@@ -256,7 +256,7 @@ class OpenWireSession:
             self._output.write(self.heart_beat)
 
     def _shutdown(self, command: Command, receipt: Receipt) -> None:  # noqa: ARG002
-        self._connection.finish(response(receipt) or b"", reason="ShutdownInfo")
+        self._connection.finish(response(receipt) or b"", reason="ShutdownInfo", by_client=True)
 
     def _do_nothing(self, command: Command, receipt: Receipt) -> None:  # noqa: ARG002
         self._answer(receipt)

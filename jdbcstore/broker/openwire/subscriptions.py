@@ -79,7 +79,7 @@ class OpenWireConsumers:
         """Return the deliveries that the client has not acknowledged: its connection has ended."""
         consumers, self._consumers = self._consumers, {}
         for consumer in consumers.values():
-            consumer.close()
+            consumer.close(has_left=self._connection.has_left)
 
     # Subscribing.
 
@@ -279,7 +279,7 @@ class OpenWireConsumers:
 
     def _close(self, consumer: OpenWireConsumer, last_seen: int | None) -> None:
         del self._consumers[consumer.consumer_id]
-        consumer.close(last_seen)
+        consumer.close(last_seen, has_left=True)
         self._log(consumer, "unsubscribes from")
 
     def _answer(self, receipt: Receipt) -> None:

@@ -95,8 +95,8 @@ class Browser(BaseSubscription):
             self._resources.memory.hold(entry)
             self.deliver(entry)
 
-    def close(self, unseen: Collection[Delivery] = ()) -> None:
-        super().close(unseen)
+    def close(self, unseen: Collection[Delivery] = (), *, has_left: bool = False) -> None:
+        super().close(unseen, has_left=has_left)
         self._room.set()
 
 

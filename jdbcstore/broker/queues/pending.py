@@ -339,6 +339,11 @@ class PendingMessages:
     def acknowledged(self, entries: Sequence[Entry]) -> None:
         self.acknowledgements.committed(entries)
 
+    @property
+    def counts_returned(self) -> bool:
+        redelivery = self.policy.redelivery_policy
+        return redelivery is not None and redelivery.counts_returned
+
     def reject(self, entries: Sequence[Entry], cause: str | None) -> Future[None]:
         entries = _when_written(entries, partial(self._reject_late, cause))
         return self.rejections.reload(entries, partial(self.rejections.reject, cause=cause))

@@ -142,7 +142,7 @@ class StompSession:
             self._receiver.ignore()
         self._transactions.rollback_all()
         for consumer in self._subscriptions.remove_all():
-            consumer.close()
+            consumer.close(has_left=self._connection.has_left)
 
     # Replies.
 
@@ -367,7 +367,7 @@ class StompSession:
         self._answer(receipt)
 
     def _disconnect(self, frame: Frame, receipt: str | None) -> None:  # noqa: ARG002
-        self._connection.finish(self._receipt(receipt) or b"", reason="DISCONNECT")
+        self._connection.finish(self._receipt(receipt) or b"", reason="DISCONNECT", by_client=True)
 
     def _log_subscription(self, consumer: StompConsumer, does: str) -> None:
         request = consumer.request

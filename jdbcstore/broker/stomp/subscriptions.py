@@ -265,11 +265,14 @@ class StompConsumer(ClientConsumer):
             self._pending[key] = delivery
             self._pending.move_to_end(key, last=False)
 
-    def close(self) -> None:
-        """Return to the broker the deliveries that the client has not acknowledged."""
+    def close(self, *, has_left: bool = False) -> None:
+        """Return to the broker the deliveries that the client has not acknowledged.
+
+        :param has_left: whether the client has ended its connection
+        """
         self._pending.clear()
         self._auto = []
-        self.subscription.close()
+        self.subscription.close(has_left=has_left)
 
 
 class StompSubscriptions:

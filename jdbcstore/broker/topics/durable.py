@@ -337,10 +337,10 @@ class DurableSubscriber(BaseSubscription):
                 feed.memory.when_room(self.on_room)
                 self._resources.notices.held_up(feed.memory.reached, self.request, feed.destination)
 
-    def close(self, unseen: Collection[Delivery] = ()) -> None:
+    def close(self, unseen: Collection[Delivery] = (), *, has_left: bool = False) -> None:
         if self.closed:
             return
-        super().close(unseen)
+        super().close(unseen, has_left=has_left)
         for feed in self._feeds:
             feed.close()
         self._feeds.clear()

@@ -151,12 +151,12 @@ class TopicSubscriber(BaseSubscription):
             self.memory.when_room(self.on_room)
             self._resources.notices.held_up(self.memory.reached, self.request, self.request.destination)
 
-    def close(self, unseen: Collection[Delivery] = ()) -> None:
+    def close(self, unseen: Collection[Delivery] = (), *, has_left: bool = False) -> None:
         if self.closed:
             return
         for source in self._sources.values():
             source.on_leave(self)
-        super().close(unseen)
+        super().close(unseen, has_left=has_left)
         self._cursor.close()
         self.pending = 0
 

@@ -153,6 +153,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         """The host and the port that the client has connected to; None if they are not known."""
         self.end_reason: str | None = None
         """Why it has ended, for the log; None if the client has just disconnected."""
+        self.has_left = False
+        """Whether the client has ended it, with or without a word."""
         self.service = service
         self.config = config
         self.output = ClientOutput(pack, self._streams)
@@ -274,6 +276,7 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.output.discard()
+        self.has_left = self.end_reason is None
         self.end_reason = self.end_reason or (
             "the client closed the connection" if exc is None else f"the connection was lost: {exc}"
         )
@@ -400,10 +403,11 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Close the connection once everything under way is answered."""
         self.finish(reason=reason)
 
-    def finish(self, last_frame: bytes = b"", *, reason: str | None = None) -> None:
+    def finish(self, last_frame: bytes = b"", *, reason: str | None = None, by_client: bool = False) -> None:
         """Take no more frames; write the last and close once everything under way is done and answered."""
         self.end_reason = self.end_reason or reason
         first = not self.replies.ended
+        self.has_left = by_client or (self.end_reason is None and not self._failed)
         self.replies.end()
         self._last_frame = last_frame
         if first:

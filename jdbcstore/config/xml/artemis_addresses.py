@@ -500,6 +500,7 @@ def _redelivery(document: Document, values: Mapping[str, Element], place: str) -
         "maximumRedeliveryDelay": most if most > 0 else None,
         "useCollisionAvoidance": spread > 0,
         "collisionAvoidancePercent": round(spread * 100),
+        "countsReturned": True,
     }
     return {name: Given(value, place) for name, value in given.items() if value is not None}
 

@@ -17,8 +17,9 @@ from typing import Any
 import jpype
 import pytest
 
+from jdbcstore.testing.polling import wait_until
 from tests.support.broker.certificates import make_certificate
-from tests.support.broker.openwire.jms import NON_PERSISTENT, Jms, is_left, refused, take
+from tests.support.broker.openwire.jms import CLIENT, NON_PERSISTENT, Jms, is_left, refused, take
 from tests.support.broker.programs import BrokerProcess
 from tests.support.broker.stomp.serving import Client
 from tests.support.interop.activemq import VERSION, PeerMissing
@@ -279,3 +280,22 @@ def test_a_consumer_that_is_too_slow_is_disconnected(broker: Running, jms: Jms) 
         assert frame is None or frame.command == "ERROR"
         assert slow.ends()
     is_left(jms, queue, *map(str, range(20)))
+
+
+def test_deliveries_to_clients_that_leave_count(broker: Running, jms: Jms) -> None:
+    """Three are max-delivery-attempts."""
+    queue = f"LOST.{time.monotonic_ns()}"
+    jms.send(queue, queue)
+    for disconnects in (True, False, True):
+        with Client(broker.stomp_port, login="hashed", passcode="s3cret") as client:
+            client.subscribe(f"/queue/{queue}", ack="client")
+            assert client.expect("MESSAGE").body.decode() == queue
+            if disconnects:
+                client.request("DISCONNECT")
+    jms.send(f"{queue}.JMS", f"{queue}.JMS")
+    for _ in range(3):
+        with Jms(broker.openwire_url, CLIENT, login=("hashed", "s3cret")) as leaving:
+            assert leaving.texts(leaving.consumer(f"{queue}.JMS"), 1) == [f"{queue}.JMS"]
+    dead = {queue, f"{queue}.JMS"}
+    wait_until(lambda: dead <= {*jms.browse("ActiveMQ.DLQ")}, 20.0, what="that both are dead letters")
+    assert jms.browse(queue) == jms.browse(f"{queue}.JMS") == []

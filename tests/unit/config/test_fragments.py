@@ -67,6 +67,7 @@ ARTEMIS: dict[str, Any] = {
                 redelivery_delay=0.0,
                 back_off_multiplier=1.0,
                 collision_avoidance_percent=0,
+                counts_returned=True,
             ),
         ),
     ),
