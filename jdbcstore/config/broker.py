@@ -117,8 +117,8 @@ class ConnectorConfig(Options):
     """For WebSocket: the origins of web pages that may connect, such as ``https://shop.example.com``,
     separated by commas; ``*`` is any, None the broker's own host only. Not in ActiveMQ, where it is any."""
     certificate: str | None = None
-    """For TLS: a PEM file with the certificate and its chain, or a key store of the type PKCS #12, as Java's
-    are since Java 9. In ActiveMQ ``keyStore`` of ``sslContext``."""
+    """For TLS: a PEM file with the certificate and its chain, or a key store of Java's, PKCS #12 or JKS. In
+    ActiveMQ ``keyStore`` of ``sslContext``."""
     private_key: str | None = None
     """For TLS: a PEM file with the private key; None is the file of the certificate."""
     certificate_password: str | None = option(None, secret=True)

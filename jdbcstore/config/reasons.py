@@ -169,7 +169,7 @@ USAGE = {
 }
 
 SSL_CONTEXT = by_name({
-    "key stores are of the type PKCS #12, or PEM files": (
+    "a key store tells its type itself: PKCS #12, JKS, or PEM": (
         "keyStoreType", "trustStoreType", "keyStoreAlgorithm", "trustStoreAlgorithm",
     ),
     "the key has the password of its store": ("keyStoreKeyPassword",),

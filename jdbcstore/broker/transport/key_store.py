@@ -1,18 +1,17 @@
-"""Certificates and keys of a connector, in PEM files or in key stores of the type PKCS #12."""
+"""Certificates and keys of a connector, in PEM files or in key stores of Java: PKCS #12, or JKS."""
 
 from __future__ import annotations
 
+import base64
 import os
 import ssl
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
+from jdbcstore.broker.transport.jks import MAGIC, read_jks
 from jdbcstore.errors import ConfigurationError, installation
 
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12KeyAndCertificates
-
-_JKS = b"\xfe\xed\xfe\xed"
+_JCEKS = b"\xce\xce\xce\xce"
 _PEM = b"-----BEGIN"
 
 
@@ -72,49 +71,77 @@ def _read(path: str, option: str, what: str) -> bytes:
 
 
 def _is_pem(data: bytes) -> bool:
-    return _PEM in data or (data[:1] != b"0" and not data.startswith(_JKS))
+    return _PEM in data or (data[:1] != b"0" and not data.startswith((MAGIC, _JCEKS)))
+
+
+class _KeyStore(NamedTuple):
+    """The content of a key store, as PEM."""
+
+    key: bytes | None
+    chain: bytes
+    """The certificates of the key, its own first."""
+    others: bytes
 
 
 def _pem_of(path: str, data: bytes, password: str | None) -> tuple[bytes, bytes]:
     """Return the chain and the key in a key store, as PEM."""
     store = _loaded(path, data, password, "certificate")
-    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-
-    if store.key is None or store.cert is None:
+    if store.key is None or not store.chain:
         text = f"the key store {path} does not have a certificate with its key; name another one"
         raise ConfigurationError(text, option="certificate")
-    chain = [store.cert, *store.additional_certs]
-    key = store.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    return b"".join(one.certificate.public_bytes(Encoding.PEM) for one in chain), key
+    return store.chain, store.key
 
 
 def _authorities_of(path: str, data: bytes, password: str | None) -> bytes:
     store = _loaded(path, data, password, "trusted_certificates")
-    from cryptography.hazmat.primitives.serialization import Encoding
-
-    found = [one.certificate for one in (store.cert, *store.additional_certs) if one is not None]
-    return b"".join(one.public_bytes(Encoding.PEM) for one in found)
+    return store.chain + store.others
 
 
-def _loaded(path: str, data: bytes, password: str | None, option: str) -> PKCS12KeyAndCertificates:
+def _loaded(path: str, data: bytes, password: str | None, option: str) -> _KeyStore:
     """Return what is in a key store.
 
     :raises ConfigurationError: it has another format, or another password, or a package is not installed
     """
-    if data.startswith(_JKS):
+    if data.startswith(_JCEKS):
         name = Path(path)
         raise ConfigurationError(
-            f"{path} is a key store of the old type JKS; convert it with keytool -importkeystore -srckeystore"
+            f"{path} is a key store of the type JCEKS; convert it with keytool -importkeystore -srckeystore"
             f" {name.name} -destkeystore {name.stem}.p12 -deststoretype pkcs12, and name that",
             option=option,
         )
     try:
-        from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
+        return (_from_jks if data.startswith(MAGIC) else _from_pkcs12)(data, password)
     except ImportError as error:
         text = f"key stores need cryptography; run: {installation('artemis')}"
         raise ConfigurationError(text, option=option) from error
-    try:
-        return load_pkcs12(data, None if password is None else password.encode())
     except ValueError as error:
         text = f"the key store {path} cannot be read: {error}; give its password, or provide PEM files"
         raise ConfigurationError(text, option=option) from error
+
+
+def _from_pkcs12(data: bytes, password: str | None) -> _KeyStore:
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+    from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
+
+    store = load_pkcs12(data, None if password is None else password.encode())
+    certificates = [one for one in (store.cert, *store.additional_certs) if one is not None]
+    pem = b"".join(one.certificate.public_bytes(Encoding.PEM) for one in certificates)
+    if store.key is None or store.cert is None:
+        return _KeyStore(None, b"", pem)
+    key = store.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return _KeyStore(key, pem, b"")
+
+
+def _from_jks(data: bytes, password: str | None) -> _KeyStore:
+    entries = read_jks(data, password)
+    key = None if entries.key is None else _pem("PRIVATE KEY", entries.key)
+    chain, others = (
+        b"".join(_pem("CERTIFICATE", one) for one in some) for some in (entries.chain, entries.trusted)
+    )
+    return _KeyStore(key, chain, others)
+
+
+def _pem(label: str, der: bytes) -> bytes:
+    text = base64.encodebytes(der).decode().replace("\n", "")
+    lines = "\n".join(text[at : at + 64] for at in range(0, len(text), 64))
+    return f"-----BEGIN {label}-----\n{lines}\n-----END {label}-----\n".encode()
