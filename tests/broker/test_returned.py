@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jdbcstore import Store
+from jdbcstore.broker.stomp.frames import Version
 from jdbcstore.config.policy import PolicyEntry, RedeliveryPolicy
 from jdbcstore.testing.polling import wait_until
 from tests.support.broker.stomp.serving import Client, Served
@@ -39,13 +40,13 @@ def test_another_consumer_gets_them_in_order(store: Store) -> None:
 def test_what_a_durable_subscriber_returns_is_dead_in_the_end(store: Store) -> None:
     with Served(store, counting(1)) as served, Client(served.port) as sender:
         for number in range(2):
-            with Client(served.port, **{"client-id": "a"}) as client:
+            with Client(served.port, Version.V1_2, **{"client-id": "a"}) as client:
                 client.subscribe("/topic/T", ack="client", activemq__subscriptionName="s")
                 if not number:
                     sender.send("/topic/T", "x")
                 assert client.expect("MESSAGE").body == b"x"
         wait_until(lambda: store.queue("ActiveMQ.DLQ").message_count() == 1)
-        with Client(served.port, **{"client-id": "a"}) as client:
+        with Client(served.port, Version.V1_2, **{"client-id": "a"}) as client:
             client.subscribe("/topic/T", ack="client", activemq__subscriptionName="s")
             assert client.has_nothing_more()
 
