@@ -49,7 +49,7 @@ def operating(
             return
         place = operation.destination
         if operation.kind == SUBSCRIBE:
-            store.topic(place).create(connection, operation.info, facts["mark"], facts["lanes"])
+            _subscribe(store, session, connection, operation)
         elif operation.kind == UNSUBSCRIBE:
             store.topic(place).delete(connection, *operation.subscriber)
         elif operation.kind == RECORD_QUEUE:
@@ -62,6 +62,16 @@ def operating(
             remove_pause(session, call, place)
 
     return run
+
+
+def _subscribe(
+    store: Topics, session: DatabaseSession, connection: Connection, operation: RecordedOperation
+) -> None:
+    client_id, name = operation.subscriber
+    place, facts = operation.destination, operation.facts
+    values = {"container": place.qualified_name, "client_id": client_id, "sub_name": name}
+    if not connection.fetch(session.statements.find_durable_sub, **values):
+        store.topic(place).create(connection, operation.info, facts["mark"], facts["lanes"])
 
 
 def record_queue(session: DatabaseSession, connection: Connection, container: str) -> None:

@@ -123,8 +123,10 @@ class Context:
     bodies: Bodies
     subscriptions: SubscriptionCache
     clock: Clock
-    operate: Callable[[Callable[[], RecordedOperation]], None] | None
-    """Has each of several databases do an operation, made while nothing is written; None if there is one."""
+    operate: Callable[[Callable[[], RecordedOperation | None]], None] | None
+    """Has each of several databases do an operation, made while nothing is written; None if there is one.
+
+    It is decided then whether there is anything to do: a record that a database refuses would stop each."""
     prepared_before: set[XATransactionId]
     """XA transactions prepared in the backing store before it had a journal."""
 
@@ -343,12 +345,9 @@ class JournaledTopicMessageStore(JournaledMessageStore, SubscribedTopic[JournalU
     def _subscribe(self, info: SubscriptionInfo, *, retroactive: bool) -> None:
         key, subscriptions = self._key(info.client_id, info.subscription_name), self._context.subscriptions
         if self._context.operate is not None:
-            existing = self._context.subscriptions.of(self.destination).get(key)
-            if existing is None:
+            if not self._has(key, info):
                 check_subscription(info, self._context.store.config.name_lengths)
-                self._context.operate(lambda: self._subscribing(info, retroactive=retroactive))
-            elif existing != info:
-                raise subscription_exists(existing)
+                self._context.operate(lambda: self._subscribing(key, info, retroactive=retroactive))
             subscriptions.lanes(key)
             return
         with self._context.checkpointer.up_to_date():
@@ -364,10 +363,25 @@ class JournaledTopicMessageStore(JournaledMessageStore, SubscribedTopic[JournalU
                 subscriptions.changed(key)
             subscriptions.lanes(key)
 
-    def _subscribing(self, info: SubscriptionInfo, *, retroactive: bool) -> RecordedOperation:
+    def _has(self, key: SubscriptionKey, info: SubscriptionInfo) -> bool:
+        """Return whether a subscription exists; :class:`SubscriptionExists` if it is another one."""
+        existing = self._context.subscriptions.of(self.destination).get(key)
+        if existing is not None and existing != info:
+            raise subscription_exists(existing)
+        return existing is not None
+
+    def _subscribing(
+        self, key: SubscriptionKey, info: SubscriptionInfo, *, retroactive: bool
+    ) -> RecordedOperation | None:
+        if self._has(key, info):
+            return None
         # What is stored now, and nothing that comes later, is before it.
         mark = -1 if retroactive else self._writer.journal.last_sequence
         return subscribing(info, mark, self._lanes)
+
+    def _unsubscribing(self, client_id: str, subscription_name: str) -> RecordedOperation:
+        self._info_of(client_id, subscription_name)
+        return unsubscribing(self.destination, client_id, subscription_name)
 
     def _info_of(self, client_id: str, subscription_name: str) -> SubscriptionInfo:
         self._writer.check_open()
@@ -381,7 +395,7 @@ class JournaledTopicMessageStore(JournaledMessageStore, SubscribedTopic[JournalU
         key = self._key(client_id, subscription_name)
         if self._context.operate is not None:
             self._info_of(client_id, subscription_name)
-            self._context.operate(lambda: unsubscribing(self.destination, client_id, subscription_name))
+            self._context.operate(lambda: self._unsubscribing(client_id, subscription_name))
             return
         with self._context.checkpointer.up_to_date():
             try:

@@ -255,7 +255,7 @@ class JournaledStore(DestinationsStore[JournaledMessageStore, JournaledTopicMess
         known = (doubtful & opened) - self._recorded
         return sorted((one for one in every if one not in known or self._has_any(one)), key=str)
 
-    def _operate(self, make: Callable[[], RecordedOperation]) -> None:
+    def _operate(self, make: Callable[[], RecordedOperation | None]) -> None:
         """Do an operation that is in the journal before it is in the backing store.
 
         :raises OutcomeUnknown: it is in the journal, or may be, and is not in the backing store yet
@@ -263,7 +263,10 @@ class JournaledStore(DestinationsStore[JournaledMessageStore, JournaledTopicMess
         self._writer.check_open()
         with self._checkpointer.up_to_date(), self._writer.paused():
             self._checkpointer.checkpoint()
-            writes = RecordedWrites(operation=make())
+            operation = make()
+            if operation is None:
+                return
+            writes = RecordedWrites(operation=operation)
             self._writer.write_now(JournalUnit(writes, nothing, kind=OPERATE))
             try:
                 self._checkpointer.checkpoint()

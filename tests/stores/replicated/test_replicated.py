@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sqlite3
 import subprocess
+import threading
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -26,6 +27,7 @@ from jdbcstore.errors import (
     InvalidDestination,
     JournalPending,
     NotMaster,
+    StoreError,
     StoreUnavailable,
     SubscriptionExists,
     SubscriptionNotFound,
@@ -291,6 +293,26 @@ def test_a_killed_master_is_followed_without_a_loss(
     master_of(*others).close()
     third = master_of(*others, again).store()
     assert [str(body) for body in bodies(third)] == [*found, "last"]
+
+
+def test_one_subscription_of_many_threads_is_one(follow: Follow) -> None:
+    """A second record of it would be refused by each database, for ever."""
+    topic = follow("a").store().topic("T")
+    begin, errors = threading.Barrier(4), []
+
+    def subscribe() -> None:
+        begin.wait()
+        try:
+            topic.subscribe("c", "s")
+        except StoreError as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=subscribe) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (errors, len(topic.subscriptions())) == ([], 1)
 
 
 def test_a_cleanup_removes_the_same_in_each(follow: Follow, configured: Configured) -> None:
