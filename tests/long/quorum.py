@@ -1,0 +1,123 @@
+"""``python -m tests.long.quorum --faults 100 --seed N``: three machines, of which any may fail, in any way.
+
+Each has a broker, a nats-server and a ZooKeeper, in a network of its own. Eight clients of STOMP, two of
+OpenWire and eight of JMS on ``failover:`` work, while a fault is done every few seconds: processes are killed
+or stopped, the store of a nats-server is wiped or its disk is full, a machine is cut off in one direction or
+both. The master is elected by the lease in the database or by ZooKeeper, in turns. The checker judges the
+history. With ``--newer``, the servers of ``make nats`` sync before they acknowledge. ``--serve 20`` measures
+the time to serve after the master was killed. It needs root, PostgreSQL, ZooKeeper and ActiveMQ's client.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import signal
+import sys
+import time
+from collections import Counter
+from statistics import median
+
+import click
+
+from tests.support import ROOT
+from tests.support.backends import BACKENDS
+from tests.support.histories.checker import Violation
+from tests.support.histories.events import to_json
+from tests.support.quorum.surroundings import machines
+from tests.support.quorum.world import LEASE, Faults, World
+from tests.support.streams import NEWER
+
+
+@click.command(help=__doc__)
+@click.option("--faults", default=100, show_default=True)
+@click.option("--world", "size", default=25, show_default=True, help="Faults until all is looked at.")
+@click.option("--seed", type=int, help="That of an earlier run, to choose the same again.")
+@click.option("--first", default=0, show_default=True, help="The number of the first world.")
+@click.option("--kind", "kinds", multiple=True, help="Only these kinds.")
+@click.option("--newer", is_flag=True, help="With the servers of make nats, and syncs.")
+@click.option("--serve", default=0, help="Instead, kill the master so many times, with each election.")
+def main(
+    faults: int, size: int, seed: int | None, first: int, kinds: tuple[str, ...], serve: int, *, newer: bool
+) -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))  # what is mounted must go
+    seed = random.randrange(10**6) if seed is None else seed
+    click.echo(f"seed {seed}")
+    total, wrong = Counter[str](), 0
+    if serve:
+        for number in (0, 1):
+            wrong += len(_world(f"{seed}-{number}", number, newer, 0, (), serve)[1])
+        sys.exit(1 if wrong else 0)
+    for number, begin in enumerate(range(0, faults, size), first):
+        done, found = _world(f"{seed}-{number}", number, newer, min(size, faults - begin), kinds, 0)
+        total += done
+        wrong += len(found)
+    click.echo(f"{total.total()} faults: {dict(total)}, {wrong} wrong")
+    sys.exit(1 if wrong else 0)
+
+
+def _world(
+    name: str, number: int, newer: bool, faults: int, kinds: tuple[str, ...], serve: int
+) -> tuple[Counter[str], list[Violation]]:
+    """Make a world, do so many faults to it, and judge it."""
+    program = str(NEWER) if newer else shutil.which("nats-server", path="/usr/sbin:/usr/bin")
+    if program is None:
+        raise click.ClickException("no nats-server: .ci/packages nats-server")
+    [backend] = [one for one in BACKENDS if one.id == "postgresql"]
+    assert backend.private is not None
+    chance, begin = random.Random(name), time.monotonic()
+    server = backend.private()
+    try:
+        with machines(program, "sync_interval: always" if newer else "") as (switch, three, _):
+            url = backend.database(backend.private_url(server)).url
+            world = World(switch, three, url, name, by_zookeeper=bool(number % 2), syncs=newer)
+            try:
+                world.start()
+                broken = Faults(world, chance)
+                if serve:
+                    _measure(world, serve)
+                for _ in range(faults):
+                    kind = chance.choice([*(kinds or broken.kinds)])
+                    what = broken.do(kind)
+                    click.echo(f"  {what}: back after {world.await_service(what):.1f} s")
+                found, counts = world.finish()
+            finally:
+                world.close()
+            election = "ZooKeeper" if world.by_zookeeper else "lease"
+            seconds = f"{time.monotonic() - begin:.0f} s"
+            click.echo(f"{name}, {election}: {faults} faults in {seconds}, {counts}, {len(found)} wrong")
+            for text in world.ended:
+                click.echo(f"  ended: {text}")
+            if found:
+                _show(name, world, found)
+            return broken.done, found
+    finally:
+        server.close()
+
+
+def _measure(world: World, count: int) -> None:
+    seconds = []
+    for _ in range(count):
+        seconds.append(world.time_to_serve())
+        click.echo(f"  {seconds[-1]:.2f} s")
+        world.await_service("a kill")
+    text = (
+        f"median {median(seconds):.2f} s of {count}, at most {max(seconds):.2f} s, with a lease or session of"
+    )
+    click.echo(f"{'ZooKeeper' if world.by_zookeeper else 'lease'}: {text} {LEASE:g} s")
+
+
+def _show(name: str, world: World, found: list[Violation]) -> None:
+    for violation in found[:10]:
+        click.echo(f"  {violation.rule}: {violation.text[:500]}")
+    kept = ROOT / ".build" / f"quorum-{name}.wrong"
+    with kept.open("w") as lines:
+        lines.writelines(f"{violation.rule}: {violation.text}\n" for violation in found)
+        lines.writelines(f"{to_json(event)}\n" for event in world.recorder.events)
+        for machine in world.machines:
+            lines.write(f"--- {machine.number}\n{machine.log.read_text(errors='replace')}\n")
+    click.echo(f"  all of it is in {kept}")
+
+
+if __name__ == "__main__":
+    main()

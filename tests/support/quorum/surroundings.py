@@ -1,0 +1,251 @@
+"""Three machines on one network: a nats-server, a ZooKeeper and a broker on each, in a network of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+from urllib.error import URLError
+from urllib.request import urlopen
+
+from jdbcstore.testing.polling import wait_until
+from tests.support import tiers
+from tests.support.campaign.clients import Endpoint
+from tests.support.campaign.processes import Nurse, Running
+from tests.support.campaign.world import Disk
+from tests.support.failover.surroundings import Missing, _ip, _run
+from tests.support.interop.activemq import QUICK_START
+from tests.support.jvm import NO_TRACES
+
+STOMP, OPENWIRE, _NATS, _ROUTES, _MONITOR, _CLIENT, _PEER, _ELECTION = (
+    61613,
+    61616,
+    4222,
+    6222,
+    8222,
+    2181,
+    2888,
+    3888,
+)
+_WAIT = 120.0
+_TICK = 200
+"""Milliseconds. A session of ZooKeeper lasts 2 to 20 of them."""
+_NUMBERS = (1, 2, 3)
+
+
+class Switch:
+    """A network of machines, each a namespace with one link to a bridge; this process has one, too.
+
+    :raises Missing: we are not root, or there is no ``ip``
+    """
+
+    def __init__(self) -> None:
+        if os.geteuid() != 0 or shutil.which("ip") is None:
+            raise Missing("ip netns needs root and iproute2")
+        self._name = f"jsq{os.getpid() % 10**7}"
+        # 198.18.0.0/15 is for tests of networks.
+        self._prefix = f"198.19.{os.getpid() % 256}"
+        self.host = f"{self._prefix}.254"
+        self._spaces: list[str] = []
+        try:
+            self._add(self._name)
+            _ip("-n", self._name, "link", "add", "bridge", "type", "bridge")
+            _ip("-n", self._name, "link", "set", "bridge", "up")
+            _ip("link", "add", self._name, "type", "veth", "peer", "name", "host", "netns", self._name)
+            self._join("host")
+            _ip("addr", "add", f"{self.host}/24", "dev", self._name)
+            _ip("link", "set", self._name, "up")
+            for number in _NUMBERS:
+                self._plug(number)
+        except BaseException:
+            self.close()
+            raise
+
+    def _add(self, space: str) -> None:
+        _ip("netns", "add", space)
+        self._spaces.append(space)
+        _ip("-n", space, "link", "set", "lo", "up")
+
+    def _join(self, port: str) -> None:
+        _ip("-n", self._name, "link", "set", port, "master", "bridge")
+        _ip("-n", self._name, "link", "set", port, "up")
+
+    def _plug(self, number: int) -> None:
+        space = f"{self._name}-{number}"
+        self._add(space)
+        port = f"port{number}"
+        _ip("-n", self._name, "link", "add", port, "type", "veth", "peer", "name", "inside", "netns", space)
+        self._join(port)
+        _ip("-n", space, "addr", "add", f"{self.address(number)}/24", "dev", "inside")
+        _ip("-n", space, "link", "set", "inside", "up")
+
+    def address(self, number: int) -> str:
+        """Return the address of a machine."""
+        return f"{self._prefix}.{number}"
+
+    def command(self, number: int) -> tuple[str, ...]:
+        """Return what runs the words after it on a machine."""
+        return ("ip", "netns", "exec", f"{self._name}-{number}")
+
+    def cut(self, number: int, *, incoming: bool, outgoing: bool) -> None:
+        """Lose every packet to a machine or from it, which nobody is told of."""
+        full = ("root", "bfifo", "limit", "0")
+        if incoming:
+            _run("tc", "-n", self._name, "qdisc", "replace", "dev", f"port{number}", *full)
+        if outgoing:
+            _run("tc", "-n", f"{self._name}-{number}", "qdisc", "replace", "dev", "inside", *full)
+
+    def mend(self, number: int) -> None:
+        """Let all packets pass again."""
+        for space, device in ((self._name, f"port{number}"), (f"{self._name}-{number}", "inside")):
+            words = ["tc", "-n", space, "qdisc", "del", "dev", device, "root"]
+            subprocess.run(words, capture_output=True, check=False)
+
+    def close(self) -> None:
+        """Remove it."""
+        for space in reversed(self._spaces):
+            subprocess.run(["ip", "netns", "del", space], check=False, capture_output=True)
+
+
+class Server:
+    """A program on a machine, started again on the data of before."""
+
+    def __init__(self, folder: Path, command: tuple[str, ...]) -> None:
+        self.folder = folder
+        self._command = command
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it, unless it runs."""
+        if self._process is not None and self._process.poll() is None:
+            return
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(self._command, stdout=log, stderr=log, cwd=self.folder)
+
+    def send(self, number: int) -> None:
+        """Send a signal, if it runs."""
+        if self._process is not None:
+            self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """End it at once."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+
+class Machine:
+    """One of the three. ``close`` ends what runs on it."""
+
+    def __init__(self, switch: Switch, number: int, folder: Path, program: str, setting: str) -> None:
+        self.number = number
+        self.address = switch.address(number)
+        self.folder = folder / f"m{number}"
+        self.folder.mkdir()
+        self._opened = ExitStack()
+        self._switch = switch
+        self.disk = Disk(self.folder / "disk")
+        self._opened.callback(self.disk.close)
+        self.nats = self._make_nats(program, setting)
+        self.zookeeper = self._make_zookeeper()
+        self.log = self.folder / "broker.log"
+        self.endpoint = Endpoint(self.address, STOMP, OPENWIRE)
+        preloaded = ("nats", "kazoo.client", "jdbcstore.journal.stream.log", "jdbcstore.lockers.zookeeper")
+        self._nurse = Nurse(*preloaded, prefix=switch.command(number))
+        self._opened.callback(self._nurse.close)
+        self.broker: Running | None = None
+
+    def _make_nats(self, program: str, setting: str) -> Server:
+        folder = self.folder / "nats"
+        folder.mkdir()
+        routes = ", ".join(f"nats://{self._switch.address(one)}:{_ROUTES}" for one in _NUMBERS)
+        (folder / "nats.conf").write_text(
+            f"server_name: n{self.number}\nlisten: {self.address}:{_NATS}\nhttp: {self.address}:{_MONITOR}\n"
+            f"jetstream {{ store_dir: {self.disk.folder}/nats\nmax_file_store: 500MB\n{setting} }}\n"
+            f"cluster {{ name: c\nlisten: {self.address}:{_ROUTES}\nroutes: [{routes}] }}\n"
+        )
+        server = Server(folder, (*self._switch.command(self.number), program, "-c", f"{folder}/nats.conf"))
+        self._opened.callback(server.kill)
+        return server
+
+    def _make_zookeeper(self) -> Server:
+        folder = self.folder / "zookeeper"
+        (folder / "data").mkdir(parents=True)
+        (folder / "data" / "myid").write_text(f"{self.number}\n")
+        ensemble = "".join(
+            f"server.{one}={self._switch.address(one)}:{_PEER}:{_ELECTION}\n" for one in _NUMBERS
+        )
+        (folder / "zoo.cfg").write_text(
+            f"tickTime={_TICK}\ninitLimit=50\nsyncLimit=10\ndataDir={folder}/data\nadmin.enableServer=false\n"
+            f"clientPort={_CLIENT}\nclientPortAddress={self.address}\n{ensemble}"
+        )
+        main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+        java = ("java", NO_TRACES, *QUICK_START, "-Xmx64m", "-cp", "/usr/share/java/zookeeper.jar", main)
+        server = Server(folder, (*self._switch.command(self.number), *java, f"{folder}/zoo.cfg"))
+        self._opened.callback(server.kill)
+        return server
+
+    def start_broker(self) -> None:
+        """Start the broker, unless it runs."""
+        if self.broker is None or self.broker.has_ended():
+            configuration = self.folder.parent / "broker.toml"
+            words = ("--stomp", f"{self.address}:{STOMP}", "--openwire", f"{self.address}:{OPENWIRE}")
+            name = ("--name", f"b{self.number}", "--config", str(configuration))
+            self.broker = self._nurse.start(self.log, "jdbcstore", "broker", *words, *name)
+
+    def is_healthy(self) -> bool:
+        """Return whether the nats-server serves all that it has."""
+        with contextlib.suppress(URLError, OSError):
+            url = f"http://{self.address}:{_MONITOR}/healthz"
+            with urlopen(url, timeout=2) as answer:
+                return bool(answer.status == 200)
+        return False
+
+    def leads(self) -> bool:
+        """Return whether its nats-server leads the stream."""
+        url = f"http://{self.address}:{_MONITOR}/jsz?streams=true"
+        with contextlib.suppress(URLError, OSError, ValueError, KeyError, IndexError):
+            with urlopen(url, timeout=2) as answer:
+                facts: Any = json.load(answer)
+            [stream] = facts["account_details"][0]["stream_detail"]
+            return bool(stream["cluster"]["leader"] == f"n{self.number}")
+        return False
+
+    def accepts(self) -> bool:
+        """Return whether its broker listens: then it is the master, or believes so."""
+        with contextlib.suppress(OSError), socket.create_connection((self.address, STOMP), 0.5):
+            return True
+        return False
+
+    def close(self) -> None:
+        """End all."""
+        self._opened.close()
+
+
+@contextlib.contextmanager
+def machines(program: str, setting: str) -> Iterator[tuple[Switch, list[Machine], Path]]:
+    """Yield three machines, whose nats-servers and ZooKeepers run."""
+    tiers.starts("servers")
+    with ExitStack() as opened:
+        folder = Path(tempfile.mkdtemp(prefix="jdbcstore-quorum-"))
+        opened.callback(shutil.rmtree, folder, ignore_errors=True)
+        folder.chmod(0o755)
+        switch = Switch()
+        opened.callback(switch.close)
+        three = []
+        for number in _NUMBERS:
+            three.append(Machine(switch, number, folder, program, setting))
+            opened.callback(three[-1].close)
+        for machine in three:
+            machine.nats.start()
+            machine.zookeeper.start()
+        wait_until(lambda: all(machine.is_healthy() for machine in three), _WAIT, "three nats-servers")
+        yield switch, three, folder
