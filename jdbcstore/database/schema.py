@@ -36,7 +36,10 @@ log = logging.getLogger(__name__)
 
 LOCK_ROW = 1
 SEQUENCE_ROW = "sequence"
-JOURNAL_ROWS = ("journal", "journal_applied", "journal_written", "journal_referred", "journal_store")
+JOURNAL_ROWS = (
+    *("journal", "journal_applied", "journal_written", "journal_referred"),
+    *("journal_store", "journal_writer"),
+)
 """The positions of a journal, once there has been one."""
 CLAIMS_ROW = "claims"
 """Present once messages have been claimed here: then there may be sessions that share the tables."""

@@ -143,6 +143,11 @@ class Log(Numbered, Protocol):
     releasing are thread-safe. A position is a segment and an offset in it; the last segment is being written.
     """
 
+    @property
+    def writer(self) -> int:
+        """The random number by which a stream names this process; 0 of files."""
+        ...
+
     def recover(self) -> Contents:
         """Read what an earlier process left, and change nothing.
 

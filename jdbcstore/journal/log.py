@@ -143,6 +143,11 @@ class Journal:
         """The last of the store's sequences that was given out."""
         return self._log.last_sequence
 
+    @property
+    def writer(self) -> int:
+        """The random number by which a stream names this process; 0 of files."""
+        return self._log.writer
+
     def skip(self, last_sequence: int) -> None:
         """Give out no sequence up to this one; to be called before anything is appended."""
         self._log.skip(last_sequence)

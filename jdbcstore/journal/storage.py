@@ -91,6 +91,10 @@ class Segments:
             ) from error
         self._lock = names.DirectoryLock(self._directory)
 
+    @property
+    def writer(self) -> int:
+        return 0
+
     def recover(self) -> Recovered:
         self._found = recover(self._directory, ignore_missing=self._config.ignore_missing_journalfiles)
         return self._found

@@ -89,6 +89,21 @@ class StreamContents:
         at = self._unit_with(max(number, self.first_number - 1) + 1)
         return self.size * (self.last + 1 - at) // max(self.last + 1 - self.first, 1)
 
+    def writer_of(self, number: int) -> int | None:
+        """Return the number of the process that wrote a record; None if that is released, or not there."""
+        if not self.first_number <= number <= self.last_number:
+            return None
+        at = self._unit_with(number)
+        message = self.server.message(at)
+        return None if message is None else head_at(at, message).writer
+
+    def is_still_there(self) -> bool:
+        """Return whether the last message is the one that was found, or is released."""
+        if self.ending is None or self.torn is not None:
+            return True
+        message = self.server.message(self.last)
+        return message is None or head_at(self.last, message) == self.ending
+
     def claim(self) -> None:
         if self.claimer is not None:
             self.claimer()
@@ -210,7 +225,7 @@ class StreamLog:
         self._found = StreamContents(self._server)
         self._store = 0
         self._is_claimed = False
-        self._writer = secrets.randbits(63) or 1
+        self.writer = secrets.randbits(63) or 1
         self._last = 0
         """The stream's sequence of the last message."""
         self._spans: list[_Span] = []
@@ -289,7 +304,7 @@ class StreamLog:
                 kind,
                 self.journal,
                 self._store,
-                self._writer,
+                self.writer,
                 first_number,
                 first_sequence,
                 last_number,

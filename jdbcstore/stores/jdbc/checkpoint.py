@@ -164,12 +164,14 @@ class Application:
 
     def _move(self, connection: Connection, stored: dict[str, int], written: int) -> None:
         mark = self._changes.mark
-        *names, referred, identity = JOURNAL_ROWS
+        *names, referred, identity, writer = JOURNAL_ROWS
         numbers = dict(zip(names, (mark.journal, mark.applied, written), strict=True))
         if mark.referred or referred in stored:  # only a journal that uses references has this row
             numbers[referred] = mark.referred
         if mark.store:  # else the identity is kept
             numbers[identity] = mark.store
+        if mark.writer:
+            numbers[writer] = mark.writer
         self._put(connection, stored, numbers)
 
     def _put(self, connection: Connection, stored: dict[str, int], numbers: dict[str, int]) -> None:

@@ -143,9 +143,18 @@ class JournaledStore(DestinationsStore[JournaledMessageStore, JournaledTopicMess
         self._closed = False
         self._recorded: set[Destination] = set()
         """The queues that were recorded since this store was opened."""
+        try:
+            self._begun()
+        except BaseException:
+            writer.cancel_waiting()
+            self._journal.close()
+            raise
         self._checkpointer.start()
         self._cleanup = CleanupTimer(self._clean, self.config.cleanup_period)
         self._cleanup.start()
+
+    def _begun(self) -> None:
+        """Do what comes before anything else is written."""
 
     def _new_place(self, destination: Destination, prioritized: bool | None) -> JournaledMessageStore:
         self._writer.check_open()

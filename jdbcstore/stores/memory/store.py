@@ -134,8 +134,12 @@ class MemoryStore(DestinationsStore[MemoryMessageStore, MemoryTopicMessageStore]
             self._acknowledge(changes)
             if stored.journal and not mark.journal:
                 state.left[stored.journal] = mark.applied
-            written, identity = max(mark.written, stored.written), mark.store or stored.store
-            state.mark = replace(mark, written=written, store=identity)
+            state.mark = replace(
+                mark,
+                written=max(mark.written, stored.written),
+                store=mark.store or stored.store,
+                writer=mark.writer or stored.writer,
+            )
             state.last_sequence = max(mark.written, state.last_sequence)
 
     def _of(self, message: EncodedMessage) -> MemoryMessageStore:

@@ -321,6 +321,9 @@ class Following:
             self._recovery.run(self._follower.progress)
         else:
             self._check(found, self._overlay.last_number)
+            before = self._log.found
+            if found.ending != before.ending and not before.is_still_there():
+                raise self._other(self._overlay.last_number, before.last)
             self._log.found = found
             self._recovery.follow()
         clock = self._follower.clock
@@ -357,6 +360,8 @@ class Following:
             raise binding.foreign(found)
         binding.bind(found)
         self._check(found, binding.after)
+        if mark.writer and found.writer_of(binding.after) not in (None, mark.writer):
+            raise self._other(binding.after, found.last)
         self._note(is_complete=False)  # the master keeps from now on what is not applied yet
         return True
 
@@ -376,6 +381,15 @@ class Following:
                 f" to record {after}: its servers have lost their end, or it is an older copy",
                 segment=found.last,
             )
+
+    def _other(self, number: int, at: int) -> CorruptJournal:
+        """Return the error for a record that the stream has lost, and has another one in its place."""
+        return CorruptJournal(
+            f"record {number} of the stream is not the one that {self._store.place} has applied: its servers"
+            " have lost their end, and another broker has written since. Move this database away, and this"
+            " broker gets a copy of the master's; jdbcstore compare shows what only one of them has",
+            segment=at,
+        )
 
     def _note(self, *, is_complete: bool) -> None:
         follower = self._follower

@@ -57,21 +57,20 @@ class ReplicatedStore(JournaledJdbcStore):
                 " roll them back without replicated first",
                 option="journal.replicated",
             )
-        is_empty = not database.last_sequence() and not database.destinations()
+        self._was_empty = not database.last_sequence() and not database.destinations()
         self._members = MembersWatch(configuration, journal)
         try:
             super().__init__(database, journal, clock=clock, progress=progress)
         except BaseException:
             self._members.close()
             raise
-        try:
-            if not self._journal.last_number:
-                # Only behind it another broker may begin with an empty database.
-                self._operate(lambda: RecordedOperation(BEGIN, {"is_empty": is_empty}))
-        except BaseException:
-            self.close()
-            raise
         self._members.start(self._positions)
+
+    def _begun(self) -> None:
+        # So that no prepare is written again before it: the first record tells whose the others are.
+        self._checkpointer.checkpoint(is_replay=True)
+        facts = {"is_empty": self._was_empty, "writer": self._journal.writer}
+        self._operate(lambda: RecordedOperation(BEGIN, facts))
 
     def _positions(self) -> tuple[int, int]:
         return self._checkpointer.mark.applied, self._journal.last_number
@@ -137,13 +136,14 @@ class MembersWatch:
         """Return up to which record the stream may be released, of those up to a number.
 
         The others are asked each time: one may have begun to follow since. If that is not known, what they
-        might need stays.
+        might need stays. The last record that a database has stays, too: it shows that both are the same.
         """
+        number = max(number - 1, 0)
         if len(segments) < 2:
             return number
         lowest = 0
         with suppress(StoreError):
-            lowest = min((one.applied for one in self._others(self._connected())), default=number)
+            lowest = min((one.applied - 1 for one in self._others(self._connected())), default=number)
         if lowest >= number:
             return number
         most = self._journal.kept_for_followers

@@ -36,6 +36,9 @@ class JournalMark:
     store: int = 0
     """The identity of the store, a random number chosen by its first journal; 0: it has none yet, or keeps
     the one it has."""
+    writer: int = 0
+    """The process that wrote the record ``applied``, by its number in the stream that several databases
+    follow; 0: that is not known, or it is the same as before."""
 
 
 class SubscriptionKey(NamedTuple):

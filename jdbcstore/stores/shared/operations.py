@@ -19,7 +19,8 @@ RECORD_QUEUE, DROP_RECORD = "record queue", "drop record"
 PAUSE, RESUME = "pause", "resume"
 ANNOUNCE = "announce"
 BEGIN = "begin"
-"""The database of the first master was not empty: another one needs a copy of that."""
+"""The first record of each master, with its number as the stream has it, and whether its database was empty:
+if the first one's was not, another broker needs a copy of it."""
 KINDS = (SUBSCRIBE, UNSUBSCRIBE, RECORD_QUEUE, DROP_RECORD, PAUSE, RESUME, ANNOUNCE, BEGIN)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import sqlite3
 import subprocess
 import threading
@@ -33,13 +34,16 @@ from jdbcstore.errors import (
     SubscriptionNotFound,
 )
 from jdbcstore.journal.logs import health
+from jdbcstore.journal.stream.log import look as stream_contents
 from jdbcstore.journal.stream.members import Member, ReplicaGroup, group
+from jdbcstore.journal.stream.server import StreamServer
 from jdbcstore.message.destination import Destination
 from jdbcstore.stores.replicated.store import ReplicatedStore
 from jdbcstore.testing.polling import wait_until
 from tests.stores.replicated.conftest import Follow
 from tests.support.cli.zygote import fork_program
-from tests.support.replicated import Waiting
+from tests.support.replicated import Waiting, node
+from tests.support.streams import NatsServer
 
 pytestmark = pytest.mark.servers
 
@@ -435,6 +439,41 @@ def test_a_stream_that_ends_before_the_mark_is_refused(
         connection.execute("UPDATE JDBCSTORE_STATE SET NUMBER = 100 WHERE NAME = ?", (JOURNAL_ROWS[1],))
     with pytest.raises(CorruptJournal, match="ends with record 2"):
         jdbcstore.open(configured("a"), lock_timeout=0.0)
+
+
+def test_a_stream_that_has_lost_its_end_is_refused_however_far_it_grows(tmp_path: Path) -> None:
+    """As with ``quorum_mem`` when all servers lose their power: a database has records that are gone."""
+    with NatsServer() as server:
+
+        def add(name: str, *texts: str) -> None:
+            with jdbcstore.open(node(server.url, "s", tmp_path, name), lock_timeout=60.0) as store:
+                store.queue("Q").add_messages([Message(text) for text in texts])
+
+        add("a", "first")
+        server.kill()
+        shutil.copytree(server.folder / "data", tmp_path / "before")
+        server.start()
+        add("a", "lost", "lost, too")
+        config = node(server.url, "s", tmp_path, "a").journal
+        assert config is not None
+        with closing(StreamServer(config, create=False)) as servers:
+            had = stream_contents(servers)
+            assert had.is_still_there()
+        server.kill()
+        shutil.rmtree(server.folder / "data")
+        shutil.copytree(tmp_path / "before", server.folder / "data")
+        server.start()
+
+        with pytest.raises(CorruptJournal, match=r"ends with record \d"):
+            add("a", "not yet")
+        add("b", *map(str, range(20)))
+        with closing(StreamServer(config, create=False)) as servers:
+            assert not replace(had, server=servers).is_still_there()
+        with pytest.raises(CorruptJournal, match=r"record \d of the stream is not the one .* compare shows"):
+            add("a", "never")
+        (tmp_path / "a.db").rename(tmp_path / "moved.db")
+        add("a", "last")
+        add("b", "there")
 
 
 def test_without_servers_it_says_so(configured: Configured, monkeypatch: pytest.MonkeyPatch) -> None:
