@@ -187,10 +187,10 @@ FROM "ACTIVEMQ_MSGS"
 WHERE "ACTIVEMQ_MSGS"."CONTAINER" = ? AND "ACTIVEMQ_MSGS"."XID" IS NOT NULL AND "ACTIVEMQ_MSGS"."ID" > ? ORDER BY "ACTIVEMQ_MSGS"."ID"
  FETCH FIRST ? ROWS ONLY;
 
--- find_journal(param_1, param_2, param_3, param_4, param_5)
+-- find_journal(param_1, param_2, param_3, param_4, param_5, param_6)
 SELECT "JDBCSTORE_STATE"."NAME", "JDBCSTORE_STATE"."NUMBER"
 FROM "JDBCSTORE_STATE"
-WHERE "JDBCSTORE_STATE"."NAME" IN (?, ?, ?, ?, ?);
+WHERE "JDBCSTORE_STATE"."NAME" IN (?, ?, ?, ?, ?, ?);
 
 -- find_last_sequence_id_in_acks()
 SELECT max("ACTIVEMQ_ACKS"."LAST_ACKED_ID") AS max_1

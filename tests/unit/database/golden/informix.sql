@@ -173,10 +173,10 @@ SELECT activemq_msgs.id, activemq_msgs.msg
 FROM activemq_msgs
 WHERE activemq_msgs.container = ? AND activemq_msgs.xid IS NOT NULL AND activemq_msgs.id > ? ORDER BY activemq_msgs.id {maxrows ?};
 
--- find_journal(param_1, param_2, param_3, param_4, param_5)
+-- find_journal(param_1, param_2, param_3, param_4, param_5, param_6)
 SELECT jdbcstore_state.name, jdbcstore_state.number
 FROM jdbcstore_state
-WHERE jdbcstore_state.name IN (?, ?, ?, ?, ?);
+WHERE jdbcstore_state.name IN (?, ?, ?, ?, ?, ?);
 
 -- find_last_sequence_id_in_acks()
 SELECT max(activemq_acks.last_acked_id) AS max_1

@@ -201,10 +201,10 @@ WHERE [ACTIVEMQ_MSGS].[CONTAINER] = :1 AND [ACTIVEMQ_MSGS].[XID] IS NOT NULL AND
  OFFSET 0 ROWS
  FETCH FIRST :3 ROWS ONLY;
 
--- find_journal(param_1, param_2, param_3, param_4, param_5)
+-- find_journal(param_1, param_2, param_3, param_4, param_5, param_6)
 SELECT [JDBCSTORE_STATE].[NAME], [JDBCSTORE_STATE].[NUMBER]
 FROM [JDBCSTORE_STATE]
-WHERE [JDBCSTORE_STATE].[NAME] IN (:1, :2, :3, :4, :5);
+WHERE [JDBCSTORE_STATE].[NAME] IN (:1, :2, :3, :4, :5, :6);
 
 -- find_last_sequence_id_in_acks()
 SELECT max([ACTIVEMQ_ACKS].[LAST_ACKED_ID]) AS max_1

@@ -187,10 +187,10 @@ FROM `ACTIVEMQ_MSGS`
 WHERE `ACTIVEMQ_MSGS`.`CONTAINER` = %s AND (convert(`ACTIVEMQ_MSGS`.`CONTAINER` USING utf8mb4) COLLATE utf8mb4_bin) = %s AND `ACTIVEMQ_MSGS`.`XID` IS NOT NULL AND `ACTIVEMQ_MSGS`.`ID` > %s ORDER BY `ACTIVEMQ_MSGS`.`ID`
  LIMIT %s;
 
--- find_journal(param_1, param_2, param_3, param_4, param_5)
+-- find_journal(param_1, param_2, param_3, param_4, param_5, param_6)
 SELECT `JDBCSTORE_STATE`.`NAME`, `JDBCSTORE_STATE`.`NUMBER`
 FROM `JDBCSTORE_STATE`
-WHERE `JDBCSTORE_STATE`.`NAME` IN (%s, %s, %s, %s, %s);
+WHERE `JDBCSTORE_STATE`.`NAME` IN (%s, %s, %s, %s, %s, %s);
 
 -- find_last_sequence_id_in_acks()
 SELECT max(`ACTIVEMQ_ACKS`.`LAST_ACKED_ID`) AS max_1
