@@ -371,13 +371,8 @@ class StreamServer:
             try:
                 reader = self._connection.ask(partial(self._reader, first))
                 while first <= last:
-                    batch = self._connection.run(reader.fetch(min(_READ_AT_ONCE, last + 1 - first), ANSWER))
-                    if not batch:  # the server ended the request
-                        raise TimeoutError("no messages came")
-                    for one in batch:
-                        at = one.metadata.sequence.stream
-                        if first <= at <= last:
-                            yield at, one.data
+                    for at, data in self._batch(reader, first, last):
+                        yield at, data
                         first = at + 1
                     end = time.monotonic() + PATIENCE
             except (NatsError, OSError, TimeoutError) as error:
@@ -389,6 +384,23 @@ class StreamServer:
             finally:
                 if reader is not None:
                     self._forget(reader)
+
+    def _batch(self, reader: Any, first: int, last: int) -> list[tuple[int, bytes]]:
+        """Return the next messages of a reader, from one sequence to another, in their order.
+
+        :raises TimeoutError: none came, or not all: what was sent to a connection that was lost is not sent
+            again
+        """
+        fetched = self._connection.run(reader.fetch(min(_READ_AT_ONCE, last + 1 - first), ANSWER))
+        batch = [(at, one.data) for one in fetched if first <= (at := one.metadata.sequence.stream) <= last]
+        if not batch:  # the server ended the request
+            raise TimeoutError("no messages came")
+        expected = first
+        for at, _ in batch:
+            if at > expected and self._connection.run(self._has_any(expected, at - 1)):
+                raise TimeoutError(f"message {expected} did not come")
+            expected = at + 1
+        return batch
 
     def _forget(self, reader: Any) -> None:
         """End a reader without waiting: the interpreter may be ending, and the thread of the loop with it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import socket
 import threading
 from collections.abc import Awaitable, Callable
@@ -573,6 +574,27 @@ def test_a_reader_that_brings_nothing_asks_what_there_is(
     monkeypatch.setattr(JetStreamContext.PullSubscription, "fetch", nothing)
     stream: Any = journal._log
     assert list(stream._server.messages(3, 9)) == []
+    journal.close()
+
+
+def test_messages_that_were_sent_to_a_lost_connection_are_read_again(
+    nats: NatsServer, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server takes them for received, and goes on behind them."""
+    told = Told()
+    journal = opened(streamed(nats.url, name), told)
+    every = [b"%d" % number for number in range(40)]
+    for body in every:  # a message each
+        append(journal, told, body)
+    fetch, number = JetStreamContext.PullSubscription.fetch, itertools.count()
+
+    async def lossy(self: Any, *arguments: Any) -> Any:
+        found = await fetch(self, *arguments)
+        return await fetch(self, *arguments) if next(number) == 1 else found
+
+    monkeypatch.setattr(JetStreamContext.PullSubscription, "fetch", lossy)
+    assert bodies(journal) == every
+    assert next(number) > 3
     journal.close()
 
 
