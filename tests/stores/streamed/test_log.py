@@ -598,6 +598,28 @@ def test_messages_that_were_sent_to_a_lost_connection_are_read_again(
     journal.close()
 
 
+def test_messages_that_are_sent_again_are_left_out(
+    nats: NatsServer, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader that goes on at another server may begin with what it has sent there before."""
+    told = Told()
+    journal = opened(streamed(nats.url, name), told)
+    for number in range(60):
+        append(journal, told, b"%d" % number)
+    log: Any = journal._log
+    fetch, readers, calls = JetStreamContext.PullSubscription.fetch, list[Any](), itertools.count()
+
+    async def again(self: Any, *arguments: Any) -> Any:
+        if next(calls) == 2:
+            readers.append(await log._server._reader(5, log._server.connection.js))
+        return await fetch(readers[0] if readers else self, *arguments)
+
+    monkeypatch.setattr(JetStreamContext.PullSubscription, "fetch", again)
+    assert [at for at, _ in log._server.messages(1, 61)] == [*range(1, 62)]
+    assert readers
+    journal.close()
+
+
 def test_a_message_that_was_changed_is_found(nats: NatsServer, name: str) -> None:
     told, config = Told(), streamed(nats.url, name)
     journal = opened(config, told)
