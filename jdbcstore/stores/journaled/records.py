@@ -28,11 +28,11 @@ OPERATE: an operation, which the backing store has before it gets anything later
 _ADD, _UPDATE, _REMOVE, _ACKNOWLEDGE, _OPERATION = range(1, 6)
 _sequence = Struct("<q")
 _remove = Struct("<BII")
-"""RecordedOperation, length of the container, count."""
+"""Operation, length of the container, count."""
 _acknowledge = Struct("<BIIII")
-"""RecordedOperation, lengths of topic, client id and name, count."""
+"""Operation, lengths of topic, client id and name, count."""
 _operation = Struct("<BI")
-"""RecordedOperation, length of its JSON."""
+"""Operation, length of its JSON."""
 _xid = Struct("<iBB")
 """Format id, lengths of both parts."""
 
