@@ -175,8 +175,8 @@ class NatsConnection:
     async def _noted(self, error: Exception) -> None:
         if denied := _DENIED.search(str(error)):
             self._denied = (time.monotonic(), denied[1], denied[2])
-        elif self._trouble is None or not _is_about_login(self._trouble):  # else what follows from it
-            self._trouble = error
+        elif self._trouble is None or not (_is_about_login(self._trouble) or _about_tls(self._trouble)):
+            self._trouble = error  # else it follows from that, as a broken pipe does
 
     async def _disconnected(self) -> None:
         if not (self._is_closed or self._client.is_closed):
