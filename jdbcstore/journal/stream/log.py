@@ -97,8 +97,10 @@ class StreamContents:
         message = self.server.message(at)
         return None if message is None else head_at(at, message).writer
 
-    def is_still_there(self) -> bool:
-        """Return whether the last message is the one that was found, or is released."""
+    def is_still_there(self, now: StreamContents) -> bool:
+        """Return whether the stream still has the last message that was found here, or has released it."""
+        if now.last < self.last:
+            return False
         if self.ending is None or self.torn is not None:
             return True
         message = self.server.message(self.last)

@@ -322,7 +322,7 @@ class Following:
         else:
             self._check(found, self._overlay.last_number)
             before = self._log.found
-            if found.ending != before.ending and not before.is_still_there():
+            if found.ending != before.ending and not before.is_still_there(found):
                 raise self._other(self._overlay.last_number, before.last)
             self._log.found = found
             self._recovery.follow()

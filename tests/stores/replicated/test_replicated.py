@@ -458,7 +458,7 @@ def test_a_stream_that_has_lost_its_end_is_refused_however_far_it_grows(tmp_path
         assert config is not None
         with closing(StreamServer(config, create=False)) as servers:
             had = stream_contents(servers)
-            assert had.is_still_there()
+            assert had.is_still_there(had)
         server.kill()
         shutil.rmtree(server.folder / "data")
         shutil.copytree(tmp_path / "before", server.folder / "data")
@@ -466,9 +466,11 @@ def test_a_stream_that_has_lost_its_end_is_refused_however_far_it_grows(tmp_path
 
         with pytest.raises(CorruptJournal, match=r"ends with record \d"):
             add("a", "not yet")
+        with closing(StreamServer(config, create=False)) as servers:
+            assert not had.is_still_there(stream_contents(servers))
         add("b", *map(str, range(20)))
         with closing(StreamServer(config, create=False)) as servers:
-            assert not replace(had, server=servers).is_still_there()
+            assert not replace(had, server=servers).is_still_there(stream_contents(servers))
         with pytest.raises(CorruptJournal, match=r"record \d of the stream is not the one .* compare shows"):
             add("a", "never")
         (tmp_path / "a.db").rename(tmp_path / "moved.db")
