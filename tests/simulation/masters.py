@@ -10,8 +10,10 @@ from typing import Any, ClassVar
 from jdbcstore import Message, StoreConfig
 from jdbcstore.abc import Cursor, MessageReference
 from jdbcstore.errors import LockLost, OutcomeUnknown, StoreClosed, StoreError, TransactionNotFound
+from jdbcstore.lockers import Fence
 from jdbcstore.lockers.database import LeaseDatabaseLocker
 from jdbcstore.message.ids import XATransactionId
+from jdbcstore.stores.guarded import JournaledJdbcStore
 from jdbcstore.stores.jdbc.store import JdbcStore
 from tests.simulation.burying import DEAD, stage
 from tests.simulation.scheduler import Process, current
@@ -29,6 +31,8 @@ QUEUES, TOPIC, SUBSCRIPTIONS = ("Q", "R"), "T", ("s", "u")
 SCOPES = (*QUEUES, DEAD, *(f"{TOPIC}/{name}" for name in SUBSCRIPTIONS))
 Taken = list[tuple[dict[str, MessageReference], str, MessageReference]]
 LEASE, KEEP_ALIVE = 1.2, 0.4
+Led = JdbcStore | JournaledJdbcStore
+"""The store of a master."""
 
 
 class Broker(Member):
@@ -42,38 +46,52 @@ class Broker(Member):
         """By scope, what was delivered and not acknowledged."""
 
     def _live(self, process: Process) -> None:
-        scheduler = current()
         while True:
             try:
                 store = self._open()
-            except StoreError:
-                scheduler.sleep(0.1)
+            except StoreError as error:
+                if self._is_for_good(process, error):
+                    return
+                current().sleep(0.1)
                 continue
-            fence = store.fence
-            assert fence is not None
-            self.cursors = dict.fromkeys(SCOPES)
-            self.held = {scope: {} for scope in SCOPES}
-            self.epoch = process.epoch = fence.epoch
-            self.world.note(Master(scheduler.now, process.name, fence.epoch))
-            self.world.trace("master", process.name, epoch=fence.epoch)
-            self.store = store
-            for _ in range(self.workers):
-                self.wake()
-            fence.wait_lost()
-            if self.store is store:
-                self.store = None
-            self.world.trace("deposed", process.name, epoch=fence.epoch)
-            with contextlib.suppress(StoreError):
-                store.close(5)
+            self._serve(process, store)
 
-    def _open(self) -> JdbcStore:
-        locker = LeaseDatabaseLocker(
+    def _serve(self, process: Process, store: Led) -> None:
+        fence = store.fence
+        assert fence is not None
+        self.cursors = dict.fromkeys(SCOPES)
+        self.held = {scope: {} for scope in SCOPES}
+        self.epoch = process.epoch = fence.epoch
+        self.world.note(Master(current().now, process.name, fence.epoch))
+        self.world.trace("master", process.name, epoch=fence.epoch)
+        self.store = store
+        for _ in range(self.workers):
+            self.wake()
+        self._hold(process, store, fence)
+        if self.store is store:
+            self.store = None
+        self.world.trace("deposed", process.name, epoch=fence.epoch)
+        with contextlib.suppress(StoreError):
+            store.close(5)
+
+    def _is_for_good(self, process: Process, error: StoreError) -> bool:  # noqa: ARG002
+        """Whether a store that does not open is not tried again."""
+        return False
+
+    def _hold(self, process: Process, store: Led, fence: Fence) -> None:  # noqa: ARG002
+        """Wait until it may not be the master any more."""
+        fence.wait_lost()
+
+    def _open(self) -> Led:
+        return JdbcStore(self.world.server.url, CONFIG, clock=self.clock, locker=self._locker())
+
+    def _locker(self) -> LeaseDatabaseLocker:
+        return LeaseDatabaseLocker(
             name=f"broker-{self.number}",
             lock_acquire_sleep_interval=LEASE,
             lock_keep_alive_period=KEEP_ALIVE,
             clock=self.clock,
         )
-        return JdbcStore(self.world.server.url, CONFIG, clock=self.clock, locker=locker)
 
     def do_send(self, client: str, chance: random.Random) -> None:
         store, epoch = self.store, self.epoch

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import random
 from typing import ClassVar
 
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import JournalFailed, LockLost, NotMaster, StoreError, StoreUnavailable
 from jdbcstore.journal.stream.connection import PATIENCE
-from jdbcstore.lockers.database import LeaseDatabaseLocker
+from jdbcstore.lockers import Fence
 from jdbcstore.stores.guarded import JournaledJdbcStore
 from jdbcstore.stores.jdbc.store import JdbcStore
 from tests.simulation.jetstream import SimulatedConnection, Stream
-from tests.simulation.masters import CONFIG, KEEP_ALIVE, LEASE, SCOPES, Broker, Masters
-from tests.simulation.scheduler import Process, current
+from tests.simulation.masters import CONFIG, Broker, Led, Masters
+from tests.simulation.scheduler import Process
 from tests.simulation.world import Step
-from tests.support.histories.events import Master
 
 _PASSING = (StoreUnavailable, NotMaster, LockLost)
 """Errors after which a broker waits, and opens its store again."""
@@ -27,50 +25,26 @@ _CHECKED = 1.0
 class StreamBroker(Broker):
     """A process that serves while it is the master, and writes a journal."""
 
-    def _live(self, process: Process) -> None:
-        scheduler = current()
-        while True:
-            try:
-                store = self._opened()
-            except StoreError as error:
-                self.world.trace("refused", process.name, error=repr(error))
-                if isinstance(error, JournalFailed) or not isinstance(error, _PASSING):
-                    self.world.problem(f"{self.name} does not open: {error!r}")
-                    return
-                scheduler.sleep(0.1)
-                continue
-            fence = store.fence
-            assert fence is not None
-            self.cursors = dict.fromkeys(SCOPES)
-            self.held = {scope: {} for scope in SCOPES}
-            self.epoch = process.epoch = fence.epoch
-            self.world.note(Master(scheduler.now, process.name, fence.epoch))
-            self.world.trace("master", process.name, epoch=fence.epoch)
-            self.store = store
-            for _ in range(self.workers):
-                self.wake()
-            while not fence.wait_lost(_CHECKED):
-                try:
-                    store.check()
-                except (JournalFailed, LockLost) as error:
-                    self.world.trace("failed", process.name, error=repr(error))
-                    break
-                except StoreError:
-                    continue
-            if self.store is store:
-                self.store = None
-            self.world.trace("deposed", process.name, epoch=fence.epoch)
-            with contextlib.suppress(StoreError):
-                store.close(5)
+    def _is_for_good(self, process: Process, error: StoreError) -> bool:
+        self.world.trace("refused", process.name, error=repr(error))
+        if isinstance(error, JournalFailed) or not isinstance(error, _PASSING):
+            self.world.problem(f"{self.name} does not open: {error!r}")
+            return True
+        return False
 
-    def _opened(self) -> JournaledJdbcStore:
-        locker = LeaseDatabaseLocker(
-            name=f"broker-{self.number}",
-            lock_acquire_sleep_interval=LEASE,
-            lock_keep_alive_period=KEEP_ALIVE,
-            clock=self.clock,
-        )
-        behind = JdbcStore(self.world.server.url, CONFIG, clock=self.clock, locker=locker, journaled=True)
+    def _hold(self, process: Process, store: Led, fence: Fence) -> None:
+        while not fence.wait_lost(_CHECKED):
+            try:
+                store.check()
+            except (JournalFailed, LockLost) as error:
+                self.world.trace("failed", process.name, error=repr(error))
+                return
+            except StoreError:
+                continue
+
+    def _open(self) -> Led:
+        url, locker = self.world.server.url, self._locker()
+        behind = JdbcStore(url, CONFIG, clock=self.clock, locker=locker, journaled=True)
         config = JournalConfig(
             stream="nats://simulated",
             stream_name="s",

@@ -60,7 +60,7 @@ async def _health(connection: NatsConnection, config: JournalConfig) -> StreamHe
     return _found(config, info)
 
 
-def _known(config: JournalConfig, problem: str) -> StreamHealth:
+def _known(config: JournalConfig, problem: str | None) -> StreamHealth:
     return StreamHealth(
         name=config.stream_name,
         place=config.place,
@@ -81,16 +81,12 @@ def _found(config: JournalConfig, info: StreamInfo) -> StreamHealth:
     problem = None
     if 2 * current <= present:
         problem = f"only {current} of the {present} servers that it is on are up and current, and no quorum"
-    return StreamHealth(
-        name=config.stream_name,
-        place=config.place,
-        sync=config.sync,
-        replicas=config.replicas,
+    return replace(
+        _known(config, problem),
         present=present,
         current=current,
         leader=leader,
         messages=info.state.messages,
         size=info.state.bytes,
         limit=limit if limit > 0 else None,
-        problem=problem,
     )

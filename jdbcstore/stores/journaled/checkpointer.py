@@ -21,7 +21,7 @@ from jdbcstore.stores.journaled.records import PREPARE
 from jdbcstore.stores.journaled.refused import FOLDER, Refused, refuses_a_row, row_of
 from jdbcstore.stores.journaled.writer import JournalUnit, JournalWriter
 from jdbcstore.stores.shared.checkpoint import Changes, CheckpointedStore, JournalMark, SubscriptionKey
-from jdbcstore.stores.shared.operations import BEGIN, RecordedOperation
+from jdbcstore.stores.shared.operations import RecordedOperation
 from jdbcstore.stores.shared.rows import EncodedMessage
 from jdbcstore.util.backoff import Backoff
 from jdbcstore.util.clock import Clock
@@ -295,8 +295,8 @@ class Checkpointer:
         if self._cleans:
             left_out.update(*self._consumed(self._overlay, layer).values())
         end = replace(mark, applied=plan.cut, written=max(plan.last, mark.written))
-        if plan.operation is not None and plan.operation.kind == BEGIN:
-            end = replace(end, writer=int(plan.operation.facts.get("writer", 0)))
+        if plan.operation is not None and plan.operation.writer:
+            end = replace(end, writer=plan.operation.writer)
         every = changes_of(layer, mark, end, self._batch_size, left_out)
         every[-1] = replace(every[-1], operation=plan.operation)
         return every

@@ -139,15 +139,13 @@ def _wait_complete(follower: StreamFollower, deadline: float | None, cancel: thr
     while not follower.is_complete or not follower.decided.is_set():
         if follower.failure is not None:
             raise follower.failure
-        if cancel is not None and cancel.is_set():
-            raise StoreClosed("waiting for the lock was cancelled")
         is_late = deadline is not None and time.monotonic() >= deadline
         if is_late and follower.decided.is_set():
             if follower.trouble is not None and not isinstance(follower.trouble, Behind):
                 raise follower.trouble
             trouble = follower.trouble or "its database is not complete"
             raise NotMaster(f"this broker follows the stream, and cannot be the master yet: {trouble}")
-        follower.decided.wait(_LOOK) if not follower.decided.is_set() else time.sleep(_LOOK)
+        _wait(_LOOK, None, cancel)
 
 
 def _wait(seconds: float, deadline: float | None, cancel: threading.Event | None) -> None:

@@ -49,6 +49,11 @@ class RecordedOperation:
         return cls(found[0], found[1])
 
     @property
+    def writer(self) -> int:
+        """The number of the process whose records begin with it; 0 if none do."""
+        return int(self.facts["writer"]) if self.kind == BEGIN else 0
+
+    @property
     def destination(self) -> Destination:
         """The destination that it is about."""
         return Destination.parse(str(self.facts["destination"]))
