@@ -378,7 +378,7 @@ class _Wire(OpenWireClient):
         while (frame := self.frame()) is not None:
             if frame[4] == Type.MESSAGE_DISPATCH:
                 self._dispatches.append(frame)
-            elif frame[4] in (Type.RESPONSE, Type.EXCEPTION_RESPONSE):
+            elif frame[4] in (Type.RESPONSE, Type.INTEGER_RESPONSE, Type.EXCEPTION_RESPONSE):
                 command = read_command(frame, self.version)
                 if command["correlation_id"] != command_id:
                     continue
