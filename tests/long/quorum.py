@@ -16,6 +16,7 @@ import signal
 import sys
 import time
 from collections import Counter
+from contextlib import ExitStack
 from statistics import median
 
 import click
@@ -24,8 +25,9 @@ from tests.support import ROOT
 from tests.support.backends import BACKENDS
 from tests.support.histories.checker import Violation
 from tests.support.histories.events import to_json
+from tests.support.quorum.faults import Faults
 from tests.support.quorum.surroundings import machines
-from tests.support.quorum.world import LEASE, Faults, World
+from tests.support.quorum.world import LEASE, Plan, World
 from tests.support.streams import NEWER
 
 
@@ -36,20 +38,33 @@ from tests.support.streams import NEWER
 @click.option("--first", default=0, show_default=True, help="The number of the first world.")
 @click.option("--kind", "kinds", multiple=True, help="Only these kinds.")
 @click.option("--newer", is_flag=True, help="With the servers of make nats, and syncs.")
+@click.option("--replicated", is_flag=True, help="Each broker has a database of its own.")
 @click.option("--serve", default=0, help="Instead, kill the master so many times, with each election.")
 def main(
-    faults: int, size: int, seed: int | None, first: int, kinds: tuple[str, ...], serve: int, *, newer: bool
+    faults: int,
+    size: int,
+    seed: int | None,
+    first: int,
+    kinds: tuple[str, ...],
+    serve: int,
+    *,
+    newer: bool,
+    replicated: bool,
 ) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))  # what is mounted must go
     seed = random.randrange(10**6) if seed is None else seed
     click.echo(f"seed {seed}")
     total, wrong = Counter[str](), 0
+
+    def plan(number: int) -> Plan:
+        return Plan(f"{seed}-{number}", by_zookeeper=bool(number % 2), syncs=newer, replicated=replicated)
+
     if serve:
         for number in (0, 1):
-            wrong += len(_world(f"{seed}-{number}", number, newer, 0, (), serve)[1])
+            wrong += len(_world(plan(number), 0, (), serve)[1])
         sys.exit(1 if wrong else 0)
     for number, begin in enumerate(range(0, faults, size), first):
-        done, found = _world(f"{seed}-{number}", number, newer, min(size, faults - begin), kinds, 0)
+        done, found = _world(plan(number), min(size, faults - begin), kinds, 0)
         total += done
         wrong += len(found)
     click.echo(f"{total.total()} faults: {dict(total)}, {wrong} wrong")
@@ -57,42 +72,41 @@ def main(
 
 
 def _world(
-    name: str, number: int, newer: bool, faults: int, kinds: tuple[str, ...], serve: int
+    plan: Plan, faults: int, kinds: tuple[str, ...], serve: int
 ) -> tuple[Counter[str], list[Violation]]:
     """Make a world, do so many faults to it, and judge it."""
-    program = str(NEWER) if newer else shutil.which("nats-server", path="/usr/sbin:/usr/bin")
+    program = str(NEWER) if plan.syncs else shutil.which("nats-server", path="/usr/sbin:/usr/bin")
     if program is None:
         raise click.ClickException("no nats-server: .ci/packages nats-server")
-    [backend] = [one for one in BACKENDS if one.id == "postgresql"]
-    assert backend.private is not None
-    chance, begin = random.Random(name), time.monotonic()
-    server = backend.private()
-    try:
-        with machines(program, "sync_interval: always" if newer else "") as (switch, three, _):
+    chance, begin = random.Random(plan.seed), time.monotonic()
+    with ExitStack() as opened:
+        url = None
+        if not plan.replicated:
+            [backend] = [one for one in BACKENDS if one.id == "postgresql"]
+            assert backend.private is not None
+            server = backend.private()
+            opened.callback(server.close)
             url = backend.database(backend.private_url(server)).url
-            world = World(switch, three, url, name, by_zookeeper=bool(number % 2), syncs=newer)
-            try:
-                world.start()
-                broken = Faults(world, chance)
-                if serve:
-                    _measure(world, serve)
-                for _ in range(faults):
-                    kind = chance.choice([*(kinds or broken.kinds)])
-                    what = broken.do(kind)
-                    click.echo(f"  {what}: back after {world.await_service(what):.1f} s")
-                found, counts = world.finish()
-            finally:
-                world.close()
-            election = "ZooKeeper" if world.by_zookeeper else "lease"
-            seconds = f"{time.monotonic() - begin:.0f} s"
-            click.echo(f"{name}, {election}: {faults} faults in {seconds}, {counts}, {len(found)} wrong")
-            for text in world.ended:
-                click.echo(f"  ended: {text}")
-            if found:
-                _show(name, world, found)
-            return broken.done, found
-    finally:
-        server.close()
+        setting = "sync_interval: always" if plan.syncs else ""
+        switch, three = opened.enter_context(machines(program, setting))
+        world = World(switch, three, url, plan)
+        opened.callback(world.close)
+        world.start()
+        broken = Faults(world, chance)
+        if serve:
+            _measure(world, serve)
+        for _ in range(faults):
+            kind = chance.choice([*(kinds or broken.kinds)])
+            what = broken.do(kind)
+            click.echo(f"  {what}: back after {world.await_service(what):.1f} s")
+        found, counts = world.finish()
+    seconds = f"{time.monotonic() - begin:.0f} s"
+    click.echo(f"{plan}: {faults} faults in {seconds}, {dict(broken.done)}, {counts}, {len(found)} wrong")
+    for text in world.ended:
+        click.echo(f"  ended: {text}")
+    if found:
+        _show(world, found)
+    return broken.done, found
 
 
 def _measure(world: World, count: int) -> None:
@@ -104,13 +118,13 @@ def _measure(world: World, count: int) -> None:
     text = (
         f"median {median(seconds):.2f} s of {count}, at most {max(seconds):.2f} s, with a lease or session of"
     )
-    click.echo(f"{'ZooKeeper' if world.by_zookeeper else 'lease'}: {text} {LEASE:g} s")
+    click.echo(f"{world.plan}: {text} {LEASE:g} s")
 
 
-def _show(name: str, world: World, found: list[Violation]) -> None:
+def _show(world: World, found: list[Violation]) -> None:
     for violation in found[:10]:
         click.echo(f"  {violation.rule}: {violation.text[:500]}")
-    kept = ROOT / ".build" / f"quorum-{name}.wrong"
+    kept = ROOT / ".build" / f"quorum-{world.plan.seed}.wrong"
     with kept.open("w") as lines:
         lines.writelines(f"{violation.rule}: {violation.text}\n" for violation in found)
         lines.writelines(f"{to_json(event)}\n" for event in world.recorder.events)

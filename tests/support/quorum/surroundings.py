@@ -1,4 +1,4 @@
-"""Three machines on one network: a nats-server, a ZooKeeper and a broker on each, in a network of its own."""
+"""Three machines on two networks, each a namespace with a nats-server, a ZooKeeper and a broker."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from tests.support.failover.surroundings import Missing, _ip, _run
 from tests.support.interop.activemq import QUICK_START
 from tests.support.jvm import NO_TRACES
 
-STOMP, OPENWIRE, _NATS, _ROUTES, _MONITOR, _CLIENT, _PEER, _ELECTION = (
+STOMP, OPENWIRE, _NATS, _ROUTES, _MONITOR, _CLIENT, _PEER, _VOTES = (
     61613,
     61616,
     4222,
@@ -35,14 +35,22 @@ STOMP, OPENWIRE, _NATS, _ROUTES, _MONITOR, _CLIENT, _PEER, _ELECTION = (
     2888,
     3888,
 )
+STREAM = "quorum"
 _WAIT = 120.0
 _TICK = 200
 """Milliseconds. A session of ZooKeeper lasts 2 to 20 of them."""
 _NUMBERS = (1, 2, 3)
 
+MAIN, ELECTION = "main", "election"
+NETWORKS = (MAIN, ELECTION)
+_FIRST = {MAIN: 0, ELECTION: 128}
+"""What is added to a machine's number in its address, by network."""
+
 
 class Switch:
-    """A network of machines, each a namespace with one link to a bridge; this process has one, too.
+    """Two networks of machines, each a namespace with a link to the bridge of either.
+
+    ZooKeeper has one for itself, so that it may be lost alone. This process has a link to the other one.
 
     :raises Missing: we are not root, or there is no ``ip``
     """
@@ -51,20 +59,22 @@ class Switch:
         if os.geteuid() != 0 or shutil.which("ip") is None:
             raise Missing("ip netns needs root and iproute2")
         self._name = f"jsq{os.getpid() % 10**7}"
-        # 198.18.0.0/15 is for tests of networks.
-        self._prefix = f"198.19.{os.getpid() % 256}"
-        self.host = f"{self._prefix}.254"
+        self._prefix = _free_prefix()
+        self.host = f"{self._prefix}.126"
         self._spaces: list[str] = []
         try:
             self._add(self._name)
-            _ip("-n", self._name, "link", "add", "bridge", "type", "bridge")
-            _ip("-n", self._name, "link", "set", "bridge", "up")
+            for network in NETWORKS:
+                _ip("-n", self._name, "link", "add", network, "type", "bridge")
+                _ip("-n", self._name, "link", "set", network, "up")
             _ip("link", "add", self._name, "type", "veth", "peer", "name", "host", "netns", self._name)
-            self._join("host")
-            _ip("addr", "add", f"{self.host}/24", "dev", self._name)
+            self._join("host", MAIN)
+            _ip("addr", "add", f"{self.host}/25", "dev", self._name)
             _ip("link", "set", self._name, "up")
             for number in _NUMBERS:
-                self._plug(number)
+                self._add(f"{self._name}-{number}")
+                for network in NETWORKS:
+                    self._plug(number, network)
         except BaseException:
             self.close()
             raise
@@ -74,45 +84,56 @@ class Switch:
         self._spaces.append(space)
         _ip("-n", space, "link", "set", "lo", "up")
 
-    def _join(self, port: str) -> None:
-        _ip("-n", self._name, "link", "set", port, "master", "bridge")
+    def _join(self, port: str, network: str) -> None:
+        _ip("-n", self._name, "link", "set", port, "master", network)
         _ip("-n", self._name, "link", "set", port, "up")
 
-    def _plug(self, number: int) -> None:
-        space = f"{self._name}-{number}"
-        self._add(space)
-        port = f"port{number}"
-        _ip("-n", self._name, "link", "add", port, "type", "veth", "peer", "name", "inside", "netns", space)
-        self._join(port)
-        _ip("-n", space, "addr", "add", f"{self.address(number)}/24", "dev", "inside")
-        _ip("-n", space, "link", "set", "inside", "up")
+    def _plug(self, number: int, network: str) -> None:
+        space, port = f"{self._name}-{number}", f"{network}{number}"
+        _ip("-n", self._name, "link", "add", port, "type", "veth", "peer", "name", network, "netns", space)
+        self._join(port, network)
+        _ip("-n", space, "addr", "add", f"{self.address(number, network)}/25", "dev", network)
+        _ip("-n", space, "link", "set", network, "up")
 
-    def address(self, number: int) -> str:
+    def address(self, number: int, network: str = MAIN) -> str:
         """Return the address of a machine."""
-        return f"{self._prefix}.{number}"
+        return f"{self._prefix}.{number + _FIRST[network]}"
 
     def command(self, number: int) -> tuple[str, ...]:
         """Return what runs the words after it on a machine."""
         return ("ip", "netns", "exec", f"{self._name}-{number}")
 
-    def cut(self, number: int, *, incoming: bool, outgoing: bool) -> None:
+    def cut(self, number: int, networks: Sequence[str], *, incoming: bool, outgoing: bool) -> None:
         """Lose every packet to a machine or from it, which nobody is told of."""
         full = ("root", "bfifo", "limit", "0")
-        if incoming:
-            _run("tc", "-n", self._name, "qdisc", "replace", "dev", f"port{number}", *full)
-        if outgoing:
-            _run("tc", "-n", f"{self._name}-{number}", "qdisc", "replace", "dev", "inside", *full)
+        for network in networks:
+            if incoming:
+                _run("tc", "-n", self._name, "qdisc", "replace", "dev", f"{network}{number}", *full)
+            if outgoing:
+                _run("tc", "-n", f"{self._name}-{number}", "qdisc", "replace", "dev", network, *full)
 
     def mend(self, number: int) -> None:
         """Let all packets pass again."""
-        for space, device in ((self._name, f"port{number}"), (f"{self._name}-{number}", "inside")):
-            words = ["tc", "-n", space, "qdisc", "del", "dev", device, "root"]
-            subprocess.run(words, capture_output=True, check=False)
+        for network in NETWORKS:
+            for space, device in (
+                (self._name, f"{network}{number}"),
+                (f"{self._name}-{number}", network),
+            ):
+                words = ["tc", "-n", space, "qdisc", "del", "dev", device, "root"]
+                subprocess.run(words, capture_output=True, check=False)
 
     def close(self) -> None:
         """Remove it."""
         for space in reversed(self._spaces):
             subprocess.run(["ip", "netns", "del", space], check=False, capture_output=True)
+
+
+def _free_prefix() -> str:
+    """Return the first three numbers of addresses that nothing on this machine has."""
+    # 198.18.0.0/15 is for tests of networks.
+    used = subprocess.run(["ip", "-4", "addr"], capture_output=True, text=True, check=True).stdout
+    start = os.getpid()
+    return next(one for one in (f"198.19.{(start + i) % 256}" for i in range(256)) if f" {one}." not in used)
 
 
 class Server:
@@ -153,7 +174,11 @@ class Machine:
         self._opened = ExitStack()
         self._switch = switch
         self.disk = Disk(self.folder / "disk")
+        """That of its nats-server."""
         self._opened.callback(self.disk.close)
+        self.storage = Disk(self.folder / "storage")
+        """That of its broker."""
+        self._opened.callback(self.storage.close)
         self.nats = self._make_nats(program, setting)
         self.zookeeper = self._make_zookeeper()
         self.log = self.folder / "broker.log"
@@ -181,11 +206,11 @@ class Machine:
         (folder / "data").mkdir(parents=True)
         (folder / "data" / "myid").write_text(f"{self.number}\n")
         ensemble = "".join(
-            f"server.{one}={self._switch.address(one)}:{_PEER}:{_ELECTION}\n" for one in _NUMBERS
+            f"server.{one}={self._switch.address(one, ELECTION)}:{_PEER}:{_VOTES}\n" for one in _NUMBERS
         )
         (folder / "zoo.cfg").write_text(
             f"tickTime={_TICK}\ninitLimit=50\nsyncLimit=10\ndataDir={folder}/data\nadmin.enableServer=false\n"
-            f"clientPort={_CLIENT}\nclientPortAddress={self.address}\n{ensemble}"
+            f"clientPort={_CLIENT}\nclientPortAddress={self.zookeeper_address.partition(':')[0]}\n{ensemble}"
         )
         main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
         java = ("java", NO_TRACES, *QUICK_START, "-Xmx64m", "-cp", "/usr/share/java/zookeeper.jar", main)
@@ -196,10 +221,35 @@ class Machine:
     def start_broker(self) -> None:
         """Start the broker, unless it runs."""
         if self.broker is None or self.broker.has_ended():
-            configuration = self.folder.parent / "broker.toml"
+            configuration = self.folder / "broker.toml"
             words = ("--stomp", f"{self.address}:{STOMP}", "--openwire", f"{self.address}:{OPENWIRE}")
-            name = ("--name", f"b{self.number}", "--config", str(configuration))
+            name = ("--name", self.node, "--config", str(configuration))
             self.broker = self._nurse.start(self.log, "jdbcstore", "broker", *words, *name)
+
+    @property
+    def database(self) -> Path:
+        """The file of the database that its broker has for itself, if brokers share nothing."""
+        return self.storage.folder / "store" / "store.db"
+
+    @property
+    def node(self) -> str:
+        """The name of its broker."""
+        return f"b{self.number}"
+
+    @property
+    def nats_address(self) -> str:
+        """The address of its nats-server."""
+        return f"nats://{self.address}:{_NATS}"
+
+    @property
+    def zookeeper_address(self) -> str:
+        """The address of its ZooKeeper."""
+        return f"{self._switch.address(self.number, ELECTION)}:{_CLIENT}"
+
+    def wipe(self) -> None:
+        """Remove the database that its broker, which does not run, has for itself."""
+        shutil.rmtree(self.database.parent, ignore_errors=True)
+        self.database.parent.mkdir()
 
     def is_healthy(self) -> bool:
         """Return whether the nats-server serves all that it has."""
@@ -215,7 +265,8 @@ class Machine:
         with contextlib.suppress(URLError, OSError, ValueError, KeyError, IndexError):
             with urlopen(url, timeout=2) as answer:
                 facts: Any = json.load(answer)
-            [stream] = facts["account_details"][0]["stream_detail"]
+            streams = facts["account_details"][0]["stream_detail"]
+            [stream] = [one for one in streams if one["name"] == STREAM]
             return bool(stream["cluster"]["leader"] == f"n{self.number}")
         return False
 
@@ -231,7 +282,7 @@ class Machine:
 
 
 @contextlib.contextmanager
-def machines(program: str, setting: str) -> Iterator[tuple[Switch, list[Machine], Path]]:
+def machines(program: str, setting: str) -> Iterator[tuple[Switch, list[Machine]]]:
     """Yield three machines, whose nats-servers and ZooKeepers run."""
     tiers.starts("servers")
     with ExitStack() as opened:
@@ -248,4 +299,4 @@ def machines(program: str, setting: str) -> Iterator[tuple[Switch, list[Machine]
             machine.nats.start()
             machine.zookeeper.start()
         wait_until(lambda: all(machine.is_healthy() for machine in three), _WAIT, "three nats-servers")
-        yield switch, three, folder
+        yield switch, three

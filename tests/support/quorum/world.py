@@ -1,23 +1,21 @@
-"""Brokers on three machines with their journal in a stream, their clients, and what is done to them."""
+"""Brokers on three machines with their journal in a stream, and their clients."""
 
 from __future__ import annotations
 
-import random
-import shutil
 import signal
 import threading
 import time
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from jdbcstore import Configuration, JdbcStore
 from jdbcstore.config.data_source import DataSourceConfig
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import StoreError
-from jdbcstore.journal.stream.pieces import PieceHead
-from jdbcstore.journal.stream.server import StreamServer
+from jdbcstore.journal.stream.members import group
 from jdbcstore.testing.polling import wait_until
 from tests.support.broker.openwire import jms
 from tests.support.broker_kill.stomp import Connection, Refused
@@ -35,19 +33,19 @@ from tests.support.campaign.clients import (
 )
 from tests.support.faults.proxy import ProxyLine
 from tests.support.histories.checker import Rules, Violation, check
-from tests.support.histories.events import Delivery, Event, Fault, Left, Problem, Write
+from tests.support.histories.events import Delivery, Event, Left, Outcome, Problem, Write
 from tests.support.histories.recorder import Recorder
 from tests.support.jms_pair.clients import Batches, Consumer, PairClient, Producer
 from tests.support.jms_pair.history import QUEUE, SUBSCRIBERS, TOPIC, History
 from tests.support.jms_pair.history import Delivery as Received
-from tests.support.quorum.surroundings import OPENWIRE, Machine, Switch
+from tests.support.quorum.surroundings import OPENWIRE, STREAM, Machine, Switch
+from tests.support.quorum.writers import Writers
 
-LEASE = 2.0
+LEASE = 1.0
 """Seconds: of the lease, and of the session of ZooKeeper."""
 BACK = 120.0
 """Seconds after a fault in which each kind of client must have done something."""
 _DRAIN = 120.0
-_STREAM = "quorum"
 _CONFIGURATION = """
 url = "{url}"
 
@@ -57,23 +55,53 @@ become_slave = true
 
 [locker]
 {locker}
+lock_keep_alive_period = {alive}
 
 [journal]
 stream = "{stream}"
 stream_name = "{name}"
 sync = "{sync}"
 checkpoint_interval = 2.0
-journal_log_file_size = "1 mb"
 """
-_LEASE = f"""type = "lease-database-locker"
-lock_acquire_sleep_interval = {LEASE}
-lock_keep_alive_period = {LEASE / 5}
+_SHARED = """journal_log_file_size = "1 mb"
 """
-_ZOOKEEPER = f"""type = "zookeeper-locker"
-address = "{{servers}}"
-session_timeout = {LEASE}
-lock_keep_alive_period = {LEASE / 5}
+_REPLICATED = """replicated = true
+node = "{node}"
+journal_log_file_size = "64 kb"
+kept_for_followers = "256 kb"
 """
+"""Much is released, so that some need a copy."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a world is made of."""
+
+    seed: str
+    by_zookeeper: bool
+    """Whether ZooKeeper elects the master; else a lease: in the database, or beside the stream."""
+    syncs: bool
+    """Whether the nats-servers sync before they acknowledge."""
+    replicated: bool
+    """Whether each broker has an SQLite of its own; else they share a PostgreSQL."""
+
+    def __str__(self) -> str:
+        kind = "replicated" if self.replicated else "shared"
+        election = "ZooKeeper" if self.by_zookeeper else "lease"
+        return f"{self.seed}, {kind}, {election}, {self.sync}"
+
+    @property
+    def sync(self) -> str:
+        """The option of the journal."""
+        return "quorum_disk" if self.syncs else "quorum_mem"
+
+    def locker(self, zookeepers: str) -> str:
+        """The options of the locker."""
+        if self.by_zookeeper:
+            return f'type = "zookeeper-locker"\naddress = "{zookeepers}"\nsession_timeout = {LEASE}'
+        if self.replicated:
+            return f'type = "stream-locker"\nsession_timeout = {LEASE}'
+        return f'type = "lease-database-locker"\nlock_acquire_sleep_interval = {LEASE}'
 
 
 class _Probe(Connection):
@@ -89,16 +117,30 @@ class _Consumer(Consumer):
         self.history.deliver(Received(self.reader, body, is_again, "ours"))
 
 
-class World:
-    """All of it, on an empty database."""
+def _left(url: str) -> tuple[list[Left], set[str]]:
+    """Return what is left in a database, and the dead letters."""
+    configuration = Configuration(data_source=DataSourceConfig(url=url))
+    left: list[Left] = []
+    with JdbcStore.configured(configuration, read_only=True, journaled=True) as store:
+        for name in QUEUES:
+            left += [Left(name, str(message.body)) for message in store.queue(name).recover(10_000)]
+        subscription = store.topic("NEWS").subscription("first", "first")
+        left += [Left(FIRST, str(message.body)) for message in subscription.recover(10_000)]
+        dead = {str(message.body) for message in store.queue("ActiveMQ.DLQ").recover(10_000)}
+    return left, dead
 
-    def __init__(
-        self, switch: Switch, machines: list[Machine], url: str, seed: str, *, by_zookeeper: bool, syncs: bool
-    ) -> None:
+
+class World:
+    """All of it, on an empty database.
+
+    :param url: of the database that the brokers share, if they do
+    """
+
+    def __init__(self, switch: Switch, machines: list[Machine], url: str | None, plan: Plan) -> None:
         jms.activemq("ActiveMQConnectionFactory")  # or it is not there; and one thread starts Java
         self.machines = machines
         self.switch = switch
-        self.by_zookeeper = by_zookeeper
+        self.plan = plan
         self.recorder = Recorder()
         self.ended: list[str] = []
         """Brokers that have ended by themselves, with their last words."""
@@ -106,21 +148,20 @@ class World:
         self._progress = Progress()
         self._quiet = threading.Event()
         self._jms = History()
-        JdbcStore(url).close()
-        self._line = ProxyLine(url, switch.host)
-        stream = ",".join(f"nats://{machine.address}:4222" for machine in machines)
-        servers = ",".join(f"{machine.address}:2181" for machine in machines)
-        sync = "quorum_disk" if syncs else "quorum_mem"
-        locker = _ZOOKEEPER.format(servers=servers) if by_zookeeper else _LEASE
-        (machines[0].folder.parent / "broker.toml").write_text(
-            _CONFIGURATION.format(url=self._line.url, locker=locker, stream=stream, name=_STREAM, sync=sync)
-        )
-        self._writers = Writers(JournalConfig(stream=stream, stream_name=_STREAM))
+        self._line: ProxyLine | None = None
+        if url is not None:
+            JdbcStore(url).close()
+            self._line = ProxyLine(url, switch.host)
+        stream = ",".join(machine.nats_address for machine in machines)
+        self.journal = JournalConfig(stream=stream, stream_name=STREAM)
+        for machine in machines:
+            self._configure(machine)
+        self.writers = Writers(self.journal)
         for machine in machines:
             machine.start_broker()
         wait_until(lambda: any(machine.accepts() for machine in machines), 120.0, "a master")
         shared = Surroundings(
-            self.recorder, self._progress, self._quiet, tuple(one.endpoint for one in machines), seed
+            self.recorder, self._progress, self._quiet, tuple(one.endpoint for one in machines), plan.seed
         )
         self._producers, self._consumers = make_clients(shared)
         brokers = ",".join(f"tcp://{machine.address}:{OPENWIRE}" for machine in machines)
@@ -141,6 +182,21 @@ class World:
             Batches("batch", *common),
         ]
 
+    def _configure(self, machine: Machine) -> None:
+        """Write the configuration of a broker, whose database is empty."""
+        plan = self.plan
+        machine.wipe()
+        given = {
+            "url": f"sqlite:///{machine.database}" if self._line is None else self._line.url,
+            "locker": plan.locker(",".join(one.zookeeper_address for one in self.machines)),
+            "alive": LEASE / 5,
+            "stream": self.journal.stream,
+            "name": STREAM,
+            "sync": plan.sync,
+        }
+        journal = _REPLICATED.format(node=machine.node) if plan.replicated else _SHARED
+        (machine.folder / "broker.toml").write_text(f"{_CONFIGURATION.format(**given)}{journal}")
+
     def start(self) -> None:
         """Start the clients: producers when the subscriptions are there."""
         for consumer in (*self._consumers, *self._readers):
@@ -160,7 +216,7 @@ class World:
         """Start each broker again that has ended, as a supervisor does."""
         for machine in self.machines:
             if machine.broker is not None and machine.broker.has_ended():
-                self.ended.append(f"{machine.number}: {machine.log.read_text(errors='replace')[-600:]}")
+                self.ended.append(f"{machine.number}: {machine.log.read_text(errors='replace')[-1500:]}")
                 machine.start_broker()
 
     def await_service(self, fault: str) -> float:
@@ -179,7 +235,7 @@ class World:
         except AssertionError:
             text = f"no service for all within {BACK:g} s after {fault}"
             self.recorder.add(Problem(time.monotonic(), text))
-        self._writers.look()
+        self.writers.look()
         return time.monotonic() - begin
 
     def time_to_serve(self) -> float:
@@ -211,29 +267,62 @@ class World:
             self.recorder.add(Problem(time.monotonic(), f"not consumed in {_DRAIN:g} s: {text}"))
         for clients in (self._producers, self._consumers, self._readers):
             self._stop(clients)
-        self._writers.look()
-        for machine in sorted(self.machines, key=lambda one: one.accepts()):  # the master last
+        self.writers.look()
+        if self.plan.replicated:
+            self.await_level("the end")
+        ending = sorted(self.machines, key=lambda one: one.accepts())  # the master last
+        for machine in ending:
             if machine.broker is not None and not machine.broker.has_ended() and not machine.broker.end():
                 self.recorder.add(Problem(time.monotonic(), f"{machine.number} did not end when asked to"))
-        return self._judge()
+        return self._judge(ending[-1])
 
-    def _judge(self) -> tuple[list[Violation], dict[str, int]]:
-        configuration = Configuration(data_source=DataSourceConfig(url=self._url))
+    def await_level(self, what: str) -> None:
+        """Wait until each broker has in a database of its own what the master has."""
+
+        def is_level() -> bool:
+            self.tend()
+            with suppress(StoreError):
+                found = group(self.journal)
+                level = {
+                    one.node
+                    for one in found.members
+                    if one.is_alive and one.is_complete and not one.wants and found.lag(one) == 0
+                }
+                return {machine.node for machine in self.machines} <= level
+            return False
+
+        try:
+            wait_until(is_level, BACK)
+        except AssertionError:
+            text = f"not all brokers have everything within {BACK:g} s before {what}"
+            with suppress(StoreError):
+                text += f": {group(self.journal)}"
+            self.recorder.add(Problem(time.monotonic(), text))
+
+    def _judge(self, master: Machine) -> tuple[list[Violation], dict[str, int]]:
         events: list[Event] = [*self.recorder.events]
-        with JdbcStore.configured(configuration, read_only=True) as store:
-            for name in QUEUES:
-                events += [Left(name, str(message.body)) for message in store.queue(name).recover(10_000)]
-            subscription = store.topic("NEWS").subscription("first", "first")
-            events += [Left(FIRST, str(message.body)) for message in subscription.recover(10_000)]
-            dead = {str(message.body) for message in store.queue("ActiveMQ.DLQ").recover(10_000)}
+        left, dead = _left(f"sqlite:///{master.database}" if self._url is None else self._url)
+        events += left
+        if self._url is None:
+            for machine in self.machines:
+                other = _left(f"sqlite:///{machine.database}")
+                if other != (left, dead):
+                    text = f"{machine.node} has {other}, and {master.node}, the master, {(left, dead)}"
+                    events.append(Problem(time.monotonic(), text))
         found = check(events, Rules(alone=ALONE, unordered=(SCHEDULED,)))
         found += [Violation("jms", text) for text in self._jms.check(dead).wrong]
         found += [Violation("order", text) for text in self._unordered()]
-        found += [Violation("writers", text) for text in self._writers.wrong]
+        found += [Violation("writers", text) for text in self.writers.wrong]
         counts = {
             "writes": sum(isinstance(event, Write) for event in events) + len(self._jms.sent),
             "deliveries": sum(isinstance(one, Delivery) for one in events) + len(self._jms.deliveries),
-            "writers": len(self._writers.every),
+            "writers": len(self.writers.every),
+            "branches": sum(
+                isinstance(one, Write)
+                and one.outcome is Outcome.OK
+                and any(to == "ITEMS" for to, _ in one.sends)
+                for one in events
+            ),
             "ended by themselves": len(self.ended),
             "dead letters": len(dead),
         }
@@ -270,142 +359,6 @@ class World:
         for machine in self.machines:
             if machine.broker is not None:
                 machine.broker.send(signal.SIGKILL)
-        self._writers.close()
-        self._line.close()
-
-
-class Writers:
-    """Who has written the stream: once another has, none of before may write again."""
-
-    def __init__(self, config: JournalConfig) -> None:
-        self._config = config
-        self._server: StreamServer | None = None
-        self._next = 1
-        self.every: list[int] = []
-        self.wrong: list[str] = []
-
-    def look(self) -> None:
-        """Read what was written since the last look, and is not released."""
-        try:
-            self._server = server = self._server or StreamServer(self._config, create=False)
-            state = server.state()
-            for at, message in server.messages(max(self._next, state.first), state.last):
-                writer = PieceHead.unpack(message).writer
-                if self.every and writer != self.every[-1] and writer in self.every:
-                    self.wrong.append(f"message {at} is of a writer that another had followed")
-                if writer not in self.every:
-                    self.every.append(writer)
-                self._next = at + 1
-        except StoreError:
-            return  # it is read next time
-
-    def close(self) -> None:
-        """Close the connection."""
-        if self._server is not None:
-            self._server.close()
-
-
-class Faults:
-    """What is done, each within some seconds, and mended before it returns."""
-
-    def __init__(self, world: World, chance: random.Random) -> None:
-        self._world = world
-        self._chance = chance
-        self.done: Counter[str] = Counter()
-        self.kinds: dict[str, Callable[[Machine], None]] = {
-            "kill": self._kill,
-            "pause": self._pause,
-            "nats kill": self._kill_nats,
-            "nats pause": self._pause_nats,
-            "nats wipe": self._wipe,
-            "disk": self._fill,
-            "machine": self._kill_machine,
-            "cut in": lambda one: self._cut(one, incoming=True, outgoing=False),
-            "cut out": lambda one: self._cut(one, incoming=False, outgoing=True),
-            "cut": lambda one: self._cut(one, incoming=True, outgoing=True),
-        }
-        if world.by_zookeeper:
-            self.kinds |= {"zookeeper kill": self._kill_zookeeper, "zookeeper pause": self._pause_zookeeper}
-
-    def do(self, kind: str) -> str:
-        """Do one, and mend it; return what it was."""
-        world, chance = self._world, self._chance
-        with suppress(AssertionError):  # a quorum must live
-            wait_until(self._all_serve, 60.0)
-        one = world.master() if chance.random() < 0.5 else chance.choice(world.machines)
-        if kind.startswith("nats") and chance.random() < 0.6:
-            one = next((machine for machine in world.machines if machine.leads()), one)
-        begin = time.monotonic()
-        self.kinds[kind](one)
-        what = f"{kind} on {one.number}"
-        world.recorder.add(Fault(begin, time.monotonic(), what))
-        self.done[kind] += 1
-        return what
-
-    def _all_serve(self) -> bool:
-        return all(machine.is_healthy() for machine in self._world.machines)
-
-    def _pass(self, *seconds: float) -> None:
-        time.sleep(self._chance.choice(seconds) * self._chance.uniform(0.7, 1.3))
-
-    def _kill(self, one: Machine) -> None:
-        assert one.broker is not None
-        one.broker.kill()
-        one.start_broker()
-
-    def _pause(self, one: Machine) -> None:
-        assert one.broker is not None
-        one.broker.send(signal.SIGSTOP)
-        self._pass(LEASE, 2 * LEASE)
-        one.broker.send(signal.SIGCONT)
-
-    def _kill_nats(self, one: Machine) -> None:
-        one.nats.kill()
-        self._pass(0.1, 2.0, 8.0)
-        one.nats.start()
-
-    def _pause_nats(self, one: Machine) -> None:
-        one.nats.send(signal.SIGSTOP)
-        self._pass(1.0, 5.0, 14.0)
-        one.nats.send(signal.SIGCONT)
-
-    def _wipe(self, one: Machine) -> None:
-        one.nats.kill()
-        shutil.rmtree(one.disk.folder / "nats", ignore_errors=True)
-        self._pass(0.1, 5.0)
-        one.nats.start()
-
-    def _fill(self, one: Machine) -> None:
-        one.disk.fill()
-        self._pass(1.0, 4.0)
-        one.disk.free()
-        try:
-            wait_until(one.is_healthy, 3.0)
-        except AssertionError:  # it goes on after a restart only
-            one.nats.kill()
-            one.nats.start()
-
-    def _kill_machine(self, one: Machine) -> None:
-        assert one.broker is not None
-        one.broker.kill()
-        one.nats.kill()
-        one.zookeeper.kill()
-        self._pass(0.1, 3.0)
-        one.nats.start()
-        one.zookeeper.start()
-        one.start_broker()
-
-    def _cut(self, one: Machine, *, incoming: bool, outgoing: bool) -> None:
-        self._world.switch.cut(one.number, incoming=incoming, outgoing=outgoing)
-        self._pass(LEASE, 3 * LEASE, 12.0)
-        self._world.switch.mend(one.number)
-
-    def _kill_zookeeper(self, one: Machine) -> None:
-        one.zookeeper.kill()
-        self._pass(0.1, 3.0)
-        one.zookeeper.start()
-
-    def _pause_zookeeper(self, one: Machine) -> None:
-        one.zookeeper.send(signal.SIGSTOP)
-        self._pass(LEASE, 3 * LEASE)
-        one.zookeeper.send(signal.SIGCONT)
+        self.writers.close()
+        if self._line is not None:
+            self._line.close()
