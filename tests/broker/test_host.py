@@ -8,6 +8,7 @@ import logging
 import socket
 import threading
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,14 @@ from jdbcstore.broker.process.network import NetworkWatch
 from jdbcstore.broker.queues.queue import Queue
 from jdbcstore.config import DataSourceConfig
 from jdbcstore.config.broker import Address, BrokerConfig, ConnectorConfig
-from jdbcstore.config.locker import LeaseLockerIOExceptionHandlerConfig, SharedFileLockerConfig
+from jdbcstore.config.journal import JournalConfig
+from jdbcstore.config.locker import (
+    CustomLockerConfig,
+    LeaseLockerIOExceptionHandlerConfig,
+    SharedFileLockerConfig,
+)
 from jdbcstore.errors import ConfigurationError, LockLost, NotMaster, StoreClosed, StoreUnavailable
+from jdbcstore.lockers.base import AbstractLocker
 from jdbcstore.stores.io_exceptions import IOExceptionHandler
 from jdbcstore.util.clock import SystemClock
 from tests.support.broker.frames import Stomp
@@ -269,6 +276,39 @@ def test_or_makes_it_a_slave(tmp_path: Path) -> None:
             await client.send("/queue/A", "after")
         await host.stop()
         await host.ended()
+
+    run(main)
+
+
+class Fleeting(AbstractLocker):
+    """A lock that is lost at once, the first time."""
+
+    starts = 0
+
+    def do_start(self, max_wait: float) -> bool:  # noqa: ARG002
+        type(self).starts += 1
+        return True
+
+    def do_stop(self) -> None: ...
+
+    def keep_alive(self) -> bool:
+        return True
+
+    @property
+    def held_until(self) -> float:
+        return float("inf") if type(self).starts > 1 else float("-inf")
+
+
+def test_or_while_it_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Fleeting, "starts", 0)
+    locker = CustomLockerConfig(locker_class=f"{__name__}:Fleeting")
+
+    async def main() -> None:
+        journal = JournalConfig(directory=str(tmp_path / "journal"), journal_shared=True)  # to be recovered
+        made = replace(configuration(tmp_path, become_slave=True), locker=locker, journal=journal)
+        async with BrokerHost(made) as host, Stomp(port_of(host)) as client:
+            await client.send("/queue/A", "after")
+        assert Fleeting.starts == 2
 
     run(main)
 

@@ -100,13 +100,13 @@ def _world(
             what = broken.do(kind)
             click.echo(f"  {what}: back after {world.await_service(what):.1f} s")
         found, counts = world.finish()
-    seconds = f"{time.monotonic() - begin:.0f} s"
-    click.echo(f"{plan}: {faults} faults in {seconds}, {dict(broken.done)}, {counts}, {len(found)} wrong")
-    for text in world.ended:
-        click.echo(f"  ended: {text}")
-    if found:
-        _show(world, found)
-    return broken.done, found
+        seconds = f"{time.monotonic() - begin:.0f} s"
+        click.echo(f"{plan}: {faults} faults in {seconds}, {dict(broken.done)}, {counts}, {len(found)} wrong")
+        for text in world.ended:
+            click.echo(f"  ended: {text}")
+        if found:
+            _show(world, found)
+        return broken.done, found
 
 
 def _measure(world: World, count: int) -> None:

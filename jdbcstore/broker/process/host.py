@@ -346,7 +346,10 @@ class BrokerHost:
 
         :raises StoreError: any other error that ended it
         """
-        store = await self._open(patient=patient)
+        try:
+            store = await self._open(patient=patient)
+        except LockLost as lost:  # while it recovered
+            return lost
         if store is None:
             return None
         master = self._master = MasterBroker(

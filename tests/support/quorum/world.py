@@ -159,7 +159,7 @@ class World:
         self.writers = Writers(self.journal)
         for machine in machines:
             machine.start_broker()
-        wait_until(lambda: any(machine.accepts() for machine in machines), 120.0, "a master")
+        wait_until(self._has_master, 120.0, "a master")
         shared = Surroundings(
             self.recorder, self._progress, self._quiet, tuple(one.endpoint for one in machines), plan.seed
         )
@@ -207,6 +207,10 @@ class World:
         for producer in (*self._producers, *self._senders):
             producer.start()
         self.await_service("the start")
+
+    def _has_master(self) -> bool:
+        self.tend()
+        return any(machine.accepts() for machine in self.machines)
 
     def master(self) -> Machine:
         """Return the machine whose broker serves, or one of them."""
@@ -277,16 +281,19 @@ class World:
         return self._judge(ending[-1])
 
     def await_level(self, what: str) -> None:
-        """Wait until each broker has in a database of its own what the master has."""
+        """Wait until each broker has in a database of its own what the stream has now."""
+        goal = 0
 
         def is_level() -> bool:
+            nonlocal goal
             self.tend()
             with suppress(StoreError):
                 found = group(self.journal)
+                goal = goal or found.last_record
                 level = {
                     one.node
                     for one in found.members
-                    if one.is_alive and one.is_complete and not one.wants and found.lag(one) == 0
+                    if one.is_alive and one.is_complete and not one.wants and one.applied >= goal
                 }
                 return {machine.node for machine in self.machines} <= level
             return False
