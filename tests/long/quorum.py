@@ -1,9 +1,10 @@
 """``python -m tests.long.quorum --faults 100 --seed N``: three machines, of which any may fail, in any way.
 
-Each has a broker, a nats-server and a ZooKeeper, in a network of its own. Eight clients of STOMP, two of
+Each has a broker, a nats-server and a ZooKeeper, in a namespace. Eight clients of STOMP, two of
 OpenWire and eight of JMS on ``failover:`` work, while a fault is done every few seconds: processes are killed
-or stopped, the store of a nats-server is wiped or its disk is full, a machine is cut off in one direction or
-both. The master is elected by the lease in the database or by ZooKeeper, in turns. The checker judges the
+or stopped, a store is wiped or a disk is full, a machine is cut off in one direction or both, or ZooKeeper
+alone, and two of three servers are stopped. The brokers share a PostgreSQL or, with ``--replicated``, have an
+SQLite each. The master is elected by a lease or by ZooKeeper, in turns. The checker judges the
 history. With ``--newer``, the servers of ``make nats`` sync before they acknowledge. ``--serve 20`` measures
 the time to serve after the master was killed. It needs root, PostgreSQL, ZooKeeper and ActiveMQ's client.
 """
@@ -103,7 +104,7 @@ def _world(
         seconds = f"{time.monotonic() - begin:.0f} s"
         click.echo(f"{plan}: {faults} faults in {seconds}, {dict(broken.done)}, {counts}, {len(found)} wrong")
         for text in world.ended:
-            click.echo(f"  ended: {text}")
+            click.echo(f"  ended: {text.strip().splitlines()[-1]}")
         if found:
             _show(world, found)
         return broken.done, found
@@ -127,6 +128,7 @@ def _show(world: World, found: list[Violation]) -> None:
     kept = ROOT / ".build" / f"quorum-{world.plan.seed}.wrong"
     with kept.open("w") as lines:
         lines.writelines(f"{violation.rule}: {violation.text}\n" for violation in found)
+        lines.writelines(f"ended: {text}\n" for text in world.ended)
         lines.writelines(f"{to_json(event)}\n" for event in world.recorder.events)
         for machine in world.machines:
             lines.write(f"--- {machine.number}\n{machine.log.read_text(errors='replace')}\n")

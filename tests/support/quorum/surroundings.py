@@ -183,9 +183,8 @@ class Machine:
         self.zookeeper = self._make_zookeeper()
         self.log = self.folder / "broker.log"
         self.endpoint = Endpoint(self.address, STOMP, OPENWIRE)
-        preloaded = ("nats", "kazoo.client", "jdbcstore.journal.stream.log", "jdbcstore.lockers.zookeeper")
-        self._nurse = Nurse(*preloaded, prefix=switch.command(number))
-        self._opened.callback(self._nurse.close)
+        self._nurse: Nurse | None = None
+        self._configuration = self.folder
         self.broker: Running | None = None
 
     def _make_nats(self, program: str, setting: str) -> Server:
@@ -218,18 +217,26 @@ class Machine:
         self._opened.callback(server.kill)
         return server
 
+    def configure(self, file: Path, environment: dict[str, str]) -> None:
+        """Prepare what starts its broker, with a configuration and an environment."""
+        self._configuration = file
+        preloaded = ("nats", "kazoo.client", "jdbcstore.journal.stream.log", "jdbcstore.lockers.zookeeper")
+        prefix = self._switch.command(self.number)
+        self._nurse = Nurse(*preloaded, prefix=prefix, environment=environment)
+        self._opened.callback(self._nurse.close)
+
     def start_broker(self) -> None:
         """Start the broker, unless it runs."""
         if self.broker is None or self.broker.has_ended():
-            configuration = self.folder / "broker.toml"
+            assert self._nurse is not None
             words = ("--stomp", f"{self.address}:{STOMP}", "--openwire", f"{self.address}:{OPENWIRE}")
-            name = ("--name", self.node, "--config", str(configuration))
+            name = ("--name", self.node, "--config", str(self._configuration))
             self.broker = self._nurse.start(self.log, "jdbcstore", "broker", *words, *name)
 
     @property
     def database(self) -> Path:
         """The file of the database that its broker has for itself, if brokers share nothing."""
-        return self.storage.folder / "store" / "store.db"
+        return self.storage.folder / "store" / "jdbcstore.db"
 
     @property
     def node(self) -> str:

@@ -46,31 +46,24 @@ LEASE = 1.0
 BACK = 120.0
 """Seconds after a fault in which each kind of client must have done something."""
 _DRAIN = 120.0
-_CONFIGURATION = """
-url = "{url}"
-
-[broker]
-scheduler_support = true
-become_slave = true
-
-[locker]
-{locker}
-lock_keep_alive_period = {alive}
-
-[journal]
-stream = "{stream}"
-stream_name = "{name}"
-sync = "{sync}"
-checkpoint_interval = 2.0
-"""
-_SHARED = """journal_log_file_size = "1 mb"
-"""
-_REPLICATED = """replicated = true
-node = "{node}"
-journal_log_file_size = "64 kb"
-kept_for_followers = "256 kb"
-"""
+_SMALL = {"journal_log_file_size": "64 kb", "kept_for_followers": "256 kb"}
 """Much is released, so that some need a copy."""
+_EXAMPLE = """
+<broker xmlns="http://activemq.apache.org/schema/core" brokerName="broker" persistent="true">
+  <persistenceAdapter>
+    <replicatedLevelDB
+      directory="{directory}"
+      replicas="3"
+      bind="tcp://0.0.0.0:0"
+      zkAddress="{zookeepers}"
+      zkPassword="password"
+      zkPath="/activemq/leveldb-stores"
+      hostname="{node}.example.org"
+      />
+  </persistenceAdapter>
+</broker>
+"""
+"""Example 5.1 of the manual of the Replicated LevelDB store, addresses aside."""
 
 
 @dataclass(frozen=True)
@@ -95,13 +88,29 @@ class Plan:
         """The option of the journal."""
         return "quorum_disk" if self.syncs else "quorum_mem"
 
-    def locker(self, zookeepers: str) -> str:
-        """The options of the locker."""
+    @property
+    def options(self) -> dict[str, str | float | bool]:
+        """The options of each broker, beside its addresses: section and name of each."""
+        journal: dict[str, str | float] = {
+            "stream_name": STREAM,
+            "sync": self.sync,
+            "checkpoint_interval": 2.0,
+        }
+        journal |= _SMALL if self.replicated else {"journal_log_file_size": "1 mb"}
+        locker: dict[str, str | float] = {"lock_keep_alive_period": LEASE / 5, "session_timeout": LEASE}
         if self.by_zookeeper:
-            return f'type = "zookeeper-locker"\naddress = "{zookeepers}"\nsession_timeout = {LEASE}'
-        if self.replicated:
-            return f'type = "stream-locker"\nsession_timeout = {LEASE}'
-        return f'type = "lease-database-locker"\nlock_acquire_sleep_interval = {LEASE}'
+            locker["type"] = "zookeeper-locker"
+        elif self.replicated:
+            locker["type"] = "stream-locker"
+        else:
+            del locker["session_timeout"]
+            locker |= {"type": "lease-database-locker", "lock_acquire_sleep_interval": LEASE}
+        return {
+            "broker_scheduler_support": True,
+            "broker_become_slave": True,
+            **{f"locker_{name}": value for name, value in locker.items()},
+            **{f"journal_{name}": value for name, value in journal.items()},
+        }
 
 
 class _Probe(Connection):
@@ -186,16 +195,21 @@ class World:
         """Write the configuration of a broker, whose database is empty."""
         plan = self.plan
         machine.wipe()
-        given = {
-            "url": f"sqlite:///{machine.database}" if self._line is None else self._line.url,
-            "locker": plan.locker(",".join(one.zookeeper_address for one in self.machines)),
-            "alive": LEASE / 5,
-            "stream": self.journal.stream,
-            "name": STREAM,
-            "sync": plan.sync,
-        }
-        journal = _REPLICATED.format(node=machine.node) if plan.replicated else _SHARED
-        (machine.folder / "broker.toml").write_text(f"{_CONFIGURATION.format(**given)}{journal}")
+        zookeepers = ",".join(one.zookeeper_address for one in self.machines)
+        options = plan.options | {"journal_stream": str(self.journal.stream), "journal_node": machine.node}
+        if plan.replicated and plan.by_zookeeper:
+            file = machine.folder / "activemq.xml"
+            directory = machine.database.parent
+            given = {"directory": directory, "zookeepers": zookeepers, "node": machine.node}
+            file.write_text(_EXAMPLE.format(**given))
+            del options["locker_type"]
+        else:
+            file = machine.folder / "broker.toml"
+            url = f"sqlite:///{machine.database}" if self._line is None else self._line.url
+            sections = ["journal.replicated = true"] if plan.replicated else []
+            sections += [f'locker.address = "{zookeepers}"'] if plan.by_zookeeper else []
+            file.write_text("\n".join([f'url = "{url}"', *sections]))
+        machine.configure(file, {f"JDBCSTORE_{name.upper()}": str(value) for name, value in options.items()})
 
     def start(self) -> None:
         """Start the clients: producers when the subscriptions are there."""
@@ -209,7 +223,7 @@ class World:
         self.await_service("the start")
 
     def _has_master(self) -> bool:
-        self.tend()
+        self.tend()  # ZooKeeper may be starting yet
         return any(machine.accepts() for machine in self.machines)
 
     def master(self) -> Machine:
