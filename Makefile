@@ -15,6 +15,8 @@ SPARK := libxerial-sqlite-jdbc-java default-jre-headless
 BIN := .venv/bin
 # Two more than there are processors, up to six: tests wait for servers and for each other.
 WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$(( n < 4 ? n + 2 : 6 )))
+# make test WHOLE=--whole also asks the same again, on one more database and by one more driver.
+WHOLE ?=
 
 # If it is set, each Python that a test starts compiles the package again: a quarter of a second.
 unexport PYTHONDONTWRITEBYTECODE
@@ -43,7 +45,7 @@ demo: .venv/demo .venv/compiled
 test: export JDBCSTORE_REQUIRE ?= sqlite,postgresql,mariadb,mariadb-pyodbc,spark,spin,zookeeper,nats$(shell test ! -x .build/nats/nats-server || echo ,nats-newer)$(shell test ! -d .build/mysql/data || echo ,mysql)$(shell test ! -d .build/s3 || echo ,s3)$(shell test ! -d .build/artemis || echo ,artemis)$(shell test ! -d .build/drivers || echo ,drivers)$(shell test ! -d .build/axe || echo ,axe)$(shell test ! -d .build/maven || echo ,connector-j)
 test: packages mysql maven .venv/dev .venv/compiled
 	$(MAKE) --no-print-directory --jobs 3 --output-sync lint interop
-	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup
+	$(BIN)/pytest $(WHOLE) --numprocesses $(WORKERS) --dist loadgroup
 
 # The tests of interop beside other versions of ActiveMQ. They wait more than they work, and so run beside each
 # other and the lint.
@@ -51,7 +53,7 @@ interop: $(OTHERS:%=interop-%)
 
 $(OTHERS:%=interop-%): interop-%:
 	JDBCSTORE_ACTIVEMQ=$* JDBCSTORE_REQUIRE="$$JDBCSTORE_REQUIRE$$(test ! -d .build/activemq/$* || echo ,activemq)" \
-	  $(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup tests/interop
+	  $(BIN)/pytest $(WHOLE) --numprocesses $(WORKERS) --dist loadgroup tests/interop
 
 # Quick feedback before make test; no server is started.
 quick: export JDBCSTORE_REQUIRE ?= sqlite

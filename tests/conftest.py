@@ -71,6 +71,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--backends", help="run tests that use a database only on these, as in --backends memory,sqlite"
     )
+    parser.addoption(
+        "--whole",
+        action="store_true",
+        help="run also what asks the same again: on one more database, by one more driver or version",
+    )
 
 
 def pytest_configure() -> None:
@@ -188,11 +193,15 @@ def _varied(metafunc: pytest.Metafunc) -> list[Backend]:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what tests start; keep those that share a broker or expensive servers in one worker process.
 
-    Runs before pytest-xdist, which reads the groups in the same hook, and before ``-m`` chooses.
+    Runs before pytest-xdist, which reads the groups in the same hook, and before ``-m`` chooses. Leaves out
+    what is marked ``whole``, unless that is wanted.
     """
+    if not config.getoption("--whole") and (left_out := {item for item in items if _only_of_the_whole(item)}):
+        config.hook.pytest_deselected(items=[*left_out])
+        items[:] = [item for item in items if item not in left_out]
     for item in items:
         values = item.callspec.params.values() if hasattr(item, "callspec") else ()
         backends = [value for value in values if isinstance(value, Backend)]
@@ -214,6 +223,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("contract-only"))
     if items and getattr(items[0].config.option, "loadgroup", False):
         _spread(items)
+
+
+def _only_of_the_whole(item: pytest.Item) -> bool:
+    """Return whether a test is marked ``whole``, for its backend if the mark names some."""
+    backend = (
+        item.callspec.params.get("backend")
+        if isinstance(item, pytest.Function) and hasattr(item, "callspec")
+        else None
+    )
+    named = [mark.args for mark in item.iter_markers("whole")]
+    return any(not ids or (isinstance(backend, Backend) and backend.id in ids) for ids in named)
 
 
 def _spread(items: list[pytest.Item]) -> None:

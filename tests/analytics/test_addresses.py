@@ -158,6 +158,7 @@ def test_a_table_that_is_found_behind_an_empty_schema(spark: SparkSession, datab
         assert counts(spark) == [("queue://OURS", 3)] * 4
 
 
+@pytest.mark.whole  # below is a name with all of them
 @pytest.mark.backends("postgresql", "mariadb", "mysql")
 @pytest.mark.parametrize("name", ["{}a?b", "{}a+b", "{}a%2Bb", '{}a"`b', "{}a b#c"])
 def test_databases_of_odd_names(
@@ -175,11 +176,13 @@ def test_databases_of_odd_names(
 def test_all_views_of_a_database_of_an_odd_name(
     spark: SparkSession, database: Database, beside: Callable[[str], str]
 ) -> None:
+    fill(beside(f"{database.name}a"), "OTHER", 1)
     url = beside(f'{database.name}a?b+c%2Bd"`e f#g')
     fill(url, "OURS", 2)
     check(spark, url, ("queue://OURS", 2))
 
 
+@pytest.mark.whole
 @pytest.mark.backends("sqlite")
 @pytest.mark.parametrize("name", ["a?b.db", "a%3Fb.db", "a+b c.db", "a#b.db", "ü'\".db"])
 def test_files_of_odd_names(spark: SparkSession, tmp_path: Path, name: str) -> None:
@@ -192,7 +195,8 @@ def test_files_of_odd_names(spark: SparkSession, tmp_path: Path, name: str) -> N
 
 @pytest.mark.backends("sqlite")
 def test_all_views_of_a_file_of_an_odd_name(spark: SparkSession, tmp_path: Path) -> None:
-    url = URL.create("sqlite", database=str(tmp_path / "a?b%3Fc+d e#f'\"g.db")).render_as_string()
+    fill(f"sqlite:///{tmp_path / 'a'}", "OTHER", 1)
+    url = URL.create("sqlite", database=str(tmp_path / "a?b%3Fc+d e#f'\"ü.db")).render_as_string()
     fill(url, "OURS", 2)
     check(spark, url, ("queue://OURS", 2))
 

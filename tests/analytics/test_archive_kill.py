@@ -60,6 +60,7 @@ def test_archiving_is_killed_at_every_stage(
 
 
 @pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.timeout(900)
 @pytest.mark.backends("sqlite")
 def test_archiving_is_killed_at_any_moment(spark: SparkSession, database: Database, tmp_path: Path) -> None:

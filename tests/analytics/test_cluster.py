@@ -59,19 +59,28 @@ def cluster(
         yield started
 
 
+@pytest.fixture
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where there are Pythons."""
+    return tmp_path_factory.mktemp("python")
+
+
+@pytest.fixture
+def conf(home: Path) -> dict[str, str]:
+    """The settings of an application whose workers have a bare Python."""
+    return {
+        **SETTINGS,
+        "spark.pyspark.python": str(standalone.python_with(home / "bare", standalone.DECODING)),
+    }
+
+
 @pytest.mark.slow
-@pytest.mark.timeout(1800)  # seven Java machines start, and four more
+@pytest.mark.timeout(1800)  # six Java machines start
 def test_the_same_where_workers_have_neither_the_package_nor_its_files(
-    databases: dict[str, Database],
-    cluster: standalone.Cluster,
-    tmp_path: Path,
-    tmp_path_factory: pytest.TempPathFactory,
+    databases: dict[str, Database], cluster: standalone.Cluster, conf: dict[str, str], tmp_path: Path
 ) -> None:
-    home = tmp_path_factory.mktemp("python")
-    bare = standalone.python_with(home / "bare", standalone.DECODING)
-    conf = {**SETTINGS, "spark.pyspark.python": str(bare)}
     # Each question once; what a database answers is the same here as in a session of one process.
-    chosen = {"postgresql": [*QUESTIONS][::3], "mariadb": [*QUESTIONS][1::3]}
+    chosen = {"postgresql": [*QUESTIONS][::2], "mariadb": [*QUESTIONS][1::2]}
     asked: dict[str, Any] = {
         "urls": {name: databases[name].url for name in SERVERS},
         "questions": asked_of(chosen),
@@ -99,12 +108,23 @@ def test_the_same_where_workers_have_neither_the_package_nor_its_files(
     assert Archive(tmp_path / "archive").manifests() == []
     check_places(answered["places"])
 
-    # The same by spark-submit, whose driver has no jdbcstore either, only what it needs.
+
+@pytest.mark.slow
+@pytest.mark.whole
+@pytest.mark.timeout(1800)
+def test_the_same_by_spark_submit(
+    databases: dict[str, Database],
+    cluster: standalone.Cluster,
+    conf: dict[str, str],
+    home: Path,
+    tmp_path: Path,
+) -> None:
+    """The driver has no jdbcstore either, only what it needs."""
     packed = zip_package(tmp_path / "jdbcstore.zip")
     chosen = {"postgresql": [*QUESTIONS][2::3]}
-    asked = {"urls": {name: databases[name].url for name in chosen}}
-    asked["questions"] = asked_of(chosen)
-    given.write_text(json.dumps(asked))
+    given = tmp_path / "asked.json"
+    urls = {name: databases[name].url for name in chosen}
+    given.write_text(json.dumps({"urls": urls, "questions": asked_of(chosen)}))
     driver = standalone.python_with(home / "driver")
     found = {str(jar) for name in SERVERS if (jar := find_jar(VENDORS[name]))}
     submit = [
@@ -113,7 +133,8 @@ def test_the_same_where_workers_have_neither_the_package_nor_its_files(
         *("--conf", f"spark.pyspark.driver.python={driver}"),
         *(word for name, value in conf.items() for word in ("--conf", f"{name}={value}")),
     ]
-    environment["PYTHONPATH"] = ""
+    environment = {"PYTHONPATH": "", "TMPDIR": str(tmp_path / "temporary")}
+    (tmp_path / "temporary").mkdir()
     done = standalone.run_application(SCRIPT, [str(given)], before=submit, **environment)
     assert done.returncode == 0, done.stderr
     submitted = json.loads(done.stdout)

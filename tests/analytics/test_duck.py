@@ -61,6 +61,7 @@ def with_history(database: Database) -> None:
 
 
 @every_vendor
+@pytest.mark.whole("postgresql", "mariadb", "mysql")
 @pytest.mark.usefixtures("with_history")
 def test_the_answers_are_those_of_spark(database: Database, recorded: Analytics, spark: SparkSession) -> None:
     from jdbcstore.analytics import as_json

@@ -82,6 +82,7 @@ def test_there_and_back(spark: SparkSession, url: str, database: Database, tmp_p
     other.close()
 
 
+@pytest.mark.whole
 @pytest.mark.backends("sqlite")
 def test_archiving_is_killed(spark: SparkSession, url: str, database: Database, tmp_path: Path) -> None:
     """At each stage of a manifest, and at a moment of Spark's writing.

@@ -99,6 +99,7 @@ def test_spark_is_killed_within_a_batch(
 
 
 @pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.parametrize("application", ["connect"], indirect=True)
 @pytest.mark.backends("sqlite")
 def test_spark_connect_is_killed_within_a_batch(

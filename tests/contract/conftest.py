@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -32,22 +33,51 @@ FEW_EXAMPLES = 3
 """Where it takes longer, and would find little that it does not find on those."""
 
 FEW = [backend.id for backend in BACKENDS if backend.contract_only]
+SHARING = (
+    *FEW,
+    *("mariadb-pyodbc", "postgresql-statements"),
+    *("mysql-journaled", "mariadb-journaled", "mariadb-pyodbc-journaled"),
+)
+"""What runs a share of the cases in each run, a different one than its neighbours: another driver, or another
+spelling, of what others run all cases on. ``--backends`` with its name, and ``--whole``, run all."""
+SHARES = 3
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Run one of a case's parameters on each contract-only backend and variant, a different one on each."""
+    """Run one of a case's parameters on each contract-only backend and variant, a different one on each.
+
+    Those of :data:`SHARING` run only their share of the cases, if nothing names them.
+    """
+    named = (config.getoption("--backends") or "").split(",")
+    whole = config.getoption("--whole")
     cases: dict[tuple[str, str], list[pytest.Item]] = defaultdict(list)
+    spared: set[pytest.Item] = set()
     for item in items:
         backend = _backend_of(item)
-        if backend and (backend.contract_only or backend.variant is not PLAIN) and not _is_whole(backend):
-            cases[item.nodeid.partition("[")[0], backend.label].append(item)
-    spared: set[pytest.Item] = set()
+        if backend is None or _is_whole(backend):
+            continue
+        case = item.nodeid.partition("[")[0]
+        if not (whole or backend.label in named or _has_share(item, case, backend)):
+            spared.add(item)
+        elif backend.contract_only or backend.variant is not PLAIN:
+            cases[case, backend.label].append(item)
     for (_, label), several in cases.items():
         chosen = several[FEW.index(label) % len(several) if label in FEW else 0]
         spared.update(one for one in several if one is not chosen)
     if spared:
         config.hook.pytest_deselected(items=[*spared])
         items[:] = [item for item in items if item not in spared]
+
+
+def _has_share(item: pytest.Item, case: str, backend: Backend) -> bool:
+    """Return whether a backend runs this case: all do that do not share, and those that the case names."""
+    if (
+        backend.label not in SHARING
+        or item.get_closest_marker("backends")
+        or item.get_closest_marker("variants")
+    ):
+        return True
+    return (zlib.crc32(case.encode()) + SHARING.index(backend.label)) % SHARES == 0
 
 
 def _is_whole(backend: Backend) -> bool:

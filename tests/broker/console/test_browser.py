@@ -57,6 +57,7 @@ def prepare(url: str) -> None:
         store.queue("ActiveMQ.DLQ").add_messages([dead, dead])
 
 
+@pytest.mark.whole("postgresql")
 def test_every_page_and_operation(url: str, browser: Browser) -> None:
     prepare(url)
     with console_of(url) as (console, port):
