@@ -7,6 +7,7 @@ import importlib
 import logging
 import os
 import sys
+import zlib
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack, suppress
@@ -63,6 +64,11 @@ LONG_ANALYTICS = {
 QUIET = {"jdbcstore.broker.stomp.websocket.frames"}
 """Loggers of the product with a level of their own."""
 NEEDS_DATABASE = {"connection", "database", "server", "url"}
+
+ALIKE = {"mariadb", "mariadb-pyodbc", "mysql"}
+"""Backends with the same adapter, but for a few statements."""
+OF_ONE_ALIKE = {"broker", "cli", "faults", "interop", "lockers", "long", "plugins", "stores", "tools"}
+"""Folders whose cases run on one of them, each on another. The rest, as the contract, runs on all."""
 
 pytest_plugins = ["jdbcstore.testing.plugin"]
 
@@ -136,6 +142,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         backends = [backend for backend in backends if backend.capabilities.server]
     if chosen := metafunc.config.getoption("--backends"):
         backends = [backend for backend in backends if backend.label in chosen.split(",")]
+    elif OF_ONE_ALIKE & {*metafunc.definition.path.parts} and not metafunc.config.getoption("--whole"):
+        backends = _one_alike(metafunc.definition.nodeid, backends)
     values = [
         pytest.param(backend, marks=pytest.mark.skip(why))
         if (why := _skipped(metafunc, backend))
@@ -143,6 +151,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         for backend in backends
     ]
     metafunc.parametrize("backend", values, ids=lambda backend: backend.label)
+
+
+def _one_alike(case: str, backends: list[Backend]) -> list[Backend]:
+    """Leave one of the backends that are alike, which depends on the case; all if it is for them alone."""
+    alike = [backend for backend in backends if backend.id in ALIKE]
+    if len(alike) < 2 or len(alike) == len(backends):
+        return backends
+    chosen = alike[zlib.crc32(case.encode()) % len(alike)]
+    return [backend for backend in backends if backend is chosen or backend not in alike]
 
 
 def _needs_database(metafunc: pytest.Metafunc) -> bool:

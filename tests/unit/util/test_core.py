@@ -449,6 +449,7 @@ def test_a_compiled_core_of_another_version_is_not_used(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.whole
 def test_messages_journals_and_frames_pass_as_python_too() -> None:
     if chosen.in_use() != "compiled":
         pytest.skip("the core was not compiled, so all tests run as Python")
