@@ -24,6 +24,7 @@ import click
 
 from tests.support import ROOT
 from tests.support.backends import BACKENDS
+from tests.support.campaign.mutations import MUTATIONS
 from tests.support.histories.checker import Violation
 from tests.support.histories.events import to_json
 from tests.support.quorum.faults import Faults
@@ -40,6 +41,7 @@ from tests.support.streams import NEWER
 @click.option("--kind", "kinds", multiple=True, help="Only these kinds.")
 @click.option("--newer", is_flag=True, help="With the servers of make nats, and syncs.")
 @click.option("--replicated", is_flag=True, help="Each broker has a database of its own.")
+@click.option("--mutation", type=click.Choice(tuple(MUTATIONS)), help="A defect put into the brokers.")
 @click.option("--serve", default=0, help="Instead, kill the master so many times, with each election.")
 def main(
     faults: int,
@@ -47,6 +49,7 @@ def main(
     seed: int | None,
     first: int,
     kinds: tuple[str, ...],
+    mutation: str | None,
     serve: int,
     *,
     newer: bool,
@@ -58,7 +61,7 @@ def main(
     total, wrong = Counter[str](), 0
 
     def plan(number: int) -> Plan:
-        return Plan(f"{seed}-{number}", by_zookeeper=bool(number % 2), syncs=newer, replicated=replicated)
+        return Plan(f"{seed}-{number}", bool(number % 2), newer, replicated, mutation or "")
 
     if serve:
         for number in (0, 1):

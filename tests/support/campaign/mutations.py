@@ -24,6 +24,19 @@ def skip_the_fence() -> None:
     mutate(Fence, "lose", nothing)
 
 
+def skip_every_fence() -> None:
+    """Let it also append to the stream of its journal, whoever else does."""
+    from jdbcstore.journal.stream.connection import ANSWER
+    from jdbcstore.journal.stream.server import StreamServer
+
+    skip_the_fence()
+
+    async def append(server: Any, message: bytes, after: int) -> None:  # noqa: ARG001
+        await server._connection.js.publish(server._subject, message, timeout=ANSWER)
+
+    mutate(StreamServer, "_append", append)
+
+
 def answer_before_the_commit() -> None:
     """Send the receipts of SEND and COMMIT before anything is stored."""
     commands: Any = vars(session)["_COMMANDS"]
@@ -47,6 +60,7 @@ def mutate(kind: type, name: str, function: Callable[..., Any]) -> None:
 
 MUTATIONS: dict[str, Callable[[], None]] = {
     "skip-the-fence": skip_the_fence,
+    "skip-every-fence": skip_every_fence,
     "answer-before-the-commit": answer_before_the_commit,
 }
 """By the name for ``--mutation``."""

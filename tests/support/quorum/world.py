@@ -46,6 +46,8 @@ LEASE = 1.0
 BACK = 120.0
 """Seconds after a fault in which each kind of client must have done something."""
 _DRAIN = 120.0
+_PASSING = ("does not answer", "cannot reach")
+"""What is said by a broker that may end: it found no server when it started."""
 _SMALL = {"journal_log_file_size": "64 kb", "kept_for_followers": "256 kb"}
 """Much is released, so that some need a copy."""
 _EXAMPLE = """
@@ -77,6 +79,8 @@ class Plan:
     """Whether the nats-servers sync before they acknowledge."""
     replicated: bool
     """Whether each broker has an SQLite of its own; else they share a PostgreSQL."""
+    mutation: str = ""
+    """The name of a defect that is put into the brokers."""
 
     def __str__(self) -> str:
         kind = "replicated" if self.replicated else "shared"
@@ -209,7 +213,8 @@ class World:
             sections = ["journal.replicated = true"] if plan.replicated else []
             sections += [f'locker.address = "{zookeepers}"'] if plan.by_zookeeper else []
             file.write_text("\n".join([f'url = "{url}"', *sections]))
-        machine.configure(file, {f"JDBCSTORE_{name.upper()}": str(value) for name, value in options.items()})
+        environment = {f"JDBCSTORE_{name.upper()}": str(value) for name, value in options.items()}
+        machine.configure(file, environment | {"CAMPAIGN_MUTATION": plan.mutation})
 
     def start(self) -> None:
         """Start the clients: producers when the subscriptions are there."""
@@ -234,7 +239,10 @@ class World:
         """Start each broker again that has ended, as a supervisor does."""
         for machine in self.machines:
             if machine.broker is not None and machine.broker.has_ended():
-                self.ended.append(f"{machine.number}: {machine.log.read_text(errors='replace')[-1500:]}")
+                words = machine.log.read_text(errors="replace")[-1500:].rstrip()
+                self.ended.append(f"{machine.number}: {words}")
+                if not any(one in words.splitlines()[-1] for one in _PASSING):
+                    self.recorder.add(Problem(time.monotonic(), f"broker {machine.number} ended: {words}"))
                 machine.start_broker()
 
     def await_service(self, fault: str) -> float:
