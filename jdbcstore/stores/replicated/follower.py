@@ -176,8 +176,12 @@ class StreamFollower:
                 if self._finishing:
                     raise
                 self._refill(server)
-        except (ConfigurationError, CorruptJournal):
-            raise
+        except (ConfigurationError, CorruptJournal) as error:
+            if self._finishing or not self.decided.is_set():
+                raise
+            self._note(error)  # else nobody would know of it until this broker is elected
+            with suppress(StoreUnavailable):
+                self.report(Members(server), now=True)
         except StoreUnavailable as error:
             if self._finishing:
                 raise

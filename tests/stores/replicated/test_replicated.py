@@ -8,7 +8,7 @@ import sqlite3
 import subprocess
 import threading
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -20,7 +20,7 @@ import jdbcstore
 from jdbcstore import Configuration, Message, XATransactionId
 from jdbcstore.abc import Announcing, Pausing
 from jdbcstore.config import DataSourceConfig
-from jdbcstore.config.locker import SharedFileLockerConfig
+from jdbcstore.config.locker import CustomLockerConfig, SharedFileLockerConfig
 from jdbcstore.database.schema import JOURNAL_ROWS
 from jdbcstore.errors import (
     ConfigurationError,
@@ -37,6 +37,7 @@ from jdbcstore.journal.logs import health
 from jdbcstore.journal.stream.log import look as stream_contents
 from jdbcstore.journal.stream.members import Member, ReplicaGroup, group
 from jdbcstore.journal.stream.server import StreamServer
+from jdbcstore.lockers.base import AbstractLocker
 from jdbcstore.message.destination import Destination
 from jdbcstore.stores.replicated.store import ReplicatedStore
 from jdbcstore.testing.polling import wait_until
@@ -439,6 +440,51 @@ def test_a_stream_that_ends_before_the_mark_is_refused(
         connection.execute("UPDATE JDBCSTORE_STATE SET NUMBER = 100 WHERE NAME = ?", (JOURNAL_ROWS[1],))
     with pytest.raises(CorruptJournal, match="ends with record 2"):
         jdbcstore.open(configured("a"), lock_timeout=0.0)
+
+
+class Taken(AbstractLocker):
+    """A lock that another always has."""
+
+    def do_start(self, max_wait: float) -> bool:  # noqa: ARG002
+        return False
+
+    def do_stop(self) -> None: ...
+
+
+def test_one_that_waits_says_what_keeps_it_from_following_and_goes_on(tmp_path: Path) -> None:
+    """Although it would be refused if it were elected now."""
+    waits = CustomLockerConfig(locker_class=f"{__name__}:Taken")
+    with NatsServer() as server, ExitStack() as opened:
+
+        def restart_with(data: Path) -> None:
+            server.kill()
+            shutil.rmtree(server.folder / "data")
+            shutil.copytree(data, server.folder / "data")
+            server.start()
+
+        def add(name: str) -> None:
+            with jdbcstore.open(node(server.url, "s", tmp_path, "a"), lock_timeout=60.0) as store:
+                store.queue("Q").add_message(Message("m"))
+            server.kill()
+            shutil.copytree(server.folder / "data", tmp_path / name)
+            server.start()
+
+        add("before")
+        add("after")
+        configuration = node(server.url, "s", tmp_path, "b", locker=waits)
+        waiting = Waiting(configuration)
+        opened.callback(waiting.close)
+        wait_level(configuration, "b")
+        restart_with(tmp_path / "before")
+
+        def trouble() -> str:
+            found = member(configuration, "b")
+            return "" if found is None else found.trouble
+
+        assert "ends with record" in wait_until(trouble, what="what b says")
+        restart_with(tmp_path / "after")
+        wait_level(configuration, "b")
+        assert waiting.error is None
 
 
 def test_a_stream_that_has_lost_its_end_is_refused_however_far_it_grows(tmp_path: Path) -> None:
