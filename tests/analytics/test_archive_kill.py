@@ -12,7 +12,7 @@ from jdbcstore.tools.archive import Window
 from tests.analytics.archive_killing import Killing
 from tests.support.analytics import unatomic
 from tests.support.analytics.archives import BEFORE, archived, fill, place, stored
-from tests.support.analytics.deaths import KILLED, REMOVAL, STAGES, Deaths
+from tests.support.analytics.deaths import KILLED, OF_FOLDERS, REMOVAL, STAGES, Deaths
 from tests.support.databases import Database
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize("system", ["local", "unatomic"])
 @pytest.mark.backends("sqlite")
 def test_archiving_is_killed_at_every_stage(
-    spark: SparkSession, database: Database, tmp_path: Path, system: str
+    spark: SparkSession, database: Database, tmp_path: Path, system: str, pytestconfig: pytest.Config
 ) -> None:
     """One archive through all deaths, each met by the next run; also where there is no rename and no lock."""
     if system == "unatomic":
@@ -35,7 +35,7 @@ def test_archiving_is_killed_at_every_stage(
     window = Window(BEFORE)
 
     with Deaths(spark, database.url, folder, BEFORE, tmp_path / "errors") as deaths:
-        for stage in STAGES:
+        for stage in OF_FOLDERS if system == "local" and not pytestconfig.getoption("--whole") else STAGES:
             assert deaths.run(stage) == KILLED, (stage, deaths.errors.read_text())
             assert stored(database) == everything, stage
             assert set(archived(folder).values()) <= {1}, stage

@@ -22,6 +22,7 @@ __all__ = ["activemq", "peer"]
 
 
 @pytest.mark.backends("postgresql", "mariadb", "mysql")
+@pytest.mark.whole("mariadb", "mysql")
 @pytest.mark.parametrize("compress", [False, True], ids=["plain", "compressed"])
 def test_what_a_jms_client_sends_is_what_spark_shows(
     activemq: StartBroker,

@@ -123,6 +123,8 @@ STAGES = (
     "manifest half written",
     "committed",
 )
+OF_FOLDERS = ("manifest not in place", "manifest half written", "committed")
+"""Those at which a folder is what counts, and not Spark."""
 REMOVAL = ("in a removal", "behind a removal", "before it is noted")
 KILLED = -signal.SIGKILL
 
