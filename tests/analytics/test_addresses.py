@@ -309,6 +309,7 @@ def test_mysql_is_read_with_its_own_driver_if_the_session_has_it(
     assert used == ["com.mysql.cj.jdbc.Driver", "org.mariadb.jdbc.Driver"]
 
 
+@pytest.mark.whole("mysql")  # the same driver
 @pytest.mark.backends("mariadb", "mysql")
 def test_tls_of_mysql_and_mariadb(
     spark: SparkSession,

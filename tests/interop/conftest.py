@@ -24,7 +24,7 @@ OpenStore = Callable[..., "Store"]
 ACKS_PRIMARY_KEY = "pk_activemq_acks"
 """Told so, ActiveMQ makes prioritised durable subscriptions possible on PostgreSQL too."""
 DATABASE = "postgresql" if IS_SIX else "mariadb"
-"""That on which another ActiveMQ runs: of the two versions that ``make test`` names, each has another."""
+"""That on which another ActiveMQ runs: of the two versions that the Makefile names, each has another."""
 OF_DATABASES = {"test_schema"}
 """Modules in which the database and the version decide together."""
 
