@@ -41,6 +41,9 @@ SHARING = (
 """What runs a share of the cases in each run, a different one than its neighbours: another driver, or another
 spelling, of what others run all cases on. ``--backends`` with its name, and ``--whole``, run all."""
 SHARES = 3
+OF_ALL = {"test_large"}
+"""Modules that all run, for each case has statements of its own. What is left out of the others has none: all
+statements of a store on H2, HSQLDB and Derby are run there."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -73,6 +76,7 @@ def _has_share(item: pytest.Item, case: str, backend: Backend) -> bool:
     """Return whether a backend runs this case: all do that do not share, and those that the case names."""
     if (
         backend.label not in SHARING
+        or item.path.stem in OF_ALL
         or item.get_closest_marker("backends")
         or item.get_closest_marker("variants")
     ):
