@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import gc
+import itertools
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import jdbcstore
 from jdbcstore import BodyType, Destination, Message, StoreConfig
 from jdbcstore.config import load_file
+from jdbcstore.database.connection import Connection
 from jdbcstore.database.engine import Database as Target
 from jdbcstore.database.migrations import migration_of
 from jdbcstore.errors import SchemaError, StoreError
 from jdbcstore.message.openwire.pieces import LargeBody, body_in_pieces, with_body_in_pieces
 from jdbcstore.stores.claims import Claims
+from jdbcstore.stores.jdbc.large import JdbcLargeBodies
 from jdbcstore.stores.jdbc.store import JdbcStore
 from jdbcstore.tools import transfer
+from jdbcstore.util.clock import SystemClock
 
 
 @pytest.fixture
@@ -79,6 +88,36 @@ def test_the_way_back_to_activemq_is_refused(url: str) -> None:
         migration.run()
     with JdbcStore(url) as store:
         assert isinstance(store.large_bodies.begin(), LargeBody)
+
+
+class SlowWriter:
+    """The writer of a store, whose second transaction waits."""
+
+    def __init__(self, store: JdbcStore) -> None:
+        self._call = store._writes.call
+        self._calls = itertools.count(1)
+        self.is_waiting, self.may_go_on = threading.Event(), threading.Event()
+
+    def call(self, function: Callable[[Connection], Any]) -> Any:
+        if next(self._calls) == 2:
+            self.is_waiting.set()
+            assert self.may_go_on.wait(60)
+        return self._call(function)
+
+
+def test_a_cleanup_returns_when_what_another_removes_is_gone(url: str) -> None:
+    with JdbcStore(url) as store, ThreadPoolExecutor() as threads:
+        store.queue("Q").remove_all_messages()
+        writer: Any = SlowWriter(store)
+        bodies = JdbcLargeBodies(store._session, writer, SystemClock(), is_master=True, period=0)
+        first = threads.submit(bodies.clean)
+        assert writer.is_waiting.wait(60)
+        second = threads.submit(lambda: (bodies.clean(), bodies.exist()))
+        with suppress(TimeoutError):
+            second.result(timeout=0.2)  # it is not to end now
+        writer.may_go_on.set()
+        assert first.result() == 1
+        assert second.result() == (0, False)
 
 
 def test_claims_see_all_but_the_body(url: str) -> None:

@@ -56,6 +56,8 @@ class JdbcLargeBodies:
         self._own: set[int] = set()
         """The bodies that this store has begun."""
         self._period = period
+        self._cleaning = threading.Lock()
+        """Held while bodies are removed: whoever asks for it afterwards returns when they are gone."""
         self._wanted = threading.Event()
         """There may be bodies, at which the thread is to look."""
         self._stopped = threading.Event()
@@ -131,7 +133,10 @@ class JdbcLargeBodies:
 
     def clean(self) -> int:
         """Remove the bodies that no message has, and this process does not either; returns how many."""
-        return 0 if not has_large(self._session) else self._clean()
+        if not has_large(self._session):
+            return 0
+        with self._cleaning:
+            return self._clean()
 
     def _clean(self) -> int:
         find, after, removed = self._sql.find_unused, -1, 0
@@ -175,7 +180,8 @@ class JdbcLargeBodies:
             try:
                 if not self._session.fetch(find, limit=1):
                     return
-                self._clean()
+                with self._cleaning:
+                    self._clean()
             except (StoreClosed, LockLost):
                 raise
             except StoreError as error:
