@@ -567,7 +567,7 @@ def test_claims_whose_answer_was_lost_are_returned(claims: Claims, database: Dat
     )
     database.rows(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-        " WHERE pid <> pg_backend_pid() AND datname = current_database()"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'"
     )
     with pytest.raises(OutcomeUnknown):
         queue.claim()

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.backends("postgresql"), pytest.mark.slow]
 
 CUT = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-    " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    " WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'"
 )
 
 
