@@ -30,12 +30,20 @@ from jdbcstore.config.locker import (
     LeaseLockerIOExceptionHandlerConfig,
     SharedFileLockerConfig,
 )
-from jdbcstore.errors import ConfigurationError, LockLost, NotMaster, StoreClosed, StoreUnavailable
+from jdbcstore.errors import (
+    ConfigurationError,
+    LockLost,
+    NotMaster,
+    StoreClosed,
+    StoreError,
+    StoreUnavailable,
+)
 from jdbcstore.lockers.base import AbstractLocker
 from jdbcstore.stores.io_exceptions import IOExceptionHandler
 from jdbcstore.util.clock import SystemClock
 from tests.support.broker.frames import Stomp
 from tests.support.broker.managed import ALICE
+from tests.support.ports import free_port
 
 WAIT = 180.0
 HERE = ConnectorConfig(uri="stomp://127.0.0.1:0")
@@ -311,6 +319,40 @@ def test_or_while_it_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         assert Fleeting.starts == 2
 
     run(main)
+
+
+class Wavering(AbstractLocker):
+    """A lock that another has, then nobody can ask for, then another has again."""
+
+    starts = 0
+
+    def do_start(self, max_wait: float) -> bool:  # noqa: ARG002
+        type(self).starts += 1
+        if type(self).starts == 2:
+            raise StoreUnavailable("not now")
+        return type(self).starts > 3
+
+    def do_stop(self) -> None: ...
+
+    def is_final(self, error: StoreError) -> bool:  # noqa: ARG002
+        return True
+
+
+def test_what_answers_as_a_slave_ends_when_it_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the same address, however often it had to begin to wait."""
+    monkeypatch.setattr("jdbcstore.broker.process.slave._RETRY_DELAY", 0.01)
+    monkeypatch.setattr(Wavering, "starts", 0)
+    connector = ConnectorConfig(uri=f"stomp://127.0.0.1:{free_port()}")
+    made = configuration(tmp_path, answer_as_slave=True, connectors=(connector,))
+    waited: list[NotMaster] = []
+
+    async def main() -> None:
+        locker = CustomLockerConfig(locker_class=f"{__name__}:Wavering")
+        async with BrokerHost(replace(made, locker=locker), on_waiting=waited.append) as host:
+            assert await readiness(host) == (200, "ready")
+
+    run(main)
+    assert len(waited) == 2
 
 
 def _lose(host: BrokerHost) -> None:

@@ -429,7 +429,7 @@ class BrokerHost:
     async def _wait_as_slave(self, error: NotMaster) -> None:
         log.info("waiting for the lock: %s", error)
         self._remember("waiting", detail=error)
-        if self._configuration.broker.answer_as_slave:
+        if self._configuration.broker.answer_as_slave and self._refusing is None:
             self._refusing = SlaveConnectors(self._configuration.broker)
             await self._refusing.start()
         if self._on_waiting is not None:
