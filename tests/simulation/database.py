@@ -13,8 +13,8 @@ import sqlite3
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
-from functools import lru_cache
+from contextlib import closing, contextmanager, suppress
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, cast
 
@@ -95,9 +95,13 @@ class ServerSession:
 
 
 class Server:
-    """The database of one worker process, in a file in memory; each seed finds it as new."""
+    """A database of one worker process, in a file in memory; each seed finds it as new.
 
-    def __init__(self) -> None:
+    One ``is_local`` is on the machine of the only process that uses it, and ends with it.
+    """
+
+    def __init__(self, *, is_local: bool = False) -> None:
+        self.is_local = is_local
         memory = Path("/dev/shm")  # noqa: S108
         self.folder = Path(
             tempfile.mkdtemp(prefix="jdbcstore-simulation-", dir=memory if memory.is_dir() else None)
@@ -127,20 +131,21 @@ class Server:
         """Called after each commit, with the process that made it."""
         config = StoreConfig(cleanup_period=0)
         JdbcStore(self.url, config).close()
-        with closing(self._opened()) as raw:
+        with closing(self.opened()) as raw:
             unclaimed = _rows(raw)
         with Claims(self.url, config) as claims:
             claims.queue("Q").flow.pause()
             claims.queue("Q").flow.resume()
             for name in ("Q", "R"):
                 Routing(claims, grace=30.0).declare_queue(name, None, None)
-        self._raw = self._opened()
+        self._raw = self.opened()
         self._raw.execute("DELETE FROM JDBCSTORE_STATE WHERE NAME = 'flow'")
         self._baselines = {False: unclaimed, True: _rows(self._raw)}
         for table in self._baselines[True]:
             self._baselines[False].setdefault(table, [])
 
-    def _opened(self) -> sqlite3.Connection:
+    def opened(self) -> sqlite3.Connection:
+        """Return a connection that takes no time and has no faults."""
         # Nobody else has the file: its locks are in this process's memory, and cost no system calls.
         raw = sqlite3.connect(
             f"{self.file.as_uri()}?vfs=unix-excl",
@@ -169,6 +174,10 @@ class Server:
         self.offset_ms, self.down_until, self._count, self.faults = 0, 0.0, 0, 0
         self.is_calm = False
         self._waiting.clear()
+        self.clear(claimed=claimed)
+
+    def clear(self, *, claimed: bool = False) -> None:
+        """Have the tables as they are when they were just created."""
         self._raw.execute("BEGIN IMMEDIATE")
         for table, rows in self._baselines[claimed].items():
             self._raw.execute(f'DELETE FROM "{table}"')
@@ -196,7 +205,7 @@ class Server:
     def open(self, process: Process | None) -> ServerSession:
         """Begin a session."""
         self._count += 1
-        raw = self._idle.pop() if self._idle else self._opened()
+        raw = self._idle.pop() if self._idle else self.opened()
         session = self.sessions[self._count] = ServerSession(self._count, raw, process)
         return session
 
@@ -291,11 +300,23 @@ class Server:
         """See the end of a process: what it has sent may take effect, the rest is rolled back."""
         chance = current().chance
         for connection in connections_of(process):
+            if connection.server is not self:
+                continue
             sent, session = connection.sent, connection.session
             if sent is not None and session.is_open and chance.random() < 0.5:
-                self.leave(session, *sent)
+                if self.is_local:
+                    self._take_last(session, *sent)
+                else:
+                    self.leave(session, *sent)
             elif session.late is None:
                 self.end(session)
+
+    def _take_last(self, session: ServerSession, sql: str, values: Sequence[Any]) -> None:
+        """Let the last statement of a process take effect, if it does not have to wait."""
+        with suppress(sqlite3.DatabaseError):
+            session.cursor.execute(sql, values)
+            self.see(session, sql)
+        self.end(session)
 
     def close(self) -> None:
         """Remove the files."""
@@ -312,13 +333,18 @@ _servers: list[Server] = []
 
 
 def server() -> Server:
-    """Return the server of this worker process."""
-    return _servers[-1]
+    """Return the server of this worker process, or the first one."""
+    return _servers[0]
 
 
-def use(one: Server) -> None:
-    """Let connections go to this server."""
-    _servers[:] = [one]
+def server_at(url: str) -> Server | None:
+    """Return the server with a URL; None if that is a file of its own."""
+    return next((one for one in _servers if one.url == url), None)
+
+
+def use(*servers: Server) -> None:
+    """Let connections go to these servers."""
+    _servers[:] = servers
 
 
 _connections: list[SimulatedConnection] = []
@@ -336,11 +362,11 @@ def forget_connections() -> None:
 
 
 class SimulatedConnection:
-    """A connection of a process to the server, as the driver has it."""
+    """A connection of a process to a server, as the driver has it."""
 
-    def __init__(self) -> None:
+    def __init__(self, here: Server | None = None) -> None:
         self.process = current_process()
-        here = server()
+        self.server = here = here or server()
         _check_reachable(here, self.process)
         self.session = here.open(self.process)
         self.raw = self.session.raw
@@ -365,7 +391,7 @@ class SimulatedConnection:
         process = self.process
         if self.is_lost or self.is_closed or not self.session.is_open or process.is_dead:
             raise self.lose()
-        _check_reachable(_servers[-1], process)
+        _check_reachable(self.server, process)
 
     def commit(self) -> None:
         if self.raw.in_transaction and not self.is_lost:
@@ -374,7 +400,7 @@ class SimulatedConnection:
     def rollback(self) -> None:
         if not self.is_lost and self.session.is_open and self.raw.in_transaction:
             self.raw.rollback()
-            server().wake()
+            self.server.wake()
 
     def interrupt(self) -> None:
         """Nothing is interrupted: a statement takes a bounded time here."""
@@ -383,7 +409,7 @@ class SimulatedConnection:
         if not self.is_closed:
             self.is_closed = True
             if self.session.late is None:
-                server().end(self.session)
+                self.server.end(self.session)
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> SimulatedCursor:
         cursor = self.cursor()
@@ -455,7 +481,7 @@ class SimulatedCursor:
         return self
 
     def _run(self, sql: str, values: Sequence[Any], *, many: bool) -> None:
-        connection, here = self.connection, _servers[-1]
+        connection, here = self.connection, self.connection.server
         scheduler = here.scheduler
         if scheduler is None:
             self._take(sql, values, many=many)
@@ -489,7 +515,7 @@ class SimulatedCursor:
                 connection.sent = None
 
     def _fail(self, fault: str, sql: str, values: Sequence[Any], *, many: bool) -> None:
-        connection, here = self.connection, server()
+        connection, here = self.connection, self.connection.server
         assert connection.sent is not None
         if fault == "busy":
             raise Busy("database is locked")
@@ -507,7 +533,7 @@ class SimulatedCursor:
         while True:
             try:
                 self._take(sql, values, many=many)
-                _servers[-1].see(connection.session, sql)
+                connection.server.see(connection.session, sql)
             except sqlite3.OperationalError as error:
                 scheduler = current()
                 end = end or scheduler.now + connection.lock_wait
@@ -515,7 +541,7 @@ class SimulatedCursor:
                     raise
             else:
                 return
-            _servers[-1].wait(end)
+            connection.server.wait(end)
             connection.check()
 
     def _take(self, sql: str, values: Sequence[Any], *, many: bool) -> None:
@@ -568,18 +594,22 @@ class SimulatedControl(SqliteControl):
     def limit_lock_wait(self, seconds: float) -> None:
         self._cursor.connection.lock_wait = seconds
 
+    @property
+    def _server(self) -> Server:
+        return cast(Server, self._cursor.connection.server)
+
     def identify(self) -> Row | None:
         return (self._cursor.connection.session.number,)
 
     def has_session(self, session: Row) -> bool:
         self._cursor.execute("SELECT 1")
-        return session[0] in server().sessions
+        return session[0] in self._server.sessions
 
     def end_session(self, session: Row) -> None:
         self._cursor.execute("SELECT 1")
-        found = server().sessions.get(session[0])
+        found = self._server.sessions.get(session[0])
         if found is not None:
-            server().end(found)
+            self._server.end(found)
 
 
 class SimulatedAdapter(SqliteAdapter):
@@ -590,8 +620,8 @@ class SimulatedAdapter(SqliteAdapter):
     now_ms = "simulated_ms()"
     in_files: ClassVar[bool] = False
 
-    def engine_options(self, url: URL) -> dict[str, Any]:  # noqa: ARG002
-        return {"creator": SimulatedConnection}
+    def engine_options(self, url: URL) -> dict[str, Any]:
+        return {"creator": partial(SimulatedConnection, server_at(str(url)))}
 
     def lock_directory(self, url: URL) -> str | None:  # noqa: ARG002
         return None
@@ -620,16 +650,30 @@ class Sessions:
     """The sessions of one worker process, by configuration."""
 
     def __init__(self) -> None:
-        self._idle: dict[StoreConfig, list[SimulatedSession]] = {}
-        self._used: list[SimulatedSession] = []
+        self._idle: dict[tuple[str, StoreConfig], list[SimulatedSession]] = {}
+        self._used: list[tuple[str, SimulatedSession]] = []
+        self._local: list[Server] = []
 
-    def open(self, url: str, config: StoreConfig, **options: Any) -> SimulatedSession:
-        """Return a session as of a store that is just opened."""
-        idle = self._idle.setdefault(config, [])
+    def of_machines(self, count: int) -> list[Server]:
+        """Return databases, each of another machine."""
+        while len(self._local) < count:
+            self._local.append(Server(is_local=True))
+        return self._local[:count]
+
+    def close(self) -> None:
+        """Remove the databases of machines."""
+        for server in self._local:
+            server.close()
+
+    def open(self, url: str, config: StoreConfig, **options: Any) -> DatabaseSession:
+        """Return a session as of a store that is just opened; of a file that is no server's, a real one."""
+        here = server_at(url)
+        if here is None:
+            return DatabaseSession(url, config, **options)
+        idle = self._idle.setdefault((url, config), [])
         if idle:
             session = idle.pop()
         else:
-            here = server()
             before, here.scheduler = here.scheduler, None
             try:
                 # Nothing of this seed: the next one finds the session opened.
@@ -638,12 +682,12 @@ class Sessions:
             finally:
                 here.scheduler = before
         session.renew()
-        self._used.append(session)
+        self._used.append((url, session))
         return session
 
     def begin(self) -> None:
         """Take back all: their stores are gone."""
-        for session in self._used:
+        for url, session in self._used:
             session.engine.dispose()
-            self._idle[session.config].append(session)
+            self._idle[url, session.config].append(session)
         self._used.clear()

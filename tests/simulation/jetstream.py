@@ -32,15 +32,20 @@ from nats.js.errors import (
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import StoreClosed
 from jdbcstore.journal.stream.connection import ANSWER, NatsConnection
+from jdbcstore.journal.stream.pieces import OPENING, head_at
+from tests.simulation.buckets import Bucket, Objects, info
 from tests.simulation.scheduler import Process, Task, current, current_process
 
 T = TypeVar("T")
 
+_BUCKETS = ("KV_", "OBJ_")
 _WRONG_LAST, _STORE_FAILED, _UNAVAILABLE = 10071, 10077, 10008
 _NOTICED = 5.0
 """Seconds until a client knows that it is cut off: two pings without an answer."""
 _AWAY = 40.0
 """Seconds after which nobody waits for the servers any more."""
+_DEPOSED = 6.0
+"""Seconds after which another has the lock of a process that is paused."""
 _LATEST = 8.0
 """Seconds after which an append that was under way has taken effect."""
 
@@ -76,6 +81,12 @@ class Stream:
         """By machine, since when and until when it cannot reach the servers."""
         self.faults: dict[str, deque[str]] = {}
         """By machine, the faults of its next appends."""
+        self.buckets: dict[str, Bucket] = {}
+        """Streams of keys, and of objects, by their names."""
+        self.writers: list[int] = []
+        """The processes that have claimed the journal, in order."""
+        self._old_at = 0.0
+        """When the state of the old leader was the state."""
 
     # What fails.
 
@@ -89,6 +100,7 @@ class Stream:
         now = current().now
         self.leaderless_until = now + seconds
         self._old, self._old_side, self._old_until = self.now, side, now + old
+        self._old_at = now
 
     def lag(self, seconds: float) -> None:
         """Have a new leader that has not applied all yet."""
@@ -96,6 +108,7 @@ class Stream:
         if self._old.first > self._old.last:
             return
         self._old_side, self._old_until = "*", current().now + seconds
+        self._old_at = current().now
 
     def fail_next(self, process: Process, fault: str) -> None:
         """Let the next append of a machine fail."""
@@ -126,6 +139,50 @@ class Stream:
     def seen(self, process: Process) -> View:
         """Return what the server has that answers a process."""
         return self._old if self._asks_old(process) else self.now
+
+    def seen_until(self, process: Process) -> float:
+        """Return the time of the state of the server that answers a process."""
+        return self._old_at if self._asks_old(process) else current().now
+
+    def bucket(self, name: str) -> Bucket:
+        """Return a bucket.
+
+        :raises NotFoundError: there is none
+        """
+        if name not in self.buckets:
+            raise NotFoundError(code=404, err_code=10059, description="stream not found")
+        return self.buckets[name]
+
+    async def put(
+        self,
+        connection: SimulatedConnection,
+        bucket: str,
+        subject: str,
+        data: bytes,
+        headers: dict[str, str],
+    ) -> int:
+        """Append a message to a bucket, and return its sequence.
+
+        :raises APIError: it is refused
+        :raises NatsTimeoutError: no answer comes
+        """
+        await self.travel(connection)
+        chance = current().chance.random()
+        if current().now < self.leaderless_until or (
+            self._asks_old(connection.process) and self._old_side != "*"
+        ):
+            if chance < 0.3:
+                self.bucket(bucket).put_later(subject, data, headers)
+            await self.silence(connection)
+        if chance < 0.02 and not self.is_calm:
+            if chance < 0.01:
+                self.bucket(bucket).put_later(subject, data, headers)
+            await self.silence(connection)
+        found = self.bucket(bucket).put(subject, data, headers)
+        if chance > 0.98 and not self.is_calm:
+            await self.silence(connection)
+        await self.travel(connection)
+        return found.seq
 
     def content(self, at: int, view: View) -> bytes:
         """Return a message of a view.
@@ -215,11 +272,13 @@ class Stream:
                 raise ServerError(code=503, err_code=_STORE_FAILED, description="the disk is broken")
             case "late":
                 self._append_later(message, expected)
-            case "unknown" | "away":
+            case "unknown" | "away" | "deposed":
                 with suppress(APIError):
                     self._take(message, expected)
                 if fault == "away":
                     self.cut(connection.process, _AWAY)
+                elif fault == "deposed":
+                    connection.process.paused_until = current().now + _DEPOSED
             case _:
                 pass
         if chance.random() < 0.3:
@@ -236,7 +295,16 @@ class Stream:
         at = self.now.last + 1
         self.now = View(self.now.first, at)
         self._every[at] = message
+        head = head_at(at, message)
+        if head.kind == OPENING:
+            self.writers.append(head.writer)
         return at
+
+    @property
+    def first_number(self) -> int:
+        """The first record that is there, or the next one."""
+        head = head_at(self.now.first, self._every[min(self.now.first, self.now.last)])
+        return head.first_number if head.piece == 0 else head.last_number + 1
 
     def _append_later(self, message: bytes, expected: int | None) -> None:
         """Let an append take effect later, if its expected sequence is right then."""
@@ -289,37 +357,57 @@ class JetStream:
         stream: str,
         headers: dict[str, str] | None = None,
     ) -> Any:
-        del subject, timeout, stream
+        del timeout
+        if stream in self._stream.buckets:
+            at = await self._stream.put(self._connection, stream, subject, message, headers or {})
+            return SimpleNamespace(seq=at)
         expected = (headers or {}).get("Nats-Expected-Last-Sequence")
         at = await self._stream.append(self._connection, message, None if expected is None else int(expected))
         return SimpleNamespace(seq=at)
 
-    async def stream_info(self, name: str) -> Any:
-        del name
+    async def stream_info(self, name: str, subjects_filter: str | None = None) -> Any:
+        del subjects_filter
         view = await self._stream.ask_leader(self._connection)
+        if name.startswith(_BUCKETS):
+            return info(self._stream.bucket(name), self._seen_until)
         if not self._stream.exists:
             raise NotFoundError(code=404, err_code=10059, description="stream not found")
         size = 100 * (view.last + 1 - view.first)
         state = SimpleNamespace(first_seq=view.first, last_seq=view.last, bytes=size)
         return SimpleNamespace(state=state, config=self._stream.config, created=None)
 
+    @property
+    def _seen_until(self) -> float:
+        return self._stream.seen_until(self._connection.process)
+
+    async def get_last_msg(self, name: str, subject: str) -> Any:
+        await self._stream.ask_leader(self._connection)
+        return self._stream.bucket(name).get(subject, self._seen_until)
+
     async def add_stream(self, config: Any) -> Any:
         await self._stream.ask_leader(self._connection)
+        if config.name.startswith(_BUCKETS):
+            self._stream.buckets.setdefault(config.name, Bucket(config.max_age))
+            return await self.stream_info(config.name)
         if not self._stream.exists:
             made = config.evolve(retention=RetentionPolicy.LIMITS, storage=StorageType.FILE)
             self._stream.exists, self._stream.config = True, made
         return await self.stream_info(config.name)
 
     async def get_msg(self, name: str, at: int, *, next: bool = False, subject: str = "") -> Any:  # noqa: A002
-        del name, subject
         view = await self._stream.ask_leader(self._connection)
+        if name.startswith(_BUCKETS):
+            return self._stream.bucket(name).next(subject, at)
         if next:
             at = max(at, view.first)
         return SimpleNamespace(seq=at, data=self._stream.content(at, view))
 
     async def purge_stream(self, name: str, *, seq: int = 0, subject: str = "") -> None:
-        del name, subject
-        await self._stream.purge(self._connection, seq)
+        if name.startswith(_BUCKETS):
+            await self._stream.ask_leader(self._connection)
+            self._stream.bucket(name).purge(subject)
+        else:
+            await self._stream.purge(self._connection, seq)
 
     async def pull_subscribe(self, subject: str, *, stream: str, config: Any) -> Any:
         del subject, stream
@@ -328,7 +416,13 @@ class JetStream:
 
     async def object_store(self, bucket: str) -> Any:
         await self._stream.ask_leader(self._connection)
-        raise NotFoundError(code=404, description=f"no {bucket}")
+        self._stream.bucket(f"OBJ_{bucket}")
+        return Objects(self._connection, bucket)
+
+    async def create_object_store(self, bucket: str, config: Any) -> Any:
+        await self._stream.ask_leader(self._connection)
+        self._stream.buckets.setdefault(f"OBJ_{bucket}", Bucket(config.ttl))
+        return await self.object_store(bucket)
 
 
 class Reader:

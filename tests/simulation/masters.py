@@ -61,18 +61,22 @@ class Broker(Member):
         assert fence is not None
         self.cursors = dict.fromkeys(SCOPES)
         self.held = {scope: {} for scope in SCOPES}
-        self.epoch = process.epoch = fence.epoch
-        self.world.note(Master(current().now, process.name, fence.epoch))
-        self.world.trace("master", process.name, epoch=fence.epoch)
+        epoch = self.epoch = process.epoch = self._epoch_of(store, fence)
+        self.world.note(Master(current().now, process.name, epoch))
+        self.world.trace("master", process.name, epoch=epoch)
         self.store = store
         for _ in range(self.workers):
             self.wake()
         self._hold(process, store, fence)
         if self.store is store:
             self.store = None
-        self.world.trace("deposed", process.name, epoch=fence.epoch)
+        self.world.trace("deposed", process.name, epoch=epoch)
         with contextlib.suppress(StoreError):
             store.close(5)
+
+    def _epoch_of(self, store: Led, fence: Fence) -> int:  # noqa: ARG002
+        """Return the number of a master, higher than that of each before."""
+        return fence.epoch
 
     def _is_for_good(self, process: Process, error: StoreError) -> bool:  # noqa: ARG002
         """Whether a store that does not open is not tried again."""

@@ -6,6 +6,7 @@ import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from nats.errors import Error as NatsError
@@ -16,6 +17,7 @@ from jdbcstore.database.adapters.sql import UNGUARDED
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.statements.lock import EPOCH_ROW
 from jdbcstore.errors import ClaimLost, StoreError, StoreUnavailable
+from jdbcstore.journal.layout import Record
 from jdbcstore.journal.storage import Segments
 from jdbcstore.journal.stream import log as stream_log
 from jdbcstore.journal.stream import server
@@ -32,7 +34,10 @@ from jdbcstore.stores.jdbc.store import JdbcStore
 from jdbcstore.stores.jdbc.writer.committer import Committer, _Attempts
 from jdbcstore.stores.journaled import checkpointer
 from jdbcstore.stores.journaled.checkpointer import Checkpointer
+from jdbcstore.stores.journaled.recovery import JournalBinding, Recovery
+from jdbcstore.stores.replicated import copying, follower
 from jdbcstore.stores.shared.checkpoint import Changes
+from tests.simulation.database import server_at
 
 
 class Mutation(NamedTuple):
@@ -264,6 +269,52 @@ def _believe_old_leader() -> list[tuple[Any, str, Any]]:
     return [(server.StreamServer, "_settle", settle)]
 
 
+def _skip_a_record() -> list[tuple[Any, str, Any]]:
+    records = follower._FollowedLog.records
+
+    def skipping(self: Any, after: int, *, applied: int = 0) -> Iterator[Record]:
+        yield from (one for one in records(self, after, applied=applied) if one.number % 5)
+
+    return [(follower._FollowedLog, "records", skipping)]
+
+
+def _serve_early() -> list[tuple[Any, str, Any]]:
+    look, run = follower.Following._round, Recovery.run
+
+    def early(self: Any, *, settled: bool) -> bool:
+        return self._follower.is_stopping(0) or look(self, settled=settled)
+
+    def believing(self: Any, progress: Any) -> None:
+        if not isinstance(self.writer.journal, follower._FollowedLog):
+            self.binding.after = self.writer.journal.last_number
+        run(self, progress)
+
+    return [(follower.Following, "_round", early), (Recovery, "run", believing)]
+
+
+def _apply_twice() -> list[tuple[Any, str, Any]]:
+    def bind(self: JournalBinding, found: Any) -> None:
+        self.after = max(self.check(found) - 1, 0)
+
+    return [(JournalBinding, "bind", bind)]
+
+
+def _copy_without_mark() -> list[tuple[Any, str, Any]]:
+    restore = copying.restore
+
+    def unmarked(copy: Path, file: Path) -> None:
+        restore(copy, file)
+        here = server_at(f"sqlite:///{file}")
+        assert here is not None
+        here.fill("DELETE FROM JDBCSTORE_STATE WHERE NAME LIKE ?", [("journal%",)])
+
+    return [(follower, "restore", unmarked)]
+
+
+def _follow_old_leader() -> list[tuple[Any, str, Any]]:
+    return [(follower, "look", lambda one, **_: stream_log.look(one))]
+
+
 MUTATIONS: dict[str, Mutation] = {
     "skip the fence": Mutation("masters", _skip_fence),
     "reuse an epoch": Mutation("masters", _reuse_epoch),
@@ -292,6 +343,11 @@ MUTATIONS: dict[str, Mutation] = {
     "a release ahead of the mark": Mutation("streamed", _release_ahead),
     "half a unit taken for whole": Mutation("streamed", _take_half),
     "an old leader believed": Mutation("streamed", _believe_old_leader, 150),
+    "a follower that skips a record": Mutation("replicated", _skip_a_record),
+    "a master that serves before the end": Mutation("replicated", _serve_early),
+    "a record applied twice": Mutation("replicated", _apply_twice),
+    "a copy without its mark": Mutation("replicated", _copy_without_mark),
+    "an old leader followed": Mutation("replicated", _follow_old_leader),
 }
 
 

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 
 import jdbcstore.journal.stream.aside
 import jdbcstore.journal.stream.connection
+import jdbcstore.journal.stream.keys
+import jdbcstore.journal.stream.members
 import jdbcstore.journal.stream.server
 import jdbcstore.plugins.kombu
 import jdbcstore.plugins.sharing
@@ -20,6 +22,9 @@ import jdbcstore.stores.claims.claims
 import jdbcstore.stores.jdbc.store
 import jdbcstore.stores.jdbc.writer.writer
 import jdbcstore.stores.journaled
+import jdbcstore.stores.replicated.copying
+import jdbcstore.stores.replicated.locker
+import jdbcstore.stores.replicated.opening
 from jdbcstore.stores.shared import rows
 from tests.simulation.claims import Shared
 from tests.simulation.database import Server, Sessions
@@ -28,6 +33,7 @@ from tests.simulation.jetstream import SimulatedConnection, SimulatedLoop
 from tests.simulation.journal import Journaling
 from tests.simulation.kombu import Kombu
 from tests.simulation.masters import CONFIG, Masters
+from tests.simulation.replicated import Replicated, SimulatedDriver
 from tests.simulation.scheduler import SimulatedSystem, replacements
 from tests.simulation.streamed import Streaming
 from tests.simulation.world import Step, World
@@ -40,6 +46,7 @@ WORLDS: dict[str, type[World]] = {
     "journal": Journaling,
     "kombu": Kombu,
     "streamed": Streaming,
+    "replicated": Replicated,
 }
 LENGTH = 50
 _COLLECTED = 20
@@ -52,8 +59,8 @@ class Simulation:
     def __init__(self) -> None:
         self.owner = os.getpid()
         self.server = Server()
-        atexit.register(self.server.close)
         self.sessions = Sessions()
+        atexit.register(self.close)
         # Without libpq, whose thread may run on for seconds after a test with PostgreSQL.
         names = [
             name for name in sys.modules if name.startswith("jdbcstore.") and not name.endswith(".libpq")
@@ -64,10 +71,15 @@ class Simulation:
             self._replaced.append((module, "DatabaseSession", self.sessions.open))
         self._replaced.append((jdbcstore.plugins.sharing, "StoreConfig", lambda **_: CONFIG))
         stream = jdbcstore.journal.stream
-        self._replaced.append((stream.server, "NatsConnection", SimulatedConnection))
+        replicated = jdbcstore.stores.replicated
         self._replaced += [
-            (one, "asyncio", SimulatedLoop) for one in (stream.aside, stream.connection, stream.server)
+            (one, "NatsConnection", SimulatedConnection) for one in (stream.server, replicated.locker)
         ]
+        self._replaced += [
+            (one, "asyncio", SimulatedLoop)
+            for one in (stream.aside, stream.connection, stream.keys, stream.members, stream.server)
+        ]
+        self._replaced.append((replicated.copying, "sqlite3", SimulatedDriver))
         # Their ids and lengths are in each message, and so in the journal's records.
         self._replaced += [(rows, "os", SimulatedSystem), (rows, "socket", SimulatedSystem)]
         # Writers of killed processes are not closed when this one ends.
@@ -110,5 +122,6 @@ class Simulation:
             gc.enable()
 
     def close(self) -> None:
-        """Remove the database."""
+        """Remove the databases."""
         self.server.close()
+        self.sessions.close()

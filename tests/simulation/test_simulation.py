@@ -22,7 +22,15 @@ ROOT = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.ours
 
-_SEEDS = {"masters": 500, "claims": 440, "flow": 420, "journal": 340, "kombu": 300, "streamed": 160}
+_SEEDS = {
+    "masters": 500,
+    "claims": 440,
+    "flow": 420,
+    "journal": 340,
+    "kombu": 300,
+    "streamed": 160,
+    "replicated": 12,
+}
 _CHUNKS = 4
 _WITHIN = 1000
 """Seeds within which each defect is found."""
@@ -54,6 +62,11 @@ _DEFECTS_FOUND = {
     "a release ahead of the mark": {"lost", "problem"},
     "half a unit taken for whole": {"lost"},
     "an old leader believed": {"problem"},
+    "a follower that skips a record": {"lost", "problem"},
+    "a master that serves before the end": {"lost", "resurrected", "problem"},
+    "a record applied twice": {"problem"},
+    "a copy without its mark": {"problem"},
+    "an old leader followed": {"problem"},
 }
 
 
@@ -92,7 +105,7 @@ def test_each_defect_is_found(simulation: Simulation, name: str) -> None:
 def test_a_seed_does_something(simulation: Simulation, kind: str) -> None:
     outcomes: set[str] = set()
     sends = acks = 0
-    for seed in range(40):
+    for seed in range(12 if kind == "replicated" else 40):
         world = simulation.world(kind, seed)
         simulation.run_world(world)
         writes = [event for event in world.history if isinstance(event, Write)]
@@ -100,21 +113,20 @@ def test_a_seed_does_something(simulation: Simulation, kind: str) -> None:
         sends += sum(len(write.sends) for write in writes)
         acks += sum(len(write.acks) for write in writes)
     assert outcomes == {"ok", "failed", "unknown"}
-    assert sends > 200
-    assert acks > 200
+    assert min(sends, acks) > (60 if kind == "replicated" else 200)
 
 
 def test_a_seed_is_the_same_history_in_each_process(simulation: Simulation, tmp_path: Path) -> None:
     traces = []
     for number in range(2):
         file = tmp_path / f"trace{number}"
-        command = [sys.executable, "-m", "tests.simulation", "--seed", "30", "--seeds", "6"]
+        command = [sys.executable, "-m", "tests.simulation", "--seed", "35", "--seeds", "7"]
         environment = {**os.environ, "PYTHONHASHSEED": str(number)}
         subprocess.run([*command, "--trace", file], cwd=ROOT, env=environment, check=True, timeout=110)
         traces.append(file.read_text().splitlines())
     assert traces[0] == traces[1]
     steps = [json.loads(line) for line in traces[0]]
-    assert sum(step["step"] == "seed" for step in steps) == 6
+    assert sum(step["step"] == "seed" for step in steps) == 7
     for kind in WORLDS:
         first, second = simulation.world(kind, 3), simulation.world(kind, 3)
         simulation.run_world(first)

@@ -80,7 +80,8 @@ class Member:
         scheduler = current()
         process, self.store = self.process, None
         scheduler.kill(process)
-        self.world.server.kill(process)
+        for server in self.world.servers:
+            server.kill(process)
 
     def _live(self, process: Process) -> None:
         raise NotImplementedError
@@ -158,12 +159,16 @@ class World:
     }
     share = 0.25
     """How many of the steps are faults."""
+    longest = 0.3
+    """The most seconds before a fault."""
     members_count = 2
     claimed = False
     rules = Rules()
 
     def __init__(self, server: Server, sessions: Sessions, seed: int) -> None:
         self.server = server
+        self.servers = [server]
+        """All of them, with those of other machines."""
         self.sessions = sessions
         self.seed = seed
         self.scheduler = Scheduler(seed)
@@ -184,7 +189,7 @@ class World:
         for _ in range(length):
             is_fault = chance.random() < share
             [what] = chance.choices(faults, heavy) if is_fault else chance.choices(operations, weights)
-            wait = chance.choice((0.0, 0.001, 0.01, 0.05, 0.3 if is_fault else 0.05))
+            wait = chance.choice((0.0, 0.001, 0.01, 0.05, cls.longest if is_fault else 0.05))
             steps.append(Step(wait, what, chance.randrange(cls.members_count), chance.getrandbits(30)))
         return steps
 
@@ -208,11 +213,12 @@ class World:
 
     def run(self, steps: Iterable[Step]) -> list[Violation]:
         """Run a script to its end, and return what was wrong."""
-        database.use(self.server)
+        database.use(*self.servers)
         database.forget_connections()
         self.sessions.begin()
         with self.scheduler as scheduler:
-            self.server.begin(scheduler, claimed=self.claimed)
+            for server in self.servers:
+                server.begin(scheduler, claimed=self.claimed)
             try:
                 self._play(steps)
             except Exhausted:
@@ -220,8 +226,9 @@ class World:
             self.end()
             for task, error in scheduler.failures:
                 self.problem(f"a thread of {task.process.name} ended: {error!r}")
-        self.server.scheduler = None
-        self.server.on_change = self.server.on_claims = self.server.on_commit = self.server.on_late = None
+        for server in self.servers:
+            server.scheduler = None
+            server.on_change = server.on_claims = server.on_commit = server.on_late = None
         return self.judge()
 
     def judge(self) -> list[Violation]:
@@ -277,8 +284,9 @@ class World:
     def _settle(self) -> bool:
         """End all faults, and wait until every operation has ended; return whether it has."""
         scheduler = self.scheduler
-        self.server.down_until = 0.0
-        self.server.is_calm = True
+        for server in self.servers:
+            server.down_until = 0.0
+            server.is_calm = True
         for member in self.members:
             process = member.process
             process.faults.clear()

@@ -157,6 +157,8 @@ class JournalBinding:
         self.look()
         if self._store.unsaved() is None:
             if found.store not in (0, self.mark.store):
+                if self._config.replicated and self.was_new:
+                    raise JournalInUse(self._config.place)  # begun by another since this one looked for it
                 raise self.foreign(found)
             if not self._config.ignore_missing_journalfiles:
                 self._after(found)

@@ -302,24 +302,29 @@ class Following:
         self._store.begin_journal()
         is_last = False
         while True:
+            is_first = self._log is None
             try:
-                is_complete = self._round()
-            except CorruptJournal:
+                is_complete = self._round(settled=is_first or is_last)
+            except CorruptJournal as error:
                 # What was being read may have been released meanwhile.
-                self._check(look(self._server), max(self._overlay.last_number, self._binding.after))
-                raise
+                found = look(self._server, settled=True)
+                self._check(found, max(self._overlay.last_number, self._binding.after))
+                if is_first or is_last:
+                    raise
+                # Or a server has answered that is behind the others: the next attempt finds out.
+                raise StoreUnavailable(f"{self._server.connection.place} is read again: {error}") from error
             self._note(is_complete=is_complete)
             if is_last:
                 return
             is_last = self._follower.is_stopping(ROUND)
 
-    def _round(self) -> bool:
-        """Apply what is in the stream; return whether that is everything there is."""
+    def _round(self, *, settled: bool) -> bool:
+        """Apply what is in the stream, ``settled`` if not as it was before; return whether that is all."""
         self._server.find()
-        found = look(self._server)
+        found = look(self._server, settled=settled)
         if self._log is None:
             if not self._begins(found):
-                return not found.journal
+                return not found.last_number
             self._log = _FollowedLog(self._server, found)
             self._writer.journal = cast(Journal, self._log)
             self._recovery.run(self._follower.progress)
@@ -339,7 +344,8 @@ class Following:
     def _begins(self, found: StreamContents) -> bool:
         """Bind the database to the stream; return whether there is something to follow.
 
-        Without a stream, or a database of this stream and a first record, there is not.
+        Without a stream, or a database of this stream and a first record, there is not. A database that is
+        empty, and has applied nothing, is of any stream.
         """
         binding = self._binding
         binding.look()
@@ -352,9 +358,10 @@ class Following:
                     option="journal.stream_name",
                 )
             return False
-        if not mark.store and self._is_empty():
+        is_bound = mark.store and found.store in (0, mark.store)
+        if not is_bound and not mark.applied and self._is_empty():
             if not found.last_number:
-                return False  # its first master has not said yet what it begins with
+                return False  # a master has ended before it said what it begins with
             self._check(found, 0)
             first = decode_record(next(found.records(0)))[1].operation
             if first is None or first.kind != BEGIN or not first.facts["is_empty"]:

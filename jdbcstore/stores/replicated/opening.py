@@ -11,7 +11,15 @@ from dataclasses import replace
 from jdbcstore.abc import Progress
 from jdbcstore.config import Configuration
 from jdbcstore.config.locker import CustomLockerConfig, StreamLockerConfig, ZooKeeperLockerConfig
-from jdbcstore.errors import ConfigurationError, NotMaster, StoreClosed, StoreError, StoreUnavailable
+from jdbcstore.errors import (
+    ConfigurationError,
+    CorruptJournal,
+    JournalInUse,
+    NotMaster,
+    StoreClosed,
+    StoreError,
+    StoreUnavailable,
+)
 from jdbcstore.journal.stream.members import FOLLOWER, Members
 from jdbcstore.journal.stream.server import StreamServer
 from jdbcstore.stores.jdbc.store import JdbcStore
@@ -105,6 +113,10 @@ def _elected(
         if database.fence is not None:
             database.fence.check()  # or it would take the stream from the one that has the lock now
         return ReplicatedStore(database, configuration, journal, clock=clock, progress=progress)
+    except (JournalInUse, CorruptJournal) as error:
+        database.close()
+        # One that was cut off has written, or released, what was not there before. Else the follower fails.
+        raise Behind("another broker has used the stream since this one has read it") from error
     except BaseException:
         database.close()
         raise

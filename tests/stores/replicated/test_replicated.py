@@ -18,7 +18,7 @@ import pytest
 
 import jdbcstore
 from jdbcstore import Configuration, Message, XATransactionId
-from jdbcstore.abc import Announcing, Pausing
+from jdbcstore.abc import Announcing, Pausing, Store
 from jdbcstore.config import DataSourceConfig
 from jdbcstore.config.locker import CustomLockerConfig, SharedFileLockerConfig
 from jdbcstore.database.schema import JOURNAL_ROWS
@@ -34,13 +34,16 @@ from jdbcstore.errors import (
     SubscriptionNotFound,
 )
 from jdbcstore.journal.logs import health
+from jdbcstore.journal.stream.log import StreamLog
 from jdbcstore.journal.stream.log import look as stream_contents
 from jdbcstore.journal.stream.members import Member, ReplicaGroup, group
 from jdbcstore.journal.stream.server import StreamServer
 from jdbcstore.lockers.base import AbstractLocker
 from jdbcstore.message.destination import Destination
+from jdbcstore.stores.replicated.follower import StreamFollower
 from jdbcstore.stores.replicated.store import ReplicatedStore
 from jdbcstore.testing.polling import wait_until
+from jdbcstore.util.clock import SystemClock
 from tests.stores.replicated.conftest import Follow
 from tests.support.cli.zygote import fork_program
 from tests.support.replicated import Waiting, node
@@ -86,7 +89,7 @@ def master_of(*brokers: Waiting) -> Waiting:
     return found[0]
 
 
-def bodies(store: ReplicatedStore, name: str = "Q") -> list[object]:
+def bodies(store: Store, name: str = "Q") -> list[object]:
     return [message.body for message in store.queue(name).recover(20_000)]
 
 
@@ -522,6 +525,51 @@ def test_a_stream_that_has_lost_its_end_is_refused_however_far_it_grows(tmp_path
         (tmp_path / "a.db").rename(tmp_path / "moved.db")
         add("a", "last")
         add("b", "there")
+
+
+def test_a_first_master_that_ended_at_once_keeps_nobody_from_beginning(configured: Configured) -> None:
+    """It has claimed the stream, and not yet said what its database had."""
+    journal = configured("a").journal
+    assert journal is not None
+    log = StreamLog(journal, SystemClock())
+    log.recover()
+    log.open(first_sequence=1, store=0)
+    log.close()
+    with jdbcstore.open(configured("b"), lock_timeout=60.0) as store:
+        store.queue("Q").add_message(Message("m"))
+    with jdbcstore.open(configured("a"), lock_timeout=60.0) as store:
+        assert bodies(store) == ["m"]
+
+
+class Unlocked(AbstractLocker):
+    """A lock that everybody gets."""
+
+    def do_start(self, max_wait: float) -> bool:  # noqa: ARG002
+        return True
+
+    def do_stop(self) -> None:
+        return
+
+    def keep_alive(self) -> bool:
+        return True
+
+
+def test_one_that_is_not_the_first_after_all_follows(
+    configured: Configured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another, which was cut off meanwhile, begins the stream when this one has found that there is none."""
+    finish = StreamFollower.finish
+    unlocked = CustomLockerConfig(locker_class=f"{__name__}:Unlocked")
+
+    def finished(follower: StreamFollower) -> None:
+        finish(follower)
+        monkeypatch.undo()
+        with jdbcstore.open(configured("b", locker=unlocked)) as store:
+            store.queue("Q").add_message(Message("m"))
+
+    monkeypatch.setattr(StreamFollower, "finish", finished)
+    with jdbcstore.open(configured("a"), lock_timeout=60.0) as store:
+        assert bodies(store) == ["m"]
 
 
 def test_without_servers_it_says_so(configured: Configured, monkeypatch: pytest.MonkeyPatch) -> None:
