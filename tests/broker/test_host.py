@@ -334,6 +334,9 @@ class Wavering(AbstractLocker):
 
     def do_stop(self) -> None: ...
 
+    def keep_alive(self) -> bool:
+        return True
+
     def is_final(self, error: StoreError) -> bool:  # noqa: ARG002
         return True
 

@@ -253,7 +253,7 @@ class NatsConnection:
                 " more servers in its cluster, or set replicas",
                 option="journal.replicas",
             )
-        return self.full(error) if error.err_code in FULL else self.unavailable(error)
+        return self.full(error.description) if error.err_code in FULL else self.unavailable(error)
 
     def _has_jetstream(self) -> bool:
         return bool(self._client._server_info.get("jetstream"))
@@ -265,11 +265,11 @@ class NatsConnection:
             option="journal.stream",
         )
 
-    def full(self, error: APIError) -> StoreUnavailable:
+    def full(self, why: str | None) -> StoreUnavailable:
         """Return the error for a stream that has no room."""
         return StoreUnavailable(
-            f"{self.place} is full ({error.description}): raise its max_bytes, or free room on its"
-            " servers and start them again"
+            f"{self.place} is full ({why}): raise its max_bytes, with nats stream edit --max-bytes, or free"
+            " room on its servers and start them again"
         )
 
     def close(self) -> None:

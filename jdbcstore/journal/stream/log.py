@@ -25,6 +25,9 @@ log = logging.getLogger(__name__)
 _ANY_SIZE = 1 << 62
 _CACHED = 4
 """Units that are kept for the next read."""
+_PER_MESSAGE = 256
+"""Bytes that the servers take for a message besides it, and some more."""
+_MOST_RESERVED = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,11 +288,25 @@ class StreamLog:
         return WriteBatch(data, written, last.sequence + last.entry.sequences - 1)
 
     def write(self, batch: WriteBatch) -> None:
+        self._check_room(len(batch.data))
         last = batch.written[-1].number
         self._append(RECORDS, batch.data, last, batch.last_sequence)
         with self._lock:
             self._spans[-1].last_number = last
         self.last_number, self.last_sequence = last, batch.last_sequence
+
+    def _check_room(self, size: int) -> None:
+        """Leave room for the marks of the next processes: one that cannot open the stream cannot release it.
+
+        :raises StoreUnavailable: the stream's limit of bytes does not leave it
+        """
+        limit = self._server.max_bytes
+        if not limit:
+            return
+        with self._lock:
+            used = sum(one.size for one in self._spans)
+        if used + size + _PER_MESSAGE > limit - min(_MOST_RESERVED, limit // 16):
+            raise self._server.full()
 
     def _mark(self, kind: int) -> None:
         self._append(kind, b"", self.last_number, self.last_sequence)
@@ -322,7 +339,7 @@ class StreamLog:
             with self._lock:
                 if begins and index == count - 1:  # not before it is complete: those before may be released
                     self._spans.append(_Span(start, first_number, first_sequence, self.last_number))
-                self._spans[-1].size += HEAD + len(part)
+                self._spans[-1].size += HEAD + len(part) + _PER_MESSAGE
 
     def reach(self) -> None:
         self._server.reach()

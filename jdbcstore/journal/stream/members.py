@@ -6,7 +6,7 @@ import asyncio
 import base64
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,10 @@ class Member:
     """The percentage of that copy that it has."""
     trouble: str = ""
     """Why it does not follow now; empty if it does."""
+    place: str = ""
+    """The database and the process that it is, for people."""
+    life: str = ""
+    """The difference from another process of the same name; empty once it was closed."""
     silent: float = 0.0
     """Seconds since it has said something, by the servers' clocks."""
 
@@ -133,6 +137,12 @@ class Members:
             if name.startswith("member.") and newest is not None:
                 found.append(_member(key, (newest - key.changed).total_seconds()))
         return [one for one in found if one is not None]
+
+    def find(self, node: str) -> tuple[int, Member] | None:
+        """Return the number of a broker's last report, and what it said; None if it has said nothing."""
+        key = self._keys.get(f"member.{node}")
+        said = None if key is None else _member(key, 0.0)
+        return None if key is None or said is None else (key.revision, said)
 
     def offer(self, copy: Copy, file: Path) -> None:
         """Store a copy of a database, and say that it is there."""
@@ -217,11 +227,16 @@ class Members:
             return
 
 
+_SAID = {one.name for one in fields(Member)} - {"silent"}
+"""Fields of a report that this version knows; one of a later version may have more."""
+
+
 def _member(key: Key, silent: float) -> Member | None:
     try:
-        return replace(Member(**json.loads(key.value)), silent=silent)
+        said = json.loads(key.value)
+        return Member(**{name: said[name] for name in _SAID if name in said}, silent=silent)
     except (ValueError, TypeError):
-        return None  # of another version
+        return None
 
 
 def group(config: JournalConfig) -> ReplicaGroup:

@@ -166,6 +166,10 @@ class StreamServer:
         """The connection, which others may share."""
         return self._connection
 
+    def full(self) -> StoreUnavailable:
+        """Return the error for a stream that has no room for more than marks."""
+        return self._connection.full(f"max_bytes is {self.max_bytes}")
+
     @property
     def room(self) -> int:
         """The bytes that one message may have."""
@@ -297,7 +301,7 @@ class StreamServer:
             except (NatsError, OSError, TimeoutError) as second:
                 log.debug("the stream's servers do not answer", exc_info=second)
         except APIError as error:
-            failure = self._connection.full(error) if _is_full(error) else error
+            failure = self._connection.full(error.description) if _is_full(error) else error
         except (NatsError, OSError, TimeoutError) as error:
             failure = self._connection.denial(self._subject) or error
         return failure

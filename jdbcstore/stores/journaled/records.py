@@ -127,7 +127,8 @@ def decode_record(record: Record) -> tuple[XATransactionId | None, RecordedWrite
         return xid, reader.writes()
     except (ValueError, StructError, StoreError) as error:
         raise CorruptJournal(
-            f"record {record.number} was not written by this version or an earlier one: {error}",
+            f"record {record.number} was not written by this version or an earlier one: {error}; where"
+            " another broker is of a later one, upgrade this",
             segment=record.segment,
             offset=record.offset,
         ) from error

@@ -30,7 +30,7 @@ from jdbcstore.stores.journaled.records import decode_record
 from jdbcstore.stores.journaled.recovery import JournalBinding, Recovery
 from jdbcstore.stores.journaled.writer import JournalWriter
 from jdbcstore.stores.replicated.copying import restore
-from jdbcstore.stores.replicated.nodes import database_file, node_of
+from jdbcstore.stores.replicated.nodes import database_file, life_of, node_of, place_of
 from jdbcstore.stores.shared.operations import BEGIN
 from jdbcstore.util.clock import Clock, SystemClock
 
@@ -43,6 +43,9 @@ _CHECKPOINT = 2.0
 _RETRY = 1.0
 """Seconds until the servers of the stream, or the database, are tried again."""
 _REPORT = 1.0
+_ALIVE, _LISTENED, _SIGNS = 10.0, 3.5, 2
+"""Seconds since the last report of a process that may be alive, for which it is listened to then, and the
+reports that show it: one may be late, and of a process that is gone."""
 
 
 class Behind(StoreUnavailable):
@@ -115,8 +118,16 @@ class StreamFollower:
         """The last failure that may pass."""
         self.failure: StoreError | None = None
         """Why nothing is followed any more."""
-        self.member = Member(node_of(configuration), FOLLOWER, weight=self._config.weight)
+        self.member = Member(
+            node_of(configuration),
+            FOLLOWER,
+            weight=self._config.weight,
+            place=place_of(configuration),
+            life=life_of(configuration),
+        )
         """The description of itself that the others get."""
+        self._is_alone = False
+        """Whether no other process has its name."""
         self._reported = float("-inf")
         self._thread = threading.Thread(target=self._run, name="jdbcstore-follower", daemon=True)
 
@@ -168,6 +179,8 @@ class StreamFollower:
             self._note(error)
             return
         try:
+            if not self._is_alone:
+                self._check_alone(Members(server))
             try:
                 with JdbcStore.configured(self._configuration, journaled=True, clock=self._clock) as store:
                     Following(self, server, store).run()
@@ -187,7 +200,35 @@ class StreamFollower:
                 raise
             self._note(error)
         finally:
+            if self._stopping.is_set() and not self._finishing and self._is_alone:
+                with suppress(StoreError):
+                    Members(server).report(replace(self.member, life=""))
             server.close()
+
+    def _check_alone(self, members: Members) -> None:
+        """Check that no other process has this one's name; before the database is opened, which it may share.
+
+        One that has said something lately is listened to, unless it was closed: it does so each second.
+
+        :raises ConfigurationError: there is one
+        """
+        mine = self.member
+        silent = {one.node: one.silent for one in members.every()}
+        found = members.find(mine.node) if silent.get(mine.node, _LISTENED) < _ALIVE else None
+        heard, last = 0, self._clock.monotonic() + _LISTENED
+        while found is not None and found[1].life not in ("", mine.life) and self._clock.monotonic() < last:
+            if heard >= _SIGNS:
+                raise ConfigurationError(
+                    f"{self._config.place} is followed under the name {mine.node} with {found[1].place}, and"
+                    f" should be with {mine.place}: give each broker a name of its own, with node in the"
+                    " section journal, or JDBCSTORE_JOURNAL_NODE; or stop one, if they are the same",
+                    option="journal.node",
+                )
+            if self._stopping.wait(ROUND):
+                return
+            before, found = found, members.find(mine.node)
+            heard += found is not None and found[0] != before[0]
+        self._is_alone = True
 
     def _note(self, error: StoreError) -> None:
         if str(error) != self.member.trouble:

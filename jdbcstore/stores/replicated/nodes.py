@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import secrets
 import socket
 from pathlib import Path
 from zlib import crc32
@@ -11,6 +13,7 @@ from jdbcstore.config import Configuration
 from jdbcstore.config.data_source import sqlite_file
 from jdbcstore.errors import ConfigurationError
 
+_PROCESS = secrets.token_hex(8)
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]")
 
 
@@ -21,6 +24,16 @@ def node_of(configuration: Configuration) -> str:
         return journal.node
     path = str(database_file(configuration).resolve())
     return f"{_NOT_IN_A_NAME.sub('_', socket.gethostname())}-{crc32(path.encode()):08x}"
+
+
+def place_of(configuration: Configuration) -> str:
+    """Return the database and the process of this broker, for people who have two of one name."""
+    return f"{database_file(configuration).resolve()} on {socket.gethostname()}, process {os.getpid()}"
+
+
+def life_of(configuration: Configuration) -> str:
+    """Return what no broker of another process has, or of another database in this one."""
+    return f"{_PROCESS}-{os.getpid()}-{crc32(str(database_file(configuration).resolve()).encode()):08x}"
 
 
 def database_file(configuration: Configuration) -> Path:

@@ -20,7 +20,7 @@ from jdbcstore.journal.stream.server import StreamServer
 from jdbcstore.stores.guarded import JournaledJdbcStore
 from jdbcstore.stores.jdbc.store import JdbcStore
 from jdbcstore.stores.replicated.copying import take_copy
-from jdbcstore.stores.replicated.nodes import database_file, node_of
+from jdbcstore.stores.replicated.nodes import database_file, life_of, node_of, place_of
 from jdbcstore.stores.shared.operations import BEGIN, RecordedOperation
 from jdbcstore.util.clock import Clock
 from jdbcstore.util.stream_health import StreamHealth, StreamMember
@@ -105,7 +105,14 @@ class MembersWatch:
     def __init__(self, configuration: Configuration, journal: JournalConfig) -> None:
         self._journal = journal
         self._file = database_file(configuration)
-        self._node = node_of(configuration)
+        self._member = Member(
+            node_of(configuration),
+            MASTER,
+            is_complete=True,
+            weight=journal.weight,
+            place=place_of(configuration),
+            life=life_of(configuration),
+        )
         self._positions: Callable[[], tuple[int, int]] | None = None
         self._lock = threading.Lock()
         """Protects the connection; held while it is made."""
@@ -124,6 +131,8 @@ class MembersWatch:
         self._stopping.set()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join()
+            with suppress(StoreError):
+                self._connected().report(replace(self._member, life=""))
 
     def close(self) -> None:
         """Close the connection."""
@@ -173,7 +182,7 @@ class MembersWatch:
             return Members(self._server)
 
     def _others(self, members: Members) -> list[Member]:
-        return [one for one in members.every() if one.node != self._node]
+        return [one for one in members.every() if one.node != self._member.node]
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -187,8 +196,8 @@ class MembersWatch:
 
     def _tell(self, members: Members) -> None:
         applied, written = (0, 0) if self._positions is None else self._positions()
-        weight = self._journal.weight
-        members.report(Member(self._node, MASTER, applied, written, is_complete=True, weight=weight))
+        self._member = replace(self._member, applied=applied, seen=written)
+        members.report(self._member)
         for one in self._others(members):
             if one.wants and one.wants not in self._made:
                 self._copy(members, one)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 import sqlite3
@@ -34,6 +35,7 @@ from jdbcstore.errors import (
     SubscriptionNotFound,
 )
 from jdbcstore.journal.logs import health
+from jdbcstore.journal.stream.keys import StreamKeys
 from jdbcstore.journal.stream.log import StreamLog
 from jdbcstore.journal.stream.log import look as stream_contents
 from jdbcstore.journal.stream.members import Member, ReplicaGroup, group
@@ -46,6 +48,7 @@ from jdbcstore.testing.polling import wait_until
 from jdbcstore.util.clock import SystemClock
 from tests.stores.replicated.conftest import Follow
 from tests.support.cli.zygote import fork_program
+from tests.support.journal.entries import Item, Told, opened
 from tests.support.replicated import Waiting, node
 from tests.support.streams import NatsServer
 
@@ -539,6 +542,44 @@ def test_a_first_master_that_ended_at_once_keeps_nobody_from_beginning(configure
         store.queue("Q").add_message(Message("m"))
     with jdbcstore.open(configured("a"), lock_timeout=60.0) as store:
         assert bodies(store) == ["m"]
+
+
+def test_a_later_version_among_brokers(follow: Follow, configured: Configured, tmp_path: Path) -> None:
+    """Who is not upgraded yet knows where the others are, and stops at a record that it cannot read."""
+    first = follow("a").store()
+    first.queue("Q").add_message(Message("m"))
+    other = follow("b")
+    wait_level(configured("a"), "a", "b")
+    other.close()
+    first.close()
+    journal = configured("b").journal
+    assert journal is not None
+    with closing(StreamServer(journal, create=False)) as server:
+        keys = StreamKeys(server.connection, f"{server.name}-members", 1, 60.0)
+        found = keys.get("member.b")
+        assert found is not None
+        keys.put("member.later", json.dumps({**json.loads(found.value), "node": "c", "new": [1]}).encode())
+    seen = member(configured("a"), "c")
+    assert seen is not None
+    assert seen.applied > 0
+    told = Told()
+    later = opened(journal, told)
+    later.append(Item(b"what it means is not known", kind=99))
+    told.wait(1)
+    later.close()
+    with pytest.raises(CorruptJournal, match=r"there is no kind 99; where another broker .* upgrade this"):
+        jdbcstore.open(configured("b"), lock_timeout=0.0)
+    assert look(configured("b")).last_record == told.written[0].number
+    with closing(sqlite3.connect(tmp_path / "b.db")) as connection:
+        assert connection.execute("SELECT COUNT(*) FROM ACTIVEMQ_MSGS").fetchone() == (1,)
+
+
+def test_two_of_one_name_are_told_apart(follow: Follow, configured: Configured) -> None:
+    follow("a").store()
+    with pytest.raises(ConfigurationError, match=r"name a with .*/a\.db on .* be with .*/b\.db on .*_NODE"):
+        jdbcstore.open(configured("b", node="a"), lock_timeout=0.0)
+    with pytest.raises(NotMaster):
+        jdbcstore.open(configured("b"), lock_timeout=0.0)
 
 
 class Unlocked(AbstractLocker):

@@ -156,19 +156,24 @@ def test_a_batch_that_is_larger_than_the_server_takes_is_one_unit(name: str) -> 
         journal.close()
 
 
-def in_pieces(server: NatsServer, name: str, **options: Any) -> None:
+def in_pieces(server: NatsServer, name: str) -> None:
     """Create a stream whose messages have room for 3 kB of records."""
-    config = StreamConfig(
-        name=name, subjects=[subject(name)], discard=DiscardPolicy.NEW, max_msg_size=4096, **options
-    )
+    config = StreamConfig(name=name, subjects=[subject(name)], discard=DiscardPolicy.NEW, max_msg_size=4096)
     ask(server.url, lambda js: js.add_stream(config))
+
+
+def limit(server: NatsServer, name: str) -> None:
+    """Limit a stream that a journal has opened, which then finds out only when a message is refused."""
+    config = ask(server.url, lambda js: js.stream_info(name)).config
+    ask(server.url, lambda js: js.update_stream(config.evolve(max_bytes=20_000)))
 
 
 def test_what_a_unit_without_an_end_follows_is_not_released(nats: NatsServer, name: str) -> None:
     """It says where to go on, also if the stream had room for the first pieces only."""
-    in_pieces(nats, name, max_bytes=20_000)
+    in_pieces(nats, name)
     told, config = Told(), streamed(nats.url, name)
     journal = opened(config, told)
+    limit(nats, name)
     for _ in range(4):
         append(journal, told, b"a" * 2500)
     journal.release(journal.last_number)
@@ -192,9 +197,10 @@ def test_what_a_unit_without_an_end_follows_is_not_released(nats: NatsServer, na
 
 def test_a_stream_that_begins_with_a_unit_without_an_end_opens(nats: NatsServer, name: str) -> None:
     """What was before it is released, as an earlier version did."""
-    in_pieces(nats, name, max_bytes=20_000)
+    in_pieces(nats, name)
     told, config = Told(), streamed(nats.url, name)
     journal = opened(config, told, accept=lambda _: (77, 1))
+    limit(nats, name)
     number = journal.journal
     append(journal, told, b"a" * 2500)
     append(journal, told, b"b" * 2500)
@@ -474,6 +480,28 @@ def test_a_full_stream_refuses_and_goes_on_when_it_has_room(nats: NatsServer, na
     assert len(told.written) == written + 1
     journal.close()
     assert ask(nats.url, lambda js: js.stream_info(name)).state.last_seq == written + 3
+
+
+def test_a_full_stream_can_be_opened_by_the_next_process(nats: NatsServer, name: str) -> None:
+    """Which then makes room: it has applied to its database what is there."""
+    wanted = StreamConfig(name=name, subjects=[subject(name)], discard=DiscardPolicy.NEW, max_bytes=100_000)
+    ask(nats.url, lambda js: js.add_stream(wanted))
+    config = streamed(nats.url, name)
+    for _ in range(3):
+        told = Told()
+        journal = opened(config, told)
+        for size in (9_000, 500, 50, 1):
+            refused = len(told.failed)
+            while len(told.failed) == refused:
+                append(journal, told, b"x" * size)
+        assert "is full" in str(told.failed[0][1])
+        # It is not closed: its process is killed, and leaves no room.
+    told = Told()
+    journal = opened(config, told)
+    journal.release(journal.last_number)
+    append(journal, told, b"y")
+    assert told.bodies == [b"y"]
+    journal.close()
 
 
 def test_a_server_without_room_refuses_too(name: str) -> None:
