@@ -15,7 +15,7 @@ from nats.js.api import ObjectMeta, ObjectMetaOptions, ObjectStoreConfig
 from nats.js.errors import NotFoundError
 
 from jdbcstore.config.journal import JournalConfig
-from jdbcstore.errors import StoreError
+from jdbcstore.errors import StoreError, StoreUnavailable
 from jdbcstore.journal.stream.connection import ANSWER
 from jdbcstore.journal.stream.keys import Key, StreamKeys
 from jdbcstore.journal.stream.log import look
@@ -175,6 +175,7 @@ class Members:
         """Write a copy to a file; ``fetched`` is called with its percentage now and then.
 
         :raises DamagedCopy: it is not what was stored, or a part of it is gone
+        :raises StoreUnavailable: the file cannot be written, too
         """
         connection, stream = self._server.connection, f"OBJ_{self._bucket}"
 
@@ -192,19 +193,25 @@ class Members:
         def next_piece(start: int) -> Callable[[Any], Awaitable[Any]]:
             return lambda js: js.get_msg(stream, start, subject=subject, next=True)
 
-        with file.open("wb") as content:
-            for _ in range(info.chunks or 0):
-                try:
-                    found = connection.ask(next_piece(at))
-                except NotFoundError:
-                    break
-                piece = found.data or b""
-                digest.update(piece)
-                content.write(piece)
-                at, done = found.seq + 1, done + len(piece)
-                if (percentage := done * 100 // max(copy.size, 1)) > known:
-                    known = percentage
-                    fetched(percentage)
+        try:
+            with file.open("wb") as content:
+                for _ in range(info.chunks or 0):
+                    try:
+                        found = connection.ask(next_piece(at))
+                    except NotFoundError:
+                        break
+                    piece = found.data or b""
+                    digest.update(piece)
+                    content.write(piece)
+                    at, done = found.seq + 1, done + len(piece)
+                    if (percentage := done * 100 // max(copy.size, 1)) > known:
+                        known = percentage
+                        fetched(percentage)
+        except OSError as error:
+            raise StoreUnavailable(
+                f"a copy of the master's database, of {copy.size} bytes, cannot be written to {file}:"
+                f" {error.strerror}; make room, and it is asked for again"
+            ) from error
         wanted = base64.urlsafe_b64decode(info.digest.partition("=")[2])
         if digest.digest() != wanted or done != copy.size:
             raise DamagedCopy(

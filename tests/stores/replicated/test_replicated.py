@@ -38,7 +38,7 @@ from jdbcstore.journal.logs import health
 from jdbcstore.journal.stream.keys import StreamKeys
 from jdbcstore.journal.stream.log import StreamLog
 from jdbcstore.journal.stream.log import look as stream_contents
-from jdbcstore.journal.stream.members import Member, ReplicaGroup, group
+from jdbcstore.journal.stream.members import Copy, Member, Members, ReplicaGroup, group
 from jdbcstore.journal.stream.server import StreamServer
 from jdbcstore.lockers.base import AbstractLocker
 from jdbcstore.message.destination import Destination
@@ -611,6 +611,19 @@ def test_one_that_is_not_the_first_after_all_follows(
     monkeypatch.setattr(StreamFollower, "finish", finished)
     with jdbcstore.open(configured("a"), lock_timeout=60.0) as store:
         assert bodies(store) == ["m"]
+
+
+def test_a_copy_without_room_is_waited_for(configured: Configured, tmp_path: Path) -> None:
+    """Its follower goes on when there is some."""
+    configuration = configured("a")
+    with jdbcstore.open(configuration, lock_timeout=60.0):
+        assert configuration.journal is not None
+        with closing(StreamServer(configuration.journal, create=False)) as server:
+            members, copy = Members(server), Copy("c", 1, 5)
+            (tmp_path / "taken").write_bytes(b"12345")
+            members.offer(copy, tmp_path / "taken")
+            with pytest.raises(StoreUnavailable, match="cannot be written to /dev/full: No space left"):
+                members.fetch(copy, Path("/dev/full"), lambda _: None)
 
 
 def test_without_servers_it_says_so(configured: Configured, monkeypatch: pytest.MonkeyPatch) -> None:
