@@ -36,6 +36,7 @@ from jdbcstore.config.broker import (
     Address,
     ConnectorConfig,
 )
+from jdbcstore.config.journal import JournalConfig
 from jdbcstore.config.locker import LeaseLockerIOExceptionHandlerConfig
 from jdbcstore.config.users import ROLES, write_user
 from jdbcstore.errors import ConfigurationError, NotMaster
@@ -84,6 +85,11 @@ _KILLED = 128
     help="Addresses of all brokers on the store, such as tcp://a:61616,tcp://b:61616, for failover: clients.",
 )
 @click.option("--name", metavar="NAME", help="Name of the broker, shown as the holder of the lock.")
+@click.option(
+    "--stream",
+    metavar="SERVERS",
+    help="Keep the journal in a stream of these servers, such as nats://a,b,c; replicatedLevelDB names none.",
+)
 @click.option(
     "--users", metavar="FILE", help="Users file, see 'jdbcstore passwd'; by default anybody may connect."
 )
@@ -141,6 +147,9 @@ def _configured(settings: Settings, name: str | None, given: dict[str, Any]) -> 
         own = replace(
             configuration.broker, **{key: value for key, value in changes.items() if value is not None}
         )
+        if given["stream"] is not None:
+            journal = configuration.journal or JournalConfig()
+            configuration = replace(configuration, journal=replace(journal, stream=given["stream"]))
     except ConfigurationError as error:
         raise click.UsageError(str(error)) from error
     if own.persistent:

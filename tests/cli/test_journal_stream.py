@@ -15,6 +15,7 @@ from jdbcstore.stores.journaled import JournaledStore
 from jdbcstore.testing.messages import content, fill
 from jdbcstore.testing.polling import wait_until
 from tests.cli.conftest import Invoke
+from tests.support.broker.programs import BrokerProcess
 from tests.support.streams import NatsServer
 
 pytestmark = pytest.mark.servers
@@ -42,6 +43,24 @@ def test_brokers_with_databases_of_their_own_are_shown(place: Path, invoke: Invo
         assert "has everything" in invoke("journal", "members", *config).out
         dumped = invoke("journal", "dump", *config).out
         assert "record queue queue://Q" in dumped
+
+
+def test_a_broker_is_told_which_servers_it_has(
+    place: Path, nats: NatsServer, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one must be whose file is an activemq.xml with a replicatedLevelDB."""
+    text = (place / "jdbcstore.toml").read_text().replace(f'stream = "{nats.url}"\n', "replicated = true\n")
+    (place / "jdbcstore.toml").write_text(text)
+    assert "names none" in " ".join(invoke("broker", "--help").out.split())
+    refused = invoke("broker", "--stream", "http://h")
+    assert (refused.code, refused.out) == (2, "")
+    assert "nats://" in refused.err
+    with BrokerProcess(place, "--stream", nats.url) as broker:
+        assert broker.ready()
+        monkeypatch.setenv("JDBCSTORE_JOURNAL_STREAM", nats.url)
+        members = ("journal", "members", "--json", "--config", "jdbcstore.toml")
+        [one] = wait_until(lambda: invoke(*members).lines, what="a member")
+        assert one["role"] == "master"
 
 
 def test_it_is_checked_and_dumped(place: Path, nats: NatsServer, invoke: Invoke) -> None:

@@ -130,7 +130,8 @@ def _checked(configuration: Configuration) -> Configuration:
     if configuration.journal is None or configuration.journal.stream is None:
         raise ConfigurationError(
             "a replicated journal is in a stream of NATS JetStream, which every broker follows: name its"
-            " servers, with stream in the section journal, or with JDBCSTORE_JOURNAL_STREAM",
+            " servers, with stream in the section journal, with JDBCSTORE_JOURNAL_STREAM, or with --stream of"
+            " jdbcstore broker",
             option="journal.stream",
         )
     database_file(configuration)
