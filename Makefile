@@ -13,8 +13,8 @@ ACTIVEMQ := activemq libpostgresql-jdbc-java libmariadb-java default-jdk-headles
 OTHERS := 5.19.1 6.3.1
 SPARK := libxerial-sqlite-jdbc-java default-jre-headless
 BIN := .venv/bin
-# Two more than there are processors, up to six: tests wait for servers and for each other.
-WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$(( n < 4 ? n + 2 : 6 )))
+# Three more than there are processors, up to six: tests wait for servers and for each other.
+WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$(( n < 4 ? n + 3 : 6 )))
 # make test WHOLE=--whole also asks the same again, on one more database and by one more driver.
 WHOLE ?=
 
