@@ -214,7 +214,11 @@ class NatsConnection:
             )
         if (advice := _about_tls(error)) is not None:
             return StoreUnavailable(f"{self.place} cannot be used: {advice}")
-        return StoreUnavailable(f"{self.place} does not answer: {what}; check its servers")
+        more = ""
+        if isinstance(error, BrokenPipeError | ConnectionResetError):
+            # With TLS 1.3 a client may have written before it reads that its certificate is refused.
+            more = ", and with TLS the certificate that is named in stream_certificate"
+        return StoreUnavailable(f"{self.place} does not answer: {what}; check its servers{more}")
 
     def ask(self, work: Callable[[Any], Awaitable[T]]) -> T:
         """As :meth:`asked`, in any other thread than the loop's."""
