@@ -28,6 +28,8 @@ _CACHED = 4
 _PER_MESSAGE = 256
 """Bytes that the servers take for a message besides it, and some more."""
 _MOST_RESERVED = 64 * 1024
+_LEAST_SPANS = 8
+"""Spans into which a full stream is divided at least: the last one is never released."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,7 +316,10 @@ class StreamLog:
     def _append(self, kind: int, data: bytes, last_number: int, last_sequence: int) -> None:
         """Append a unit, in as many pieces as it takes."""
         first_number, first_sequence = self.last_number + 1, self.last_sequence + 1
-        begins = not self._spans or self._spans[-1].size >= self._config.journal_log_file_size
+        span = self._config.journal_log_file_size
+        if self._server.max_bytes:
+            span = min(span, self._server.max_bytes // _LEAST_SPANS)
+        begins = not self._spans or self._spans[-1].size >= span
         room = max(self._server.room - HEAD, 1)
         count = max(-(-len(data) // room), 1)
         now, start = self._clock.now_ms(), self._last + 1

@@ -486,7 +486,7 @@ def test_a_full_stream_can_be_opened_by_the_next_process(nats: NatsServer, name:
     """Which then makes room: it has applied to its database what is there."""
     wanted = StreamConfig(name=name, subjects=[subject(name)], discard=DiscardPolicy.NEW, max_bytes=100_000)
     ask(nats.url, lambda js: js.add_stream(wanted))
-    config = streamed(nats.url, name)
+    config = streamed(nats.url, name, journal_log_file_size=32 << 20)  # more than the stream may have
     for _ in range(3):
         told = Told()
         journal = opened(config, told)
