@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 from jdbcstore import Configuration
 from jdbcstore.config import DataSourceConfig
-from jdbcstore.config.journal import JournalConfig
 from jdbcstore.config.locker import StreamLockerConfig
 from jdbcstore.lockers import Fence
 from jdbcstore.stores.replicated.opening import open_replicated
@@ -18,7 +17,7 @@ from tests.simulation.database import Server, Sessions, server_at
 from tests.simulation.jetstream import SimulatedConnection, Stream
 from tests.simulation.masters import CONFIG, Broker, Led
 from tests.simulation.scheduler import Process, Task, current
-from tests.simulation.streamed import StreamBroker, Streaming
+from tests.simulation.streamed import OF_THE_STREAM, StreamBroker, Streaming, journal_of
 from tests.simulation.world import Step
 
 _MASTERS = 3
@@ -59,16 +58,11 @@ class Node(StreamBroker):
 
     def _open(self) -> Led:
         chance = random.Random(self.world.seed)
-        journal = JournalConfig(
-            stream="nats://simulated",
-            stream_name="s",
-            replicas=3,
+        journal = journal_of(
             replicated=True,
             node="abc"[self.number],
             weight=chance.choice((1, 1, 1 + self.number)),
-            journal_log_file_size=4_096,
             checkpoint_size=chance.choice((2_000, 1 << 20)),
-            max_checkpoint_message_add_size=1_000,
             kept_for_followers=chance.choice((1, 4_096, 1 << 20)),
         )
         configuration = Configuration(
@@ -105,16 +99,9 @@ class Replicated(Streaming):
         "wipe": 3,
         "busy": 1,
         "step": 1,
-        "stream cut": 2,
-        "stream elects": 4,
-        "stream lags": 1,
-        "stream lost": 2,
-        "stream unknown": 3,
-        "stream late": 3,
+        **OF_THE_STREAM,
         "stream failed": 1,
         "stream deposed": 3,
-        "stream full": 1,
-        "stream away": 1,
     }
     members_count = _MASTERS
     longest = 6.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import JournalFailed, LockLost, NotMaster, StoreError, StoreUnavailable
@@ -20,6 +20,32 @@ _PASSING = (StoreUnavailable, NotMaster, LockLost)
 """Errors after which a broker waits, and opens its store again."""
 _CHECKED = 1.0
 """Seconds between two looks of a broker at its store."""
+
+
+OF_THE_STREAM = {
+    "stream cut": 2,
+    "stream elects": 4,
+    "stream lags": 1,
+    "stream lost": 2,
+    "stream unknown": 3,
+    "stream late": 3,
+    "stream failed": 2,
+    "stream full": 1,
+    "stream away": 1,
+}
+"""Faults of a stream, with their weights."""
+
+
+def journal_of(**more: Any) -> JournalConfig:
+    """Return a journal in the stream that writes little at once."""
+    return JournalConfig(
+        stream="nats://simulated",
+        stream_name="s",
+        replicas=3,
+        journal_log_file_size=4_096,
+        max_checkpoint_message_add_size=1_000,
+        **more,
+    )
 
 
 class StreamBroker(Broker):
@@ -45,14 +71,7 @@ class StreamBroker(Broker):
     def _open(self) -> Led:
         url, locker = self.world.server.url, self._locker()
         behind = JdbcStore(url, CONFIG, clock=self.clock, locker=locker, journaled=True)
-        config = JournalConfig(
-            stream="nats://simulated",
-            stream_name="s",
-            replicas=3,
-            journal_log_file_size=4_096,
-            checkpoint_size=random.Random(self.world.seed).choice((2_000, 1 << 20)),
-            max_checkpoint_message_add_size=1_000,
-        )
+        config = journal_of(checkpoint_size=random.Random(self.world.seed).choice((2_000, 1 << 20)))
         try:
             return JournaledJdbcStore(behind, config, clock=self.clock)
         except BaseException:
@@ -77,15 +96,7 @@ class Streaming(Masters):
         "busy": 1,
         "restart": 1,
         "step": 1,
-        "stream cut": 2,
-        "stream elects": 4,
-        "stream lags": 1,
-        "stream lost": 2,
-        "stream unknown": 3,
-        "stream late": 3,
-        "stream failed": 2,
-        "stream full": 1,
-        "stream away": 1,
+        **OF_THE_STREAM,
     }
 
     share = 0.35
