@@ -151,6 +151,8 @@ class Faults:
         if server is not None and not server.is_alive():
             server.kill()
             server.start()
+        if self._pair is not None:
+            self._pair.start_again()
         return "the database's"
 
     def _step_clock(self) -> str:

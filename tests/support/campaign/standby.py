@@ -72,6 +72,12 @@ class Pair:
         old.close()
         self._standby = self._add_standby()
 
+    def start_again(self) -> None:
+        """Start the standby if it has ended: the primary commits nothing without it."""
+        if not self._standby.is_alive():
+            self._standby.kill()
+            self._standby.start()
+
     def close(self) -> None:
         """End the standby."""
         self._standby.close()
