@@ -7,9 +7,6 @@ Exits with 1 if one has failed. The same seed is the same history, in each proce
 from __future__ import annotations
 
 import argparse
-import gc
-import json
-import os
 import sys
 import time
 from collections import Counter
@@ -19,11 +16,15 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from tests.simulation import worker
 from tests.simulation.mutations import MUTATIONS, mutated
 from tests.simulation.run import LENGTH, WORLDS, Simulation
 from tests.simulation.shrinking import shrink
 from tests.simulation.world import Step
 from tests.support.histories.checker import Violation
+
+_CHUNKS = 50
+"""Chunks of seeds after which a process is replaced: what was killed in a seed stays in its memory."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -44,17 +45,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with ExitStack() as stack:
         if options.mutation:
             stack.enter_context(mutated(options.mutation))
+        worker.begin()
+        answers: Any = (worker.run(job, options.trace) for job in jobs)
         if options.processes > 1:
-            pool = stack.enter_context(get_context("fork").Pool(options.processes, _open))
-            answers: Any = pool.imap_unordered(_run_one, jobs, chunksize=20)
-        else:
-            _open()
-            answers = (_run_one(job, options.trace) for job in jobs)
-        for kind, seed, rules in answers:
-            if rules:
+            # Not forked: by then a thread of the pool would, and be the main thread of its child.
+            pool = get_context("spawn").Pool(options.processes, worker.begin, (options.mutation,), _CHUNKS)
+            answers = stack.enter_context(pool).imap_unordered(worker.run, jobs, chunksize=20)
+        for kind, seed, found in answers:
+            if found:
                 failed.append((kind, seed))
-                _open()
-                _report(kind, seed, options.mutation)
+                _report(kind, seed, options.mutation, found)
     seconds, cpu = time.monotonic() - begun, time.process_time() - used
     counts = f"{len(jobs)} seeds of {LENGTH} events, {len(failed)} failed"
     _say(f"{counts}, {seconds:.1f} s, {cpu:.1f} s of CPU in this process")
@@ -66,32 +66,14 @@ def _seeds(options: argparse.Namespace) -> list[tuple[int, str]]:
     return [(seed, kinds[seed % len(kinds)]) for seed in range(options.seed, options.seed + options.seeds)]
 
 
-_simulation: list[Simulation] = []
-
-
-def _open() -> None:
-    if not _simulation or _simulation[0].owner != os.getpid():
-        _simulation[:] = [Simulation()]
-        gc.freeze()  # so that no garbage collection looks at the modules
-
-
-def _run_one(job: tuple[str, int], trace: Path | None = None) -> tuple[str, int, list[str]]:
-    kind, seed = job
-    [simulation] = _simulation
-    world = simulation.world(kind, seed)
-    if trace is not None:
-        world.traced = [{"at": 0, "actor": "", "step": "seed", "seed": seed, "world": kind}]
-    found = simulation.run_world(world)
-    if trace is not None:
-        assert world.traced is not None
-        with trace.open("a") as file:
-            file.writelines(f"{json.dumps(step)}\n" for step in world.traced)
-    return kind, seed, [violation.rule for violation in found]
-
-
-def _report(kind: str, seed: int, mutation: str | None) -> None:
-    [simulation] = _simulation
+def _report(kind: str, seed: int, mutation: str | None, first: list[Violation]) -> None:
+    simulation = worker.simulation()
     found = simulation.run(kind, seed)
+    if not found:
+        _say(f"\nseed {seed} of {kind} failed in a process that had run others, and not again:")
+        for violation in first:
+            _say(f"  {violation.rule}: {violation.text}")
+        return
     steps = shrink(*_problem(simulation, kind, seed, found))
     last = simulation.run(kind, seed, steps)
     _say(f"\nseed {seed} of {kind}, {len(steps)} of {LENGTH} events:")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import gc
 import logging
-import os
 import sys
 import weakref
 from collections.abc import Iterable, Iterator
@@ -57,7 +56,6 @@ class Simulation:
     """The simulations of one worker process. Not thread-safe."""
 
     def __init__(self) -> None:
-        self.owner = os.getpid()
         self.server = Server()
         self.sessions = Sessions()
         atexit.register(self.close)
