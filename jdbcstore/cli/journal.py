@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,15 @@ import click
 import jdbcstore
 from jdbcstore.abc import Store
 from jdbcstore.cli.exit_codes import ExitCode
+from jdbcstore.cli.journal_readings import (
+    CheckedFile,
+    damage_facts,
+    damage_sentence,
+    file_facts,
+    print_checked,
+    record_facts,
+    record_line,
+)
 from jdbcstore.cli.output import (
     counted,
     journal_progress,
@@ -46,32 +54,12 @@ from jdbcstore.journal.logs import beside, contents
 from jdbcstore.message.facts import facts_of
 from jdbcstore.stores.jdbc.store import JdbcStore
 from jdbcstore.stores.journaled import JournaledStore
-from jdbcstore.stores.journaled.records import (
-    COMMIT,
-    FORGET,
-    OPERATE,
-    PREPARE,
-    ROLLBACK,
-    WRITE,
-    decode_record,
-)
 from jdbcstore.stores.journaled.recovery import check_opens, known_of
 from jdbcstore.stores.journaled.refused import FOLDER, Refused, RefusedMessage
 from jdbcstore.stores.opening import MEMORY, Opening, with_journals
 
 if TYPE_CHECKING:
     from jdbcstore.journal.stream.members import Member
-
-_KINDS = {
-    WRITE: "write",
-    PREPARE: "prepare",
-    COMMIT: "commit",
-    ROLLBACK: "rollback",
-    FORGET: "forget",
-    OPERATE: "operate",
-}
-_SHOWN = 3
-"""Destinations of a record in human-readable output, which is truncated; use --json for all of them."""
 
 _folder = click.argument(
     "folder", metavar="[FOLDER]", required=False, type=click.Path(path_type=Path, file_okay=False)
@@ -170,48 +158,6 @@ def _with_database(configuration: Configuration) -> Configuration | None:
     return None if configuration.data_source.url in (None, MEMORY) else replace(configuration, locker=None)
 
 
-def _sentence(damage: Damage) -> str:
-    """Describe damage and the records that it cost."""
-    where = f"segment {damage.segment} at {damage.offset}: {damage.reason}"
-    if damage.torn:
-        return f"{where}; nothing that was acknowledged is lost, and opening the journal truncates it"
-    if not damage.number:
-        return f"{where}; the number of lost records is unknown"
-    if damage.next_number is None:
-        return f"{where}; lost from record {damage.number} on"
-    last = damage.next_number - 1
-    if last < damage.number:
-        return where
-    return f"{where}; lost: " + (
-        f"record {last}" if last == damage.number else f"records {damage.number} to {last}"
-    )
-
-
-@dataclass(slots=True)
-class _Checked:
-    """A file of a journal, and the result of reading it."""
-
-    file: SegmentFile
-    records: int = 0
-    first: int = 0
-    last: int = 0
-    damages: list[Damage] = field(default_factory=list)
-
-    def add(self, found: Record | Damage) -> None:
-        if isinstance(found, Record):
-            self.records += 1
-            self.first = self.first or found.number
-            self.last = found.number
-        else:
-            self.damages.append(found)
-
-    @property
-    def state(self) -> str:
-        if any(not damage.torn for damage in self.damages):
-            return "damaged"
-        return "torn" if self.damages else "kept" if self.file.kept else "sound"
-
-
 @journal.command(cls=CliCommand)
 @_folder
 @click.pass_obj
@@ -233,20 +179,20 @@ def check(settings: Settings, folder: Path | None) -> int:
     refusal = None if damage else place.refusal() and place.refusal()
     refused_count = len(Refused(place.directory).every())
     if settings.json:
-        print_json(map(_file_facts, checked))
+        print_json(map(file_facts, checked))
         write_json(
             {
                 "directory": str(place.directory),
                 "records": sum(one.records for one in checked if not one.file.kept),
                 "sound": not damage and refusal is None,
-                "torn": next((_damage_facts(one) for one in lost if one.torn), None),
-                "damage": [_damage_facts(one) for one in damage],
+                "torn": next((damage_facts(one) for one in lost if one.torn), None),
+                "damage": [damage_facts(one) for one in damage],
                 "refusal": None if refusal is None else str(refusal),
                 **({"aside": refused_count} if refused_count else {}),
             }
         )
     else:
-        _print_checked(place.directory, checked, lost, refusal)
+        print_checked(place.directory, checked, lost, refusal)
         if refused_count:
             count = counted(refused_count, "message")
             write_line(f"the database refused {count}; list them with jdbcstore journal refused")
@@ -308,14 +254,14 @@ def _records_in_stream(journal: JournalConfig) -> dict[str, int]:
 def _dump_stream(settings: Settings, configuration: Configuration) -> int:
     with contents(configuration.journal or JournalConfig()) as found:
         for record in found.records(found.first_number - 1):
-            facts = _record_facts(record)
-            settings.print(facts, printable(_line(facts)))
+            facts = record_facts(record)
+            settings.print(facts, printable(record_line(facts)))
     return ExitCode.DONE
 
 
-def _check(place: JournalFolder) -> tuple[list[_Checked], list[Damage]]:
+def _check(place: JournalFolder) -> tuple[list[CheckedFile], list[Damage]]:
     """Return every file, and all damage, including what belongs to no existing file."""
-    files = {file.path: _Checked(file) for file in segments(place.directory)}
+    files = {file.path: CheckedFile(file) for file in segments(place.directory)}
     lost: list[Damage] = []
     with progress(f"checking {place.directory}", len(files)) as done:
         for found, path in place.contents([one.file for one in files.values()]):
@@ -326,58 +272,6 @@ def _check(place: JournalFolder) -> tuple[list[_Checked], list[Damage]]:
             if isinstance(found, Damage):
                 lost.append(found)
     return [*files.values()], lost
-
-
-def _print_checked(
-    directory: Path, checked: list[_Checked], lost: list[Damage], refusal: StoreError | None
-) -> None:
-    columns = ("file", "records", "first", "last", "size", "state")
-    rows: list[tuple[str, ...]] = [
-        (one.file.path.name, str(one.records), str(one.first or "-"), str(one.last or "-"),
-         size(one.file.size), one.state)
-        for one in checked
-    ]  # fmt: skip
-    print_table("", columns, rows, right=columns[1:5])
-    for damage in lost:
-        write_line(printable(_sentence(damage)))
-    count = counted(sum(one.records for one in checked if not one.file.kept), "record")
-    damaged = {damage.path for damage in lost if not damage.torn}
-    kept = {one.file.path for one in checked if one.file.kept}
-    if damaged - kept:
-        verdict = f"{count}, and damage; jdbcstore journal repair makes the journal open again"
-    elif damaged:
-        verdict = f"{count}, all sound; a replay of the retained files stops at the damage"
-    elif refusal is not None:
-        verdict = f"{count}, all sound, but the journal does not open: {printable(str(refusal))}"
-    else:
-        verdict = f"{count}, all sound"
-    write_line(f"{printable(str(directory))}: {verdict}")
-
-
-def _damage_facts(damage: Damage) -> dict[str, Any]:
-    return {
-        "file": damage.path.name,
-        "segment": damage.segment,
-        "offset": damage.offset,
-        "first_record": damage.number or None,
-        "next_record": damage.next_number,
-        "lost": damage.lost,
-        "torn": damage.torn,
-        "reason": damage.reason,
-    }
-
-
-def _file_facts(one: _Checked) -> dict[str, Any]:
-    return {
-        "file": one.file.path.name,
-        "segment": one.file.number,
-        "first_record": one.first or None,
-        "last_record": one.last or None,
-        "records": one.records,
-        "bytes": one.file.size,
-        "kept": one.file.kept is not None,
-        "state": one.state,
-    }
 
 
 @journal.command(cls=CliCommand)
@@ -393,81 +287,17 @@ def dump(settings: Settings, folder: Path | None, kept: bool) -> int:
     code = ExitCode.DONE
     for found, _ in place.contents(files):
         if isinstance(found, Damage):
-            note(_sentence(found))
+            note(damage_sentence(found))
             code = code if found.torn else ExitCode.FAILED
             continue
         try:
-            facts = _record_facts(found)
+            facts = record_facts(found)
         except CorruptJournal as error:
             note(str(error))
             code = ExitCode.FAILED
             continue
-        settings.print(facts, printable(_line(facts)))
+        settings.print(facts, printable(record_line(facts)))
     return code
-
-
-def _record_facts(record: Record) -> dict[str, Any]:
-    xid, writes = decode_record(record)
-    sequences = range(record.sequence, record.sequence + len(writes.adds))
-    return {
-        "record": record.number,
-        "kind": _KINDS[record.kind],
-        "segment": record.segment,
-        "offset": record.offset,
-        "bytes": len(record.body),
-        "xid": None if xid is None else str(xid),
-        "operation": writes.operation and {"kind": writes.operation.kind, **writes.operation.facts},
-        "adds": [
-            {
-                "sequence": sequence,
-                "destination": message.container,
-                "message_id": str(message.message_id),
-                "priority": message.priority,
-                "bytes": len(message.blob),
-            }
-            for sequence, message in zip(sequences, writes.adds, strict=True)
-        ],
-        "updates": [
-            {"sequence": sequence, "destination": message.container, "bytes": len(message.blob)}
-            for sequence, message in writes.updates
-        ],
-        "removes": [
-            {"destination": container, "sequences": [*sequences]} for container, sequences in writes.removes
-        ],
-        "acknowledgements": [
-            {
-                "destination": str(key.topic),
-                "client_id": key.client_id,
-                "subscription_name": key.subscription_name,
-                "sequences": [sequence for sequence, _ in messages],
-            }
-            for key, messages in writes.acknowledgements
-        ],
-    }
-
-
-def _line(facts: dict[str, Any]) -> str:
-    """Format a record as a line: ``12 write, 1,180 bytes: adds 1 to queue://ORDERS (ID:...)``."""
-    parts = []
-    for what, to in (("adds", "to"), ("updates", "of")):
-        where = Counter(one["destination"] for one in facts[what])
-        parts += [f"{what} {count} {to} {name}" for name, count in where.most_common(_SHOWN)]
-    for one in facts["removes"]:
-        parts.append(f"removes {len(one['sequences'])} of {one['destination']}")
-    for one in facts["acknowledgements"]:
-        subscription = f"{one['subscription_name']} of client {one['client_id']}"
-        parts.append(f"acknowledges {len(one['sequences'])} of {one['destination']} for {subscription}")
-    if len(facts["adds"]) == 1:
-        parts[0] += f" ({facts['adds'][0]['message_id']})"
-    if facts["operation"]:
-        parts.append(
-            " ".join(map(str, (facts["operation"]["kind"], facts["operation"].get("destination", ""))))
-        )
-    xid = f" {facts['xid']}" if facts["xid"] else ""
-    place = f"segment {facts['segment']} at {facts['offset']}"
-    return f"{facts['record']:>9} {facts['kind']}{xid}, {facts['bytes']:,} bytes, {place}" + (
-        f": {'; '.join(parts)}" if parts else ""
-    )
 
 
 @journal.command(cls=CliCommand)
@@ -492,12 +322,12 @@ def repair(settings: Settings, folder: Path | None, cut: bool) -> int:
     facts: dict[str, Any] = {
         "directory": str(directory),
         "records": done.records,
-        "damage": [_damage_facts(one) for one in done.damages],
+        "damage": [damage_facts(one) for one in done.damages],
         "cut_off": None,
         "copies": copies,
         "refusal": None if refusal is None else str(refusal),
     }
-    lines = [_sentence(one) for one in done.damages]
+    lines = [damage_sentence(one) for one in done.damages]
     if discarded:
         first, last = discarded[0], discarded[-1]
         facts["cut_off"] = {"records": len(discarded), "first": first, "last": last}

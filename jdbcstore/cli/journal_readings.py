@@ -1,0 +1,200 @@
+"""The words of ``journal check`` and ``journal dump``: a journal's files, their damage, and its records."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from jdbcstore.cli.output import counted, print_table, printable, size, write_line
+from jdbcstore.errors import StoreError
+from jdbcstore.journal.inspection import Damage, SegmentFile
+from jdbcstore.journal.layout import Record
+from jdbcstore.stores.journaled.records import (
+    COMMIT,
+    FORGET,
+    OPERATE,
+    PREPARE,
+    ROLLBACK,
+    WRITE,
+    decode_record,
+)
+
+_KINDS = {
+    WRITE: "write",
+    PREPARE: "prepare",
+    COMMIT: "commit",
+    ROLLBACK: "rollback",
+    FORGET: "forget",
+    OPERATE: "operate",
+}
+_SHOWN = 3
+"""Destinations of a record in human-readable output, which is truncated; use --json for all of them."""
+
+
+def damage_sentence(damage: Damage) -> str:
+    """Describe damage and the records that it cost."""
+    where = f"segment {damage.segment} at {damage.offset}: {damage.reason}"
+    if damage.torn:
+        return f"{where}; nothing that was acknowledged is lost, and opening the journal truncates it"
+    if not damage.number:
+        return f"{where}; the number of lost records is unknown"
+    if damage.next_number is None:
+        return f"{where}; lost from record {damage.number} on"
+    last = damage.next_number - 1
+    if last < damage.number:
+        return where
+    return f"{where}; lost: " + (
+        f"record {last}" if last == damage.number else f"records {damage.number} to {last}"
+    )
+
+
+@dataclass(slots=True)
+class CheckedFile:
+    """A file of a journal, and the result of reading it."""
+
+    file: SegmentFile
+    records: int = 0
+    first: int = 0
+    last: int = 0
+    damages: list[Damage] = field(default_factory=list)
+
+    def add(self, found: Record | Damage) -> None:
+        """Count a record, or keep a damage."""
+        if isinstance(found, Record):
+            self.records += 1
+            self.first = self.first or found.number
+            self.last = found.number
+        else:
+            self.damages.append(found)
+
+    @property
+    def state(self) -> str:
+        """A word for what was read."""
+        if any(not damage.torn for damage in self.damages):
+            return "damaged"
+        return "torn" if self.damages else "kept" if self.file.kept else "sound"
+
+
+def print_checked(
+    directory: Path, checked: list[CheckedFile], lost: list[Damage], refusal: StoreError | None
+) -> None:
+    """Print the files that were read, the damage, and the verdict."""
+    columns = ("file", "records", "first", "last", "size", "state")
+    rows: list[tuple[str, ...]] = [
+        (one.file.path.name, str(one.records), str(one.first or "-"), str(one.last or "-"),
+         size(one.file.size), one.state)
+        for one in checked
+    ]  # fmt: skip
+    print_table("", columns, rows, right=columns[1:5])
+    for damage in lost:
+        write_line(printable(damage_sentence(damage)))
+    count = counted(sum(one.records for one in checked if not one.file.kept), "record")
+    damaged = {damage.path for damage in lost if not damage.torn}
+    kept = {one.file.path for one in checked if one.file.kept}
+    if damaged - kept:
+        verdict = f"{count}, and damage; jdbcstore journal repair makes the journal open again"
+    elif damaged:
+        verdict = f"{count}, all sound; a replay of the retained files stops at the damage"
+    elif refusal is not None:
+        verdict = f"{count}, all sound, but the journal does not open: {printable(str(refusal))}"
+    else:
+        verdict = f"{count}, all sound"
+    write_line(f"{printable(str(directory))}: {verdict}")
+
+
+def damage_facts(damage: Damage) -> dict[str, Any]:
+    """Return a damage for --json."""
+    return {
+        "file": damage.path.name,
+        "segment": damage.segment,
+        "offset": damage.offset,
+        "first_record": damage.number or None,
+        "next_record": damage.next_number,
+        "lost": damage.lost,
+        "torn": damage.torn,
+        "reason": damage.reason,
+    }
+
+
+def file_facts(one: CheckedFile) -> dict[str, Any]:
+    """Return a file that was read for --json."""
+    return {
+        "file": one.file.path.name,
+        "segment": one.file.number,
+        "first_record": one.first or None,
+        "last_record": one.last or None,
+        "records": one.records,
+        "bytes": one.file.size,
+        "kept": one.file.kept is not None,
+        "state": one.state,
+    }
+
+
+def record_facts(record: Record) -> dict[str, Any]:
+    """Return the contents of a record.
+
+    :raises CorruptJournal: it cannot be decoded
+    """
+    xid, writes = decode_record(record)
+    sequences = range(record.sequence, record.sequence + len(writes.adds))
+    return {
+        "record": record.number,
+        "kind": _KINDS[record.kind],
+        "segment": record.segment,
+        "offset": record.offset,
+        "bytes": len(record.body),
+        "xid": None if xid is None else str(xid),
+        "operation": writes.operation and {"kind": writes.operation.kind, **writes.operation.facts},
+        "adds": [
+            {
+                "sequence": sequence,
+                "destination": message.container,
+                "message_id": str(message.message_id),
+                "priority": message.priority,
+                "bytes": len(message.blob),
+            }
+            for sequence, message in zip(sequences, writes.adds, strict=True)
+        ],
+        "updates": [
+            {"sequence": sequence, "destination": message.container, "bytes": len(message.blob)}
+            for sequence, message in writes.updates
+        ],
+        "removes": [
+            {"destination": container, "sequences": [*sequences]} for container, sequences in writes.removes
+        ],
+        "acknowledgements": [
+            {
+                "destination": str(key.topic),
+                "client_id": key.client_id,
+                "subscription_name": key.subscription_name,
+                "sequences": [sequence for sequence, _ in messages],
+            }
+            for key, messages in writes.acknowledgements
+        ],
+    }
+
+
+def record_line(facts: dict[str, Any]) -> str:
+    """Format a record as a line: ``12 write, 1,180 bytes: adds 1 to queue://ORDERS (ID:...)``."""
+    parts = []
+    for what, to in (("adds", "to"), ("updates", "of")):
+        where = Counter(one["destination"] for one in facts[what])
+        parts += [f"{what} {count} {to} {name}" for name, count in where.most_common(_SHOWN)]
+    for one in facts["removes"]:
+        parts.append(f"removes {len(one['sequences'])} of {one['destination']}")
+    for one in facts["acknowledgements"]:
+        subscription = f"{one['subscription_name']} of client {one['client_id']}"
+        parts.append(f"acknowledges {len(one['sequences'])} of {one['destination']} for {subscription}")
+    if len(facts["adds"]) == 1:
+        parts[0] += f" ({facts['adds'][0]['message_id']})"
+    if facts["operation"]:
+        parts.append(
+            " ".join(map(str, (facts["operation"]["kind"], facts["operation"].get("destination", ""))))
+        )
+    xid = f" {facts['xid']}" if facts["xid"] else ""
+    place = f"segment {facts['segment']} at {facts['offset']}"
+    return f"{facts['record']:>9} {facts['kind']}{xid}, {facts['bytes']:,} bytes, {place}" + (
+        f": {'; '.join(parts)}" if parts else ""
+    )
