@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import selectors
+import time
 from asyncio import AbstractEventLoop
 from collections.abc import Callable
 from contextvars import Context
@@ -27,6 +28,7 @@ class TurnLoop(asyncio.SelectorEventLoop):
         self._is_changed = False
         """Whether anything was scheduled since the loop has decided how long to wait for events."""
         super().__init__(_Selector(self._end))
+        self.time = time.monotonic  # type: ignore[method-assign]  # the same; it is asked for several times a turn
 
     def call_at_end(self, function: Callable[[], object]) -> None:
         """Call a function once at the end of this turn, after the callbacks that are ready; on the loop."""

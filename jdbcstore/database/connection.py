@@ -199,7 +199,8 @@ class Connection:
         epoch = epoch or self._epoch
         size = batch.size if epoch is not None else 0
         try:
-            batch.removes = [*self._decided(batch.removes)]
+            if batch.removes:
+                batch.removes = [*self._decided(batch.removes)]
             if first is not None or (self._recorder is not None and batch.removes):
                 self._write_in_steps(batch, block, epoch, first)
                 return

@@ -69,6 +69,9 @@ class StompFrameReader(FrameBuffer):
             if not self._is_complete():
                 return None
             self._take_partial()
+        elif self._at == len(self._data):
+            self._data, self._at = b"", 0
+            return None
         if self._left is not None:
             return self._read_part(self._left)
         if self._command is None:
@@ -121,11 +124,8 @@ class StompFrameReader(FrameBuffer):
         self._at = blank.end()
         return True
 
-    def _read_part(self, left: int) -> BodyPart | None:
+    def _read_part(self, left: int) -> BodyPart:
         data, start = self._data, self._at
-        if start == len(data):
-            self._data, self._at = b"", 0
-            return None
         if left:
             part = data[start : start + left]
             self._at, self._left = start + len(part), left - len(part)

@@ -241,7 +241,7 @@ class StompSession:
         del headers["destination"]
         headers.pop("receipt", None)
         name = headers.pop("transaction", None)
-        answer = self._receipt(receipt)
+        answer = None if receipt is None else self._receipt(receipt)
         self.sent += 1
         message_id = MessageId(self._producer, self.sent)
         message = to_message(

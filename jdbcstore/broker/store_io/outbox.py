@@ -107,7 +107,11 @@ class StoreLine:
         self._count -= 1
         self._bytes -= size
         del self._unended[number]
-        error = futures.CancelledError() if future.cancelled() else future.exception()
+        error: BaseException | None
+        try:
+            error = future.exception()
+        except futures.CancelledError as cancelled:
+            error = cancelled
         try:
             end(future.result() if error is None else None, error)
         except Exception as defect:

@@ -250,10 +250,11 @@ class Replies:
         fatal: bool,
         write: Callable[[bytes], None],
     ) -> None:
-        if done.cancelled():
+        try:
+            error = done.exception()
+        except asyncio.CancelledError:
             self._abort()
             return
-        error = done.exception()
         if error is not None:
             self._fail(error, receipt, fatal)
         elif answer is not None:

@@ -8,7 +8,7 @@ import itertools
 import os
 import re
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jdbcstore.database.adapters.sending import WATCH, SentWrite
@@ -21,11 +21,11 @@ def timed_cursor() -> type[Any]:
 
     class TimedCursor(Cursor[Any]):
         def execute(self, *query: Any, **options: Any) -> Any:
-            with answering(self.connection):
+            with Answering(self.connection):
                 return super().execute(*query, **options)
 
         def executemany(self, *query: Any, **options: Any) -> None:
-            with answering(self.connection):
+            with Answering(self.connection):
                 super().executemany(*query, **options)
 
     return TimedCursor
@@ -46,15 +46,15 @@ def numbering_cursor() -> type[Any]:
             self.format = Format.BINARY
 
         def execute(self, query: Any, params: Any = None, **options: Any) -> Any:
-            with answering(self.connection):
+            with Answering(self.connection):
                 return super().execute(_as_taken(query, params), params, **options)
 
         def executemany(self, query: Any, params_seq: Any, **options: Any) -> None:
-            with answering(self.connection):
+            with Answering(self.connection):
                 super().executemany(numbered(query), params_seq, **options)
 
         def execute_untimed(self, query: str, values: Any = None) -> Any:
-            """Execute a statement within a block of :func:`answering`."""
+            """Execute a statement within a block of :class:`Answering`."""
             return super().execute(_as_taken(query, values), values)
 
     return NumberingCursor
@@ -71,18 +71,27 @@ def numbered(text: str, first: int = 1) -> str:
     return re.sub("%s|%%", lambda found: f"${next(numbers)}" if found[0] == "%s" else "%", text)
 
 
-@contextlib.contextmanager
-def answering(connection: Any) -> Iterator[None]:
-    """Watch the deadline of a request to the server inside the block."""
-    seconds = getattr(connection, "answer_timeout", None)
-    if seconds is None:
-        yield
-        return
-    try:
-        WATCH.begin(connection, seconds, lambda: abort(connection))
-        yield
-    finally:
-        WATCH.end(connection)
+class Answering:
+    """A block in which the deadline of a request to the server is watched; each statement has one."""
+
+    __slots__ = ("_connection", "_seconds")
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self._seconds: float | None = getattr(connection, "answer_timeout", None)
+
+    def __enter__(self) -> None:
+        if self._seconds is not None:
+            connection = self._connection
+            try:
+                WATCH.begin(connection, self._seconds, lambda: abort(connection))
+            except BaseException:  # a signal's, too
+                WATCH.end(connection)
+                raise
+
+    def __exit__(self, *_: object) -> None:
+        if self._seconds is not None:
+            WATCH.end(self._connection)
 
 
 @functools.cache

@@ -100,7 +100,7 @@ class PostgresqlControl(ServerControl):
         connection = self._cursor.connection
         try:
             # Sent together, and so in one transaction: the second begins to see once the first has the lock.
-            with libpq.answering(connection), connection.pipeline():
+            with libpq.Answering(connection), connection.pipeline():
                 self._cursor.execute_untimed(_TURN, (name,))
                 self._cursor.execute_untimed(text, row)
         except errors.LockNotAvailable:

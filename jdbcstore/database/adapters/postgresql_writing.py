@@ -60,11 +60,12 @@ class PostgresqlWriting(Writing):
         if not (_is_one_statement(batch, guards) and (batch.adds or batch.removes)):
             return None
         text, parameters = _statement(statements, batch, guards)
-        name = vars(cursor.connection).get("jdbcstore_prepared", {}).get(text)
+        connection = cursor.connection
+        name = vars(connection).get("jdbcstore_prepared", {}).get(text)
         if name is None:
             return None
         return libpq.SentStatement(
-            cursor.connection,
+            connection,
             name,
             parameters,
             lambda count: self.conclude(cursor, guards, count),
@@ -109,21 +110,18 @@ class PostgresqlWriting(Writing):
 
         Returns the number of rows in its result.
         """
-        from psycopg import pq
-
-        connection = cursor.connection.pgconn
+        connection = cursor.connection
+        line = connection.pgconn
         # Of each connection: with claims several take turns, in as many threads.
-        prepared: dict[str, bytes] = vars(cursor.connection).setdefault("jdbcstore_prepared", {})
+        prepared: dict[str, bytes] = vars(connection).setdefault("jdbcstore_prepared", {})
         name = prepared.get(text)
-        with libpq.answering(cursor.connection):
+        with libpq.Answering(connection):
             if name is None:
                 name = f"jdbcstore_{len(prepared)}".encode()
-                result = connection.prepare(name, text.encode())
-                if result.status == pq.ExecStatus.COMMAND_OK:
-                    prepared[text] = name
-            if name in prepared.values():
-                result = connection.exec_prepared(name, parameters, [1] * len(parameters))
-        return libpq.rows_of(connection, result)
+                libpq.rows_of(line, line.prepare(name, text.encode()))
+                prepared[text] = name
+            result = line.exec_prepared(name, parameters, [1] * len(parameters))
+        return libpq.rows_of(line, result)
 
 
 def _is_one_statement(batch: Batch, guards: Guards) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import select
 import threading
 import time
@@ -91,16 +92,20 @@ class SentWrite(ABC):
 
     def finish(self) -> None:
         try:
-            waiting = select.poll()
-            while not (self.flush() & self.is_answered()):
-                waiting.register(self.socket, select.POLLIN if self._is_flushed else _BOTH)
-                waiting.poll()
+            if self._rows is None:
+                self._await()
         finally:
             self._end()
         if self._failure is not None:
             raise self._failure
-        if self._rows is not None and not self.is_done:
+        if self._rows is not None and self._rows < self._least:
             self._conclude(self._rows)
+
+    def _await(self) -> None:
+        waiting = select.poll()
+        while not (self.flush() & self.is_answered()):
+            waiting.register(self.socket, select.POLLIN if self._is_flushed else _BOTH)
+            waiting.poll()
 
     def _end(self) -> None:
         """Await nothing more."""
@@ -115,6 +120,10 @@ class Watch:
     """
 
     def __init__(self) -> None:
+        self.renew()
+
+    def renew(self) -> None:
+        """Forget everything: a forked child has not the thread of its parent, nor whoever held the lock."""
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._deadlines: dict[int, tuple[float, Callable[[], None]]] = {}
@@ -127,10 +136,10 @@ class Watch:
         # The lock itself, here and in `end`: a signal could interrupt the steps of a Condition's own.
         with self._lock:
             self._deadlines[id(line)] = deadline, abort
-            # A forked child does not have the thread of its parent.
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._run, name="jdbcstore-watch", daemon=True)
-                self._thread.start()
+            if self._thread is None:
+                thread = threading.Thread(target=self._run, name="jdbcstore-watch", daemon=True)
+                thread.start()
+                self._thread = thread
             elif deadline < self._wakes:
                 self._changed.notify()
 
@@ -141,19 +150,26 @@ class Watch:
 
     def _run(self) -> None:
         with self._changed:
-            while True:
-                now = time.monotonic()
-                for key, (deadline, abort) in [*self._deadlines.items()]:
-                    if deadline <= now:
-                        del self._deadlines[key]
-                        # Under the lock: after `end` the socket may be closed and its descriptor reused.
-                        abort()
-                idle = not self._deadlines
-                self._wakes = min((one for one, _ in self._deadlines.values()), default=now + _IDLE)
-                self._changed.wait(self._wakes - now)
-                if idle and not self._deadlines:
-                    self._thread = None
-                    return
+            try:
+                self._watch()
+            finally:
+                self._thread = None
+
+    def _watch(self) -> None:
+        """Watch until nothing was pending for a while; the lock is held, but for the waits."""
+        while True:
+            now = time.monotonic()
+            for key, (deadline, abort) in [*self._deadlines.items()]:
+                if deadline <= now:
+                    del self._deadlines[key]
+                    # Under the lock: after `end` the socket may be closed and its descriptor reused.
+                    abort()
+            idle = not self._deadlines
+            self._wakes = min((one for one, _ in self._deadlines.values()), default=now + _IDLE)
+            self._changed.wait(self._wakes - now)
+            if idle and not self._deadlines:
+                return
 
 
 WATCH = Watch()
+os.register_at_fork(after_in_child=WATCH.renew)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import count, groupby
 from operator import itemgetter
@@ -75,14 +75,11 @@ class Batch:
     updates: list[Row]
     removes: list[Key]
     others: list[tuple[Sql, list[Row]]]
+    size: int = field(init=False)
+    """The bytes of its messages."""
 
-    @property
-    def size(self) -> int:
-        """The bytes of its messages."""
-        size = 0
-        for row in self.adds:
-            size += len(row[MSG])
-        return size
+    def __post_init__(self) -> None:
+        self.size = sum([len(row[MSG]) for row in self.adds])
 
 
 @dataclass(frozen=True, slots=True)

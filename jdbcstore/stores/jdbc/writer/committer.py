@@ -97,9 +97,11 @@ class Committer:
         """Begin to commit the units without waiting for anything; :meth:`write` has to finish it.
 
         None if they cannot be written so, and nothing was sent.
+
+        :raises LockLost: the epoch has ended; nothing was sent
         """
         connection, sequence = self._connection, self.sequence
-        if connection is None or self._lost or (self.fence is not None and self.fence.lost is not None):
+        if connection is None or self._lost:
             return None
         messages: list[EncodedMessage] = []
         keys: list[Key] = []

@@ -42,6 +42,8 @@ class WriteUnit:
 
     apart: bool = False
     """It holds only messages; each may fail individually, and has then its error instead of a reference."""
+    rows: int = 0
+    """The messages that it adds and removes, once it is measured."""
     size: int = 0
     """Roughly the bytes it takes in memory while it is queued."""
     taken: bool = False
@@ -49,13 +51,9 @@ class WriteUnit:
     withdrawn: bool = False
     """It was cancelled before the writer began with it."""
 
-    @property
-    def rows(self) -> int:
-        """The messages that it adds and removes."""
-        return len(self.adds) + len(self.removes)
-
     def measure(self) -> int:
-        """Set and return the size, once the writes are complete."""
+        """Set the rows and the size, once the writes are complete; return the size."""
+        self.rows = len(self.adds) + len(self.removes)
         size = ROW_OVERHEAD
         for add in self.adds:
             size += len(add.blob) + ROW_OVERHEAD

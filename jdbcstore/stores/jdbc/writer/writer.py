@@ -412,7 +412,7 @@ class Writer:
                 return []
             if isinstance(self._queue[0], Call):
                 return []
-            taken = cast("list[WriteUnit]", self.pending.take_batch())
+            taken: list[Any] = self.pending.take_batch()
             self._commits.begin(taken)
         return taken
 
