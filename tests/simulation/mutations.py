@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -264,9 +264,14 @@ def _take_half() -> list[tuple[Any, str, Any]]:
 
 
 def _believe_old_leader() -> list[tuple[Any, str, Any]]:
-    async def settle(_: Any) -> None: ...
+    async def believing(_: Any, read: Callable[[], Awaitable[Any]]) -> Any:
+        return await read()
 
-    return [(server.StreamServer, "_settle", settle)]
+    return [(server.StreamServer, "_settled", believing)]
+
+
+def _believe_new_leader() -> list[tuple[Any, str, Any]]:
+    return [(server, "_leader", lambda _: None)]
 
 
 def _skip_a_record() -> list[tuple[Any, str, Any]]:
@@ -347,7 +352,8 @@ MUTATIONS: dict[str, Mutation] = {
     "a master that serves before the end": Mutation("replicated", _serve_early),
     "a record applied twice": Mutation("replicated", _apply_twice),
     "a copy without its mark": Mutation("replicated", _copy_without_mark),
-    "an old leader followed": Mutation("replicated", _follow_old_leader),
+    "an old leader followed": Mutation("replicated", _follow_old_leader, 270),
+    "a leader believed that was elected after the purge": Mutation("replicated", _believe_new_leader),
 }
 
 

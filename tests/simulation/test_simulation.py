@@ -67,6 +67,7 @@ _DEFECTS_FOUND = {
     "a record applied twice": {"problem"},
     "a copy without its mark": {"problem"},
     "an old leader followed": {"problem"},
+    "a leader believed that was elected after the purge": {"problem"},
 }
 
 

@@ -7,7 +7,7 @@ import contextlib
 import json
 import logging
 import time
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import datetime
 from functools import partial
 from http.client import HTTPException
@@ -48,6 +48,8 @@ _MARGIN = 1024
 _READ_AT_ONCE = 16
 """Messages in one request; each may be as large as the servers take."""
 _WRONG_LAST, _STORE_FAILED = 10071, 10077
+_ELECTIONS = 10
+"""Leaders in a row, each of which is followed by another while it is asked, until that is given up."""
 _SYNCS_SINCE = (2, 10)
 """The version of nats-server that can sync before it acknowledges."""
 
@@ -184,22 +186,35 @@ class StreamServer:
         return self._connection.run(self._state(settled=settled))
 
     async def _state(self, *, settled: bool) -> StreamState:
-        if settled:
-            await self._settle()
-        info = await self._found(self._connection.asked(lambda js: js.stream_info(self._name)))
-        self._check_same(info)
+        info = await (self._settled(self._now) if settled else self._now())
         state = info.state
         return StreamState(max(state.first_seq, 1), state.last_seq, state.bytes)
 
-    async def _settle(self) -> None:
-        """Wait for the leader that a quorum follows to answer.
+    async def _now(self) -> StreamInfo:
+        """Return what the one says that answers for the leader."""
+        info = await self._found(self._connection.asked(lambda js: js.stream_info(self._name)))
+        self._check_same(info)
+        return info
+
+    async def _settled(self, read: Callable[[], Awaitable[T]]) -> T:
+        """Return what the leader that a quorum follows answers to a question.
 
         Another may answer reads, with the state of before: one that is cut off takes ten seconds to find that
         the others have elected, and a new one may not have applied all that is decided. A quorum has to agree
-        to a purge, also to this one, which removes nothing.
+        to a purge, also to this one, which removes nothing. One that is elected after that answers as a new
+        one again, so the leader has to be the same before the purge and after the answer.
+
+        :raises StoreUnavailable: the servers elect again and again
         """
         nothing = f"{self._subject}.none"
-        await self._found(self._connection.asked(lambda js: js.purge_stream(self._name, subject=nothing)))
+        leader = _leader(await self._now())
+        for _ in range(_ELECTIONS):
+            await self._found(self._connection.asked(lambda js: js.purge_stream(self._name, subject=nothing)))
+            found = await read()
+            before, leader = leader, _leader(await self._now())
+            if leader == before and leader != "":
+                return found
+        raise StoreUnavailable(f"the servers of {self._place} elect again and again; check them")
 
     def reach(self) -> None:
         """Check once that the servers answer for the stream.
@@ -352,10 +367,7 @@ class StreamServer:
 
     async def _settled_message(self, at: int) -> bytes | None:
         found = await self._message(at)
-        if found is None:
-            await self._settle()
-            found = await self._message(at)
-        return found
+        return await self._settled(lambda: self._message(at)) if found is None else found
 
     async def _message(self, at: int) -> bytes | None:
         try:
@@ -418,17 +430,20 @@ class StreamServer:
 
         self._connection.start(end)
 
-    async def _has_any(self, first: int, last: int, *, settled: bool = False) -> bool:
+    async def _has_any(self, first: int, last: int) -> bool:
         """Return whether there is a message from one sequence to another."""
-        if settled:
-            await self._settle()
+        found = await self._next(first) or await self._settled(lambda: self._next(first))
+        return found is not None and found <= last
+
+    async def _next(self, first: int) -> int | None:
+        """Return the sequence of the first message from one on; None if there is none."""
         try:
             found = await self._connection.asked(
                 lambda js: js.get_msg(self._name, first, next=True, subject=self._subject)
             )
         except NotFoundError:
-            return not settled and await self._has_any(first, last, settled=True)
-        return bool(found.seq <= last)
+            return None
+        return int(found.seq)
 
     async def _reader(self, start: int, js: Any) -> Any:
         return await js.pull_subscribe(
@@ -451,6 +466,11 @@ class StreamServer:
         self._connection.run(
             self._found(self._connection.asked(lambda js: js.purge_stream(self._name, seq=before)))
         )
+
+
+def _leader(info: StreamInfo) -> str | None:
+    """Return the server that leads the others; None if there are none, and empty while none is elected."""
+    return None if info.cluster is None else info.cluster.leader or ""
 
 
 def _is_full(error: APIError) -> bool:

@@ -48,6 +48,7 @@ from jdbcstore.testing.polling import wait_until
 from jdbcstore.util.clock import SystemClock
 from tests.stores.replicated.conftest import Follow
 from tests.support.cli.zygote import fork_program
+from tests.support.elections import Elections
 from tests.support.journal.entries import Item, Told, opened
 from tests.support.replicated import Waiting, node
 from tests.support.streams import NatsServer
@@ -446,6 +447,21 @@ def test_a_stream_that_ends_before_the_mark_is_refused(
         connection.execute("UPDATE JDBCSTORE_STATE SET NUMBER = 100 WHERE NAME = ?", (JOURNAL_ROWS[1],))
     with pytest.raises(CorruptJournal, match="ends with record 2"):
         jdbcstore.open(configured("a"), lock_timeout=0.0)
+
+
+def test_a_leader_that_is_behind_is_no_stream_that_has_lost_its_end(
+    configured: Configured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is elected while a broker asks where the stream ends, and its database has more."""
+    journal = configured("a").journal
+    assert journal is not None
+    with jdbcstore.open(configured("a"), lock_timeout=60.0) as store:
+        store.queue("Q").add_message(Message("m"))
+    with closing(StreamServer(journal, create=False)) as server:
+        last = server.state().last
+    Elections(monkeypatch, last - 2)
+    with jdbcstore.open(configured("a"), lock_timeout=60.0) as store:
+        assert bodies(store) == ["m"]
 
 
 class Taken(AbstractLocker):

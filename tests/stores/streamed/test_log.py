@@ -31,6 +31,7 @@ from jdbcstore.journal.stream import server as server_module
 from jdbcstore.journal.stream.pieces import HEAD, PieceHead
 from jdbcstore.journal.stream.server import StreamServer, StreamState
 from jdbcstore.testing.polling import wait_until
+from tests.support.elections import Elections
 from tests.support.journal.entries import Item, Told, opened
 from tests.support.streams import NatsCluster, NatsServer, newer, streamed
 
@@ -109,6 +110,35 @@ def test_the_answer_of_a_server_that_is_cut_off_is_not_taken_for_the_end(
             list(journal.records(0))
     assert bodies(journal) == [b"a", b"b"]
     journal.close()
+
+
+@pytest.mark.parametrize("elections", [1, 3])
+@pytest.mark.parametrize("what", ["state", "message"])
+def test_one_that_is_elected_after_the_purge_is_not_believed(
+    nats: NatsServer, name: str, monkeypatch: pytest.MonkeyPatch, what: str, elections: int
+) -> None:
+    """It may not have applied yet what the one before had, until it has agreed to a purge itself."""
+    told, config = Told(), streamed(nats.url, name)
+    journal = opened(config, told)
+    append(journal, told, b"a")
+    append(journal, told, b"b")
+    last = told.written[-1].segment
+    with closing(StreamServer(config)) as server, monkeypatch.context() as patched:
+        Elections(patched, last - 1, elections)
+        if what == "state":
+            assert server.state(settled=True).last == last
+        else:
+            assert server.message(last) is not None
+    journal.close()
+
+
+def test_servers_that_elect_again_and_again_are_given_up(
+    nats: NatsServer, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(StreamServer(streamed(nats.url, name))) as server:
+        Elections(monkeypatch, 0, 1000)
+        with pytest.raises(StoreUnavailable, match="elect again and again"):
+            server.state(settled=True)
 
 
 def test_it_goes_on_when_it_is_opened_again(nats: NatsServer, name: str) -> None:
