@@ -167,9 +167,10 @@ class Replicated(Streaming):
         for one in self.members:
             one.waiting.clear()  # of one that has never served; the next master is to have nothing new
         super().drain()
-        master = self.master
-        if master is None:
+        if not self.scheduler.wait_until(lambda: self.master is not None, _LEVEL):
+            self.problem(f"nobody is the master {_LEVEL:g} s after everything was consumed")
             return
+        master = self.master
         assert isinstance(master, Node)
         self.server, last = master.server, master.applied
         if not self.scheduler.wait_until(lambda: all(one.applied >= last for one in self.members), _LEVEL):
