@@ -169,7 +169,7 @@ class Members:
     def offered(self, name: str) -> Copy | None:
         """Return a copy that is there; None if it is not."""
         key = self._keys.get(f"copy.{name}")
-        return None if key is None or not key.value else Copy(**json.loads(key.value))
+        return None if key is None or not key.value else Copy(**_said(Copy, key))
 
     def fetch(self, copy: Copy, file: Path, fetched: Callable[[int], None]) -> None:
         """Write a copy to a file; ``fetched`` is called with its percentage now and then.
@@ -234,14 +234,15 @@ class Members:
             return
 
 
-_SAID = {one.name for one in fields(Member)} - {"silent"}
-"""Fields of a report that this version knows; one of a later version may have more."""
+def _said(kind: type[Member] | type[Copy], key: Key) -> dict[str, Any]:
+    """Return what a broker has said that this version knows; one of a later version may say more."""
+    said = json.loads(key.value)
+    return {one.name: said[one.name] for one in fields(kind) if one.name in said}
 
 
 def _member(key: Key, silent: float) -> Member | None:
     try:
-        said = json.loads(key.value)
-        return Member(**{name: said[name] for name in _SAID if name in said}, silent=silent)
+        return replace(Member(**_said(Member, key)), silent=silent)
     except (ValueError, TypeError):
         return None
 

@@ -50,8 +50,9 @@ class RecordedOperation:
 
     @property
     def writer(self) -> int:
-        """The number of the process whose records begin with it; 0 if none do."""
-        return int(self.facts["writer"]) if self.kind == BEGIN else 0
+        """The number of the process whose records begin with it; 0 if none do, or it is not known."""
+        # The first version of this record did not have it.
+        return int(self.facts.get("writer", 0)) if self.kind == BEGIN else 0
 
     @property
     def destination(self) -> Destination:

@@ -42,8 +42,10 @@ from jdbcstore.journal.stream.members import Copy, Member, Members, ReplicaGroup
 from jdbcstore.journal.stream.server import StreamServer
 from jdbcstore.lockers.base import AbstractLocker
 from jdbcstore.message.destination import Destination
+from jdbcstore.stores.journaled.records import OPERATE, encode_operation
 from jdbcstore.stores.replicated.follower import StreamFollower
 from jdbcstore.stores.replicated.store import ReplicatedStore
+from jdbcstore.stores.shared.operations import BEGIN, RecordedOperation
 from jdbcstore.testing.polling import wait_until
 from jdbcstore.util.clock import SystemClock
 from tests.stores.replicated.conftest import Follow
@@ -575,6 +577,8 @@ def test_a_later_version_among_brokers(follow: Follow, configured: Configured, t
         found = keys.get("member.b")
         assert found is not None
         keys.put("member.later", json.dumps({**json.loads(found.value), "node": "c", "new": [1]}).encode())
+        keys.put("copy.later", json.dumps({"name": "later", "applied": 1, "size": 2, "new": [1]}).encode())
+        assert Members(server).offered("later") == Copy("later", 1, 2)
     seen = member(configured("a"), "c")
     assert seen is not None
     assert seen.applied > 0
@@ -588,6 +592,21 @@ def test_a_later_version_among_brokers(follow: Follow, configured: Configured, t
     assert look(configured("b")).last_record == told.written[0].number
     with closing(sqlite3.connect(tmp_path / "b.db")) as connection:
         assert connection.execute("SELECT COUNT(*) FROM ACTIVEMQ_MSGS").fetchone() == (1,)
+
+
+def test_a_stream_that_an_earlier_version_has_begun_is_followed(configured: Configured) -> None:
+    """Its master did not say by which number the stream knows it."""
+    journal = configured("a").journal
+    assert journal is not None
+    told = Told()
+    earlier = opened(journal, told, accept=lambda _: (7, 1))
+    earlier.append(Item(encode_operation(RecordedOperation(BEGIN, {"is_empty": True})), kind=OPERATE))
+    told.wait(1)
+    earlier.close()
+    with jdbcstore.open(configured("b"), lock_timeout=60.0) as store:
+        store.queue("Q").add_message(Message("m"))
+    with jdbcstore.open(configured("b"), lock_timeout=60.0) as store:
+        assert bodies(store) == ["m"]
 
 
 def test_two_of_one_name_are_told_apart(follow: Follow, configured: Configured) -> None:
