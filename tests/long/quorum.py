@@ -3,7 +3,8 @@
 Each has a broker, a nats-server and a ZooKeeper, in a namespace. Eight clients of STOMP, two of
 OpenWire and eight of JMS on ``failover:`` work, while a fault is done every few seconds: processes are killed
 or stopped, a store is wiped or a disk is full, a machine is cut off in one direction or both, or ZooKeeper
-alone, and two of three servers are stopped. The brokers share a PostgreSQL or, with ``--replicated``, have an
+alone, and two of three servers are stopped. A broker goes on with the version of a day before, or of
+``--version``, and with this one again. The brokers share a PostgreSQL or, with ``--replicated``, have an
 SQLite each. The master is elected by a lease or by ZooKeeper, in turns. The checker judges the
 history. With ``--newer``, the servers of ``make nats`` sync before they acknowledge. ``--serve 20`` measures
 the time to serve after the master was killed. It needs root, PostgreSQL, ZooKeeper and ActiveMQ's client.
@@ -25,12 +26,16 @@ import click
 from tests.support import ROOT
 from tests.support.backends import BACKENDS
 from tests.support.campaign.mutations import MUTATIONS
+from tests.support.campaign.versions import previous_version
 from tests.support.histories.checker import Violation
 from tests.support.histories.events import to_json
 from tests.support.quorum.faults import Faults
 from tests.support.quorum.surroundings import machines
 from tests.support.quorum.world import LEASE, Plan, World
 from tests.support.streams import NEWER
+
+_FIRST = "d42cb47b711b"
+"""The first version that can go on beside this one: a master of an earlier one does not see its followers."""
 
 
 @click.command(help=__doc__)
@@ -42,6 +47,7 @@ from tests.support.streams import NEWER
 @click.option("--newer", is_flag=True, help="With the servers of make nats, and syncs.")
 @click.option("--replicated", is_flag=True, help="Each broker has a database of its own.")
 @click.option("--mutation", type=click.Choice(tuple(MUTATIONS)), help="A defect put into the brokers.")
+@click.option("--version", default="", metavar="COMMIT", help="The other version that brokers may have.")
 @click.option("--serve", default=0, help="Instead, kill the master so many times, with each election.")
 def main(
     faults: int,
@@ -50,6 +56,7 @@ def main(
     first: int,
     kinds: tuple[str, ...],
     mutation: str | None,
+    version: str,
     serve: int,
     *,
     newer: bool,
@@ -57,11 +64,14 @@ def main(
 ) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))  # what is mounted must go
     seed = random.randrange(10**6) if seed is None else seed
-    click.echo(f"seed {seed}")
+    previous = None
+    if not mutation:  # which the other version has not
+        previous = previous_version(version) if version else previous_version(since=_FIRST)
+    click.echo(f"seed {seed}; the other version: {previous.name if previous else 'none'}")
     total, wrong = Counter[str](), 0
 
     def plan(number: int) -> Plan:
-        return Plan(f"{seed}-{number}", bool(number % 2), newer, replicated, mutation or "")
+        return Plan(f"{seed}-{number}", bool(number % 2), newer, replicated, mutation or "", previous)
 
     if serve:
         for number in (0, 1):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import random
 import threading
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
+from jdbcstore.testing.polling import wait_until
 from tests.support.campaign.mutations import MUTATIONS
 from tests.support.campaign.run import Report, run_world
+from tests.support.campaign.versions import Versions, chosen_commit
 from tests.support.cli.zygote import run_program
 
 FAULTS = 4
@@ -34,3 +39,28 @@ def test_each_mutation_still_finds_what_it_breaks(mutation: str) -> None:
     program = f"from tests.support.campaign.mutations import MUTATIONS; MUTATIONS[{mutation!r}]()"
     ended = run_program(program)
     assert ended.returncode == 0, ended.stderr
+
+
+def test_versions_take_turns(tmp_path: Path) -> None:
+    other, log = tmp_path / "other", tmp_path / "log"
+    (other / "jdbcstore").mkdir(parents=True)
+    (other / "jdbcstore" / "__init__.py").touch()
+    (other / "jdbcstore" / "__main__.py").write_text("print('the other one')")
+    with closing(Versions(other)) as versions:
+        assert versions.name == "this version"
+        for said in ("jdbcstore, version", "the other one", "jdbcstore, version"):
+            log.unlink(missing_ok=True)
+            process = versions.start(log, "jdbcstore", "--version")
+            wait_until(process.has_ended, what="its end")
+            assert log.read_text().startswith(said)
+            assert versions.turn(process, random.Random(1)) == "killed"
+        assert versions.name == "other"
+
+
+def test_a_version_is_not_older_than_what_can_be_run_beside_this() -> None:
+    newest = chosen_commit("HEAD")
+    if not chosen_commit("HEAD~1"):
+        pytest.skip("no history of git")
+    assert chosen_commit("HEAD~1", since="HEAD") == newest
+    assert chosen_commit("HEAD", since="HEAD~1") == newest
+    assert chosen_commit(since="no such commit") == ""

@@ -65,7 +65,7 @@ class Faults:
             self.absent["failover"] = "only PostgreSQL has a standby here"
         if shutil.which("strace") is None:
             self.absent["call"] = "no strace; on Debian: apt-get install strace"
-        if world.brokers[0].versions < 2:
+        if len(world.brokers[0].versions) < 2:
             self.absent["versions"] = "no earlier commit is at hand"
 
     @property
@@ -177,13 +177,9 @@ class Faults:
         broker = (
             self._world.serving() if self._chance.random() < 0.7 else self._chance.choice(self._world.brokers)
         )
-        broker.turn()
-        if self._chance.random() < 0.5:
-            broker.process.kill()
-        else:
-            broker.process.end()
+        how = broker.versions.turn(broker.process, self._chance)
         broker.start()
-        return f"{broker.name} is now version {broker.version}"
+        return f"{broker.name}, which {'was ' if how == 'killed' else ''}{how}, is now {broker.versions.name}"
 
 
 def inject_failures(process: Running, calls: str, error: str, number: int, seconds: float) -> None:

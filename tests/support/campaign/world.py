@@ -35,6 +35,7 @@ from tests.support.campaign.clients import (
     make_clients,
 )
 from tests.support.campaign.processes import Nurse, Running
+from tests.support.campaign.versions import Versions
 from tests.support.campaign.workers import JOBS, TASKS, Adder, Publisher
 from tests.support.databases import Database, SqliteDatabase
 from tests.support.failover.surroundings import Missing, Network, SkewedClock
@@ -112,7 +113,13 @@ class Broker:
     """One of the brokers: started again whenever it has ended, in the version that it has at the time."""
 
     def __init__(
-        self, name: str, folder: Path, url: str, trees: list[Path], configuration: str, mutation: str
+        self,
+        name: str,
+        folder: Path,
+        url: str,
+        previous: Path | None,
+        configuration: str,
+        mutation: str,
     ) -> None:
         self.name = name
         self.network: Network | None = None
@@ -140,33 +147,22 @@ class Broker:
         if mutation:
             environment["CAMPAIGN_MUTATION"] = mutation
         prefix = tuple(self.network.command) if self.network else ()
-        self._nurses = [Nurse(tree=tree, prefix=prefix, environment=environment) for tree in trees]
+        self.versions = Versions(previous, prefix=prefix, environment=environment)
         self._arguments = (
             "broker",
             *("--stomp", f"{inside}:{ports[0]}", "--openwire", f"{inside}:{ports[1]}", "--name", name),
             *("--url", self.line.url if self.line else url, "--config", str(self._folder / "broker.toml")),
         )
-        self.version = 0
         self.process = self.start()
 
     def start(self) -> Running:
         """Start it in its version."""
-        self.process = self._nurses[self.version].start(self.log, "jdbcstore", *self._arguments)
+        self.process = self.versions.start(self.log, "jdbcstore", *self._arguments)
         return self.process
-
-    def turn(self) -> None:
-        """Use the other version from the next start on."""
-        self.version = (self.version + 1) % len(self._nurses)
-
-    @property
-    def versions(self) -> int:
-        """The number of versions that there are."""
-        return len(self._nurses)
 
     def close(self) -> None:
         """End it, and all that it lives in."""
-        for nurse in self._nurses:
-            nurse.close()
+        self.versions.close()
         if self.line is not None:
             self.line.close()
         if self.network is not None:
@@ -212,12 +208,12 @@ class World:
         self.disk: Disk | None = None
         self._opened = ExitStack()
         try:
-            self._open(seed, [ROOT, *([previous] if previous else [])], journaled, mutation)
+            self._open(seed, previous, journaled, mutation)
         except BaseException:
             self._opened.close()
             raise
 
-    def _open(self, seed: str, trees: list[Path], journaled: bool, mutation: str) -> None:
+    def _open(self, seed: str, previous: Path | None, journaled: bool, mutation: str) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="jdbcstore-campaign-"))
         self._opened.callback(shutil.rmtree, self.folder, ignore_errors=True)
         self.folder.chmod(0o755)
@@ -241,7 +237,9 @@ class World:
         )
         self.brokers: list[Broker] = []
         for name in ("one", "two"):
-            broker = Broker(name, self.folder, self.database.url, trees, _CONFIGURATION + journal, mutation)
+            broker = Broker(
+                name, self.folder, self.database.url, previous, _CONFIGURATION + journal, mutation
+            )
             self._opened.callback(broker.close)
             self.brokers.append(broker)
             self.absent |= broker.absent

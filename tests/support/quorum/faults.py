@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from jdbcstore.testing.polling import wait_until
 from tests.support.campaign.world import Disk
-from tests.support.histories.events import Fault
+from tests.support.histories.events import Fault, Problem
 from tests.support.quorum.surroundings import ELECTION, MAIN, NETWORKS, Machine, Server
 from tests.support.quorum.world import LEASE, World
 
@@ -57,6 +57,8 @@ class Faults:
                 "store disk": lambda one: self._fill(one.storage),
                 "machine wipe": self._wipe_machine,
             }
+        if world.plan.previous is not None:
+            self.kinds["versions"] = self._turn_version
 
     def do(self, kind: str) -> str:
         """Do one, and mend it; return what it was."""
@@ -70,7 +72,7 @@ class Faults:
             one = next((machine for machine in world.machines if machine.leads()), one)
         begin = time.monotonic()
         self.kinds[kind](one)
-        what = f"{kind} on {one.number} for {time.monotonic() - begin:.1f} s"
+        what = f"{kind} on {one} for {time.monotonic() - begin:.1f} s"
         world.recorder.add(Fault(begin, time.monotonic(), what))
         self.done[kind] += 1
         return what
@@ -89,6 +91,17 @@ class Faults:
         assert one.broker is not None
         one.broker.kill()
         one.start_broker()
+
+    def _turn_version(self, one: Machine) -> None:
+        """Let a broker go on as the other version; half of the time, wait as the guide says."""
+        assert one.broker is not None
+        assert one.versions is not None
+        if one.versions.turn(one.broker, self._chance) == "did not end":
+            text = f"{one.number} did not end when asked to"
+            self._world.recorder.add(Problem(time.monotonic(), text))
+        one.start_broker()
+        if self._world.plan.replicated and self._chance.random() < 0.5:
+            self._world.await_level("the next one")
 
     def _pause(self, one: Machine) -> None:
         assert one.broker is not None

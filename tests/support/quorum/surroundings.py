@@ -19,7 +19,8 @@ from urllib.request import urlopen
 from jdbcstore.testing.polling import wait_until
 from tests.support import tiers
 from tests.support.campaign.clients import Endpoint
-from tests.support.campaign.processes import Nurse, Running
+from tests.support.campaign.processes import Running
+from tests.support.campaign.versions import Versions
 from tests.support.campaign.world import Disk
 from tests.support.failover.surroundings import Missing, _ip, _run
 from tests.support.interop.activemq import QUICK_START
@@ -183,7 +184,8 @@ class Machine:
         self.zookeeper = self._make_zookeeper()
         self.log = self.folder / "broker.log"
         self.endpoint = Endpoint(self.address, STOMP, OPENWIRE)
-        self._nurse: Nurse | None = None
+        self.versions: Versions | None = None
+        """Those of its broker, once that is configured."""
         self._configuration = self.folder
         self.broker: Running | None = None
 
@@ -217,21 +219,26 @@ class Machine:
         self._opened.callback(server.kill)
         return server
 
-    def configure(self, file: Path, environment: dict[str, str]) -> None:
+    def __str__(self) -> str:
+        if self.versions is None or not self.versions.current:
+            return str(self.number)
+        return f"{self.number} (of {self.versions.name})"
+
+    def configure(self, file: Path, environment: dict[str, str], previous: Path | None) -> None:
         """Prepare what starts its broker, with a configuration and an environment."""
         self._configuration = file
         preloaded = ("nats", "kazoo.client", "jdbcstore.journal.stream.log", "jdbcstore.lockers.zookeeper")
         prefix = self._switch.command(self.number)
-        self._nurse = Nurse(*preloaded, prefix=prefix, environment=environment)
-        self._opened.callback(self._nurse.close)
+        self.versions = Versions(previous, *preloaded, prefix=prefix, environment=environment)
+        self._opened.callback(self.versions.close)
 
     def start_broker(self) -> None:
         """Start the broker, unless it runs."""
         if self.broker is None or self.broker.has_ended():
-            assert self._nurse is not None
+            assert self.versions is not None
             words = ("--stomp", f"{self.address}:{STOMP}", "--openwire", f"{self.address}:{OPENWIRE}")
             name = ("--name", self.node, "--config", str(self._configuration))
-            self.broker = self._nurse.start(self.log, "jdbcstore", "broker", *words, *name)
+            self.broker = self.versions.start(self.log, "jdbcstore", "broker", *words, *name)
 
     @property
     def database(self) -> Path:

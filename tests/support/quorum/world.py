@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from jdbcstore import Configuration, JdbcStore
@@ -81,6 +82,8 @@ class Plan:
     """Whether each broker has an SQLite of its own; else they share a PostgreSQL."""
     mutation: str = ""
     """The name of a defect that is put into the brokers."""
+    previous: Path | None = None
+    """The folder of another version of the product, which brokers may have instead of this one."""
 
     def __str__(self) -> str:
         kind = "replicated" if self.replicated else "shared"
@@ -214,7 +217,7 @@ class World:
             sections += [f'locker.address = "{zookeepers}"'] if plan.by_zookeeper else []
             file.write_text("\n".join([f'url = "{url}"', *sections]))
         environment = {f"JDBCSTORE_{name.upper()}": str(value) for name, value in options.items()}
-        machine.configure(file, environment | {"CAMPAIGN_MUTATION": plan.mutation})
+        machine.configure(file, environment | {"CAMPAIGN_MUTATION": plan.mutation}, plan.previous)
 
     def start(self) -> None:
         """Start the clients: producers when the subscriptions are there."""
