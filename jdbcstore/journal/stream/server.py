@@ -49,7 +49,7 @@ _READ_AT_ONCE = 16
 """Messages in one request; each may be as large as the servers take."""
 _WRONG_LAST, _STORE_FAILED = 10071, 10077
 _ELECTIONS = 10
-"""Leaders in a row, each of which is followed by another while it is asked, until that is given up."""
+"""Leaders in a row, each of which is followed by another while it is asked, until asking fails."""
 _SYNCS_SINCE = (2, 10)
 """The version of nats-server that can sync before it acknowledges."""
 
