@@ -33,6 +33,7 @@ from jdbcstore.errors import (
     InvalidDestination,
     InvalidMessage,
     NotMaster,
+    OutcomeUnknown,
     StoreClosed,
     StoreUnavailable,
 )
@@ -166,7 +167,12 @@ class Deliveries:
             # Those of one turn of the loop by one statement, for which the loop does not wait.
             self._transport.shared.acknowledger.acknowledge(queue, claim)
         else:
-            how(queue, claim)
+            try:
+                how(queue, claim)
+            except OutcomeUnknown:
+                if how is ClaimQueue.reject:
+                    self.forget(delivery_tag)  # it returns by itself, and may be claimed again since
+                raise
         self._claims.pop(delivery_tag, None)
         self._transport.shared.claims.wakeups.nudge(_ROOM)
 
@@ -499,16 +505,21 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         look.found(more=len(left) == limit, count=count, longest=longest)
         if not left:
             raise Empty
-        clock = self._shared.claims.clock
+        clock, lease = self._shared.claims.clock, self._shared.claims.lease
         try:
-            while left and queue in self._active_queues:
+            # A callback may have taken longer than the lease, in a process that was stopped.
+            while left and queue in self._active_queues and lease.holds(left[0].session):
                 no_ack = queue in self._without_ack
                 payload = self._readable(claims, left[0])
                 if payload is None:
                     left.pop(0)
                     continue
                 if not no_ack and (early := _seconds_early(payload, clock, self._shared.lease)) > 0:
-                    claims.release(left[0], delay=early)
+                    try:
+                        claims.release(left[0], delay=early)
+                    except OutcomeUnknown:
+                        left.pop(0)  # it returns by itself, and may be claimed again since
+                        raise
                     left.pop(0)
                     continue
                 payload = self.deliveries.add(claims, left[0], payload, no_ack=no_ack)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from jdbcstore import Claims, Destination, StoreConfig
-from jdbcstore.errors import ClaimLost, StoreError
+from jdbcstore.errors import ClaimLost, OutcomeUnknown, StoreError
 from jdbcstore.plugins.opened import OpenOnce
 from jdbcstore.stores.claims import Claim, ClaimQueue
 from jdbcstore.stores.claims.routing import Routing
@@ -152,8 +152,16 @@ class SharedClaims:
     def release(self, queue: ClaimQueue, claims: Iterable[Claim]) -> None:
         """Return claims to their places; if the database does not answer, later."""
         left = [*claims]
+
+        def release(*some: Claim) -> None:
+            try:
+                queue.release(*some)
+            except OutcomeUnknown as error:
+                # Not again: another connection of this process may have claimed them since.
+                log.warning("%d messages of %s are returned later: %s", len(some), queue.destination, error)
+
         try:
-            settle(queue.release, left)
+            settle(release, left)
         except StoreError as error:
             log.warning("%d messages of %s cannot be returned yet: %s", len(left), queue.destination, error)
             with self._lock:

@@ -20,7 +20,7 @@ from kombu.exceptions import ChannelError
 
 import jdbcstore.plugins.kombu as plugin
 from jdbcstore import Claims, Message
-from jdbcstore.errors import ClaimLost, ConfigurationError, StoreClosed, StoreUnavailable
+from jdbcstore.errors import ClaimLost, ConfigurationError, OutcomeUnknown, StoreClosed, StoreUnavailable
 from jdbcstore.plugins.sharing import SharedClaims, open_claims
 from jdbcstore.stores.claims import ClaimQueue
 from jdbcstore.testing.polling import wait_until
@@ -251,6 +251,69 @@ def test_what_a_channel_lost_and_claimed_again_returns_when_it_closes(
     channel.close()
 
     assert [one.payload for one in drained(other, "q")] == ["1"]
+
+
+@ours
+def test_what_was_lost_while_a_message_before_it_was_processed_is_not_delivered(
+    channel: Any, other: Any, database: Database
+) -> None:
+    # It would come unmarked, behind the delivery of another process.
+    declare(channel, "q")
+    for body in ("1", "2"):
+        publish(channel, body, routing_key="q")
+    lease = channel.connection.shared.claims.lease
+    delivered: list[Any] = []
+    elsewhere: list[Any] = []
+
+    def stopped(_: Any, message: Any) -> None:
+        delivered.append(message)
+        if elsewhere:
+            return
+        database.execute("UPDATE JDBCSTORE_CLAIM_SESSIONS SET EXPIRES = 1 WHERE ID = :id", id=lease.number)
+        lease.renew()
+        elsewhere.extend(drained(other, "q"))
+
+    with kombu.Consumer(channel, [kombu.Queue("q")], callbacks=[stopped], auto_declare=False):
+        channel.connection.client.drain_events(timeout=30)
+
+    assert [one.payload for one in delivered] == ["1"]
+    marks = [(one.payload, one.delivery_info["redelivered"]) for one in elsewhere]
+    assert marks == [("1", True), ("2", True)]
+    for message in elsewhere:
+        message.ack()
+
+
+@ours
+@pytest.mark.parametrize("how", ["close", "requeue"])
+def test_a_return_without_an_answer_takes_no_message_from_another_channel(
+    channel: Any, connect: Connect, other: Any, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    # Seed 500901 of the world of kombu: a third consumer got it unmarked, while the second processed it.
+    declare(channel, "q")
+    publish(channel, "1", routing_key="q")
+    [message] = drained(channel, "q")
+    shared = channel.connection.shared
+    run = shared.claims.run
+
+    def unanswered(work: Callable[[Any], Any]) -> None:
+        monkeypatch.undo()
+        run(work)
+        raise OutcomeUnknown
+
+    monkeypatch.setattr(shared.claims, "run", unanswered)
+    if how == "requeue":
+        with pytest.raises(OutcomeUnknown):
+            message.requeue()
+    else:
+        channel.close()
+    [again] = drained(connect().channel(), "q")
+    assert again.delivery_info["redelivered"] == (how == "requeue")
+
+    channel.close()
+    shared._keep()
+
+    assert other.basic_get("q") is None
+    again.ack()
 
 
 @ours

@@ -78,7 +78,6 @@ class Worker(Member):
         """Claim messages; how many."""
         world, held = self.world, self.held[queue]
         assert isinstance(world, Shared)
-        task = current().current
         try:
             claims = self.store.queue(queue).claim(limit, wait=wait)
         except StoreError:
@@ -91,7 +90,7 @@ class Worker(Member):
         for claim in claims:
             name = str(claim.message.body)
             again = claim.redeliveries > 0 or (queue, name) in world.released
-            world.note(Delivery(task.claimed_at, client, queue, name, again, failures=claim.redeliveries))
+            world.note(Delivery(current().now, client, queue, name, again, failures=claim.redeliveries))
             world.trace("claim", client, message=name, redeliveries=claim.redeliveries, session=claim.session)
             held[name] = claim
         return len(claims)

@@ -215,7 +215,6 @@ class Server:
         if kind.changes:
             session.changes = True
         if kind.claims:
-            current().current.claimed_at = current().now
             session.claims = True
         if kind.asks_time:
             session.asked_ms = self.now_ms()

@@ -16,7 +16,7 @@ from jdbcstore.broker.queues import dead_letters
 from jdbcstore.database.adapters.sql import UNGUARDED
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.statements.lock import EPOCH_ROW
-from jdbcstore.errors import ClaimLost, StoreError, StoreUnavailable
+from jdbcstore.errors import ClaimLost, LockLost, StoreError, StoreUnavailable
 from jdbcstore.journal.layout import Record
 from jdbcstore.journal.storage import Segments
 from jdbcstore.journal.stream import log as stream_log
@@ -29,6 +29,7 @@ from jdbcstore.lockers.mastership import Fence, Mastership
 from jdbcstore.plugins import kombu, sharing
 from jdbcstore.stores.claims import flow, joined, keys, taking
 from jdbcstore.stores.claims import queue as claim_queue
+from jdbcstore.stores.claims.claims import Claims
 from jdbcstore.stores.jdbc.queue import JdbcMessageStore
 from jdbcstore.stores.jdbc.store import JdbcStore
 from jdbcstore.stores.jdbc.writer.committer import Committer, _Attempts
@@ -213,7 +214,11 @@ def _forget_unreleased() -> list[tuple[Any, str, Any]]:
         with contextlib.suppress(StoreError):
             sharing.settle(queue.release, [*claims])
 
-    return [(sharing.SharedClaims, "release", release)]
+    return [(sharing.SharedClaims, "release", release), (Claims, "return_unknown", lambda _: None)]
+
+
+def _return_again() -> list[tuple[Any, str, Any]]:
+    return [(one, "OutcomeUnknown", LockLost) for one in (kombu, sharing)]
 
 
 def _close_and_keep() -> list[tuple[Any, str, Any]]:
@@ -340,6 +345,7 @@ MUTATIONS: dict[str, Mutation] = {
     "a key whose claims are not counted": Mutation("flow", _forget_held_keys),
     "a token for several claims": Mutation("flow", _forget_tokens),
     "a return that is not tried again": Mutation("kombu", _forget_unreleased),
+    "a return in doubt that is made again": Mutation("kombu", _return_again),
     "a channel that keeps what it was delivered": Mutation("kombu", _close_and_keep),
     "a redelivery count lost": Mutation("claims", _lose_count),
     "a lost answer taken for a refusal": Mutation("streamed", _believe_in_refusal),

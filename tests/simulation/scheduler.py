@@ -90,8 +90,6 @@ class Task:
         """Only the last entry of the schedule counts."""
         self.switch: Callable[[], object] | None = None
         """Goes on with it; None before it is started."""
-        self.claimed_at = 0.0
-        """When its last claim was committed, whenever it got the answer."""
         self.has_ended = False
         self.error: BaseException | None = None
         self._joining: list[Task] = []

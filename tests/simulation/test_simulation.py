@@ -54,6 +54,7 @@ _DEFECTS_FOUND = {
     "a key whose claims are not counted": {"key"},
     "a token for several claims": {"rate"},
     "a return that is not tried again": {"lost"},
+    "a return in doubt that is made again": {"unmarked"},
     "a channel that keeps what it was delivered": {"lost"},
     "a redelivery count lost": {"count"},
     "a lost answer taken for a refusal": {"phantom"},

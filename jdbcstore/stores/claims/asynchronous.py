@@ -245,6 +245,7 @@ class AsyncClaimQueue:
         """As :meth:`ClaimQueue.release`.
 
         :raises ClaimLost: some are no longer this process's; nothing was changed
+        :raises OutcomeUnknown: they are returned as soon as the database answers; do not try again
         :raises StoreUnavailable: the database does not answer
         """
         await self._owner.run(partial(self._queue.release, *claims, delay=delay))
@@ -253,6 +254,7 @@ class AsyncClaimQueue:
         """As :meth:`ClaimQueue.reject`.
 
         :raises ClaimLost: some are no longer this process's; nothing was changed
+        :raises OutcomeUnknown: they are returned as soon as the database answers; do not try again
         :raises StoreUnavailable: the database does not answer
         """
         await self._owner.run(partial(self._queue.reject, *claims, delay=delay))

@@ -107,6 +107,17 @@ class Lease:
             self._keep()
         return self.number
 
+    def holds(self, session: int) -> bool:
+        """Return whether this session's claims are certainly nobody else's yet; renew its lease if necessary.
+
+        :raises NotMaster: the lease has expired, and a broker or store has taken over
+        :raises StoreUnavailable: the database does not answer
+        """
+        # Also the answer to a renewal may come too late.
+        while time.monotonic() >= self._believed_until:
+            self.check()
+        return self.number == session
+
     def rejoin(self, *, renews: bool = True) -> None:
         """Follow a later epoch, if its master serves no longer, or never did because of this lease.
 

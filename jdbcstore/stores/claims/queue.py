@@ -15,7 +15,7 @@ from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.connection import Connection, Recorder, RemovalReason, Runs
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.builder import Statement
-from jdbcstore.errors import BodyInJournal, ClaimLost, CorruptMessage, StoreError
+from jdbcstore.errors import BodyInJournal, ClaimLost, CorruptMessage, OutcomeUnknown, StoreError
 from jdbcstore.message import openwire
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import MessageId
@@ -158,7 +158,7 @@ class ClaimQueue:
 
         Without any, waits for one up to ``wait`` seconds. Expired messages are not claimed. Those that were
         rejected, or claimed by processes that died, more than ``max_redeliveries`` times become dead letters
-        instead.
+        instead. A claim whose answer comes after its lease is lost, and made again.
 
         :raises NotMaster: the lease has expired, and a broker or store serves the tables now
         :raises StoreUnavailable: the database does not answer
@@ -202,7 +202,8 @@ class ClaimQueue:
             begun = self._owner.clock.monotonic() if from_start else 0.0
             with self._owner.taking():
                 rows = self._owner.run(partial(take, session=session, begin=begin, limit=limit))
-                self.held.add([row[1] for row in rows], session)
+                if session == self._owner.lease.number:
+                    self.held.add([row[1] for row in rows], session)
             rows.sort(key=lambda row: (-row[0], row[1]))
             with self._lock:
                 self._marks.found([(lane, id_) for lane, id_, _, _ in rows], from_start=from_start)
@@ -214,15 +215,27 @@ class ClaimQueue:
                 claims, dead = self._sorted_out(rows, session)
                 if dead:
                     self._bury(dead, "delivered too often", self._owner.limits.dead_letters)
+                is_late = self._came_late(claims, session)
             except StoreError:
                 # The good ones among them are delivered to nobody: they are returned before the next claim.
-                self.held.forget(row[1] for row in rows)
+                self.held.forget_those(self.held.those((row[1] for row in rows), session))
                 self._owner.return_unknown()
                 with self._lock:
                     self._marks.look_again()
                 raise
-            if claims or not rows:
+            if not is_late and (claims or not rows):
                 return claims
+
+    def _came_late(self, claims: Sequence[Claim], session: int) -> bool:
+        """Return whether the lease has expired before the answer, and there are claims; those are lost."""
+        if not claims or self._owner.lease.holds(session):
+            return False
+        # Whoever has claimed them since marks them as redelivered, and these would come unmarked.
+        log.warning("%d claims of %s came after their lease", len(claims), self.destination)
+        self.lose(ClaimLost(tuple(_ids(claims))), session)
+        with self._lock:
+            self._marks.look_again()
+        return True
 
     def _look_around(self, *, from_start: bool) -> None:
         """Look for settings; every few seconds for late messages, and what has expired or strayed."""
@@ -321,17 +334,19 @@ class ClaimQueue:
         Nobody can claim them before ``delay`` seconds have passed.
 
         :raises ClaimLost: some are no longer this process's; nothing was changed
+        :raises OutcomeUnknown: they are returned as soon as the database answers; do not try again
         :raises StoreUnavailable: the database does not answer
         """
         self._return(claims, delay, failures=0)
 
     def abandon(self, claims: Sequence[Claim]) -> None:
         """Release claims that no caller has; if the database does not answer, as soon as it does."""
+        holds = self.held.those(*self.ids_of(claims))
         try:
             self.release(*claims)
         except StoreError as error:
             log.info("%d claims are returned later: %s", len(claims), error)
-            self.held.forget(claim.sequence for claim in claims)
+            self.held.forget_those(holds)
             self._owner.return_unknown()
             with self._lock:
                 self._marks.look_again()
@@ -343,6 +358,7 @@ class ClaimQueue:
         become dead letters instead.
 
         :raises ClaimLost: some are no longer this process's; nothing was changed
+        :raises OutcomeUnknown: they are returned as soon as the database answers; do not try again
         :raises StoreUnavailable: the database does not answer
         """
         most = self._most_redeliveries
@@ -358,7 +374,8 @@ class ClaimQueue:
             return
         ids, session = self.ids_of(claims)
         values = {"session": session, "delay_ms": round(delay * 1000), "failures": failures}
-        letters = self._letters(dead, "rejected too often", self._owner.limits.dead_letters)
+        target = self._owner.limits.dead_letters
+        letters = _letters(self._owner, self.destination, dead, "rejected too often", target)
 
         def settle(connection: Connection) -> None:
             if claims:
@@ -366,8 +383,16 @@ class ClaimQueue:
             if dead:
                 self._move(connection, letters)
 
-        self._settle(every, settle, adds=bool(letters.written))
-        self.held.forget(claim.sequence for claim in every)
+        # Once they are returned, another thread may claim them, before the answer or without one.
+        holds = self.held.those(_ids(every), every[0].session)
+        try:
+            self._settle(every, settle, adds=bool(letters.written))
+        except OutcomeUnknown:
+            if self.held.forget_those(holds, are_rejected=bool(failures)):
+                self._owner.return_unknown()
+                self.returned()
+            raise
+        self.held.forget_those(holds)
         self.returned(delay)
 
     def extend(self, *claims: Claim) -> None:
@@ -442,7 +467,9 @@ class ClaimQueue:
     def _bury(
         self, dead: Sequence[Claim], reason: str, target: Destination | None, *, is_readable: bool = True
     ) -> None:
-        letters = self._letters(dead, reason, target) if is_readable else _Letters(dead, [], dead, target)
+        letters = _Letters(dead, [], dead, target)
+        if is_readable:
+            letters = _letters(self._owner, self.destination, dead, reason, target)
         try:
             self._settle(dead, lambda connection: self._move(connection, letters), adds=bool(letters.written))
         except ClaimLost as error:
@@ -450,24 +477,6 @@ class ClaimQueue:
         self.held.forget(claim.sequence for claim in dead)
         if self.flow.applies:
             self.wake()
-
-    def _letters(self, dead: Sequence[Claim], reason: str, target: Destination | None) -> _Letters:
-        written: list[EncodedMessage] = []
-        moved: list[Claim] = []
-        if target is None:
-            return _Letters(dead, written, moved, target)
-        for claim in dead:
-            try:
-                written.append(self._owner.encode(target, _letter(claim.message, reason)))
-            except StoreError as error:
-                log.error(
-                    "message %d of %s is moved to the dead letters as it is: %s",
-                    claim.sequence,
-                    self.destination,
-                    error,
-                )
-                moved.append(claim)
-        return _Letters(dead, written, moved, target)
 
     def _move(self, connection: Connection, letters: _Letters) -> None:
         if letters.written:
@@ -493,6 +502,27 @@ class ClaimQueue:
 
     def __repr__(self) -> str:
         return f"<ClaimQueue {self.destination}>"
+
+
+def _letters(
+    owner: Owner, source: Destination, dead: Sequence[Claim], reason: str, target: Destination | None
+) -> _Letters:
+    written: list[EncodedMessage] = []
+    moved: list[Claim] = []
+    if target is None:
+        return _Letters(dead, written, moved, target)
+    for claim in dead:
+        try:
+            written.append(owner.encode(target, _letter(claim.message, reason)))
+        except StoreError as error:
+            log.error(
+                "message %d of %s is moved to the dead letters as it is: %s",
+                claim.sequence,
+                source,
+                error,
+            )
+            moved.append(claim)
+    return _Letters(dead, written, moved, target)
 
 
 def _letter(message: Message, reason: str) -> Message:

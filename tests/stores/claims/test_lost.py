@@ -5,6 +5,8 @@ Found by the model of claims, ``tests/model/claims.pml``.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -12,7 +14,7 @@ import pytest
 from jdbcstore import Message
 from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.connection import Connection
-from jdbcstore.errors import ClaimLost
+from jdbcstore.errors import ClaimLost, OutcomeUnknown
 from jdbcstore.stores.claims import Claim, Claims
 from tests.stores.claims.conftest import OpenClaims
 from tests.support.databases import Database
@@ -76,6 +78,99 @@ def test_a_claim_of_another_process_is_not_returned(
 
     assert [claim.redeliveries for claim in taken] == [1]
     other.queue("Q").acknowledge(*taken)
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["known", "unknown"])
+def test_a_claim_that_was_answered_after_its_lease_is_not_delivered(
+    one: Claims, other: Claims, database: Database, monkeypatch: pytest.MonkeyPatch, is_known: bool
+) -> None:
+    """Seed 305484 of the world of kombu: it came unmarked, behind the delivery of another process."""
+    queue, taken = one.queue("Q"), list[Claim]()
+    add = queue.held.add
+
+    def paused(ids: Iterable[int], session: int) -> None:
+        add(ids, session)
+        if taken:
+            return
+        expire(database, one)
+        if is_known:
+            one.lease.renew()
+        else:
+            monkeypatch.setattr(one.lease, "_believed_until", float("-inf"))
+        taken.extend(other.queue("Q").claim())
+
+    monkeypatch.setattr(queue.held, "add", paused)
+
+    assert queue.claim() == []
+
+    assert [claim.redeliveries for claim in taken] == [1]
+    one.tidy()
+    other.queue("Q").acknowledge(*taken)
+
+
+def test_a_claim_that_was_answered_late_in_a_lease_that_runs_is_delivered(
+    one: Claims, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = one.queue("Q")
+    add = queue.held.add
+
+    def paused(ids: Iterable[int], session: int) -> None:
+        add(ids, session)
+        monkeypatch.setattr(one.lease, "_believed_until", float("-inf"))
+
+    monkeypatch.setattr(queue.held, "add", paused)
+
+    [claim] = queue.claim()
+
+    assert claim.redeliveries == 0
+    queue.acknowledge(claim)
+
+
+@pytest.mark.parametrize("how", ["release", "reject", "abandon"])
+@pytest.mark.parametrize("is_answered", [True, False], ids=["answered", "unanswered"])
+def test_what_this_process_claims_again_before_the_answer_to_a_return_is_kept(
+    one: Claims, other: Claims, monkeypatch: pytest.MonkeyPatch, how: str, is_answered: bool
+) -> None:
+    queue, again = one.queue("Q"), list[Claim]()
+    [claim] = queue.claim()
+    run = one.run
+
+    def overtaken(work: Callable[[Connection], Any]) -> Any:
+        monkeypatch.undo()
+        result = run(work)
+        queue.returned()  # as if it were time to look from the start
+        again.extend(queue.claim())
+        if not is_answered:
+            raise OutcomeUnknown
+        return result
+
+    monkeypatch.setattr(one, "run", overtaken)
+    with nullcontext() if is_answered or how == "abandon" else pytest.raises(OutcomeUnknown):
+        queue.abandon([claim]) if how == "abandon" else getattr(queue, how)(claim)
+    one.return_unknown()
+    one.tidy()
+
+    assert other.queue("Q").claim() == []
+    queue.acknowledge(*again)
+
+
+@pytest.mark.parametrize(("how", "redeliveries"), [("release", 0), ("reject", 1)])
+def test_a_return_that_may_not_have_taken_effect_is_made_later(
+    one: Claims, other: Claims, monkeypatch: pytest.MonkeyPatch, how: str, redeliveries: int
+) -> None:
+    queue = one.queue("Q")
+    [claim] = queue.claim()
+
+    def lost(_: Any) -> None:
+        monkeypatch.undo()
+        raise OutcomeUnknown
+
+    monkeypatch.setattr(one, "run", lost)
+    with pytest.raises(OutcomeUnknown):
+        getattr(queue, how)(claim)
+    one.tidy()
+
+    assert [claim.redeliveries for claim in other.queue("Q").claim()] == [redeliveries]
 
 
 def test_what_was_held_in_an_earlier_session_is_returned(
