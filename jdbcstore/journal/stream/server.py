@@ -109,7 +109,7 @@ class StreamServer:
         self._longest = max(info.config.max_msg_size or 0, 0)
         self.max_bytes = max(info.config.max_bytes or 0, 0)
         if self._config.sync == "quorum_disk":
-            await self._check_syncs()
+            await _check_syncs(self._connection, self._config)
 
     async def _info(self, *, create: bool) -> StreamInfo | None:
         try:
@@ -125,27 +125,6 @@ class StreamServer:
             num_replicas=self._config.replicas,
         )
         return await self._connection.asked(lambda js: js.add_stream(wanted))
-
-    async def _check_syncs(self) -> None:
-        """Check that the servers sync before they acknowledge, where that can be seen.
-
-        :raises ConfigurationError: one does not
-        """
-        version = self._connection.version
-        if version[:2] < _SYNCS_SINCE:
-            raise ConfigurationError(
-                f"{self._place} is of nats-server {'.'.join(map(str, version))}, which"
-                " acknowledges before it syncs: sync = 'quorum_disk' needs 2.10 or later, with sync_interval:"
-                " always in its configuration; or set sync = 'quorum_mem'",
-                option="journal.sync",
-            )
-        for url in self._config.monitors:
-            if not await asyncio.to_thread(_monitored, url):
-                raise ConfigurationError(
-                    f"the nats-server that {url} monitors acknowledges before it syncs: set sync_interval:"
-                    " always in the jetstream section of its configuration, or sync = 'quorum_mem' here",
-                    option="journal.sync",
-                )
 
     def find(self) -> bool:
         """Look for the stream once more, if it did not exist; return whether it does."""
@@ -466,6 +445,28 @@ class StreamServer:
         self._connection.run(
             self._found(self._connection.asked(lambda js: js.purge_stream(self._name, seq=before)))
         )
+
+
+async def _check_syncs(connection: NatsConnection, config: JournalConfig) -> None:
+    """Check that the servers sync before they acknowledge, where that can be seen.
+
+    :raises ConfigurationError: one does not
+    """
+    version = connection.version
+    if version[:2] < _SYNCS_SINCE:
+        raise ConfigurationError(
+            f"{config.place} is of nats-server {'.'.join(map(str, version))}, which"
+            " acknowledges before it syncs: sync = 'quorum_disk' needs 2.10 or later, with sync_interval:"
+            " always in its configuration; or set sync = 'quorum_mem'",
+            option="journal.sync",
+        )
+    for url in config.monitors:
+        if not await asyncio.to_thread(_monitored, url):
+            raise ConfigurationError(
+                f"the nats-server that {url} monitors acknowledges before it syncs: set sync_interval:"
+                " always in the jetstream section of its configuration, or sync = 'quorum_mem' here",
+                option="journal.sync",
+            )
 
 
 def _leader(info: StreamInfo) -> str | None:
