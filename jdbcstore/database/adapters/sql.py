@@ -79,7 +79,7 @@ class Batch:
     """The bytes of its messages."""
 
     def __post_init__(self) -> None:
-        self.size = sum([len(row[MSG]) for row in self.adds])
+        self.size = sum([len(row[MSG]) for row in self.adds]) if self.adds else 0
 
 
 @dataclass(frozen=True, slots=True)

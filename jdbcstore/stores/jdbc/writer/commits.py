@@ -64,14 +64,14 @@ class Commits:
     def write_alone(self, unit: WriteUnit) -> Any:
         """Commit one unit for its caller, and return its result."""
         self._in_flight = [unit]
-        unit.measure()
+        rows = len(unit.adds) + len(unit.removes)
         began = time.perf_counter()
         try:
             [references] = self._committer.write([unit])
         finally:
             self._in_flight = []
-        self.timings.add(time.perf_counter() - began, unit.rows)
-        self._statistics.count(unit.rows)
+        self.timings.add(time.perf_counter() - began, rows)
+        self._statistics.count(rows)
         return unit.result(references)
 
     def write(self, units: list[WriteUnit], sent: Sent | None = None) -> None:
