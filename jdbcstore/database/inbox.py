@@ -10,7 +10,7 @@ from jdbcstore.config import StoreConfig
 from jdbcstore.database.engine import Database
 from jdbcstore.database.schema import check_table, create_table, look
 from jdbcstore.database.statements.inbox import InboxStatements
-from jdbcstore.errors import ConfigurationError
+from jdbcstore.errors import ConfigurationError, StoreClosed
 
 _PAGE = 1000
 
@@ -31,6 +31,7 @@ class InboxTable(Database):
                 option="url",
             )
         self._engine = self.connect_with(limited=True, poolclass=NullPool)
+        self._closed = False
 
     @property
     def dialect(self) -> Dialect:
@@ -61,10 +62,11 @@ class InboxTable(Database):
         """Delete what a consumer has processed before that time; how many.
 
         :raises StoreUnavailable: the database does not answer
+        :raises StoreClosed: :meth:`close` was called
         """
         sql, total = self.statements, 0
         with self.translated(), self._engine.connect() as connection:
-            while True:
+            while not self._closed:
                 values = {"consumer": consumer, "age_ms": age_ms, "limit": _PAGE}
                 row = sql.find_old.row(**values)
                 found = connection.exec_driver_sql(sql.find_old.text, row).fetchall()
@@ -72,7 +74,9 @@ class InboxTable(Database):
                     return total
                 row = sql.remove_old.row(consumer=consumer, up_to=found[-1][0])
                 total += connection.exec_driver_sql(sql.remove_old.text, row).rowcount
+        raise StoreClosed
 
     def close(self) -> None:
-        """Close the connections."""
+        """End a cleanup after its current statement."""
+        self._closed = True
         self._engine.dispose()

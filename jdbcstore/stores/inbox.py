@@ -82,13 +82,15 @@ class Inbox:
         """Forget what is older than ``retention``; how many. Also runs in the background.
 
         :raises StoreUnavailable: the database does not answer
+        :raises StoreClosed: :meth:`close` was called
         """
         return self._table.clean(self._consumer, self._age_ms)
 
     def close(self) -> None:
-        """Stop the cleanup, and close its connections."""
+        """Stop the cleanup, and wait until its connection is closed."""
         self._cleanup.stop()
         self._table.close()
+        self._cleanup.join()
 
     def __enter__(self) -> Self:
         return self

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from jdbcstore import Inbox, StoreConfig
-from jdbcstore.errors import ConfigurationError, SchemaError, TransactionError
+from jdbcstore.database.inbox import InboxTable
+from jdbcstore.errors import ConfigurationError, SchemaError, StoreClosed, TransactionError
 from tests.support.claims.callers import WAYS, Caller, create_effects, effects, opened
 from tests.support.databases import Database
 
@@ -70,6 +71,31 @@ def test_what_is_old_is_forgotten(database: Database) -> None:
         assert inbox.clean() == 1
         assert inbox.accept(caller.connection, "old")
         assert not inbox.accept(caller.connection, "new")
+
+
+def test_closing_waits_for_a_cleanup(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    cleaning, closing, threads = threading.Event(), threading.Event(), list[threading.Thread]()
+    clean, close = InboxTable.clean, InboxTable.close
+
+    def clean_late(table: InboxTable, consumer: str, age_ms: int) -> int:
+        threads.append(threading.current_thread())
+        cleaning.set()
+        assert closing.wait(60)
+        return clean(table, consumer, age_ms)
+
+    def begin_to_close(table: InboxTable) -> None:
+        close(table)
+        closing.set()
+
+    monkeypatch.setattr(InboxTable, "clean", clean_late)
+    monkeypatch.setattr(InboxTable, "close", begin_to_close)
+    inbox = Inbox(database.url, "billing")
+    assert cleaning.wait(60)
+    inbox.close()
+    assert not threads[0].is_alive()
+    database.expect_closed()
+    with pytest.raises(StoreClosed):
+        inbox.clean()
 
 
 def refused(reason: str) -> AbstractContextManager[object]:

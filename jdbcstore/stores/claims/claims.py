@@ -438,6 +438,8 @@ class Claims:
             self._cleanup.stop()
         self.wakeups.close()
         self.lease.close()
+        if self._cleanup is not None:
+            self._cleanup.join()
         self._connections.forget_idle()
         self.session.close()
 

@@ -18,10 +18,12 @@ class CleanupTimer:
         self._cleanup = cleanup
         self._period = period
         self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
 
     def start(self) -> None:
         if self._period:
-            threading.Thread(target=self._run, name="jdbcstore-cleanup", daemon=True).start()
+            self._thread = threading.Thread(target=self._run, name="jdbcstore-cleanup", daemon=True)
+            self._thread.start()
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -40,3 +42,8 @@ class CleanupTimer:
     def stop(self) -> None:
         """Stop after the current batch; closing the store ends a longer wait."""
         self._stop.set()
+
+    def join(self) -> None:
+        """Wait for the current batch after :meth:`stop`, where closing the store would not."""
+        if self._thread is not None:
+            self._thread.join()
