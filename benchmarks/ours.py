@@ -72,6 +72,23 @@ def batches(store: Store, size: int, window: int, seconds: float = SECONDS) -> f
     return timed(produce, lambda: count)
 
 
+def transactions(store: Store, size: int, seconds: float = SECONDS) -> float:
+    """Measure adds per second of one thread that waits for each transaction of this many."""
+    count = 0
+
+    def produce() -> None:
+        nonlocal count
+        end = time.perf_counter() + seconds
+        while time.perf_counter() < end:
+            with store.transaction() as transaction:
+                queue = transaction.queue("BENCHMARK")
+                for _ in range(size):
+                    queue.add_message(Message(BODY))
+            count += size
+
+    return timed(produce, lambda: count)
+
+
 def tasks(store: Store, count: int, seconds: float = SECONDS) -> float:
     """Measure adds per second of this many tasks of one event loop, each awaiting each commit."""
     queue = store.queue("BENCHMARK")
@@ -89,7 +106,7 @@ def tasks(store: Store, count: int, seconds: float = SECONDS) -> float:
     return timed(lambda: asyncio.run(produce_all()), lambda: sum(counts))
 
 
-def drain(store: Store, batch: int) -> float:
+def drain(store: Store, batch: int, seconds: float = SECONDS) -> float:
     """Measure messages per second recovered, decoded and acknowledged, one batch after another."""
     queue = store.queue("BENCHMARK")
     count = 0
@@ -97,7 +114,7 @@ def drain(store: Store, batch: int) -> float:
     def consume() -> None:
         nonlocal count
         cursor = None
-        end = time.perf_counter() + SECONDS
+        end = time.perf_counter() + seconds
         acknowledged: Future[None] | None = None
         while time.perf_counter() < end:
             page = queue.recover(batch, cursor)

@@ -2,7 +2,7 @@
 
 All run all the time and take turns in each row of each round, after a round that is not counted: ours,
 ActiveMQ and Artemis with their JDBC stores on separate databases of one server, RabbitMQ with a durable queue
-of its own, and on PostgreSQL pgbench with the inserts alone. Java has its own options.
+of its own, our library without a broker, and on PostgreSQL pgbench and COPY. Java has its own options.
 STOMP is spoken by :mod:`benchmarks.stomp_client`, OpenWire by ``OpenWireLoad.java``. Prints as Markdown the
 messages a second, the CPU of the broker, and the memory that a broker takes with a backlog.
 """
@@ -12,26 +12,22 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 
 import click
 
-import jdbcstore
-from benchmarks import openwire, ours, stomp
+from benchmarks import library, openwire, stomp
+from benchmarks.figures import Figures
+from benchmarks.library import OURS
 from benchmarks.rabbitmq import RabbitMissing, RabbitMQ
-from benchmarks.raw import RawPostgresql
 from jdbcstore import __version__
 from tests.support.databases import Database
 from tests.support.interop.activemq import NUMBER, PeerMissing
 from tests.support.interop.artemis import Artemis, ArtemisMissing
 from tests.support.servers.alone import SERVERS, server_of
-from tests.support.servers.postgresql import PostgresqlServer
-from tests.support.servers.process import Server
 
 _STOMP = {
     "send-1": "STOMP, SEND with receipt, 1 connection",
@@ -50,13 +46,6 @@ _OPENWIRE = {
     "transactions": "… transactions of 100, 1 producer",
     "drain-transacted": "OpenWire, consume, transactions of 100",
 }
-_LIBRARY = {
-    "1": "library, 1 blocking thread; pgbench, 1 client",
-    "4": "… 4",
-    "16": "… 16",
-}
-_DATABASE = "PostgreSQL alone"
-_OURS = "jdbcstore"
 _ACTIVEMQ = f"ActiveMQ {'.'.join(map(str, NUMBER))}"
 
 
@@ -69,35 +58,6 @@ class Peer:
     openwire: openwire.Broker | None = None
     confirms_by_commit: bool = True
     """Whether the receipt of a COMMIT says that the messages are stored; RabbitMQ's SENDs have their own."""
-
-
-class Figures:
-    """What was measured, by row and name."""
-
-    def __init__(self) -> None:
-        self._rates: dict[tuple[str, str], list[float]] = defaultdict(list)
-        self._cpu: dict[tuple[str, str], list[float]] = defaultdict(list)
-
-    def add(self, row: str, name: str, rate: float, cpu: float | None = None) -> None:
-        self._rates[row, name].append(rate)
-        if cpu is not None:
-            self._cpu[row, name].append(cpu)
-
-    def rate(self, row: str, name: str) -> str:
-        """Return the median, with the lowest and the highest."""
-        rates = self._rates.get((row, name))
-        return f"{median(rates):,.0f} ({min(rates):,.0f} to {max(rates):,.0f})" if rates else ""
-
-    def ratio(self, row: str, name: str, other: str) -> str:
-        """Return the median of the rounds' ratios."""
-        mine, theirs = self._rates.get((row, name)), self._rates.get((row, other))
-        if not mine or not theirs:
-            return ""
-        return f"{median(one / two for one, two in zip(mine, theirs, strict=True)):.2f}"
-
-    def microseconds(self, row: str, name: str) -> str:
-        cpu = self._cpu.get((row, name))
-        return f"{median(cpu) * 1e6:,.0f}" if cpu else ""
 
 
 @click.command(help=__doc__)
@@ -113,7 +73,7 @@ def main(rounds: int, seconds: float, backlog: int, only: Sequence[str], databas
     with ExitStack() as stack:
         server, make = stack.enter_context(server_of(database))
         peers = list(_peers(stack, make, only))
-        library = stack.enter_context(_library(server, make))
+        rows = stack.enter_context(library.opened(server, make))
         figures = Figures()
         for number in range(rounds + 1):
             if number == 1:  # the first round was a warm-up
@@ -125,10 +85,10 @@ def main(rounds: int, seconds: float, backlog: int, only: Sequence[str], databas
             for work in _OPENWIRE:
                 for peer in peers:
                     _measure_openwire(peer, work, long, figures)
-            for threads in _LIBRARY:
-                library(int(threads), long, figures)
+            rows.measure(long, figures)
             click.echo(f"round {number} of {rounds}, load {os.getloadavg()[0]:.1f}", err=True)
         _print(figures, [peer.name for peer in peers])
+        library.print_rows(figures, _OPENWIRE)
         _print_memory(peers, backlog)
     click.echo(f"\n{rounds} rounds of {seconds} s each, {time.monotonic() - begin:.0f} s in all.")
 
@@ -137,8 +97,8 @@ def _peers(stack: ExitStack, make: Callable[[], Database], only: Sequence[str]) 
     """Start those that can be had here; name the others."""
     load = stack.enter_context(openwire.Load())
     starts: Mapping[str, Callable[[], Peer]] = {
-        _OURS: lambda: _both(f"{_OURS} {__version__}", stack.enter_context(openwire.run_ours(make, load))),
-        "ActiveMQ": lambda: _both("ActiveMQ 5.17.2", stack.enter_context(openwire.run_activemq(make, load))),
+        OURS: lambda: _both(f"{OURS} {__version__}", stack.enter_context(openwire.run_ours(make, load))),
+        "ActiveMQ": lambda: _both(_ACTIVEMQ, stack.enter_context(openwire.run_activemq(make, load))),
         "Artemis": lambda: stack.enter_context(_artemis(make, load)),
         "RabbitMQ": lambda: _rabbitmq(stack.enter_context(RabbitMQ())),
     }
@@ -173,29 +133,6 @@ def _rabbitmq(node: RabbitMQ) -> Peer:
     return Peer(f"RabbitMQ {node.version}", broker, confirms_by_commit=False)
 
 
-@contextmanager
-def _library(server: Server, make: Callable[[], Database]) -> Iterator[Callable[[int, float, Figures], None]]:
-    """Yield what measures our library, and pgbench where it is, on one database."""
-    database = make()
-    try:
-        with jdbcstore.open(database.url, cleanup_period=0.0) as store, ExitStack() as stack:
-            raw: RawPostgresql | None = None
-            if isinstance(server, PostgresqlServer):
-                raw = RawPostgresql(database.url, server.program("pgbench"))
-                stack.callback(raw.close)
-
-            def measure(threads: int, seconds: float, figures: Figures) -> None:
-                row = _LIBRARY[str(threads)]
-                figures.add(row, _OURS, ours.blocking(store, threads, seconds))
-                if raw is not None:
-                    figures.add(row, _DATABASE, raw.single(threads, seconds))
-                store.queue("BENCHMARK").remove_all_messages()
-
-            yield measure
-    finally:
-        database.close()
-
-
 def _measure_stomp(peer: Peer, work: str, seconds: float, figures: Figures) -> None:
     own = "confirmed" if work == "transactions" and not peer.confirms_by_commit else work
     try:
@@ -216,17 +153,15 @@ def _short(name: str) -> str:
 
 
 def _print(figures: Figures, names: Sequence[str]) -> None:
-    rows = [*_STOMP.values(), *_OPENWIRE.values(), *_LIBRARY.values()]
-    alone = [_DATABASE] if any(figures.rate(row, _DATABASE) for row in rows) else []
-    heads, columns = [*names, *alone], [*map(_short, names), *alone]
+    rows = [*_STOMP.values(), *_OPENWIRE.values()]
     click.echo(
-        f"| messages a second | {' | '.join(heads)} | {_OURS} ÷ ActiveMQ |\n{'|---' * (len(heads) + 2)}|"
+        f"| messages a second | {' | '.join(names)} | {OURS} ÷ ActiveMQ |\n{'|---' * (len(names) + 2)}|"
     )
     for row in rows:
-        cells = [figures.rate(row, name) for name in columns]
-        click.echo(f"| {row} | {' | '.join(cells)} | {figures.ratio(row, _OURS, 'ActiveMQ')} |")
+        cells = [figures.rate(row, _short(name)) for name in names]
+        click.echo(f"| {row} | {' | '.join(cells)} | {figures.ratio(row, OURS, 'ActiveMQ')} |")
     click.echo(f"\n| CPU of the broker, µs a message | {' | '.join(names)} |\n{'|---' * (len(names) + 1)}|")
-    for row in (*_STOMP.values(), *_OPENWIRE.values()):
+    for row in rows:
         cells = [figures.microseconds(row, _short(name)) for name in names]
         click.echo(f"| {row} | {' | '.join(cells)} |")
 
