@@ -85,7 +85,7 @@ OUTSIDE: dict[str, dict[str, set[str]]] = {
     },
     "The batch is the caller's own, and is not shared before it is written.": {
         "database/connection.py": {"batch.removes"},
-        "stores/jdbc/writer/committer.py": {"call.adding.adds"},
+        "stores/jdbc/writer/audited.py": {"call.adding.adds"},
     },
     "A statement is marked before anybody else has it.": {
         "database/statements/builder.py": {"page.is_by_id"},

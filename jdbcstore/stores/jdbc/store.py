@@ -39,7 +39,7 @@ from jdbcstore.stores.jdbc.pauses import add_pause, find_pauses, remove_pause
 from jdbcstore.stores.jdbc.queue import JdbcMessageStore
 from jdbcstore.stores.jdbc.sequence import last_stored, refuse_claims
 from jdbcstore.stores.jdbc.topic import JdbcTopicMessageStore
-from jdbcstore.stores.jdbc.writer.committer import note_stored
+from jdbcstore.stores.jdbc.writer.audited import note_stored
 from jdbcstore.stores.jdbc.writer.units import UnitWriter, WriteUnit
 from jdbcstore.stores.jdbc.writer.writer import RefusingWriter, Writer
 from jdbcstore.stores.jdbc.xa.resource import JdbcXAResource, take_over

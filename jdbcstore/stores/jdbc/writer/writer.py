@@ -28,8 +28,9 @@ from jdbcstore.errors import (
     StoreError,
 )
 from jdbcstore.lockers import Fence
+from jdbcstore.stores.jdbc.writer.audited import AuditedCommitter
 from jdbcstore.stores.jdbc.writer.commits import Commits, fail
-from jdbcstore.stores.jdbc.writer.committer import AuditedCommitter, Committer
+from jdbcstore.stores.jdbc.writer.committer import Committer
 from jdbcstore.stores.jdbc.writer.driver import Begun, LoopDriver, is_awaited
 from jdbcstore.stores.jdbc.writer.queue import Follower, WriteQueue
 from jdbcstore.stores.jdbc.writer.units import Call, WriteUnit
