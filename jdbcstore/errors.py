@@ -130,7 +130,8 @@ class ClaimLost(StoreError):
     """Claims that this process no longer holds; nothing of the operation took effect.
 
     ``sequences`` are the IDs of the messages: their lease had expired, or they were acknowledged or returned
-    before. Another process may be working on them.
+    before, perhaps by another thread. Somebody else may be working on them: this process, too, if it has
+    claimed them again since.
     """
 
     def __init__(self, sequences: tuple[int, ...]) -> None:

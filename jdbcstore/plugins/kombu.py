@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,6 +43,8 @@ from jdbcstore.plugins.turns import SHORTEST_PAUSE, Look, LoopTurns
 from jdbcstore.stores.claims import Claim, ClaimQueue
 from jdbcstore.stores.claims.routing import Exchange, Routing
 from jdbcstore.util.clock import Clock
+
+log = logging.getLogger(__name__)
 
 _BATCH = 10
 """The most messages that are claimed at once."""
@@ -488,7 +491,10 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         try:
             return _payload(queue, claim)
         except (ValueError, RecursionError, CorruptMessage) as error:
-            queue.dead_letter(claim, reason=f"not a message of kombu's: {error}")
+            try:
+                queue.dead_letter(claim, reason=f"not a message of kombu's: {error}")
+            except ClaimLost as lost:
+                log.warning("a dead letter is left to another process: %s", lost)
             return None
 
     def _get_and_deliver(self, queue: str, callback: Callable[..., Any]) -> None:

@@ -222,20 +222,26 @@ class SharedClaims:
 def settle(how: Callable[..., None], claims: list[Claim]) -> None:
     """Settle the claims that are not lost; afterwards the list has those that could not be settled.
 
-    Those of one lease at a time: of a message that was lost and claimed again, only the first claim is lost.
+    Those of one lease at a time, and one of each message: of a message that was lost and claimed again, only
+    the first claim is lost.
     """
     while claims:
         session = claims[0].session
-        some = [claim for claim in claims if claim.session == session]
-        done = {claim.sequence for claim in some}
+        some: dict[int, Claim] = {}
+        for claim in claims:
+            if claim.session == session:
+                some.setdefault(claim.sequence, claim)
+        done = {*some}
         try:
-            how(*some)
+            how(*some.values())
         except ClaimLost as lost:
             log.warning(
                 "the claims of %d messages were lost: another process may have them", len(lost.sequences)
             )
             done.intersection_update(lost.sequences)
-        claims[:] = [claim for claim in claims if claim.session != session or claim.sequence not in done]
+        claims[:] = [
+            claim for claim in claims if claim.sequence not in done or some[claim.sequence] is not claim
+        ]
 
 
 class OpenClaims(OpenOnce[SharedClaims]):

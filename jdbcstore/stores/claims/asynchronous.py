@@ -245,7 +245,8 @@ class AsyncClaimQueue:
         """As :meth:`ClaimQueue.release`.
 
         :raises ClaimLost: some are no longer this process's; nothing was changed
-        :raises OutcomeUnknown: they are returned as soon as the database answers; do not try again
+        :raises OutcomeUnknown: they are returned as soon as the database answers; trying again is a
+            :class:`ClaimLost`
         :raises StoreUnavailable: the database does not answer
         """
         await self._owner.run(partial(self._queue.release, *claims, delay=delay))
@@ -254,7 +255,8 @@ class AsyncClaimQueue:
         """As :meth:`ClaimQueue.reject`.
 
         :raises ClaimLost: some are no longer this process's; nothing was changed
-        :raises OutcomeUnknown: they are returned as soon as the database answers; do not try again
+        :raises OutcomeUnknown: they are returned as soon as the database answers; trying again is a
+            :class:`ClaimLost`
         :raises StoreUnavailable: the database does not answer
         """
         await self._owner.run(partial(self._queue.reject, *claims, delay=delay))

@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Protocol
+
+from jdbcstore.errors import ClaimLost
 
 
-class _Hold:
-    """One claim, which another one of the same message by the same session does not equal."""
+class Held(Protocol):
+    """The part of a claim that says which one it is: of a message, there is one after the other."""
 
-    __slots__ = ("session",)
+    @property
+    def sequence(self) -> int:
+        """The ID of the message."""
 
-    def __init__(self, session: int) -> None:
-        self.session = session
+    @property
+    def hold(self) -> int:
+        """The number of the query that made it."""
+
+
+class _Hold(NamedTuple):
+    """The claim of a message that is held now."""
+
+    session: int
+    number: int
+    """Another claim of the same message by the same session, which the database takes for it, has another."""
+
+
+class _Claimed(NamedTuple):
+    sequence: int
+    hold: int
+
+
+_NONE = _Hold(0, -1)
 
 
 class HeldClaims:
@@ -22,43 +45,81 @@ class HeldClaims:
         self._lock = threading.Lock()
         self._holds: dict[int, _Hold] = {}
         """By the ID of the message."""
+        self._numbers = itertools.count(1)
+        self._settling: dict[int, int] = {}
+        """The numbers of the claims that are being settled, by the ID of the message."""
         self._dropped: set[int] = set()
         self._joined: dict[int, object] = {}
         """Claims that were settled in transactions of the application's, each with a mark of that time."""
 
-    def add(self, ids: Iterable[int], session: int) -> None:
-        """Note what this session has claimed."""
+    def add(self, ids: Iterable[int], session: int) -> int:
+        """Note what this session has claimed; return the number of these claims."""
         with self._lock:
+            hold = _Hold(session, next(self._numbers))
             for id_ in ids:
-                self._holds[id_] = _Hold(session)
+                self._holds[id_] = hold
                 self._joined.pop(id_, None)
+        return hold.number
 
-    def forget(self, ids: Iterable[int]) -> None:
-        """Forget what was settled."""
+    def begin(self, claims: Sequence[Held]) -> None:
+        """Note that a call settles these claims, until :meth:`end` or :meth:`forget`.
+
+        Only one at a time may: once it has returned a message, this process may claim that again, and the
+        database would take the new claim for the old one.
+
+        :raises ClaimLost: some are held no longer, or another call is settling them
+        """
+        lost = set()
         with self._lock:
-            for id_ in ids:
-                self._holds.pop(id_, None)
-                self._joined.pop(id_, None)
+            for one in claims:
+                number = self._holds.get(one.sequence, _NONE).number
+                if number != one.hold or self._settling.get(one.sequence) == number:
+                    lost.add(one.sequence)
+            if not lost:
+                for one in claims:
+                    self._settling[one.sequence] = one.hold
+        if lost:
+            raise ClaimLost(tuple(sorted(lost)))
 
-    def those(self, ids: Iterable[int], session: int) -> dict[int, object]:
-        """Return the claims of these messages that this session holds now; for :meth:`forget_those`."""
+    def check(self, claims: Sequence[Held]) -> None:
+        """Make sure that these claims are held.
+
+        :raises ClaimLost: some are not
+        """
         with self._lock:
-            holds = {id_: self._holds.get(id_) for id_ in ids}
-            return {id_: hold for id_, hold in holds.items() if hold and hold.session == session}
+            lost = {one.sequence for one in claims if self._holds.get(one.sequence, _NONE).number != one.hold}
+        if lost:
+            raise ClaimLost(tuple(sorted(lost)))
 
-    def forget_those(self, before: dict[int, object], *, are_rejected: bool = False) -> bool:
+    def end(self, claims: Sequence[Held]) -> None:
+        """Undo :meth:`begin`: the claims are held as before."""
+        with self._lock:
+            for one in claims:
+                if self._settling.get(one.sequence) == one.hold:
+                    del self._settling[one.sequence]
+
+    def forget(self, claims: Sequence[Held], *, are_rejected: bool = False) -> bool:
         """Forget these claims, but none that was made since; return whether any was held still.
 
         :param are_rejected: add them to :attr:`dropped`
         """
+        any_held = False
         with self._lock:
-            ids = {id_ for id_, hold in before.items() if self._holds.get(id_) is hold}
-            for id_ in ids:
-                del self._holds[id_]
-                self._joined.pop(id_, None)
-            if are_rejected:
-                self._dropped |= ids
-        return bool(ids)
+            for one in claims:
+                id_, number = one.sequence, one.hold
+                if self._settling.get(id_) == number:
+                    del self._settling[id_]
+                if self._holds.get(id_, _NONE).number == number:
+                    any_held = True
+                    del self._holds[id_]
+                    self._joined.pop(id_, None)
+                    if are_rejected:
+                        self._dropped.add(id_)
+        return any_held
+
+    def forget_those(self, ids: Iterable[int], number: int) -> None:
+        """Forget the claims of one query."""
+        self.forget([_Claimed(id_, number) for id_ in ids])
 
     def join(self, ids: Iterable[int]) -> None:
         """Note what is settled once a transaction of the application's commits; until then it is held."""
@@ -78,10 +139,6 @@ class HeldClaims:
                 if id_ not in claimed and self._joined.get(id_) is mark:
                     del self._joined[id_]
                     self._holds.pop(id_, None)
-
-    def drop(self, ids: Iterable[int], session: int) -> bool:
-        """Forget what this session has lost, but for :attr:`dropped`; return whether it held any."""
-        return self.forget_those(self.those(ids, session), are_rejected=True)
 
     def of(self, session: int) -> set[int]:
         """Return the IDs that this session has claimed."""

@@ -129,11 +129,19 @@ class JoinedTransaction:
             return
         self._connection.check()
         place = self._claims.queue(queue)
+        place.held.begin(claims)
+        try:
+            self._settle_here(place, claims, delay)
+        finally:
+            # Until the transaction commits they are held as before.
+            place.held.end(claims)
+
+    def _settle_here(self, place: ClaimQueue, claims: Sequence[Claim], delay: float | None) -> None:
         ids, number = place.ids_of(claims)
         try:
             self._hold(ids, number)
         except ClaimLost as error:
-            place.lose(error, number)
+            place.lose(error, claims)
             raise
         self._is_checked = True
         if delay is None:

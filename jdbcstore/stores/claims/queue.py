@@ -55,6 +55,8 @@ class Claim:
     """The number of times that the message was rejected, or claimed by a process that died."""
     session: int = field(repr=False)
     """The number of the session that holds it."""
+    hold: int = field(repr=False, compare=False)
+    """The number of the query that claimed it: a newer claim of the same message has another one."""
 
 
 class RedeliveryLimits(NamedTuple):
@@ -200,10 +202,11 @@ class ClaimQueue:
                 self._look_around(from_start=from_start)
             take = self._taking.take_limited if self.flow.applies else self._taking.take
             begun = self._owner.clock.monotonic() if from_start else 0.0
+            hold = 0  # of none, unless they are noted below
             with self._owner.taking():
                 rows = self._owner.run(partial(take, session=session, begin=begin, limit=limit))
                 if session == self._owner.lease.number:
-                    self.held.add([row[1] for row in rows], session)
+                    hold = self.held.add([row[1] for row in rows], session)
             rows.sort(key=lambda row: (-row[0], row[1]))
             with self._lock:
                 self._marks.found([(lane, id_) for lane, id_, _, _ in rows], from_start=from_start)
@@ -212,13 +215,13 @@ class ClaimQueue:
                 if from_start and self.flow.applies and self.flow.is_blocked:
                     self._marks.look_again()  # this was none
             try:
-                claims, dead = self._sorted_out(rows, session)
+                claims, dead = self._sorted_out(rows, session, hold)
                 if dead:
-                    self._bury(dead, "delivered too often", self._owner.limits.dead_letters)
+                    self._bury_found(dead, "delivered too often", self._owner.limits.dead_letters)
                 is_late = self._came_late(claims, session)
             except StoreError:
                 # The good ones among them are delivered to nobody: they are returned before the next claim.
-                self.held.forget_those(self.held.those((row[1] for row in rows), session))
+                self.held.forget_those((row[1] for row in rows), hold)
                 self._owner.return_unknown()
                 with self._lock:
                     self._marks.look_again()
@@ -232,7 +235,7 @@ class ClaimQueue:
             return False
         # Whoever has claimed them since marks them as redelivered, and these would come unmarked.
         log.warning("%d claims of %s came after their lease", len(claims), self.destination)
-        self.lose(ClaimLost(tuple(_ids(claims))), session)
+        self.lose(ClaimLost(tuple(_ids(claims))), claims)
         with self._lock:
             self._marks.look_again()
         return True
@@ -251,7 +254,7 @@ class ClaimQueue:
             with self._lock:
                 self._marks.shared_by(self._upkeep.processes)
 
-    def _sorted_out(self, rows: list[Row], session: int) -> tuple[list[Claim], list[Claim]]:
+    def _sorted_out(self, rows: list[Row], session: int, hold: int) -> tuple[list[Claim], list[Claim]]:
         """Claims to deliver, and those that were delivered too often."""
         claims: list[Claim] = []
         dead: list[Claim] = []
@@ -263,11 +266,12 @@ class ClaimQueue:
                 log.error("a message is not delivered, and stays claimed until this process ends: %s", error)
                 continue
             except CorruptMessage as error:
-                self._discard([Claim(Message(), id_, failed, session)], str(error), is_readable=False)
+                unreadable = Claim(Message(), id_, failed, session, hold)
+                self._discard([unreadable], str(error), partial(self._bury_found, is_readable=False))
                 continue
             if failed:
                 message = message.replace(redelivery_counter=failed)
-            (dead if 0 <= most < failed else claims).append(Claim(message, id_, failed, session))
+            (dead if 0 <= most < failed else claims).append(Claim(message, id_, failed, session, hold))
         return claims, dead
 
     @property
@@ -284,27 +288,31 @@ class ClaimQueue:
         """
         if not claims:
             return
-        owner = self._owner
         ids, session = self.ids_of(claims)
-        if not owner.session.adapter.chains_writes or owner.recorder is not None:
+        if not self._owner.session.adapter.chains_writes or self._owner.recorder is not None:
             self._settle(claims, lambda connection: self.remove(connection, ids))
-            self.held.forget(ids)
-            if self.flow.applies:
-                self.wake()
-            return
+        else:
+            self.held.begin(claims)
+            try:
+                self._acknowledge_at_once(claims, ids, session)
+            except BaseException:
+                self.held.end(claims)
+                raise
+            self.held.forget(claims)
+        if self.flow.applies:
+            self.wake()  # there is room again
+
+    def _acknowledge_at_once(self, claims: Sequence[Claim], ids: list[int], session: int) -> None:
         values = {"ids": ids, "session": session, "count": len(ids)}
         acknowledge = self._sql.acknowledge_keyed if self.flow.is_keyed else self._sql.acknowledge
         try:
-            mine = owner.run(lambda connection: connection.fetch(acknowledge, **values))
+            mine = self._owner.run(lambda connection: connection.fetch(acknowledge, **values))
             _check(ids, mine)
         except ClaimLost as error:
-            self.lose(error, session)
+            self.lose(error, claims)
             raise
         if not mine[0][1]:  # some were moved within the table meanwhile
-            self._settle(claims, lambda connection: self.remove(connection, ids))
-        self.held.forget(ids)
-        if self.flow.applies:
-            self.wake()  # there is room again
+            self._run_with(claims, lambda connection: self.remove(connection, ids))
 
     def remove(
         self, connection: Runs, ids: list[int], outcome: RemovalReason = RemovalReason.ACKNOWLEDGED
@@ -334,19 +342,19 @@ class ClaimQueue:
         Nobody can claim them before ``delay`` seconds have passed.
 
         :raises ClaimLost: some are no longer this process's; nothing was changed
-        :raises OutcomeUnknown: they are returned as soon as the database answers; do not try again
+        :raises OutcomeUnknown: they are returned as soon as the database answers; trying again is a
+            :class:`ClaimLost`
         :raises StoreUnavailable: the database does not answer
         """
         self._return(claims, delay, failures=0)
 
     def abandon(self, claims: Sequence[Claim]) -> None:
         """Release claims that no caller has; if the database does not answer, as soon as it does."""
-        holds = self.held.those(*self.ids_of(claims))
         try:
             self.release(*claims)
         except StoreError as error:
             log.info("%d claims are returned later: %s", len(claims), error)
-            self.held.forget_those(holds)
+            self.held.forget(claims)
             self._owner.return_unknown()
             with self._lock:
                 self._marks.look_again()
@@ -358,7 +366,8 @@ class ClaimQueue:
         become dead letters instead.
 
         :raises ClaimLost: some are no longer this process's; nothing was changed
-        :raises OutcomeUnknown: they are returned as soon as the database answers; do not try again
+        :raises OutcomeUnknown: they are returned as soon as the database answers; trying again is a
+            :class:`ClaimLost`
         :raises StoreUnavailable: the database does not answer
         """
         most = self._most_redeliveries
@@ -383,16 +392,19 @@ class ClaimQueue:
             if dead:
                 self._move(connection, letters)
 
-        # Once they are returned, another thread may claim them, before the answer or without one.
-        holds = self.held.those(_ids(every), every[0].session)
+        self.held.begin(every)
         try:
-            self._settle(every, settle, adds=bool(letters.written))
+            self._run_with(every, settle, adds=bool(letters.written))
         except OutcomeUnknown:
-            if self.held.forget_those(holds, are_rejected=bool(failures)):
+            if self.held.forget(every, are_rejected=bool(failures)):
                 self._owner.return_unknown()
                 self.returned()
             raise
-        self.held.forget_those(holds)
+        except BaseException:
+            self.held.end(every)
+            raise
+        # Another thread may have claimed them since, before the answer.
+        self.held.forget(every)
         self.returned(delay)
 
     def extend(self, *claims: Claim) -> None:
@@ -405,7 +417,8 @@ class ClaimQueue:
         :raises StoreUnavailable: the database does not answer
         """
         self._owner.lease.renew()
-        self._settle(claims, lambda _: None)
+        self.held.check(claims)
+        self._run_with(claims, lambda _: None)
 
     def ids_of(self, claims: Sequence[Claim]) -> tuple[list[int], int]:
         """Return the IDs in order, each once; and the session that all of them have.
@@ -420,29 +433,48 @@ class ClaimQueue:
         return _ids(claims), next(iter(sessions), 0)
 
     def _settle(
-        self, claims: Iterable[Claim], work: Callable[[Connection], None], *, adds: bool = False
+        self, claims: Sequence[Claim], work: Callable[[Connection], None], *, adds: bool = False
     ) -> None:
-        ids, session = self.ids_of([*claims])
+        """Remove messages by this work; all or none.
 
-        def settle(connection: Connection) -> None:
+        :raises ClaimLost: some are no longer this process's, or another call is settling them
+        """
+        self.held.begin(claims)
+        try:
+            self._run_with(claims, work, adds=adds)
+        except BaseException:
+            self.held.end(claims)
+            raise
+        self.held.forget(claims)
+
+    def _run_with(
+        self, claims: Sequence[Claim], work: Callable[[Connection], None], *, adds: bool = False
+    ) -> None:
+        """Do work in a transaction in which the claims are this process's.
+
+        :raises ClaimLost: some are not
+        """
+        ids, session = self.ids_of(claims)
+
+        def run(connection: Connection) -> None:
             with connection.transaction(epoch=self._owner.lease.guard if adds else None):
                 _check(ids, fetch(connection, self._sql.find_mine, ids, session=session))
                 work(connection)
 
         if ids:
             try:
-                self._owner.run(settle)
+                self._owner.run(run)
             except ClaimLost as error:
-                self.lose(error, session)
+                self.lose(error, claims)
                 raise
 
-    def lose(self, lost: ClaimLost, session: int) -> None:
-        """Hold claims no more that a settlement has found lost.
+    def lose(self, lost: ClaimLost, claims: Sequence[Claim]) -> None:
+        """Hold those of the claims no more that a settlement has found lost.
 
         Their caller drops them. If the database's clock is set back, or the lease was being renewed, they are
         this session's again: then they are returned, as rejected, before the next query that claims messages.
         """
-        if self.held.drop(lost.sequences, session):
+        if self.held.forget([one for one in claims if one.sequence in lost.sequences], are_rejected=True):
             self._owner.return_unknown()
 
     def dead_letter(self, *claims: Claim, reason: str) -> None:
@@ -455,14 +487,25 @@ class ClaimQueue:
         :raises ClaimLost: some are no longer this process's; nothing was changed
         :raises StoreUnavailable: the database does not answer
         """
-        self._discard(claims, reason)
+        self._discard(claims, reason, self._bury)
 
-    def _discard(self, claims: Sequence[Claim], reason: str, *, is_readable: bool = True) -> None:
+    def _discard(self, claims: Sequence[Claim], reason: str, bury: Callable[..., None]) -> None:
         target = self._owner.limits.dead_letters or _UNREADABLE
         for claim in claims:
             log.error("message %d of %s cannot be processed: %s", claim.sequence, self.destination, reason)
         if target != self.destination:
-            self._bury(claims, reason, target, is_readable=is_readable)
+            bury(claims, reason, target)
+
+    def _bury_found(
+        self, dead: Sequence[Claim], reason: str, target: Destination | None, *, is_readable: bool = True
+    ) -> None:
+        """Make dead letters of claims that no caller has, unless they are lost."""
+        try:
+            self._bury(dead, reason, target, is_readable=is_readable)
+        except ClaimLost as error:
+            log.warning("dead letters are left to another process: %s", error)
+            if self.held.forget(dead):
+                self._owner.return_unknown()
 
     def _bury(
         self, dead: Sequence[Claim], reason: str, target: Destination | None, *, is_readable: bool = True
@@ -470,11 +513,7 @@ class ClaimQueue:
         letters = _Letters(dead, [], dead, target)
         if is_readable:
             letters = _letters(self._owner, self.destination, dead, reason, target)
-        try:
-            self._settle(dead, lambda connection: self._move(connection, letters), adds=bool(letters.written))
-        except ClaimLost as error:
-            log.warning("dead letters are left to another process: %s", error)
-        self.held.forget(claim.sequence for claim in dead)
+        self._settle(dead, lambda connection: self._move(connection, letters), adds=bool(letters.written))
         if self.flow.applies:
             self.wake()
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,15 +15,18 @@ import pytest
 from jdbcstore import Message
 from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.connection import Connection
-from jdbcstore.errors import ClaimLost, OutcomeUnknown
-from jdbcstore.stores.claims import Claim, Claims
+from jdbcstore.errors import ClaimLost, OutcomeUnknown, StoreUnavailable
+from jdbcstore.plugins import sharing
+from jdbcstore.stores.claims import Claim, ClaimQueue, Claims
 from tests.stores.claims.conftest import OpenClaims
+from tests.support.claims.callers import opened
 from tests.support.databases import Database
 
 pytestmark = pytest.mark.backends("sqlite", "postgresql", "mariadb")
 
 LEASE = 600.0
 """So long that nothing is renewed while a test runs."""
+HOW = ("acknowledge", "release", "reject", "dead_letter", "extend")
 
 
 @pytest.fixture
@@ -88,16 +92,17 @@ def test_a_claim_that_was_answered_after_its_lease_is_not_delivered(
     queue, taken = one.queue("Q"), list[Claim]()
     add = queue.held.add
 
-    def paused(ids: Iterable[int], session: int) -> None:
-        add(ids, session)
+    def paused(ids: Iterable[int], session: int) -> int:
+        number = add(ids, session)
         if taken:
-            return
+            return number
         expire(database, one)
         if is_known:
             one.lease.renew()
         else:
             monkeypatch.setattr(one.lease, "_believed_until", float("-inf"))
         taken.extend(other.queue("Q").claim())
+        return number
 
     monkeypatch.setattr(queue.held, "add", paused)
 
@@ -114,9 +119,10 @@ def test_a_claim_that_was_answered_late_in_a_lease_that_runs_is_delivered(
     queue = one.queue("Q")
     add = queue.held.add
 
-    def paused(ids: Iterable[int], session: int) -> None:
-        add(ids, session)
+    def paused(ids: Iterable[int], session: int) -> int:
+        number = add(ids, session)
         monkeypatch.setattr(one.lease, "_believed_until", float("-inf"))
+        return number
 
     monkeypatch.setattr(queue.held, "add", paused)
 
@@ -229,3 +235,148 @@ def test_an_answer_that_is_lost_while_claims_are_returned_is_not_overlooked(
     for _ in range(3):
         one.tidy()
     assert len(returned) == 2
+
+
+def settle(queue: ClaimQueue, how: str, claim: Claim) -> None:
+    """Settle a claim, or make sure of it, in one of the ways."""
+    options = {"reason": "a test"} if how == "dead_letter" else {}
+    getattr(queue, how)(claim, **options)
+
+
+@pytest.mark.parametrize("again", HOW)
+@pytest.mark.parametrize("how", ["release", "reject"])
+def test_a_claim_that_was_returned_settles_no_newer_one(
+    one: Claims, other: Claims, how: str, again: str
+) -> None:
+    queue = one.queue("Q")
+    [old] = queue.claim()
+    settle(queue, how, old)
+    [new] = queue.claim()
+    assert new.sequence == old.sequence
+
+    with pytest.raises(ClaimLost) as lost:
+        settle(queue, again, old)
+
+    assert lost.value.sequences == (old.sequence,)
+    one.tidy()  # which returns what nobody holds
+    assert other.queue("Q").claim() == []
+    queue.acknowledge(new)
+    assert queue.count() == (0, 0)
+
+
+@pytest.mark.parametrize("how", ["release", "reject"])
+def test_a_return_in_doubt_that_is_made_again_leaves_a_newer_claim(
+    one: Claims, other: Claims, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    queue = one.queue("Q")
+    [old] = queue.claim()
+
+    def lost(_: Any) -> None:
+        monkeypatch.undo()
+        raise OutcomeUnknown
+
+    monkeypatch.setattr(one, "run", lost)
+    with pytest.raises(OutcomeUnknown):
+        settle(queue, how, old)
+    with pytest.raises(ClaimLost):
+        settle(queue, how, old)
+    [new] = queue.claim()
+    with pytest.raises(ClaimLost):
+        settle(queue, how, old)
+
+    one.tidy()
+    assert other.queue("Q").claim() == []
+    queue.acknowledge(new)
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_a_claim_is_settled_by_one_call_at_a_time(
+    one: Claims, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """Once the first call has returned the message, the second one could meet a newer claim."""
+    queue, run, new = one.queue("Q"), one.run, list[Claim]()
+    [old] = queue.claim()
+
+    def overtaken(work: Callable[[Connection], Any]) -> Any:
+        monkeypatch.undo()
+        if how != "extend":  # which changes nothing
+            with pytest.raises(ClaimLost):
+                settle(queue, how, old)
+        result = run(work)
+        queue.returned()  # as if it were time to look from the start
+        new.extend(queue.claim())
+        with pytest.raises(ClaimLost):
+            settle(queue, how, old)
+        return result
+
+    monkeypatch.setattr(one, "run", overtaken)
+    queue.release(old)
+
+    queue.acknowledge(*new)
+    assert queue.count() == (0, 0)
+
+
+@pytest.mark.parametrize("how", [how for how in HOW if how != "extend"])
+def test_what_could_not_be_settled_can_be_again(
+    one: Claims, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    queue = one.queue("Q")
+    [claim] = queue.claim()
+
+    def unavailable(_: Any) -> None:
+        monkeypatch.undo()
+        raise StoreUnavailable("a test")
+
+    monkeypatch.setattr(one, "run", unavailable)
+    with pytest.raises(StoreUnavailable, match="a test"):
+        settle(queue, how, claim)
+
+    settle(queue, how, claim)
+
+
+def test_a_claim_that_was_returned_by_a_joined_transaction_settles_no_newer_one(
+    one: Claims, database: Database
+) -> None:
+    queue = one.queue("Q")
+    [old] = queue.claim()
+    with opened(database.url, "core") as caller:
+        one.join(caller.connection).release("Q", old)
+        caller.commit()
+        queue.returned()
+        [new] = queue.claim()
+        for how in ("release", "acknowledge"):
+            with pytest.raises(ClaimLost):
+                getattr(one.join(caller.connection), how)("Q", old)
+        caller.rollback()
+        one.join(caller.connection).acknowledge("Q", new)
+        caller.commit()
+    assert queue.count() == (0, 0)
+
+
+def test_a_copy_of_a_claim_settles_it(one: Claims) -> None:
+    queue = one.queue("Q")
+    [claim] = queue.claim()
+    queue.acknowledge(replace(claim, redeliveries=1))
+    with pytest.raises(ClaimLost):
+        queue.acknowledge(claim)
+
+
+def test_an_old_claim_beside_a_new_one_of_the_same_message_is_the_only_one_lost(one: Claims) -> None:
+    """As a worker may have them that settles many at once."""
+    queue = one.queue("Q")
+    [old] = queue.claim()
+    queue.release(old)
+    [new] = queue.claim()
+    both = [old, new]
+    sharing.settle(queue.acknowledge, both)
+    assert both == []
+    assert queue.count() == (0, 0)
+
+
+def test_a_dead_letter_that_is_lost_is_not_made(one: Claims, other: Claims, database: Database) -> None:
+    [claim] = one.queue("Q").claim()
+    expire(database, one)
+    assert len(other.queue("Q").claim()) == 1
+    with pytest.raises(ClaimLost):
+        one.queue("Q").dead_letter(claim, reason="a test")
+    assert one.queue("ActiveMQ.DLQ").count() == (0, 0)
