@@ -9,6 +9,7 @@ import pytest
 from jdbcstore import (
     Destination,
     JdbcStore,
+    JournaledStore,
     MemoryStore,
     Message,
     Store,
@@ -87,7 +88,7 @@ def alive(kind: type) -> int:
 
 
 @pytest.mark.backends("sqlite")
-@pytest.mark.variants("sqlite-renamed")
+@pytest.mark.variants("sqlite-renamed", "sqlite-journaled")
 def test_what_is_deleted_takes_no_memory(store: Store) -> None:
     """A store lives long, and clients invent names."""
     topic, kept = store.topic("KEPT"), store.queue("KEPT")
@@ -112,9 +113,10 @@ def test_what_is_deleted_takes_no_memory(store: Store) -> None:
 
 
 @pytest.mark.backends("sqlite")
-@pytest.mark.variants("sqlite-renamed")
+@pytest.mark.variants("sqlite-renamed", "sqlite-journaled")
 def test_queues_of_long_ago_take_no_memory(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(JdbcStore, "_most_queues", 20)
+    for kind in (JdbcStore, JournaledStore):
+        monkeypatch.setattr(kind, "_most_queues", 20)
     kept, before = store.queue("KEPT"), alive(JdbcMessageStore)
     by_priority = [store.queue(f"P{number}", prioritized=True).destination for number in range(3)]
     store.topic("T").subscribe("client", "reader")

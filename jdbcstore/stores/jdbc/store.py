@@ -102,7 +102,7 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         elected: Callable[[], None] = lambda: None,
     ) -> None:
         self.config = config or StoreConfig()
-        super().__init__(self.config.name_lengths)
+        super().__init__(self.config.name_lengths, behind=journaled)
         self._clock = clock or SystemClock()
         self._session = DatabaseSession(url, self.config, user=user, password=password, read_only=read_only)
         self._mastership: Mastership | None = None
@@ -145,6 +145,8 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
             keeps_pieces=not journaled,
         )
         self._bodies = ReferencedBodies(self._session)
+        self._acknowledged: list[JdbcTopicMessageStore] = []
+        """The topics of the last changes that were applied: what they have cached is for the next."""
         self.xa = JdbcXAResource(self, self._session, self._writes, self._forget_acknowledgements)
         period = 0 if journaled or read_only else self.config.cleanup_period
         self._cleanup = CleanupTimer(self.cleanup, period)
@@ -240,7 +242,7 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
     def _forget_acknowledgements(self, topic: str | None = None) -> None:
         """Discard what is cached of a topic, or of all."""
         with self._lock:
-            every = {**self._deleted, **self._places}
+            every = dict([*self._deleted.items(), *self._places.items()])
         if topic is not None:
             destination = Destination.named(topic, DestinationKind.TOPIC)
             every = {destination: every[destination]} if destination in every else {}
@@ -278,13 +280,15 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         return find_referring(self._session, after, up_to, limit)
 
     def apply(self, changes: Changes) -> None:
-        every = changes.acknowledgements.items()
-        acknowledged = [(self.topic(topic).tracker(*who), some) for (topic, *who), some in every]
+        every = changes.acknowledgements
+        topics = {topic: self.topic(topic) for topic, *_ in every}
+        acknowledged = [(topics[topic].tracker(*who), some) for (topic, *who), some in every.items()]
         operates = None if changes.operation is None else operating(self, self._session, changes.operation)
         application = Application(
             self._session, changes, acknowledged, self._forget_acknowledgements, operates
         )
         self._writes.call(application.run, behind=changes.mark.written, rows=application.rows)
+        self._acknowledged = [*topics.values()]
 
     def destinations(self) -> list[Destination]:
         rows = self._session.fetch(self._session.statements.find_all_destinations)

@@ -72,6 +72,8 @@ class JournaledStore(DestinationsStore[JournaledMessageStore, JournaledTopicMess
     :raises StoreUnavailable: the directory cannot be used, or the backing store does not answer
     """
 
+    _most_queues = 10_000
+
     def __init__(
         self,
         store: CheckpointedStore,

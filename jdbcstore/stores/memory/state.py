@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -68,7 +68,7 @@ class State:
     clock: Clock
     lengths: NameLengths
     lock: threading.Lock
-    places: dict[Destination, Any]
+    places: MutableMapping[Destination, Any]
     last_sequence: int = 0
     mark: JournalMark | None = None
     left: dict[int, int] = field(default_factory=dict)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from asyncio import AbstractEventLoop
+from collections.abc import MutableMapping
 from typing import Generic, Protocol, Self, TypeVar, cast
 from weakref import WeakValueDictionary
 
@@ -27,18 +28,21 @@ T = TypeVar("T", bound=DeletableTopic)
 class DestinationsStore(ABC, Generic[Q, T]):
     """A store that opens each queue and topic once. Thread-safe.
 
-    One that was deleted is kept as long as a caller keeps it: no destination has two objects.
+    One that was deleted is kept as long as a caller keeps it: no destination has two objects. With
+    ``behind``, that holds for all: a store in front of this one keeps those that are in use.
     """
 
     commits_in_order = True
     _most_queues: int | None = None
     """Beyond so many destinations, a queue that no caller keeps is opened again; None keeps all."""
 
-    def __init__(self, lengths: NameLengths) -> None:
+    def __init__(self, lengths: NameLengths, *, behind: bool = False) -> None:
         self._lengths = lengths
         self._lock = threading.Lock()
         """Protects the two maps; never held while a destination is opened."""
-        self._places: dict[Destination, Q | T] = {}
+        self._places: MutableMapping[Destination, Q | T] = {}
+        if behind:
+            self._places, self._most_queues = WeakValueDictionary(), None
         self._deleted: WeakValueDictionary[Destination, Q | T] = WeakValueDictionary()
         """Destinations that were deleted, or were opened long ago."""
 
