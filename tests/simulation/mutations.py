@@ -27,7 +27,7 @@ from jdbcstore.lockers import mastership
 from jdbcstore.lockers.inspection import last_epoch
 from jdbcstore.lockers.mastership import Fence, Mastership
 from jdbcstore.plugins import kombu, sharing
-from jdbcstore.stores.claims import flow, joined, keys, taking
+from jdbcstore.stores.claims import flow, joined, keys, settling, taking
 from jdbcstore.stores.claims import queue as claim_queue
 from jdbcstore.stores.claims.claims import Claims
 from jdbcstore.stores.claims.held import HeldClaims
@@ -83,7 +83,7 @@ def _skip_in_pages() -> list[tuple[Any, str, Any]]:
 
 
 def _claim_without_lease() -> list[tuple[Any, str, Any]]:
-    return [(claim_queue, "_check", lambda _ids, _mine: [*_mine])]
+    return [(settling, "_check", lambda _ids, _mine: [*_mine])]
 
 
 def _acknowledge_apart() -> list[tuple[Any, str, Any]]:
@@ -98,15 +98,15 @@ def _join_what_is_lost() -> list[tuple[Any, str, Any]]:
 
 
 def _newest_of_two_leases() -> list[tuple[Any, str, Any]]:
-    ids_of = claim_queue.ClaimQueue.ids_of
+    ids_of = settling.ids_of
 
-    def of(self: Any, claims: Any) -> Any:
+    def of(claims: Any, lease: Any) -> Any:
         newest = claims[-1].session if claims else 0
         if older := sorted({claim.sequence for claim in claims if claim.session != newest}):
             raise ClaimLost(tuple(older))
-        return ids_of(self, claims)
+        return ids_of(claims, lease)
 
-    return [(claim_queue.ClaimQueue, "ids_of", of)]
+    return [(module, "ids_of", of) for module in (settling, claim_queue, joined)]
 
 
 def _look_before_the_lock() -> list[tuple[Any, str, Any]]:

@@ -18,6 +18,10 @@ class Held(Protocol):
         """The ID of the message."""
 
     @property
+    def session(self) -> int:
+        """The number of the session that holds it."""
+
+    @property
     def hold(self) -> int:
         """The number of the query that made it."""
 
@@ -32,6 +36,7 @@ class _Hold(NamedTuple):
 
 class _Claimed(NamedTuple):
     sequence: int
+    session: int
     hold: int
 
 
@@ -117,9 +122,9 @@ class HeldClaims:
                         self._dropped.add(id_)
         return any_held
 
-    def forget_those(self, ids: Iterable[int], number: int) -> None:
+    def forget_those(self, ids: Iterable[int], session: int, number: int) -> None:
         """Forget the claims of one query."""
-        self.forget([_Claimed(id_, number) for id_ in ids])
+        self.forget([_Claimed(id_, session, number) for id_ in ids])
 
     def join(self, ids: Iterable[int]) -> None:
         """Note what is settled once a transaction of the application's commits; until then it is held."""

@@ -20,6 +20,7 @@ from jdbcstore.message.message import Message
 from jdbcstore.stores.claims.lease import Lease
 from jdbcstore.stores.claims.of_ids import execute, fetch
 from jdbcstore.stores.claims.queue import Claim, ClaimQueue
+from jdbcstore.stores.claims.settling import ids_of
 from jdbcstore.stores.shared.rows import EncodedMessage
 
 T = TypeVar("T")
@@ -137,11 +138,11 @@ class JoinedTransaction:
             place.held.end(claims)
 
     def _settle_here(self, place: ClaimQueue, claims: Sequence[Claim], delay: float | None) -> None:
-        ids, number = place.ids_of(claims)
+        ids, number = ids_of(claims, self._claims.lease)
         try:
             self._hold(ids, number)
         except ClaimLost as error:
-            place.lose(error, claims)
+            place.settling.lose(error, claims)
             raise
         self._is_checked = True
         if delay is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,7 +25,8 @@ from jdbcstore.stores.claims.flow import QueueFlow
 from jdbcstore.stores.claims.held import HeldClaims
 from jdbcstore.stores.claims.lease import Lease
 from jdbcstore.stores.claims.marks import LOOK_AGAIN, Marks
-from jdbcstore.stores.claims.of_ids import execute, fetch
+from jdbcstore.stores.claims.of_ids import execute
+from jdbcstore.stores.claims.settling import Settling, ids_in_order, ids_of
 from jdbcstore.stores.claims.taking import Taking
 from jdbcstore.stores.claims.upkeep import Upkeep
 from jdbcstore.stores.claims.wakeups import Wakeups
@@ -122,6 +123,8 @@ class ClaimQueue:
         self._marks = Marks(owner.clock)
         self.held = HeldClaims()
         """Claims that were not settled yet."""
+        self.settling = Settling(owner, self.held)
+        """Settles them."""
         self.flow = QueueFlow(owner, self._container)
         """Pause, limit and rate of the queue, for all processes."""
         self._taking = Taking(owner.session, self._container, self.flow)
@@ -221,7 +224,7 @@ class ClaimQueue:
                 is_late = self._came_late(claims, session)
             except StoreError:
                 # The good ones among them are delivered to nobody: they are returned before the next claim.
-                self.held.forget_those((row[1] for row in rows), hold)
+                self.held.forget_those((row[1] for row in rows), session, hold)
                 self._owner.return_unknown()
                 with self._lock:
                     self._marks.look_again()
@@ -235,7 +238,7 @@ class ClaimQueue:
             return False
         # Whoever has claimed them since marks them as redelivered, and these would come unmarked.
         log.warning("%d claims of %s came after their lease", len(claims), self.destination)
-        self.lose(ClaimLost(tuple(_ids(claims))), claims)
+        self.settling.lose(ClaimLost(tuple(ids_in_order(claims))), claims)
         with self._lock:
             self._marks.look_again()
         return True
@@ -288,31 +291,13 @@ class ClaimQueue:
         """
         if not claims:
             return
-        ids, session = self.ids_of(claims)
-        if not self._owner.session.adapter.chains_writes or self._owner.recorder is not None:
-            self._settle(claims, lambda connection: self.remove(connection, ids))
+        if self._owner.session.adapter.chains_writes and self._owner.recorder is None:
+            sql = self._sql.acknowledge_keyed if self.flow.is_keyed else self._sql.acknowledge
+            self.settling.acknowledge(claims, sql, self.remove)
         else:
-            self.held.begin(claims)
-            try:
-                self._acknowledge_at_once(claims, ids, session)
-            except BaseException:
-                self.held.end(claims)
-                raise
-            self.held.forget(claims)
+            self.settling.settle(claims, self.remove)
         if self.flow.applies:
             self.wake()  # there is room again
-
-    def _acknowledge_at_once(self, claims: Sequence[Claim], ids: list[int], session: int) -> None:
-        values = {"ids": ids, "session": session, "count": len(ids)}
-        acknowledge = self._sql.acknowledge_keyed if self.flow.is_keyed else self._sql.acknowledge
-        try:
-            mine = self._owner.run(lambda connection: connection.fetch(acknowledge, **values))
-            _check(ids, mine)
-        except ClaimLost as error:
-            self.lose(error, claims)
-            raise
-        if not mine[0][1]:  # some were moved within the table meanwhile
-            self._run_with(claims, lambda connection: self.remove(connection, ids))
 
     def remove(
         self, connection: Runs, ids: list[int], outcome: RemovalReason = RemovalReason.ACKNOWLEDGED
@@ -381,12 +366,12 @@ class ClaimQueue:
         every = [*claims, *dead]
         if not every:
             return
-        ids, session = self.ids_of(claims)
+        ids, session = ids_of(claims, self._owner.lease)
         values = {"session": session, "delay_ms": round(delay * 1000), "failures": failures}
         target = self._owner.limits.dead_letters
         letters = _letters(self._owner, self.destination, dead, "rejected too often", target)
 
-        def settle(connection: Connection) -> None:
+        def settle(connection: Connection, _: object) -> None:
             if claims:
                 execute(connection, self._sql.return_claims, ids, **values)
             if dead:
@@ -394,7 +379,7 @@ class ClaimQueue:
 
         self.held.begin(every)
         try:
-            self._run_with(every, settle, adds=bool(letters.written))
+            self.settling.run_with(every, settle, adds=bool(letters.written))
         except OutcomeUnknown:
             if self.held.forget(every, are_rejected=bool(failures)):
                 self._owner.return_unknown()
@@ -418,64 +403,7 @@ class ClaimQueue:
         """
         self._owner.lease.renew()
         self.held.check(claims)
-        self._run_with(claims, lambda _: None)
-
-    def ids_of(self, claims: Sequence[Claim]) -> tuple[list[int], int]:
-        """Return the IDs in order, each once; and the session that all of them have.
-
-        :raises ClaimLost: they are of several sessions, of which all but the one that is running have expired
-        """
-        sessions = {claim.session for claim in claims}
-        if len(sessions) > 1:
-            # In any order: another thread's claim of the older one may have been answered last.
-            running = self._owner.lease.number
-            raise ClaimLost(tuple(_ids(claim for claim in claims if claim.session != running)))
-        return _ids(claims), next(iter(sessions), 0)
-
-    def _settle(
-        self, claims: Sequence[Claim], work: Callable[[Connection], None], *, adds: bool = False
-    ) -> None:
-        """Remove messages by this work; all or none.
-
-        :raises ClaimLost: some are no longer this process's, or another call is settling them
-        """
-        self.held.begin(claims)
-        try:
-            self._run_with(claims, work, adds=adds)
-        except BaseException:
-            self.held.end(claims)
-            raise
-        self.held.forget(claims)
-
-    def _run_with(
-        self, claims: Sequence[Claim], work: Callable[[Connection], None], *, adds: bool = False
-    ) -> None:
-        """Do work in a transaction in which the claims are this process's.
-
-        :raises ClaimLost: some are not
-        """
-        ids, session = self.ids_of(claims)
-
-        def run(connection: Connection) -> None:
-            with connection.transaction(epoch=self._owner.lease.guard if adds else None):
-                _check(ids, fetch(connection, self._sql.find_mine, ids, session=session))
-                work(connection)
-
-        if ids:
-            try:
-                self._owner.run(run)
-            except ClaimLost as error:
-                self.lose(error, claims)
-                raise
-
-    def lose(self, lost: ClaimLost, claims: Sequence[Claim]) -> None:
-        """Hold those of the claims no more that a settlement has found lost.
-
-        Their caller drops them. If the database's clock is set back, or the lease was being renewed, they are
-        this session's again: then they are returned, as rejected, before the next query that claims messages.
-        """
-        if self.held.forget([one for one in claims if one.sequence in lost.sequences], are_rejected=True):
-            self._owner.return_unknown()
+        self.settling.run_with(claims, lambda *_: None)
 
     def dead_letter(self, *claims: Claim, reason: str) -> None:
         """Make dead letters of messages that cannot be processed, without regard to their redeliveries.
@@ -513,7 +441,8 @@ class ClaimQueue:
         letters = _Letters(dead, [], dead, target)
         if is_readable:
             letters = _letters(self._owner, self.destination, dead, reason, target)
-        self._settle(dead, lambda connection: self._move(connection, letters), adds=bool(letters.written))
+        adds = bool(letters.written)
+        self.settling.settle(dead, lambda connection, _: self._move(connection, letters), adds=adds)
         if self.flow.applies:
             self.wake()
 
@@ -526,7 +455,7 @@ class ClaimQueue:
             target = letters.target.qualified_name
             execute(connection, self._sql.move_messages, moved, target=target)
             execute(connection, self._sql.remove_claims, moved)
-        rest = [id_ for id_ in _ids(letters.dead) if id_ not in moved]
+        rest = [id_ for id_ in ids_in_order(letters.dead) if id_ not in moved]
         if rest:
             self.remove(connection, rest, RemovalReason.DEAD)
 
@@ -574,14 +503,3 @@ def _letter(message: Message, reason: str) -> Message:
         # The same id in other columns, which no store's audit drops as a duplicate.
         message_id=None if id_ is None else MessageId(None, 0, 0, str(id_)),
     )
-
-
-def _ids(claims: Iterable[Claim]) -> list[int]:
-    """Return the IDs in order, each once."""
-    return sorted({claim.sequence for claim in claims})
-
-
-def _check(ids: list[int], mine: Iterable[Row]) -> None:
-    held = {row[0] for row in mine}
-    if len(held) != len(ids):
-        raise ClaimLost(tuple(id_ for id_ in ids if id_ not in held))
