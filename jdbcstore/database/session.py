@@ -53,6 +53,8 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+_READS_END = 10.0
+"""Seconds for which a close waits for reads that are under way."""
 _POOL_TIMEOUT = 60.0
 _END_PATIENCE = 1.0
 """Seconds after which a connection that the server ends should be gone."""
@@ -86,6 +88,8 @@ class DatabaseSession(Database):
         self._lock = threading.RLock()
         self._readers: dict[object, int] = {}
         """The reads under way, each with its thread."""
+        self._drained = threading.Event()
+        """Set once no reader is left after :meth:`close`."""
         self._closed = False
         try:
             with self.translated():
@@ -339,6 +343,7 @@ class DatabaseSession(Database):
                 last = self._closed and not self._readers
             if last:
                 self.drop_idle()
+                self._drained.set()
 
     def _on_live_connection(
         self, tries: int, deadline: float, attempt: Callable[..., T], *arguments: Any
@@ -436,16 +441,19 @@ class DatabaseSession(Database):
     def _wrap(self, raw: Any, recorder: Recorder | None = None) -> Connection:
         return Connection(self.adapter, self.statements, self.driver_errors, raw, recorder)
 
-    def close(self) -> None:
-        """Refuse further reads, and close the pool after the running ones.
+    def close(self, timeout: float | None = None) -> None:
+        """Refuse further reads, and close the pool after the running ones, for which it waits a while.
 
         Connections from :meth:`connect` are closed by their owners.
         """
+        waits = not self.is_reading
         with self._lock:
             self._closed = True
             idle = not self._readers
         if idle:
             self.drop_idle()
+        elif waits:
+            self._drained.wait(_READS_END if timeout is None else min(timeout, _READS_END))
 
     def drop_idle(self) -> None:
         """Close the connections that nobody uses; others are opened when they are needed."""

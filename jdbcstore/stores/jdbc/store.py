@@ -405,7 +405,7 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
             if self._writer is not None:
                 self._writer.close(timeout)
         finally:
-            self._release()
+            self._release(timeout)
 
     def _close_behind(self, timeout: float | None) -> None:
         try:
@@ -413,10 +413,10 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         except StoreError as error:
             log.error("the store was closed with an error: %s", error)
 
-    def _release(self) -> None:
+    def _release(self, timeout: float | None = None) -> None:
         if self._mastership is not None:
             self._mastership.release()
-        self._session.close()
+        self._session.close(timeout)
 
 
 def _locker(configuration: Configuration, clock: Clock | None) -> AbstractLocker | None:
