@@ -56,6 +56,8 @@ T = TypeVar("T")
 _CONFLICTS = 10.0
 """Seconds for which work is tried again that other processes were in the way of."""
 _SUSPENSION = 30.0
+_CALLS_END = 10.0
+"""Seconds for which a close waits for calls of other threads, of which cancelled ones may be left behind."""
 _READS = 4
 """Attempts to read: a restart of the server ends all idle connections."""
 
@@ -437,6 +439,7 @@ class Claims:
         if self._cleanup is not None:
             self._cleanup.stop()
         self.wakeups.close()
+        self._connections.wait(_CALLS_END)
         self.lease.close()
         if self._cleanup is not None:
             self._cleanup.join()

@@ -37,8 +37,8 @@ class ClaimConnections:
         """Each with the time since when."""
         self._lock = threading.Lock()
         self._freed = threading.Condition(self._lock)
-        self._used = 0
-        """Connections that are not idle."""
+        self._used: list[int] = []
+        """The threads of the connections that are not idle."""
         self._closed = False
 
     def checkout(self, patience: float = 0.0) -> Connection:
@@ -53,7 +53,7 @@ class ClaimConnections:
             if self._closed:
                 raise StoreClosed("the claims are closed; open them again")
             connection, since = self._idle.pop() if self._idle else (None, 0.0)
-            self._used += 1
+            self._used.append(threading.get_ident())
         try:
             return self._prepared(connection, since)
         except BaseException:
@@ -62,7 +62,7 @@ class ClaimConnections:
 
     def _count_freed(self) -> None:
         with self._lock:
-            self._used -= 1
+            self._used.remove(threading.get_ident())
             self._freed.notify_all()
 
     def drop(self, connection: Connection) -> None:
@@ -121,8 +121,6 @@ class ClaimConnections:
         """Keep a connection that is not in a transaction for the next work."""
         now, unused = time.monotonic(), [connection]
         with self._lock:
-            self._used -= 1
-            self._freed.notify_all()
             if not self._closed and len(self._idle) < _IDLE:
                 unused.clear()
                 self._idle.append((connection, now))
@@ -131,9 +129,19 @@ class ClaimConnections:
                     unused.append(self._idle.popleft()[0])
         for one in unused:
             one.close()
+        with self._lock:
+            self._used.remove(threading.get_ident())
+            self._freed.notify_all()
 
     def close(self) -> bool:
         """Refuse further work; return whether this was the first call."""
         with self._lock:
             first, self._closed = not self._closed, True
         return first
+
+    def wait(self, seconds: float) -> None:
+        """Wait until no other thread uses a connection any more, after :meth:`close`."""
+        with self._lock:
+            # A signal may have interrupted this thread while it uses one.
+            if threading.get_ident() not in self._used:
+                self._freed.wait_for(lambda: not self._used, seconds)

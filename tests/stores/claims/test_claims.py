@@ -634,7 +634,7 @@ def test_a_connection_that_cannot_be_prepared_is_closed(
     with pytest.raises(StoreUnavailable):
         queue.claim()
     wait_until(lambda: database.connections() <= before, 30.0)
-    assert claims._connections._used == 0
+    assert claims._connections._used == []
     monkeypatch.undo()
 
 

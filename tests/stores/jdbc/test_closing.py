@@ -10,8 +10,10 @@ import pytest
 
 import jdbcstore
 from jdbcstore import Message
+from jdbcstore.database.connection import Connection
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.errors import StoreClosed
+from jdbcstore.stores.claims import Claims
 from jdbcstore.testing.polling import wait_until
 from tests.support.databases import Database
 
@@ -94,4 +96,34 @@ def test_a_close_within_a_timeout_does_not_wait_longer_for_a_read(
     assert not reading.ended.is_set()
     goes_on.set()
     thread.join()
+    database.expect_closed()
+
+
+@pytest.mark.backends("sqlite", "postgresql", "mariadb")
+def test_a_close_waits_for_calls_of_other_threads(database: Database) -> None:
+    """As those of tasks are that were cancelled, or never awaited."""
+    claims = Claims(database.url)
+    begun, ended = threading.Event(), threading.Event()
+
+    def work(connection: Connection) -> None:
+        begun.set()
+        wait_until(lambda: claims._connections._closed, what="the close")
+        connection.fetch(claims.session.claim_statements.find_sessions)
+        ended.set()
+
+    thread = threading.Thread(target=claims.run, args=(work,))
+    thread.start()
+    assert begun.wait(60)
+    claims.close()
+    assert ended.is_set()
+    assert claims._connections._used == []
+    thread.join()
+    database.expect_closed()
+
+
+@pytest.mark.backends("sqlite", "postgresql", "mariadb")
+def test_claims_are_closed_in_the_middle_of_a_call(database: Database) -> None:
+    """As by a signal."""
+    claims = Claims(database.url)
+    claims.run(lambda _: claims.close())
     database.expect_closed()
