@@ -14,6 +14,9 @@ from jdbcstore.config.locker import LockerConfig, StreamLockerConfig
 from jdbcstore.stores.replicated.store import ReplicatedStore
 
 QUICK_LOCK = StreamLockerConfig(session_timeout=2.0, lock_keep_alive_period=0.4)
+"""A master that stands still for less than two seconds, in an overload, has lost it."""
+PATIENT_LOCK = StreamLockerConfig(session_timeout=60.0, lock_keep_alive_period=0.4)
+"""For a master that is closed, and so does not keep the next one waiting."""
 
 
 def node(

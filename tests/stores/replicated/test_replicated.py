@@ -52,7 +52,7 @@ from tests.stores.replicated.conftest import Follow
 from tests.support.cli.zygote import fork_program
 from tests.support.elections import Elections
 from tests.support.journal.entries import Item, Told, opened
-from tests.support.replicated import Waiting, node
+from tests.support.replicated import PATIENT_LOCK, Waiting, node
 from tests.support.streams import NatsServer
 
 pytestmark = pytest.mark.servers
@@ -396,9 +396,9 @@ def test_a_first_database_with_messages_is_copied(
 ) -> None:
     with jdbcstore.open(f"sqlite:///{tmp_path}/a.db") as store:
         store.queue("Q").add_message(Message("old"))
-    first = follow("a").store()
+    first = follow("a", locker=PATIENT_LOCK).store()
     first.queue("Q").add_message(Message("new"))
-    other = follow("b")
+    other = follow("b", locker=PATIENT_LOCK)
     wait_until(lambda: getattr(member(configured("a"), "b"), "applied", 0) > 0, what="the copy")
     first.checkpoint()
     wait_level(configured("a"), "a", "b")
