@@ -164,8 +164,6 @@ class Replicated(Streaming):
         return self.stream.exists and most >= self.stream.first_number - 1
 
     def drain(self) -> None:
-        for one in self.members:
-            one.waiting.clear()  # of one that has never served; the next master is to have nothing new
         super().drain()
         if not self.scheduler.wait_until(lambda: self.master is not None, _LEVEL):
             self.problem(f"nobody is the master {_LEVEL:g} s after everything was consumed")

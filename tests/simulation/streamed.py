@@ -135,6 +135,8 @@ class Streaming(Masters):
         return super()._settle()
 
     def drain(self) -> None:
+        for one in self.members:
+            one.waiting.clear()  # of one that has never served; the next master is to have nothing new
         super().drain()
         for _ in range(20):
             broker = self.master
