@@ -48,9 +48,8 @@ _DEPOSED = 6.0
 """Seconds after which another has the lock of a process that is paused."""
 _LATEST = 8.0
 """Seconds after which an append that was under way has taken effect."""
-_SERVERS = 3
 _ELECTED = 0.02
-"""The part of the purges after which another leader is elected at once."""
+"""The part of the purges after which one that has not applied all leads at once, be it the one of before."""
 
 
 class View(NamedTuple):
@@ -58,8 +57,6 @@ class View(NamedTuple):
 
     first: int = 1
     last: int = 0
-    leader: str = ""
-    """The server, in an answer."""
 
 
 class Stream:
@@ -78,7 +75,6 @@ class Stream:
         """Appends that a leader has begun, and that take effect later."""
         self.is_calm = False
         self.leaderless_until = 0.0
-        self._elections = 0
         self._old_until = 0.0
         self._old = View()
         self._old_side = ""
@@ -104,7 +100,6 @@ class Stream:
     def elect(self, side: str, seconds: float, old: float) -> None:
         """Have no leader for a while; an old one answers one side, for longer or not at all."""
         now = current().now
-        self._elections += 1
         self.leaderless_until = now + seconds
         self._old, self._old_side, self._old_until = self.now, side, now + old
         self._old_at = now
@@ -114,7 +109,6 @@ class Stream:
         self._old = View(self.now.first, max(self.now.last - current().chance.randrange(1, 4), 0))
         if self._old.first > self._old.last:
             return
-        self._elections += 1
         self._old_side, self._old_until = "*", current().now + seconds
         self._old_at = current().now
 
@@ -144,15 +138,9 @@ class Stream:
 
     # What is done.
 
-    def _leader(self, process: Process) -> str:
-        """Return the name of the server that answers a process as the leader."""
-        is_old = self._asks_old(process) and self._old_side != "*"
-        return f"server-{(self._elections - is_old) % _SERVERS}"
-
     def seen(self, process: Process) -> View:
         """Return what the server has that answers a process."""
-        found = self._old if self._asks_old(process) else self.now
-        return found._replace(leader=self._leader(process))
+        return self._old if self._asks_old(process) else self.now
 
     def seen_until(self, process: Process) -> float:
         """Return the time of the state of the server that answers a process."""
@@ -391,8 +379,8 @@ class JetStream:
             raise NotFoundError(code=404, err_code=10059, description="stream not found")
         size = 100 * (view.last + 1 - view.first)
         state = SimpleNamespace(first_seq=view.first, last_seq=view.last, bytes=size)
-        cluster = SimpleNamespace(leader=view.leader)
-        return SimpleNamespace(state=state, config=self._stream.config, created=None, cluster=cluster)
+        made = self._stream.config
+        return SimpleNamespace(state=state, config=made, created=None, cluster=SimpleNamespace())
 
     @property
     def _seen_until(self) -> float:

@@ -274,11 +274,17 @@ def _believe_old_leader() -> list[tuple[Any, str, Any]]:
     async def believing(_: Any, read: Callable[[], Awaitable[Any]]) -> Any:
         return await read()
 
-    return [(server.StreamServer, "_settled", believing)]
+    return [(server.StreamServer, "_settled", believing), *_doubt_nothing()]
 
 
-def _believe_new_leader() -> list[tuple[Any, str, Any]]:
-    return [(server, "_leader", lambda _: None)]
+def _doubt_nothing() -> list[tuple[Any, str, Any]]:
+    async def believing(self: Any, read: Callable[[], Awaitable[tuple[Any, bool]]]) -> Any:
+        return (await self._settled(read))[0]
+
+    return [
+        (server.StreamServer, "_surely", believing),
+        (stream_log.StreamContents, "is_current", lambda _: True),
+    ]
 
 
 def _skip_a_record() -> list[tuple[Any, str, Any]]:
@@ -324,7 +330,10 @@ def _copy_without_mark() -> list[tuple[Any, str, Any]]:
 
 
 def _follow_old_leader() -> list[tuple[Any, str, Any]]:
-    return [(follower, "look", lambda one, **_: stream_log.look(one))]
+    return [
+        (follower, "look", lambda one, **_: stream_log.look(one)),
+        (stream_log.StreamContents, "is_current", lambda _: True),
+    ]
 
 
 MUTATIONS: dict[str, Mutation] = {
@@ -360,8 +369,8 @@ MUTATIONS: dict[str, Mutation] = {
     "a master that serves before the end": Mutation("replicated", _serve_early),
     "a record applied twice": Mutation("replicated", _apply_twice),
     "a copy without its mark": Mutation("replicated", _copy_without_mark),
-    "an old leader followed": Mutation("replicated", _follow_old_leader, 270),
-    "a leader believed that was elected after the purge": Mutation("replicated", _believe_new_leader),
+    "an old leader followed": Mutation("replicated", _follow_old_leader, 50),
+    "a leader believed that was elected after the purge": Mutation("replicated", _doubt_nothing),
 }
 
 

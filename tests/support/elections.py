@@ -20,7 +20,6 @@ class Elections:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, last: int, count: int = 1) -> None:
         self._last = last
         self._left = count
-        self._number = 0
         self._is_behind = True
         js = JetStreamContext
         purge, info, get = js.purge_stream, js.stream_info, js.get_msg
@@ -29,15 +28,14 @@ class Elections:
             answer = await purge(js, *arguments, **more)
             self._is_behind = self._left > 0
             self._left -= self._is_behind
-            self._number += self._is_behind
             return answer
 
         async def stream_info(js: JetStreamContext, *arguments: Any, **more: Any) -> StreamInfo:
             found = await info(js, *arguments, **more)
-            leader, state = ClusterInfo(leader=f"n{self._number}"), found.state
+            state = found.state
             if self._is_behind:
                 state = replace(state, last_seq=min(state.last_seq, self._last))
-            return replace(found, cluster=leader, state=state)
+            return replace(found, cluster=ClusterInfo(leader="n0"), state=state)
 
         async def get_msg(js: JetStreamContext, *arguments: Any, **more: Any) -> Any:
             found = await get(js, *arguments, **more)

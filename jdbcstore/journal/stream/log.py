@@ -116,7 +116,7 @@ class StreamContents:
             self.claimer()
 
     def is_current(self) -> bool:
-        return not self.server.exists or self.server.state(settled=True).last == self.last
+        return not self.server.exists or not self.server.goes_on(self.last)
 
     def records(self, after: int, *, ignore_missing: bool = False, applied: int = 0) -> Iterator[Record]:
         expected, last, needed = after + 1, self.last_number, max(after, applied) + 1
@@ -380,7 +380,7 @@ class StreamLog:
                 )
             yield from found.records(after, ignore_missing=missing, applied=applied)
         except CorruptJournal as error:
-            if self._server.state(settled=True).last > last:
+            if self._server.goes_on(last):
                 raise JournalInUse(self._config.place) from error
             raise
 

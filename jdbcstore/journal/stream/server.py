@@ -48,8 +48,6 @@ _MARGIN = 1024
 _READ_AT_ONCE = 16
 """Messages in one request; each may be as large as the servers take."""
 _WRONG_LAST, _STORE_FAILED = 10071, 10077
-_ELECTIONS = 10
-"""Leaders in a row, each of which is followed by another while it is asked, until asking fails."""
 _SYNCS_SINCE = (2, 10)
 """The version of nats-server that can sync before it acknowledges."""
 
@@ -158,16 +156,27 @@ class StreamServer:
         return (min(longest, self._longest) if self._longest else longest) - _MARGIN
 
     def state(self, *, settled: bool = False) -> StreamState:
-        """Return what the stream has now; ``settled`` if it may not be an earlier one.
+        """Return what the stream has; ``settled`` if one that is cut off from the others is not to answer.
 
         :raises StoreUnavailable: the servers do not answer
         """
-        return self._connection.run(self._state(settled=settled))
+        return self._connection.run(self._settled(self._state) if settled else self._state())
 
-    async def _state(self, *, settled: bool) -> StreamState:
-        info = await (self._settled(self._now) if settled else self._now())
-        state = info.state
+    async def _state(self) -> StreamState:
+        state = (await self._now()).state
         return StreamState(max(state.first_seq, 1), state.last_seq, state.bytes)
+
+    def goes_on(self, after: int) -> bool:
+        """Return whether there are messages after a sequence; if not, it was asked for half a minute.
+
+        :raises StoreUnavailable: the servers do not answer
+        """
+        return self._connection.run(self._surely(lambda: self._with(after + 1))).last > after
+
+    async def _with(self, at: int) -> tuple[StreamState, bool]:
+        """Return what the stream has, and whether it has had a message."""
+        state = await self._state()
+        return state, state.last >= at
 
     async def _now(self) -> StreamInfo:
         """Return what the one says that answers for the leader."""
@@ -176,24 +185,31 @@ class StreamServer:
         return info
 
     async def _settled(self, read: Callable[[], Awaitable[T]]) -> T:
-        """Return what the leader that a quorum follows answers to a question.
+        """Return what a leader that a quorum follows answers to a question, unless it is elected just then.
 
         Another may answer reads, with the state of before: one that is cut off takes ten seconds to find that
         the others have elected, and a new one may not have applied all that is decided. A quorum has to agree
-        to a purge, also to this one, which removes nothing. One that is elected after that answers as a new
-        one again, so the leader has to be the same before the purge and after the answer.
-
-        :raises StoreUnavailable: the servers elect again and again
+        to a purge, also to this one, which removes nothing. But no answer says who has agreed.
         """
         nothing = f"{self._subject}.none"
-        leader = _leader(await self._now())
-        for _ in range(_ELECTIONS):
-            await self._found(self._connection.asked(lambda js: js.purge_stream(self._name, subject=nothing)))
-            found = await read()
-            before, leader = leader, _leader(await self._now())
-            if leader == before and leader != "":
-                return found
-        raise StoreUnavailable(f"the servers of {self._place} elect again and again; check them")
+        await self._found(self._connection.asked(lambda js: js.purge_stream(self._name, subject=nothing)))
+        return await read()
+
+    async def _surely(self, read: Callable[[], Awaitable[tuple[T, bool]]]) -> T:
+        """Return an answer; asked for again, for half a minute, while it lacks what there seems to have been.
+
+        A server that is behind the others catches up, and one that is cut off believes to lead for less.
+
+        :param read: returns the answer, and whether it is believed at once
+        """
+        end = time.monotonic() + PATIENCE
+        found, is_sure = await read()
+        while not is_sure:
+            found, is_sure = await self._settled(read)
+            if time.monotonic() >= end or (await self._now()).cluster is None:
+                break
+            await asyncio.sleep(PAUSE)
+        return found
 
     def reach(self) -> None:
         """Check once that the servers answer for the stream.
@@ -311,9 +327,7 @@ class StreamServer:
             found = await self._message(after + 1)
             if found == message:
                 return True
-            state = await self._state(settled=False)
-            if found is None and state.last < after:
-                state = await self._state(settled=True)
+            state = await self._surely(lambda: self._with(after))
         except JournalFailed:
             raise
         except StoreError as error:
@@ -342,11 +356,15 @@ class StreamServer:
 
         :raises StoreUnavailable: the servers do not answer
         """
-        return self._connection.run(self._settled_message(at))
+        return self._connection.run(self._surely(lambda: self._message_or_not(at)))
 
-    async def _settled_message(self, at: int) -> bytes | None:
+    async def _message_or_not(self, at: int) -> tuple[bytes | None, bool]:
+        """Return a message, and whether it is there, or there are later ones: it is gone then."""
         found = await self._message(at)
-        return await self._settled(lambda: self._message(at)) if found is None else found
+        if found is not None:
+            return found, True
+        following = await self._next(at)
+        return None, following is not None and following > at
 
     async def _message(self, at: int) -> bytes | None:
         try:
@@ -364,7 +382,7 @@ class StreamServer:
         while first <= last:
             reader = None
             try:
-                reader = self._connection.ask(partial(self._reader, first))
+                reader = self._connection.ask(partial(_reader, self._name, self._subject, first))
                 while first <= last:
                     for at, data in self._batch(reader, first, last):
                         yield at, data
@@ -410,8 +428,13 @@ class StreamServer:
         self._connection.start(end)
 
     async def _has_any(self, first: int, last: int) -> bool:
-        """Return whether there is a message from one sequence to another."""
-        found = await self._next(first) or await self._settled(lambda: self._next(first))
+        """Return whether there is a message from one sequence to another, up to which there were some."""
+
+        async def following() -> tuple[int | None, bool]:
+            found = await self._next(first)
+            return found, found is not None
+
+        found = await self._surely(following)
         return found is not None and found <= last
 
     async def _next(self, first: int) -> int | None:
@@ -424,18 +447,6 @@ class StreamServer:
             return None
         return int(found.seq)
 
-    async def _reader(self, start: int, js: Any) -> Any:
-        return await js.pull_subscribe(
-            self._subject,
-            stream=self._name,
-            config=ConsumerConfig(
-                deliver_policy=DeliverPolicy.BY_START_SEQUENCE,
-                opt_start_seq=start,
-                ack_policy=AckPolicy.NONE,
-                inactive_threshold=2 * PATIENCE,
-            ),
-        )
-
     def purge(self, before: int) -> None:
         """Remove the messages before a sequence.
 
@@ -445,6 +456,20 @@ class StreamServer:
         self._connection.run(
             self._found(self._connection.asked(lambda js: js.purge_stream(self._name, seq=before)))
         )
+
+
+async def _reader(stream: str, subject: str, start: int, js: Any) -> Any:
+    """Return what reads a stream from a sequence on."""
+    return await js.pull_subscribe(
+        subject,
+        stream=stream,
+        config=ConsumerConfig(
+            deliver_policy=DeliverPolicy.BY_START_SEQUENCE,
+            opt_start_seq=start,
+            ack_policy=AckPolicy.NONE,
+            inactive_threshold=2 * PATIENCE,
+        ),
+    )
 
 
 async def _check_syncs(connection: NatsConnection, config: JournalConfig) -> None:
@@ -467,11 +492,6 @@ async def _check_syncs(connection: NatsConnection, config: JournalConfig) -> Non
                 " always in the jetstream section of its configuration, or sync = 'quorum_mem' here",
                 option="journal.sync",
             )
-
-
-def _leader(info: StreamInfo) -> str | None:
-    """Return the server that leads the others; None if there are none, and empty while none is elected."""
-    return None if info.cluster is None else info.cluster.leader or ""
 
 
 def _is_full(error: APIError) -> bool:

@@ -353,7 +353,7 @@ class Following:
                 if is_first or is_last:
                     raise
                 # Or a server has answered that is behind the others: the next attempt finds out.
-                raise StoreUnavailable(f"{self._server.connection.place} is read again: {error}") from error
+                raise self._again(error) from error
             self._note(is_complete=is_complete)
             if is_last:
                 return
@@ -370,8 +370,8 @@ class Following:
             self._writer.journal = cast(Journal, self._log)
             self._recovery.run(self._follower.progress)
         else:
-            self._check(found, self._overlay.last_number)
             before = self._log.found
+            self._check(found, self._overlay.last_number, before.last)
             if found.ending != before.ending and not before.is_still_there(found):
                 raise self._other(self._overlay.last_number, before.last)
             self._log.found = found
@@ -392,7 +392,7 @@ class Following:
         binding.look()
         mark = binding.mark
         if not found.journal:
-            if mark.journal:
+            if mark.journal and found.is_current():
                 raise ConfigurationError(
                     f"{self._follower.config.place} does not exist, and {self._store.place} has applied it up"
                     f" to record {mark.applied}: restore the stream, or start over with an empty database",
@@ -410,7 +410,11 @@ class Following:
             binding.adopt(found)
         elif found.store not in (0, mark.store):
             raise binding.foreign(found)
-        binding.bind(found)
+        try:
+            binding.bind(found)
+        except CorruptJournal:
+            self._check(found, mark.applied)
+            raise
         self._check(found, binding.after)
         if mark.writer and found.writer_of(binding.after) not in (None, mark.writer):
             raise self._other(binding.after, found.last)
@@ -420,19 +424,27 @@ class Following:
     def _is_empty(self) -> bool:
         return not self._store.last_sequence() and not self._store.destinations()
 
-    def _check(self, found: StreamContents, after: int) -> None:
-        """Check that the stream has all records after a number, and ends behind it."""
+    def _check(self, found: StreamContents, after: int, last: int = 0) -> None:
+        """Check that the stream has all records after a number, and ends behind it.
+
+        :param last: the stream's sequence of a message that it has had
+        """
         if found.first_number > after + 1:
             raise Behind(
                 f"{self._store.place} has records up to {after}, and the stream begins with record"
                 f" {found.first_number}: it needs a copy of the master's database"
             )
+        if (found.last_number < after or found.last < last) and not found.is_current():
+            raise self._again(f"a server was behind, with record {found.last_number} as the last one")
         if found.last_number < after:
             raise CorruptJournal(
                 f"the stream ends with record {found.last_number}, and {self._store.place} has applied it up"
                 f" to record {after}: its servers have lost their end, or it is an older copy",
                 segment=found.last,
             )
+
+    def _again(self, why: object) -> StoreUnavailable:
+        return StoreUnavailable(f"{self._server.connection.place} is read again: {why}")
 
     def _other(self, number: int, at: int) -> CorruptJournal:
         """Return the error for a record that the stream has lost, and has another one in its place."""

@@ -29,7 +29,7 @@ from jdbcstore.journal.log import Journal
 from jdbcstore.journal.stream import connection as connection_module
 from jdbcstore.journal.stream import server as server_module
 from jdbcstore.journal.stream.pieces import HEAD, PieceHead
-from jdbcstore.journal.stream.server import StreamServer, StreamState
+from jdbcstore.journal.stream.server import StreamServer, StreamState, _reader
 from jdbcstore.testing.polling import wait_until
 from tests.support.elections import Elections
 from tests.support.journal.entries import Item, Told, opened
@@ -112,10 +112,9 @@ def test_the_answer_of_a_server_that_is_cut_off_is_not_taken_for_the_end(
     journal.close()
 
 
-@pytest.mark.parametrize("elections", [1, 3])
-@pytest.mark.parametrize("what", ["state", "message"])
-def test_one_that_is_elected_after_the_purge_is_not_believed(
-    nats: NatsServer, name: str, monkeypatch: pytest.MonkeyPatch, what: str, elections: int
+@pytest.mark.parametrize("what", ["end", "message", "messages"])
+def test_one_that_is_elected_after_the_purge_is_not_believed_that_something_is_lost(
+    nats: NatsServer, name: str, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     """It may not have applied yet what the one before had, until it has agreed to a purge itself."""
     told, config = Told(), streamed(nats.url, name)
@@ -124,21 +123,48 @@ def test_one_that_is_elected_after_the_purge_is_not_believed(
     append(journal, told, b"b")
     last = told.written[-1].segment
     with closing(StreamServer(config)) as server, monkeypatch.context() as patched:
-        Elections(patched, last - 1, elections)
-        if what == "state":
-            assert server.state(settled=True).last == last
-        else:
+        Elections(patched, last - 1, 3)
+        if what == "end":
+            assert server.goes_on(last - 1)
+        elif what == "message":
             assert server.message(last) is not None
+        else:
+            assert [at for at, _ in server.messages(last, last)] == [last]
     journal.close()
 
 
-def test_servers_that_elect_again_and_again_are_given_up(
+def test_what_is_lost_is_believed_in_the_end(
     nats: NatsServer, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with closing(StreamServer(streamed(nats.url, name))) as server:
-        Elections(monkeypatch, 0, 1000)
-        with pytest.raises(StoreUnavailable, match="elect again and again"):
-            server.state(settled=True)
+    monkeypatch.setattr("jdbcstore.journal.stream.server.PATIENCE", 0.5)
+    told, config = Told(), streamed(nats.url, name)
+    journal = opened(config, told)
+    append(journal, told, b"a")
+    last = told.written[-1].segment
+    with closing(StreamServer(config)) as server, monkeypatch.context() as patched:
+        Elections(patched, last - 1, 1_000_000)
+        assert not server.goes_on(last - 1)
+        assert server.message(last) is None
+    journal.close()
+
+
+def test_a_message_that_is_released_is_gone_at_once(
+    nats: NatsServer, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told, config = Told(), streamed(nats.url, name)
+    journal = opened(config, told)
+    append(journal, told, b"a")
+    append(journal, told, b"b")
+    last = told.written[-1].segment
+
+    async def settled(*_: object) -> None:
+        raise AssertionError("there is no doubt")
+
+    with closing(StreamServer(config)) as server, monkeypatch.context() as patched:
+        server.purge(last)
+        patched.setattr(StreamServer, "_settled", settled)
+        assert server.message(last - 1) is None
+    journal.close()
 
 
 def test_it_goes_on_when_it_is_opened_again(nats: NatsServer, name: str) -> None:
@@ -669,7 +695,7 @@ def test_messages_that_are_sent_again_are_left_out(
 
     async def again(self: Any, *arguments: Any) -> Any:
         if next(calls) == 2:
-            readers.append(await log._server._reader(5, log._server.connection.js))
+            readers.append(await _reader(name, subject(name), 5, log._server.connection.js))
         return await fetch(readers[0] if readers else self, *arguments)
 
     monkeypatch.setattr(JetStreamContext.PullSubscription, "fetch", again)
