@@ -175,11 +175,8 @@ def with_locker(configuration: Configuration) -> Configuration:
     from dataclasses import replace
     from pathlib import Path
 
-    from jdbcstore.config.locker import (
-        LeaseDatabaseLockerConfig,
-        SharedFileLockerConfig,
-        StreamLockerConfig,
-    )
+    from jdbcstore.config.locker import LeaseDatabaseLockerConfig, SharedFileLockerConfig
+    from jdbcstore.stores.replicated.nodes import locker_of
 
     if configuration.locker is not None or configuration.data_source.url == "memory:":
         return configuration
@@ -188,7 +185,7 @@ def with_locker(configuration: Configuration) -> Configuration:
         directory = _database(configuration).lock_directory
     journal = configuration.journal
     if journal is not None and journal.replicated:
-        return replace(configuration, locker=StreamLockerConfig())
+        return replace(configuration, locker=locker_of(configuration))
     if directory is None and journal is not None and journal.use_journal and journal.stream is None:
         directory = f"{Path(journal.directory).resolve()}-lock"
     if directory is None:

@@ -11,6 +11,7 @@ from zlib import crc32
 
 from jdbcstore.config import Configuration
 from jdbcstore.config.data_source import sqlite_file
+from jdbcstore.config.locker import LockerConfig, StreamLockerConfig
 from jdbcstore.errors import ConfigurationError
 
 _PROCESS = secrets.token_hex(8)
@@ -34,6 +35,11 @@ def place_of(configuration: Configuration) -> str:
 def life_of(configuration: Configuration) -> str:
     """Return what no broker of another process has, or of another database in this one."""
     return f"{_PROCESS}-{os.getpid()}-{crc32(str(database_file(configuration).resolve()).encode()):08x}"
+
+
+def locker_of(configuration: Configuration) -> LockerConfig:
+    """Return the locker of this broker, by default one on the servers of the stream."""
+    return configuration.locker or StreamLockerConfig()
 
 
 def database_file(configuration: Configuration) -> Path:

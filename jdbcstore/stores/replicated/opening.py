@@ -24,7 +24,7 @@ from jdbcstore.journal.stream.members import FOLLOWER, Members
 from jdbcstore.journal.stream.server import StreamServer
 from jdbcstore.stores.jdbc.store import JdbcStore
 from jdbcstore.stores.replicated.follower import Behind, StreamFollower
-from jdbcstore.stores.replicated.nodes import database_file
+from jdbcstore.stores.replicated.nodes import database_file, locker_of
 from jdbcstore.stores.replicated.store import ReplicatedStore
 from jdbcstore.util.clock import Clock
 
@@ -135,16 +135,14 @@ def _checked(configuration: Configuration) -> Configuration:
             option="journal.stream",
         )
     database_file(configuration)
-    locker = configuration.locker
-    if locker is None:
-        return replace(configuration, locker=StreamLockerConfig())
+    locker = locker_of(configuration)
     if not isinstance(locker, ZooKeeperLockerConfig | StreamLockerConfig | CustomLockerConfig):
         raise ConfigurationError(
             f"the {locker.type} locks what only this broker has: each has a database of its own; use the"
             " stream-locker or the zookeeper-locker",
             option="locker.type",
         )
-    return configuration
+    return replace(configuration, locker=locker)
 
 
 def _wait_complete(follower: StreamFollower, deadline: float | None, cancel: threading.Event | None) -> None:
