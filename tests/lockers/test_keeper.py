@@ -291,7 +291,7 @@ def test_closing_waits_for_no_vacuum(open_locked: OpenLocked, connection: Connec
     connection.exec_driver_sql("BEGIN")
     connection.exec_driver_sql("LOCK TABLE activemq_msgs IN SHARE UPDATE EXCLUSIVE MODE")
     assert store._writer is not None
-    store._writer._statistics.count(5_000)
+    store._writer._statistics.count(5_000, 0)
     closing = threading.Thread(target=store.close, daemon=True)
     closing.start()
     closing.join(120)

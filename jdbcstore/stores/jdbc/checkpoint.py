@@ -116,7 +116,12 @@ class Application:
     @property
     def rows(self) -> int:
         """Return how many rows it adds and removes."""
-        return len(self._changes.adds) + len(self._changes.removes)
+        return len(self._changes.adds) + self.removes
+
+    @property
+    def removes(self) -> int:
+        """Return how many of them it removes."""
+        return len(self._changes.removes)
 
     def run(self, connection: Connection) -> None:
         """Run on the writer's thread, in a transaction."""

@@ -92,7 +92,7 @@ class _Topic:
                 passed = [(self._container, id_) for id_ in ids if id_ <= up_to]
                 return connection.remove_messages(passed)
 
-            yield self._writer.call(remove)
+            yield self._writer.call(remove, removes=len(ids))
 
     def _remove_ahead(self, client_id: str, name: str) -> Iterator[int]:
         """Remove messages acknowledged ahead of this subscription's mark that no other one waits for."""
@@ -114,7 +114,7 @@ class _Topic:
                     connection.execute(stale, **sub, after=page["after"], up_to=up_to)
                     return removed
 
-                yield self._writer.call(remove)
+                yield self._writer.call(remove, removes=len(rows))
             after = rows[-1][0]
 
 

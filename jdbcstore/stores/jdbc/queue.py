@@ -238,8 +238,8 @@ class JdbcMessageStore:
         """Remove the rows stored now that a paged query finds, each page in a transaction of its own."""
         last: int = self._session.fetch(self._sql.find_last_sequence_id_in_msgs)[0][0] or 0
         every = id_pages(lambda **place: self._fetch(find, **place, **values), last)
-        call = self._writer.call
-        return counted((call(partial(self.remove_rows, ids=ids, outcome=outcome)) for ids in every), progress)
+        call, remove = self._writer.call, partial(self.remove_rows, outcome=outcome)
+        return counted((call(partial(remove, ids=ids), removes=len(ids)) for ids in every), progress)
 
     def remove_rows(self, connection: Connection, ids: Sequence[int], outcome: RemovalReason) -> int:
         """Delete rows on the writer's connection; returns how many."""

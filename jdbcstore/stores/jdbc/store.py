@@ -287,7 +287,12 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         application = Application(
             self._session, changes, acknowledged, self._forget_acknowledgements, operates
         )
-        self._writes.call(application.run, behind=changes.mark.written, rows=application.rows)
+        self._writes.call(
+            application.run,
+            behind=changes.mark.written,
+            rows=application.rows,
+            removes=application.removes,
+        )
         self._acknowledged = [*topics.values()]
 
     def destinations(self) -> list[Destination]:

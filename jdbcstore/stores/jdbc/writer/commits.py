@@ -64,14 +64,14 @@ class Commits:
     def write_alone(self, unit: WriteUnit) -> Any:
         """Commit one unit for its caller, and return its result."""
         self._in_flight = [unit]
-        rows = len(unit.adds) + len(unit.removes)
+        added, removed = len(unit.adds), len(unit.removes)
         began = time.perf_counter()
         try:
             [references] = self._committer.write([unit])
         finally:
             self._in_flight = []
-        self.timings.add(time.perf_counter() - began, rows)
-        self._statistics.count(rows)
+        self.timings.add(time.perf_counter() - began, added + removed)
+        self._statistics.count(added, removed)
         return unit.result(references)
 
     def write(self, units: list[WriteUnit], sent: Sent | None = None) -> None:
@@ -94,21 +94,21 @@ class Commits:
             self.write(units[:middle])
             self.write(units[middle:])
             return
-        rows = sum([unit.rows for unit in units])
-        self.timings.add(time.perf_counter() - began, rows)
-        self._statistics.count(rows)
+        added, removed = sum(map(len, results)), sum([len(unit.removes) for unit in units])
+        self.timings.add(time.perf_counter() - began, added + removed)
+        self._statistics.count(added, removed)
         self._complete(units, [unit.result(result) for unit, result in zip(units, results, strict=True)])
 
     def _write_apart(self, unit: WriteUnit, refusal: StoreError) -> None:
         outcomes = _outcomes_apart(unit.adds, refusal, self._committer.write)
-        self._statistics.count(sum(not isinstance(outcome, StoreError) for outcome in outcomes))
+        self._statistics.count(sum(not isinstance(outcome, StoreError) for outcome in outcomes), 0)
         self._complete([unit], [unit.result(outcomes)])
 
     def call(self, call: Call) -> None:
         """Run a call that is in flight, and complete it."""
         try:
             result = self._committer.call(call)
-            self._statistics.count(call.rows)
+            self._statistics.count(max(0, call.rows - call.removes), call.removes)
         except StoreError as error:
             result = error
         self._complete([call], [result])

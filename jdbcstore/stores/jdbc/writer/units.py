@@ -87,7 +87,9 @@ class Call:
     behind: int = 0
     """No sequence up to this one is given any more."""
     rows: int = 0
-    """Roughly the messages that it adds and removes."""
+    """Roughly the messages that callers have it add and remove."""
+    removes: int = 0
+    """Roughly the messages that it removes, for callers or not."""
     size: int = ROW_OVERHEAD
     adding: WriteUnit | None = None
     """The messages it adds, for the audit, which removes duplicates before ``count`` runs."""
@@ -112,7 +114,15 @@ class UnitWriter(Protocol):
     def submit(self, unit: WriteUnit, /) -> StoreFuture[Any]:
         """Queue a unit; the future completes after the commit."""
 
-    def call(self, function: Callable[[Connection], Any], /, *, behind: int = 0, rows: int = 0) -> Any:
+    def call(
+        self,
+        function: Callable[[Connection], Any],
+        /,
+        *,
+        behind: int = 0,
+        rows: int = 0,
+        removes: int = 0,
+    ) -> Any:
         """Run ``function(connection)`` in a transaction of its own and return its result."""
 
     def call_numbered(

@@ -269,10 +269,17 @@ class Writer:
         follower.lead()
         return True
 
-    def call(self, function: Callable[[Connection], Any], *, behind: int = 0, rows: int = 0) -> Any:
+    def call(
+        self,
+        function: Callable[[Connection], Any],
+        *,
+        behind: int = 0,
+        rows: int = 0,
+        removes: int = 0,
+    ) -> Any:
         """Run ``function(connection)`` between two batches and return its result; see :class:`Call`."""
         waiter: Waiter[Any] = Waiter()
-        run = Call(waiter, _no_sequences, lambda connection, _: function(connection), behind, rows)
+        run = Call(waiter, _no_sequences, lambda connection, _: function(connection), behind, rows, removes)
         return self._wait_written(run, waiter)
 
     def call_numbered(
