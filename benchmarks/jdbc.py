@@ -8,7 +8,6 @@ JMS producers in its own JVM, with the JVM's own options, after it is warmed up.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
@@ -18,7 +17,7 @@ import click
 
 import jdbcstore
 from benchmarks import ours
-from jdbcstore import Message, Store
+from jdbcstore import Store
 from tests.support.databases import PostgresqlDatabase
 from tests.support.interop.activemq import Broker, Peer
 from tests.support.servers.postgresql import PostgresqlServer
@@ -72,26 +71,9 @@ def _theirs(broker: Broker, producers: int, batch: int, messages: float) -> floa
 
 def _ours(store: Store, producers: int, batch: int, seconds: float) -> float:
     measure: Callable[[], float] = partial(ours.blocking, store, producers, seconds)
-    rate = measure() if batch == 1 else _transactions(store, batch, seconds)
+    rate = measure() if batch == 1 else ours.transactions(store, batch, seconds)
     store.queue("BENCHMARK").remove_all_messages()
     return rate
-
-
-def _transactions(store: Store, batch: int, seconds: float) -> float:
-    """Measure adds per second of one thread that commits this many at a time."""
-    count = 0
-
-    def produce() -> None:
-        nonlocal count
-        end = time.perf_counter() + seconds
-        while time.perf_counter() < end:
-            with store.transaction() as transaction:
-                queue = transaction.queue("BENCHMARK")
-                for _ in range(batch):
-                    queue.add_message(Message(ours.BODY))
-            count += batch
-
-    return ours.timed(produce, lambda: count)
 
 
 if __name__ == "__main__":

@@ -441,8 +441,6 @@ class Claims:
         self.wakeups.close()
         self._connections.wait(_CALLS_END)
         self.lease.close()
-        if self._cleanup is not None:
-            self._cleanup.join()
         self._connections.forget_idle()
         self.session.close()
 
