@@ -388,13 +388,13 @@ class DatabaseSession(Database):
 
     def refresh_statistics(self) -> None:
         """Update planner statistics after many changes; a failure only makes pages slower."""
+        if not self.adapter.refreshes_statistics:
+            return
         try:
-            connection = self.connect()
+            with contextlib.closing(self.connect()) as connection:
+                self._refresh_statistics(connection, changed=True)
         except StoreError as error:
             log.info("planner statistics were not refreshed: %s", error)
-            return
-        with contextlib.closing(connection):
-            self._refresh_statistics(connection, changed=True)
 
     def _refresh_statistics(self, connection: Connection, *, changed: bool) -> None:
         try:

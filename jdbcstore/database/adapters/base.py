@@ -182,6 +182,8 @@ class Adapter:
     """The function that returns the length of a binary column in bytes."""
     limit_clause: ClassVar[str] = ""
     """The keyword, after a query and before a number, that limits its rows; empty if there is none."""
+    refreshes_statistics: ClassVar[bool] = False
+    """Whether :meth:`refresh_statistics` can do anything."""
     index_hint: ClassVar[str] = ""
     """The hint, after a table's name, to use ``{index}``; for planners that would not."""
     touches_to_lock: ClassVar[bool] = False

@@ -140,6 +140,7 @@ class PostgresqlAdapter(Adapter):
     control = PostgresqlControl
     health = PostgresqlHealth
     notifier = PostgresqlNotifier
+    refreshes_statistics = True
     limit_clause = "LIMIT"
     fold_upper = False
     acks_key_has_priority = False

@@ -1,13 +1,28 @@
-"""A queue that was empty when PostgreSQL analysed it, and has many messages since: pages are not sorted."""
+"""A queue that was empty when PostgreSQL analysed it, and has many since; others do it alone."""
 
 from __future__ import annotations
+
+import contextlib
 
 import pytest
 
 import jdbcstore
-from jdbcstore import Message
+from jdbcstore import Message, StoreConfig
+from jdbcstore.database.session import DatabaseSession
 from jdbcstore.testing.polling import wait_until
 from tests.support.databases import Database
+
+
+@pytest.mark.backends("sqlite", "mariadb", "mysql")
+def test_nothing_is_asked_where_there_is_nothing_to_refresh(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def connect(*_: object) -> None:
+        raise AssertionError("there is nothing to connect for")
+
+    with contextlib.closing(DatabaseSession(database.url, StoreConfig())) as session:
+        monkeypatch.setattr(session, "connect", connect)
+        session.refresh_statistics()
 
 
 @pytest.mark.backends("postgresql")
