@@ -153,7 +153,7 @@ class DatabaseLocker(JdbcLocker):
         self._confirmed = float("-inf")
 
     def do_start(self, max_wait: float) -> bool:
-        self._close()
+        self.do_stop()
         with contextlib.suppress(Locked):
             self._run(self._take, lock_wait=max_wait)
             # From the answer on: the attempt may have waited for the lock.
@@ -196,7 +196,9 @@ class DatabaseLocker(JdbcLocker):
 
     def do_stop(self) -> None:
         if self._connection is not None:
-            self._connection.rollback()  # some drivers do not close a connection that has a transaction
+            # Some drivers do not close a connection that has a transaction, and a server may notice the end
+            # of one only after it has refused the row to our next.
+            self._connection.rollback()
         self._close()
 
 
