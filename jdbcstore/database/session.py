@@ -302,25 +302,25 @@ class DatabaseSession(Database):
         """
         if not isinstance(sql, Sql):
             return sql(self.fetch, **values)
-        rows = self._read(sql, values)
-        if not (self.adapter.cuts_pages and sql.is_by_id and "after" in values):
+        with self._reading():
+            rows = self._read(sql, values)
+            if not (self.adapter.cuts_pages and sql.is_by_id and "after" in values):
+                return rows
+            # A page that is not full may have been cut: what follows it is asked for, until that is nothing.
+            while len(rows) < values["limit"]:
+                after = rows[-1][0] if rows else values["after"]
+                more = self._read(sql, {**values, "after": after, "limit": values["limit"] - len(rows)})
+                if not more:
+                    break
+                rows += more
             return rows
-        # A page that is not full may have been cut: what follows it is asked for, until that is nothing.
-        while len(rows) < values["limit"]:
-            after = rows[-1][0] if rows else values["after"]
-            more = self._read(sql, {**values, "after": after, "limit": values["limit"] - len(rows)})
-            if not more:
-                break
-            rows += more
-        return rows
 
     def _read(self, sql: Sql, values: Mapping[str, Any]) -> list[Row]:
-        with self._reading():
-            limit = values["limit"] if sql.cut else None
-            # Each further connection may hang as long as the first.
-            deadline = time.monotonic() + (self.config.network_timeout or float("inf"))
-            tries = self.config.pool_size + 1
-            return self._on_live_connection(tries, deadline, self._fetch, sql, sql.row(**values), limit)
+        limit = values["limit"] if sql.cut else None
+        # Each further connection may hang as long as the first.
+        deadline = time.monotonic() + (self.config.network_timeout or float("inf"))
+        tries = self.config.pool_size + 1
+        return self._on_live_connection(tries, deadline, self._fetch, sql, sql.row(**values), limit)
 
     @property
     def is_reading(self) -> bool:

@@ -83,6 +83,7 @@ def test_an_empty_queue_with_priorities_beside_them(store: Store) -> None:
 
 
 def test_cleanup(million: Million, monkeypatch: pytest.MonkeyPatch) -> None:
+    million.acknowledge()
     transactions = _transactions(million, monkeypatch)
     with jdbcstore.open(million.database.url, cleanup_period=0) as store:
         with _Adder(store) as adder:

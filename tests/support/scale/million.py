@@ -40,6 +40,7 @@ class Million:
         self.news = news
         self.gap = backlog + news // 2 + 1
         """The only message that a subscription still wants, once :meth:`acknowledge` was called."""
+        self._is_acknowledged = False
 
     @contextmanager
     def filled(self) -> Iterator[Million]:
@@ -58,7 +59,10 @@ class Million:
         yield self
 
     def acknowledge(self) -> None:
-        """Both subscriptions consume NEWS, ``second`` half of it ahead of one message left out."""
+        """Both subscriptions consume NEWS, once, ``second`` half of it ahead of one message left out."""
+        if self._is_acknowledged:
+            return
+        self._is_acknowledged = True
         with self.database.engine.connect() as connection:
             connection.execute(_MARK, {"name": "first", "mark": self.backlog + self.news})
             connection.execute(_MARK, {"name": "second", "mark": self.gap - 1})
