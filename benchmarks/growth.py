@@ -89,7 +89,7 @@ def _subscribe(store: Store, numbers: Sequence[int], samples: int) -> None:
         delivered = 0
         for subscription in subscriptions:
             while page := subscription.recover(limit=_BATCH):
-                subscription.acknowledge(page[-1])
+                subscription.acknowledge(*page)
                 delivered += len(page)
         rate = delivered / (time.perf_counter() - begin)
         click.echo(f"| {number} | {send:.2f} | {rate:,.0f} |")
