@@ -41,7 +41,7 @@ def test_the_readme() -> None:
         r" .* is ([\d.]+) times ActiveMQ's rate and ([\d.]+) times RabbitMQ's;"
         r" .* reach ([\d.]+) of the bare INSERTs",
     )
-    peers = _table("| messages a second | jdbcstore 0.1.0 | ActiveMQ")
+    peers = _table("| messages a second | jdbcstore ")
     ours, _, _, rabbitmq, ratio = peers["STOMP … 16 connections"]
     assert (rate, of_activemq, of_rabbitmq) == (round(ours, -2), round(ratio, 1), round(ours / rabbitmq, 1))
     ours, _, _, rabbitmq, ratio = peers["STOMP … `ack:client`, an ACK for each"]

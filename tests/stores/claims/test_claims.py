@@ -515,6 +515,7 @@ def test_many_are_added_all_or_none(
     adding.join()
 
     assert seen <= {0, 20_000}
+    assert connection.exec_driver_sql("SELECT count(*) FROM ACTIVEMQ_MSGS").scalar() == 20_000
 
 
 @pytest.mark.backends("postgresql", "mariadb", "mysql")
