@@ -68,11 +68,17 @@ class Inbox:
         message was processed before. Of two transactions with the same message, one waits for the other.
 
         :param connection: of SQLAlchemy, its ORM, Django, or the driver, to the same database
-        :raises ConfigurationError: it cannot be joined, or is in autocommit mode
+        :raises TypeError: the message id is neither a str nor a MessageId
+        :raises ConfigurationError: the connection cannot be joined, or is in autocommit mode
         :raises TransactionError: the transaction has failed before
 
         Errors of the driver are not translated: they belong to the application's transaction.
         """
+        if not isinstance(message_id, str | MessageId):
+            # Two messages without an id would be one.
+            raise TypeError(
+                f"an inbox notes messages by their id, a str or a MessageId, not {type(message_id).__name__}"
+            )
         joined = CallersConnection(self._table, self._table.dialect, connection)
         joined.check()
         note = {"consumer": self._consumer, "msgid": key_of(str(message_id))}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jdbcstore import Inbox, StoreConfig
+from jdbcstore import Inbox, Message, StoreConfig
 from jdbcstore.database.inbox import InboxTable
 from jdbcstore.errors import ConfigurationError, SchemaError, StoreClosed, TransactionError
 from tests.support.claims.callers import WAYS, Caller, create_effects, effects, opened
@@ -36,6 +36,14 @@ def test_a_message_is_first_until_its_transaction_commits(database: Database) ->
                 caller.rollback()
     assert effects(database) == sorted(WAYS)
     database.expect_closed()
+
+
+def test_what_is_no_message_id_is_refused(database: Database) -> None:
+    message = Message("without an id")
+    with Inbox(database.url, "billing") as inbox, opened(database.url, "driver") as caller:
+        for given in (message, message.message_id, b"ID:1"):
+            with pytest.raises(TypeError, match="by their id"):
+                inbox.accept(caller.connection, given)  # type: ignore[arg-type]
 
 
 @pytest.mark.backends("postgresql", "mariadb", "mysql")

@@ -71,11 +71,13 @@ class JoinedTransaction:
 
         Others see them within a second after the commit, or two if it is late; :meth:`wake` is quicker.
 
+        :raises TypeError: the first argument is not the name of a queue
         :raises InvalidMessage: one does not fit the columns
         :raises ConfigurationError: the connection is in autocommit mode, or to another database
         :raises TransactionError: the transaction has failed before
         :raises NotMaster: the lease has expired, and a broker or store serves the tables now
         """
+        place = self._queue(queue)
         encoded = [self._claims.row(queue, message) for message in messages]
         if not encoded:
             return []
@@ -84,8 +86,16 @@ class JoinedTransaction:
         if not self._is_checked:
             self._check_place()
             self._is_checked = True
-        self._added[self._claims.queue(queue)] = None
+        self._added[place] = None
         return ids
+
+    def _queue(self, name: str | Destination) -> ClaimQueue:
+        if not isinstance(name, str | Destination):
+            kind = type(name).__name__
+            raise TypeError(
+                f'the first argument is the queue, as in acknowledge("ORDERS", claim); this is a {kind}'
+            )
+        return self._claims.queue(name)
 
     def _check_place(self) -> None:
         """Make sure that the connection is to the same database."""
@@ -106,6 +116,7 @@ class JoinedTransaction:
         From then on nobody else can claim them, even if the lease expires before the commit. After a rollback
         they are claimed as before: acknowledge, release or reject them then.
 
+        :raises TypeError: the first argument is not the name of a queue
         :raises ClaimLost: some are no longer this process's; nothing was removed: roll back what was done
         :raises ConfigurationError: the connection is in autocommit mode, or does not see the claims
         :raises TransactionError: the transaction has failed before
@@ -118,6 +129,7 @@ class JoinedTransaction:
 
         Nobody can claim them before ``delay`` seconds have passed.
 
+        :raises TypeError: the first argument is not the name of a queue
         :raises ClaimLost: some are no longer this process's; nothing was changed
         :raises ConfigurationError: the connection is in autocommit mode, or does not see the claims
         :raises TransactionError: the transaction has failed before
@@ -126,10 +138,10 @@ class JoinedTransaction:
         self._settle(queue, claims, delay)
 
     def _settle(self, queue: str | Destination, claims: Sequence[Claim], delay: float | None) -> None:
+        place = self._queue(queue)
         if not claims:
             return
         self._connection.check()
-        place = self._claims.queue(queue)
         place.held.begin(claims)
         try:
             self._settle_here(place, claims, delay)

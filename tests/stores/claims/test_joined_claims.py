@@ -66,6 +66,18 @@ def test_consumed_written_and_sent_in_one_commit_or_not_at_all(claims: Claims, d
     assert queue.held.of(claims.lease.number) == set()
 
 
+@pytest.mark.parametrize("method", ["acknowledge", "release", "add"])
+def test_without_the_name_of_the_queue_it_is_refused(claims: Claims, database: Database, method: str) -> None:
+    queue = claims.queue("ORDERS")
+    claim = one_claim(queue)
+    first = claim.message if method == "add" else claim
+    with opened(database.url, "driver") as caller:
+        with pytest.raises(TypeError, match="the first argument is the queue"):
+            getattr(claims.join(caller.connection), method)(first)
+        caller.rollback()
+    queue.acknowledge(claim)
+
+
 def test_released_after_the_commit(claims: Claims, database: Database) -> None:
     queue = claims.queue("ORDERS")
     queue.add(Message("now"), Message("later"))
