@@ -12,7 +12,7 @@ import click
 from jdbcstore.abc import Store, Transaction, TransactionalStore, pages
 from jdbcstore.cli.exit_codes import ExitCode
 from jdbcstore.cli.messages import CorruptMessages, messages_of
-from jdbcstore.cli.options import DESTINATION, SELECTOR, all_of
+from jdbcstore.cli.options import DESTINATION, SELECTOR, all_of, check_chosen, every_option
 from jdbcstore.cli.output import counted, local_time, note, print_table, progress
 from jdbcstore.cli.remote import RemoteBroker
 from jdbcstore.cli.settings import CliCommand, Settings
@@ -163,25 +163,33 @@ def _facts(queue: Destination, message: Message) -> Facts:
 
 @dlq.command(cls=CliCommand)
 @_choosing
+@every_option
 @click.pass_obj
-def retry(settings: Settings, /, **given: Any) -> int:
-    """Send dead letters to their original destinations again.
+def retry(settings: Settings, /, every: bool, **given: Any) -> int:
+    """Send dead letters to their original destinations again: those that the options choose, or --all.
 
     Each message is moved in a transaction, so that it is never lost and never in both places. While a broker
     with --health serves, it does that; another has to be stopped first.
     """
-    return _process(settings, DeadLetterSelection(**given), "retried", _move)
+    return _process(settings, _chosen(every, **given), "retried", _move)
 
 
 @dlq.command(cls=CliCommand)
 @_choosing
+@every_option
 @click.pass_obj
-def purge(settings: Settings, /, **given: Any) -> int:
-    """Remove dead letters.
+def purge(settings: Settings, /, every: bool, **given: Any) -> int:
+    """Remove dead letters: those that the options choose, or --all.
 
     While a broker with --health serves, it does that; another has to be stopped first.
     """
-    return _process(settings, DeadLetterSelection(**given), "removed", _remove)
+    return _process(settings, _chosen(every, **given), "removed", _remove)
+
+
+def _chosen(every: bool, **given: Any) -> DeadLetterSelection:
+    dead = DeadLetterSelection(**given)
+    check_chosen(dead.origin, dead.message_ids, dead.selector, dead.limit, every=every)
+    return dead
 
 
 def _process(

@@ -7,7 +7,15 @@ from typing import Any
 import click
 
 from jdbcstore.broker.operations import OperationOutcome
-from jdbcstore.cli.options import DESTINATION, SELECTOR, TARGET, all_of, destination_argument
+from jdbcstore.cli.options import (
+    DESTINATION,
+    SELECTOR,
+    TARGET,
+    all_of,
+    check_chosen,
+    destination_argument,
+    every_option,
+)
 from jdbcstore.cli.output import counted, local_time, note, print_table, printable
 from jdbcstore.cli.readings import alarm_line
 from jdbcstore.cli.remote import NO_BROKER, RemoteBroker
@@ -54,7 +62,10 @@ _choosing = all_of(
 )  # fmt: skip
 
 
-def _chosen(message_ids: tuple[str, ...], selector: Selector | None, limit: int | None) -> dict[str, Any]:
+def _chosen(
+    message_ids: tuple[str, ...], selector: Selector | None, limit: int | None, every: bool = False
+) -> dict[str, Any]:
+    check_chosen(message_ids, selector, limit, every=every)
     text = None if selector is None else selector.text
     return {"ids": [*message_ids] or None, "selector": text, "limit": limit}
 
@@ -79,6 +90,7 @@ def resume(settings: Settings, queue: Destination) -> None:
 
 @manage.command(cls=CliCommand)
 @_choosing
+@every_option
 @click.option("--to", required=True, type=TARGET, metavar="DEST", help="Where they go.")
 @click.pass_obj
 def move(settings: Settings, /, queue: Destination, to: Destination, **given: Any) -> None:
@@ -98,6 +110,7 @@ def _report(settings: Settings, done: str, acted: OperationOutcome, text: str) -
 
 @manage.command(cls=CliCommand)
 @_choosing
+@every_option
 @click.option("--to", required=True, type=TARGET, metavar="DEST", help="Where the copies go.")
 @click.pass_obj
 def copy(settings: Settings, /, queue: Destination, to: Destination, **given: Any) -> None:
@@ -116,15 +129,15 @@ def remove(settings: Settings, /, queue: Destination, **given: Any) -> None:
 
     To remove all of them, use "jdbcstore purge".
     """
-    chosen = _chosen(**given)
-    if not any(chosen.values()):
+    if not any(given.values()):
         raise click.UsageError("name --id, --selector or --limit; to remove all, use jdbcstore purge")
-    acted = _broker(settings).act("remove", queue, **chosen)
+    acted = _broker(settings).act("remove", queue, **_chosen(**given))
     _report(settings, "removed", acted, f"removed {counted(acted.count)} from {printable(str(queue))}")
 
 
 @manage.command(cls=CliCommand)
 @_choosing
+@every_option
 @click.option("--priority", type=click.IntRange(0, 9), metavar="N", help="The new priority, 0 to 9.")
 @click.option("--ttl", type=click.IntRange(min=0), metavar="SECONDS",
               help="Expire after so many seconds; 0 is never.")  # fmt: skip

@@ -83,11 +83,17 @@ def _milliseconds(text: str) -> int:
     return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
+def _selector(text: str) -> Selector:
+    if not text.strip():
+        raise ValueError("it is empty, and would match every message; leave the option out for that")
+    return Selector(text)
+
+
 DESTINATION = Parsed("destination", _destination)
 """``queue://X``, ``topic://X``, or the bare name of a queue; may contain wildcards."""
 TARGET = Parsed("destination", _target)
 """A destination that messages can be sent to: no wildcards, not temporary."""
-SELECTOR = Parsed("selector", Selector)
+SELECTOR = Parsed("selector", _selector)
 """A JMS selector."""
 FOLDER = Parsed("folder", _folder)
 """A folder: its path, or as a string the URL of one on a file system of Spark's."""
@@ -119,3 +125,11 @@ subscription_options = all_of(
                  help="Name of a durable subscription, with --client-id."),
 )  # fmt: skip
 """``client_id`` and ``subscription``, which together name a durable subscription."""
+every_option = click.option("--all", "every", is_flag=True, help="All messages.")
+"""For commands that change messages: an empty list of IDs, as a shell or program makes it, is not all."""
+
+
+def check_chosen(*chosen: object, every: bool) -> None:
+    """Make sure that a command that changes messages names some, or says that it is for all."""
+    if not any(chosen) and not every:
+        raise click.UsageError("no message is chosen; name an option that chooses some, or --all")

@@ -77,7 +77,7 @@ def test_they_go_back_to_where_they_came_from(invoke: Invoke, fill: Fill, stored
         dead(2, "topic://PRICES"),
     )
 
-    assert invoke("dlq", "retry", "--json").json == {"retried": 2, "left": 0}
+    assert invoke("dlq", "retry", "--all", "--json").json == {"retried": 2, "left": 0}
 
     assert stored(DLQ) == []
     [order] = stored("ORDERS")
@@ -107,7 +107,7 @@ def test_which_ones(
     fill(*(dead(number, origin) for number, origin in enumerate(origins, 1)))
 
     listed = invoke("dlq", "list", "--json", *options)
-    purged = invoke("dlq", "purge", "--json", *options)
+    purged = invoke("dlq", "purge", "--json", *(options or ["--all"]))
 
     assert [one["properties"]["number"] for one in listed.lines] == chosen
     assert purged.json == {"removed": len(chosen), "left": 0}
@@ -115,10 +115,23 @@ def test_which_ones(
     assert bodies(stored(DLQ)) == [f"order {number}" for number in range(1, 5) if number not in chosen]
 
 
+@pytest.mark.parametrize("options", [(), (DLQ,), ("--selector", ""), ("--id", "")])
+@pytest.mark.parametrize("act", ["retry", "purge"])
+def test_an_empty_choice_is_not_all(
+    invoke: Invoke, fill: Fill, stored: Stored, act: str, options: tuple[str, ...]
+) -> None:
+    fill(dead(1, "ORDERS"), dead(2, "INVOICES"))
+
+    result = invoke("dlq", act, *options)
+
+    assert result.code == (6 if "--id" in options else 2)
+    assert bodies(stored(DLQ)) == ["order 1", "order 2"]
+
+
 def test_what_came_from_nowhere_stays(invoke: Invoke, fill: Fill, stored: Stored) -> None:
     fill(dead(1, None), dead(2, "ORDERS"))
 
-    result = invoke("dlq", "retry", "--json")
+    result = invoke("dlq", "retry", "--all", "--json")
 
     assert result.json == {"retried": 1, "left": 1}
     assert "1 message left: the original destination is unknown" in result.err
@@ -148,7 +161,7 @@ def test_the_audit_does_not_take_them_for_duplicates(
     (tmp_path / "jdbcstore.toml").write_text("enable_audit = true")
     fill(dead(1, "ORDERS"))
 
-    assert invoke("dlq", "retry").code == 0
+    assert invoke("dlq", "retry", "--all").code == 0
 
     assert bodies(stored("ORDERS")) == ["order 1"]
 
@@ -177,7 +190,7 @@ def test_not_while_a_broker_serves(invoke: Invoke, fill: Fill, local_url: str, t
     with JdbcStore(local_url, StoreConfig(cleanup_period=0.0), locker=locker):
         assert invoke("dlq", "list").code == 0
         for command in ("retry", "purge"):
-            result = invoke("dlq", command)
+            result = invoke("dlq", command, "--all")
             assert result.code == 8
             assert "holds the lock" in result.err
 
@@ -187,7 +200,7 @@ def test_on_every_database(cli: CommandLine, open_store: Callable[..., JdbcStore
         store.queue(DLQ).add_messages([dead(1, "ORDERS"), dead(2, "ORDERS")])
 
     assert cli("dlq", "retry", "--limit", "1", "--json").json == {"retried": 1, "left": 0}
-    assert cli("dlq", "purge", "--json").json == {"removed": 1, "left": 0}
+    assert cli("dlq", "purge", "--all", "--json").json == {"removed": 1, "left": 0}
 
     with open_store() as store:
         assert bodies([*store.queue("ORDERS").recover()]) == ["order 1"]

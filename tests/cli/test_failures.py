@@ -234,7 +234,7 @@ def test_the_documents_name_every_command_and_exit_code() -> None:
         ("consume", "Q"),
         ("cleanup",),
         ("unsubscribe", "topic://T", "--client-id", "c", "--subscription", "s"),
-        ("dlq", "purge"),
+        ("dlq", "purge", "--all"),
         ("xa", "commit", "XID:[86,globalId=01020304,branchId=0902]"),
         ("migrate", "--dry-run"),
         ("migrate", "--sql"),

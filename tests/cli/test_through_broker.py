@@ -171,6 +171,9 @@ def test_what_only_a_broker_can_do(place: Place, tmp_path: Path) -> None:
     assert "changed 1 message of queue://MANAGED" in changed.out
     assert [one["priority"] for one in api.get(queue("MANAGED", "messages"))] == [4, 9]
     assert cli.run("manage", "change", "MANAGED").code == 2
+    for act in (("move", "--to", "ELSEWHERE"), ("copy", "--to", "ELSEWHERE"), ("change", "--priority", "9")):
+        assert cli.run("manage", act[0], "MANAGED", *act[1:]).code == 2
+        assert cli.run("manage", act[0], "MANAGED", *act[1:], "--selector", "").code == 2
     assert cli.run("manage", "remove", "MANAGED").code == 2
     assert cli("manage", "remove", "MANAGED", "--limit", "1", "--json").json == {"removed": 1, "left": 0}
     assert "begin at 0" in cli("manage", "reset-counters", "MANAGED").out
@@ -279,8 +282,8 @@ def test_dead_letters(place: Place) -> None:
         assert cli("dlq", "retry", *chosen, "--json").json == {"retried": 1, "left": 0}
         client.consume("/queue/BACK")
         client.wait_for(1)
-        assert cli("dlq", "purge", "--json").json == {"removed": 2, "left": 0}
-        assert cli.run("dlq", "purge").code == 6
+        assert cli("dlq", "purge", "--all", "--json").json == {"removed": 2, "left": 0}
+        assert cli.run("dlq", "purge", "--all").code == 6
     finally:
         client.close()
     assert client.bodies == {"2"}
@@ -290,10 +293,10 @@ def test_what_is_left_is_said(place: Place) -> None:
     process, cli, api = place
     # A message that a client sends there has no original destination.
     api.post(queue("ActiveMQ.DLQ", "messages"), body="of unknown origin")
-    found = cli.run("dlq", "retry", "--json")
+    found = cli.run("dlq", "retry", "--all", "--json")
     assert found.json["left"] == 1
     assert "1 message left: the original" in found.err
-    assert cli("dlq", "purge", "--json").json == {"removed": 1, "left": 0}
+    assert cli("dlq", "purge", "--all", "--json").json == {"removed": 1, "left": 0}
     client = Client(process.port, acknowledges=False)
     client.connect()
     try:

@@ -120,9 +120,12 @@ class Fields:
                 raise NotARequest("ids must be a list of message ids")
             if len(ids) > _MOST_IDS:
                 raise NotARequest(f"ids must be at most {_MOST_IDS}; use several requests")
+        selector = self.text("selector")
+        if selector is not None and not selector.strip():
+            raise NotARequest("selector is empty, and would match every message; leave it out for that")
         return MessageChoice(
             ids=None if ids is None else tuple(ids),
-            selector=self.text("selector"),
+            selector=selector,
             limit=self.number("limit", least=1),
             expired=self.flag("expired") or False,
             origin=self.origin(),

@@ -175,6 +175,8 @@ def test_views_and_operations(broker: tuple[BrokerProcess, ApiClient]) -> None:
         ("POST", "/api/queues/Q/messages", b" " * (MAX_BODY + 1), 413),
         ("POST", "/api/queues/Q/remove", {"ids": "x"}, 400),
         ("POST", "/api/queues/Q/remove", {"ids": [""]}, 400),
+        ("POST", "/api/queues/Q/remove", {"selector": ""}, 400),
+        ("POST", "/api/queues/Q/retry", {"selector": " "}, 400),
         ("POST", "/api/queues/Q/remove", {"limit": -1}, 400),
         ("POST", "/api/queues/Q/move", {}, 400),
         ("POST", "/api/queues/Q/move", {"to": "Q"}, 400),

@@ -65,7 +65,7 @@ COMMANDS: dict[str, Callable[[str], list[str]]] = {
     "consume": lambda url: ["consume", "Q", "--url", url],
     "purge": lambda url: ["purge", "Q", "--url", url],
     "cleanup": lambda url: ["cleanup", "--url", url],
-    "dead letters": lambda url: ["dlq", "purge", "--url", url],
+    "dead letters": lambda url: ["dlq", "purge", "--all", "--url", url],
     "copy from it": lambda url: ["copy", url, "sqlite:///other.db"],
     "copy to it": lambda url: ["copy", "sqlite:///other.db", url],
     "back to ActiveMQ": lambda url: ["migrate", "--to", "activemq", "--url", url],
