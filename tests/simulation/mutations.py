@@ -320,8 +320,8 @@ def _apply_twice() -> list[tuple[Any, str, Any]]:
 def _copy_without_mark() -> list[tuple[Any, str, Any]]:
     restore = copying.restore
 
-    def unmarked(copy: Path, file: Path) -> None:
-        restore(copy, file)
+    def unmarked(copy: Path, file: Path, kept: Path) -> None:
+        restore(copy, file, kept)
         here = server_at(f"sqlite:///{file}")
         assert here is not None
         here.fill("DELETE FROM JDBCSTORE_STATE WHERE NAME LIKE ?", [("journal%",)])

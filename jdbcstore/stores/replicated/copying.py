@@ -26,11 +26,14 @@ def take_copy(file: Path, copy: Path) -> int:
     return mark.applied
 
 
-def restore(copy: Path, file: Path) -> None:
-    """Put a copy in place of what a database has, in one transaction: a process that is killed leaves either.
+def restore(copy: Path, file: Path, kept: Path) -> None:
+    """Put a copy in place of the content of a database, which is copied to ``kept`` first.
+
+    Each is one transaction: a process that is killed leaves the old content or the new one.
 
     :raises StoreUnavailable: the database is being used, or there is no room
     """
+    _copy(file, kept)
     _copy(copy, file)
 
 

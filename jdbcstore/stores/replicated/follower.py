@@ -43,13 +43,23 @@ _CHECKPOINT = 2.0
 _RETRY = 1.0
 """Seconds until the servers of the stream, or the database, are tried again."""
 _REPORT = 1.0
+_USELESS = 10.0
+"""Seconds until another copy is asked for, after one that would not help: each is work for the master."""
 _ALIVE, _LISTENED, _SIGNS = 10.0, 3.5, 2
 """Seconds since the last report of a process that may be alive, for which it is listened to then, and the
 reports that show it: one may be late, and of a process that is gone."""
 
 
 class Behind(StoreUnavailable):
-    """The stream has released records that a database does not have: it needs a copy of the master's."""
+    """The stream has released records that a database does not have: it needs a copy of the master's.
+
+    A copy helps if it reaches the record ``least``: the last one of this database, or the last one that the
+    stream does not have any more.
+    """
+
+    def __init__(self, message: str, *, least: int = 0) -> None:
+        self.least = least
+        super().__init__(message)
 
 
 @dataclass(slots=True)
@@ -188,7 +198,7 @@ class StreamFollower:
                 self._note(error)
                 if self._finishing:
                     raise
-                self._refill(server)
+                self._refill(server, error.least)
         except (ConfigurationError, CorruptJournal) as error:
             if self._finishing or not self.decided.is_set():
                 raise
@@ -237,13 +247,19 @@ class StreamFollower:
         self.trouble = error
         self.decided.set()
 
-    def _refill(self, server: StreamServer) -> None:
-        """Ask the master for a copy of its database, and put it in place of this one's content."""
+    def _refill(self, server: StreamServer, least: int) -> None:
+        """Ask the master for a copy of its database, and put it in place of this one's content.
+
+        The copy has to reach the record ``least``. A shorter one, such as that of a master whose checkpoints
+        fail, is not taken: this database may be the only one with some records.
+        """
         file = database_file(self._configuration)
         members = Members(server)
         name = f"{self.member.node}-{secrets.token_hex(8)}"
         taken = file.with_name(f"{file.name}-copy")
+        kept = file.with_name(f"{file.name}-before-copy")
         self.member = replace(self.member, wants=name, fetched=0)
+        useless = False
         try:
             while not self._stopping.is_set():
                 self.report(members, now=True)
@@ -251,9 +267,21 @@ class StreamFollower:
                 if copy is None:
                     self._stopping.wait(_RETRY)
                     continue
+                if useless := copy.applied < least:
+                    self._note(
+                        StoreUnavailable(
+                            f"the copy of the master's database ends with record {copy.applied}, and record"
+                            f" {least} is needed: this database keeps its content, and asks again"
+                        )
+                    )
+                    return
                 members.fetch(copy, taken, lambda percentage: self._fetched(members, percentage))
-                restore(taken, file)
-                log.warning("the database is a copy of the master's now, up to record %d", copy.applied)
+                restore(taken, file, kept)
+                log.warning(
+                    "the database is a copy of the master's now, up to record %d; its old content is in %s",
+                    copy.applied,
+                    kept,
+                )
                 self.member = replace(self.member, applied=copy.applied, trouble="")
                 return
         except DamagedCopy as error:
@@ -263,6 +291,9 @@ class StreamFollower:
             taken.unlink(missing_ok=True)
             with suppress(StoreError):
                 members.drop(name)
+            if useless:
+                self.report(members, now=True)
+                self._stopping.wait(_USELESS)
 
     def _fetched(self, members: Members, percentage: int) -> None:
         self.member = replace(self.member, fetched=percentage)
@@ -341,6 +372,14 @@ class Following:
         :raises StoreUnavailable: the servers or the database do not answer
         """
         self._store.begin_journal()
+        try:
+            self._follow()
+        except (Behind, CorruptJournal):
+            if self._log is not None:
+                self._recovery.checkpoint()  # what was read may be nowhere else any more
+            raise
+
+    def _follow(self) -> None:
         is_last = False
         while True:
             is_first = self._log is None
@@ -406,7 +445,10 @@ class Following:
             self._check(found, 0)
             first = decode_record(next(found.records(0)))[1].operation
             if first is None or first.kind != BEGIN or not first.facts["is_empty"]:
-                raise Behind(f"{self._store.place} is new, and the stream does not begin with an empty one")
+                raise Behind(
+                    f"{self._store.place} is new, and the stream does not begin with an empty one",
+                    least=found.first_number - 1,
+                )
             binding.adopt(found)
         elif found.store not in (0, mark.store):
             raise binding.foreign(found)
@@ -432,7 +474,8 @@ class Following:
         if found.first_number > after + 1:
             raise Behind(
                 f"{self._store.place} has records up to {after}, and the stream begins with record"
-                f" {found.first_number}: it needs a copy of the master's database"
+                f" {found.first_number}: it needs a copy of the master's database",
+                least=max(after, found.first_number - 1),
             )
         if (found.last_number < after or found.last < last) and not found.is_current():
             raise self._again(f"a server was behind, with record {found.last_number} as the last one")

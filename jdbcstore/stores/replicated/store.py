@@ -64,7 +64,7 @@ class ReplicatedStore(JournaledJdbcStore):
         except BaseException:
             self._members.close()
             raise
-        self._members.start(self._positions)
+        self._members.start(self._positions, self.checkpoint)
 
     def _begun(self) -> None:
         # So that no prepare is written again before it: the first record tells whose the others are.
@@ -114,6 +114,7 @@ class MembersWatch:
             life=life_of(configuration),
         )
         self._positions: Callable[[], tuple[int, int]] | None = None
+        self._checkpoint: Callable[[], None] | None = None
         self._lock = threading.Lock()
         """Protects the connection; held while it is made."""
         self._server: StreamServer | None = None
@@ -121,9 +122,12 @@ class MembersWatch:
         self._made: set[str] = set()
         self._thread = threading.Thread(target=self._run, name="jdbcstore-members", daemon=True)
 
-    def start(self, positions: Callable[[], tuple[int, int]]) -> None:
-        """Begin to tell the others the last records that are applied and written."""
-        self._positions = positions
+    def start(self, positions: Callable[[], tuple[int, int]], checkpoint: Callable[[], None]) -> None:
+        """Begin to tell the others the last records that are applied and written.
+
+        A checkpoint is made before each copy, which would not have those records else.
+        """
+        self._positions, self._checkpoint = positions, checkpoint
         self._thread.start()
 
     def stop(self) -> None:
@@ -200,10 +204,15 @@ class MembersWatch:
         members.report(self._member)
         for one in self._others(members):
             if one.wants and one.wants not in self._made:
-                self._copy(members, one)
+                try:
+                    self._copy(members, one)
+                except StoreError as error:
+                    log.warning("the broker %s gets no copy of this database now: %s", one.node, error)
 
     def _copy(self, members: Members, member: Member) -> None:
         log.warning("the broker %s is too far behind, and gets a copy of this database", member.node)
+        if self._checkpoint is not None:
+            self._checkpoint()
         with tempfile.TemporaryDirectory(prefix=".jdbcstore-copy-", dir=self._file.parent) as folder:
             copy = Path(folder) / "copy.db"
             applied = take_copy(self._file, copy)

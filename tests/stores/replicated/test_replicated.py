@@ -43,6 +43,7 @@ from jdbcstore.journal.stream.server import StreamServer
 from jdbcstore.lockers.base import AbstractLocker
 from jdbcstore.message.destination import Destination
 from jdbcstore.stores.journaled.records import OPERATE, encode_operation
+from jdbcstore.stores.replicated.copying import take_copy
 from jdbcstore.stores.replicated.follower import StreamFollower
 from jdbcstore.stores.replicated.store import ReplicatedStore
 from jdbcstore.stores.shared.operations import BEGIN, RecordedOperation
@@ -372,6 +373,87 @@ def test_one_that_is_behind_gets_a_copy(follow: Follow, configured: Configured) 
     assert bodies(second) == ["m", *map(str, range(30)), "last"]
     second.close()
     assert bodies(behind.store()) == ["m", *map(str, range(30)), "last"]
+
+
+def rows(file: Path) -> int:
+    """The messages in a database."""
+    with closing(sqlite3.connect(file)) as connection:
+        return int(connection.execute("SELECT COUNT(*) FROM ACTIVEMQ_MSGS").fetchone()[0])
+
+
+def purge(configuration: Configuration, *, keeps_last: bool = False) -> None:
+    """Remove what the stream has, as an administrator may."""
+    assert configuration.journal is not None
+    with closing(StreamServer(configuration.journal, create=False)) as server:
+        server.purge(server.state().last + (0 if keeps_last else 1))
+
+
+def test_no_copy_replaces_newer_content(follow: Follow, configured: Configured, tmp_path: Path) -> None:
+    """Somebody purges the stream, when the master has not written to its database yet."""
+    first = follow("a").store()
+    behind = follow("b")
+    for number in range(20):
+        first.queue("Q").add_message(Message(str(number)))
+    wait_level(configured("a"), "a", "b")
+    behind.close()
+    assert (rows(tmp_path / "a.db"), rows(tmp_path / "b.db")) == (0, 20)
+    for number in range(20, 30):
+        first.queue("Q").add_message(Message(str(number)))
+    purge(configured("a"))
+    for number in range(30, 40):
+        first.queue("Q").add_message(Message(str(number)))
+    follow("b")
+
+    def is_copied() -> bool:
+        assert rows(tmp_path / "b.db") >= 20
+        return rows(tmp_path / "b.db") == 40
+
+    wait_until(is_copied, what="a copy")
+    assert rows(tmp_path / "b.db-before-copy") == 20
+    assert rows(tmp_path / "a.db") == 40
+
+
+def test_a_copy_that_lacks_records_is_not_taken(
+    follow: Follow, configured: Configured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jdbcstore.stores.replicated.follower._USELESS", 0.1)
+    waits = CustomLockerConfig(locker_class=f"{__name__}:Taken")
+    first = follow("a").store()
+    behind = follow("b", locker=waits)
+    first.queue("Q").add_messages([Message("m")] * 20)
+    wait_level(configured("a"), "a", "b")
+    behind.close()
+    first.queue("Q").add_messages([Message("m")] * 5)
+    first.queue("Q").add_messages([Message("m")] * 5)
+    first.close()
+    purge(configured("a"), keeps_last=True)
+    follow("b", locker=waits)
+    journal = configured("a").journal
+    assert journal is not None
+    with closing(StreamServer(journal, create=False)) as server:
+        members = Members(server)
+
+        def wanted(*before: str) -> str:
+            found = member(configured("b"), "b")
+            return "" if found is None or found.wants in before else found.wants
+
+        def trouble() -> str:
+            found = member(configured("b"), "b")
+            return (
+                found.trouble
+                if found is not None and "copy of the master's database ends" in found.trouble
+                else ""
+            )
+
+        copy = tmp_path / "copy.db"
+        applied = take_copy(tmp_path / "a.db", copy)
+        name = wait_until(wanted, what="a follower that asks for a copy")
+        members.offer(Copy(name, 1, copy.stat().st_size), copy)
+        assert "ends with record 1, and record" in wait_until(trouble, what="what it says")
+        assert rows(tmp_path / "b.db") == 20
+        members.offer(Copy(wait_until(lambda: wanted(name)), applied, copy.stat().st_size), copy)
+        wait_until(lambda: rows(tmp_path / "b.db") == 30, what="the copy")
+    assert rows(tmp_path / "b.db-before-copy") == 20
 
 
 def test_the_stream_keeps_what_a_follower_needs(follow: Follow, configured: Configured) -> None:
