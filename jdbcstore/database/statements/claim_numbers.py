@@ -78,6 +78,8 @@ class ClaimNumberStatements(FreeMessages):
         """The first messages of a queue that are claimed or delayed. Reads all claims at most."""
         begin = bindparam("name_", type_=k.c.name.type)
         in_queue = k.c.container == bindparam("container", type_=k.c.container.type)
+        self.first_key = self._compile(lambda: self._next(k.c.name, in_queue))
+        """The first key that has messages, in the database's order, in which the empty one may be later."""
         self.next_key = self._compile(lambda: self._next(k.c.name, in_queue, k.c.name > begin))
         """The next key that has messages, likewise."""
         of_key = select(ONE.label("one")).where(in_queue, k.c.name == begin).limit(limit)

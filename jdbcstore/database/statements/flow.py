@@ -197,8 +197,7 @@ class FlowStatements(KeyedMessages):
         begun = case(
             (seen.c.credit > ZERO, self._next_name(k.c.name >= last)), else_=self._next_name(k.c.name > last)
         )
-        first_of_all = self._next_name(k.c.name >= literal_column("''"))
-        name = func.coalesce(begun, first_of_all).label("name")
+        name = func.coalesce(begun, self._next_name()).label("name")
         first_name: Any = select(name, ONE.label("number")).select_from(seen)
         # Not found again wherever it is used.
         ring = first_name.cte("ring").prefix_with("MATERIALIZED") if single else self._ring(first_name)

@@ -62,12 +62,12 @@ class KeyedMessages(FreeMessages):
             (inclusive, ordered, single): self._compile(
                 partial(self._names, inclusive=inclusive, ordered=ordered, single=single)
             )
-            for inclusive in (False, True)
+            for inclusive in (None, False, True)
             for ordered in (False, True)
             for single in ((True,) if self.walks else (False, True))
         }
-        """The next keys that have messages, from one or after it, with their settings, and the first message
-        that can be claimed: any that is free, or only the first of all; or one key only."""
+        """The next keys that have messages, from the first, from one or after it, with their settings, and
+        the first message that can be claimed: any that is free, or only the first of all; or one key only."""
         name = select(k.c.name).where(k.c.id == c.c.id, self._found_here(k)).scalar_subquery()
         self.find_held = self._compile(lambda: select(name).select_from(c).where(self._is_held_here()))
         """The key of each claim in the queue that is in force."""
@@ -127,21 +127,26 @@ class KeyedMessages(FreeMessages):
         found = self._in_order_of_claims(query).subquery()
         return select(*found.c)
 
-    def _next_name(self, after: ColumnElement[bool]) -> ColumnElement[Any]:
-        """Return the next name by one look into the index, however many messages a key has."""
+    def _next_name(self, *after: ColumnElement[bool]) -> ColumnElement[Any]:
+        """Return the next name by one look into the index, however many messages a key has.
+
+        The first of all has no bound: before the empty name, MariaDB and MySQL have those that begin with a
+        character below the blank.
+        """
         k = self._tables.keyed
         here = k.c.container == bindparam("container", type_=k.c.container.type)
         if self._adapter.chains_writes:
             # For a minimum, a planner that knows of no messages reads them all.
-            first = select(k.c.name).where(here, after).order_by(k.c.name).limit(ONE)
+            first = select(k.c.name).where(here, *after).order_by(k.c.name).limit(ONE)
         else:
-            first = select(func.min(k.c.name)).where(here, after)
+            first = select(func.min(k.c.name)).where(here, *after)
         return first.scalar_subquery()
 
-    def _names(self, *, inclusive: bool, ordered: bool, single: bool) -> Select[Any]:
+    def _names(self, *, inclusive: bool | None, ordered: bool, single: bool) -> Select[Any]:
         k = self._tables.keyed
         begin = bindparam("name_", type_=k.c.name.type)
-        name = self._next_name(k.c.name >= begin if inclusive else k.c.name > begin).label("name")
+        after = () if inclusive is None else (k.c.name >= begin if inclusive else k.c.name > begin,)
+        name = self._next_name(*after).label("name")
         begun: Select[Any] = select(name, ONE.label("number"))
         ring = begun.subquery("ring") if single else self._ring(begun)
         query = self._keys(ring, ring.c.name, self._first_of_key(ring, ring.c.name, ordered=ordered))

@@ -111,9 +111,11 @@ def key_row(**values: str | int | None) -> Row:
 def key_of(group_id: str | None) -> str:
     """Return the name under which a key is stored; the same for each message of the group."""
     key = (group_id or "").replace("\0", " ")
-    if len(key) <= LONGEST and not key.endswith(" "):  # which MariaDB and MySQL ignore
+    stored = key.encode(errors="replace").decode()  # half a surrogate pair is in no database
+    if stored == key and len(key) <= LONGEST and not key.endswith(" "):  # which MariaDB and MySQL ignore
         return key
-    return f"{key[:LONGEST]} {hashlib.sha256(key.encode(errors='replace')).hexdigest()[:32]}"
+    digest = hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()
+    return f"{stored[:LONGEST]} {digest[:32]}"
 
 
 def at_first(limit: int) -> int:
@@ -221,10 +223,11 @@ class KeyedTaking:
         return Counter(name for (name,) in found if name is not None)
 
     def names(
-        self, connection: Connection, after: str, count: int, *, inclusive: bool, ordered: bool
+        self, connection: Connection, after: str | None, count: int, *, inclusive: bool, ordered: bool
     ) -> list[_Key]:
-        """Return the next keys that have messages."""
-        sql = self._sql.names[inclusive, ordered, self.walks or count == 1]
+        """Return the next keys that have messages; from the first one on if ``after`` is None."""
+        begin = None if after is None else inclusive
+        sql = self._sql.names[begin, ordered, self.walks or count == 1]
         values = {"container": self._container, "name_": after, "number": count}
         return [_Key(*row) for row in connection.fetch(sql, **values)]
 
@@ -299,12 +302,14 @@ class _Choosing:
         for key in self._pages(last, inclusive=credit > 0, first=self.first):
             seen.add(key.name)
             yield key, credit if credit and key.name == last else key.weight or 1
-        for key in self._pages("", inclusive=True):
+        for key in self._pages(None):
             if key.name in seen:
                 return
             yield key, key.weight or 1
 
-    def _pages(self, after: str, *, inclusive: bool, first: Sequence[Row] | None = None) -> Iterator[_Key]:
+    def _pages(
+        self, after: str | None, *, inclusive: bool = False, first: Sequence[Row] | None = None
+    ) -> Iterator[_Key]:
         count = at_first(self.limit)
         page = None if first is None else [_Key(*row) for row in first]
         while True:

@@ -183,7 +183,7 @@ class _Look:
         else:
             names, has_more = self._names(name)
             every = sorted({*names, *settings, *claims})
-        most = MOST_KEYS + 1  # the empty one besides
+        most = MOST_KEYS + ("" in every)
         found = []
         for key in every[:most]:
             claimed, delayed, failed = claims.get(key, (0, 0, 0))
@@ -206,11 +206,13 @@ class _Look:
 
     def _names(self, name: str) -> tuple[list[str], bool]:
         """Return the first keys that have messages, and whether there are more."""
-        found = [""]
-        while following := self._next(self._sql.next_key, container=name, name_=found[-1]):
-            if len(found) > MOST_KEYS:
+        found: list[str] = []
+        following = self._next(self._sql.first_key, container=name)
+        while following is not None:
+            if len(found) == MOST_KEYS + ("" in found):
                 return found, True
             found.append(following)
+            following = self._next(self._sql.next_key, container=name, name_=following)
         return found, False
 
     def _next(self, sql: Sql, **values: Any) -> str | None:

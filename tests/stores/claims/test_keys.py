@@ -18,6 +18,7 @@ from jdbcstore.stores.claims.numbers import read_shared
 from jdbcstore.testing.clock import FakeClock
 from tests.stores.claims.conftest import OpenClaims
 from tests.support.databases import Database
+from tests.support.hostile import NAMES
 
 pytestmark = pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
 
@@ -222,6 +223,24 @@ def test_keys_that_are_no_plain_words(claims: Claims) -> None:
     queue.add(*(Message(key, group_id=key) for key in keys for _ in range(2)))
 
     assert sorted(bodies(queue.claim(99))) == sorted(keys)
+
+
+@pytest.mark.parametrize("in_order", [False, True])
+def test_whatever_its_key_a_message_is_claimed(two: tuple[ClaimQueue, ClaimQueue], *, in_order: bool) -> None:
+    one, other = two
+    one.flow.share(in_order=in_order)
+    for turn in "01":
+        one.add(*(Message(f"{key!a}{turn}", group_id=key) for key in NAMES))
+
+    found = list[str]()
+    while claims := [*one.claim(), *other.claim(5)]:
+        found += bodies(claims)
+        one.acknowledge(*claims[:1])
+        other.acknowledge(*claims[1:])
+
+    assert sorted(found) == sorted(f"{key!a}{turn}" for key in NAMES for turn in "01")
+    for key in NAMES:
+        assert found.index(f"{key!a}0") < found.index(f"{key!a}1")
 
 
 def test_without_keys_again(two: tuple[ClaimQueue, ClaimQueue]) -> None:
@@ -436,6 +455,26 @@ def test_numbers_of_keys_and_claims(two: tuple[ClaimQueue, ClaimQueue]) -> None:
         ("z", 0, 0, True),
     ]
     assert not read_shared(one._owner.session).queues[0].keys
+
+
+def test_each_key_is_set_and_paused_by_its_name(two: tuple[ClaimQueue, ClaimQueue]) -> None:
+    one, other = two
+    one.flow.share()
+    one.add(*(Message(ascii(key), group_id=key) for key in NAMES))
+    for key in NAMES[::2]:
+        one.flow.set_key(key, claims=5)
+        one.flow.pause_key(key)
+
+    assert sorted(bodies(other.claim(99))) == sorted(map(ascii, NAMES[1::2]))
+    assert len(one.flow.key_settings()) == len(NAMES[::2])
+    [numbers] = read_shared(one._owner.session, keys=True).queues
+    assert sum(key.free for key in numbers.keys) == len(NAMES[::2])
+    assert sum(key.claimed for key in numbers.keys) == len(NAMES[1::2])
+    for key in NAMES[::2]:
+        one.flow.resume_key(key)
+        other.flow.set_key(key)
+    assert one.flow.key_settings() == {}
+    assert sorted(bodies(other.claim(99))) == sorted(map(ascii, NAMES[::2]))
 
 
 def test_a_key_is_paused_and_resumed_and_keeps_its_settings(two: tuple[ClaimQueue, ClaimQueue]) -> None:
