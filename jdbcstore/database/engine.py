@@ -25,6 +25,8 @@ from jdbcstore.errors import (
     StoreUnavailable,
 )
 
+_UNREACHABLE = "check that the server runs and the URL is right"
+
 
 class Database:
     """A database and the configured tables in it. Creating one does not connect.
@@ -162,10 +164,11 @@ class Database:
             return SchemaError(f"the table {error} is missing in {self.place}; run jdbcstore init")
         origin = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
         reason = " ".join(str(origin).split())
+        advice = self.adapter.advice(origin)
         match self.adapter.classify(origin):
             case Failure.DISCONNECTED:
                 return StoreUnavailable(
-                    f"cannot reach {self.place}: {reason}; check that the server runs and the URL is right"
+                    f"cannot {'use' if advice else 'reach'} {self.place}: {reason}; {advice or _UNREACHABLE}"
                 )
             case Failure.REFUSED:
                 return AuthenticationFailed(
@@ -187,7 +190,9 @@ class Database:
             case Failure.BAD_VALUE | Failure.TOO_LARGE:
                 return InvalidMessage(f"{self.place} cannot hold this: {reason}")
             case _:
-                return StoreError(f"{self.place} refused a statement: {reason}")
+                return StoreError(
+                    f"{self.place} refused a statement: {'; '.join(filter(None, (reason, advice)))}"
+                )
 
 
 @contextlib.contextmanager

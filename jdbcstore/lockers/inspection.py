@@ -74,8 +74,8 @@ class OtherLocks:
             # Shared: others that look are not taken for a holder, however long that takes one of them.
             connection.fetch(self._sql.lock_probe)
         except session.failures as error:
-            # A user with read-only rights may not be allowed to lock.
-            if session.classify(error) is Failure.DISCONNECTED:
+            # A user with read-only rights may not be allowed to lock; a read-only server locks no row.
+            if session.classify(error) is Failure.DISCONNECTED and not session.is_read_only(error):
                 raise
             return session.classify(error) is Failure.TRANSIENT
         finally:

@@ -45,6 +45,15 @@ class TransactionState(enum.Enum):
     CLOSED = "there is no connection any more"
 
 
+READ_ONLY = (
+    "the server accepts only reads: it is a standby, or was made read-only, as when its disk is nearly full"
+)
+CROWDED = (
+    "the server accepts no more connections: allow more, or lower pool_size; a store needs two, and one more"
+    " for each further thread that reads, and a process that claims needs four"
+)
+"""Advice for two states of a server that runs."""
+
 _STATES = {
     "23505": Failure.DUPLICATE,
     "22001": Failure.BAD_VALUE,
@@ -388,6 +397,10 @@ class Adapter:
     def is_read_only(self, error: BaseException) -> bool:  # noqa: ARG002
         """Return whether it is the server's answer that it is read-only, with which nothing was written."""
         return False
+
+    def advice(self, error: BaseException) -> str:  # noqa: ARG002
+        """Return what helps against an error of the server, or of a connection to it."""
+        return ""
 
     # The server
 

@@ -27,7 +27,14 @@ from sqlalchemy.sql import ColumnElement
 from sqlalchemy.types import TypeEngine
 
 from jdbcstore.config.statements import Template
-from jdbcstore.database.adapters.base import Adapter, Failure, TransactionState, error_number
+from jdbcstore.database.adapters.base import (
+    CROWDED,
+    READ_ONLY,
+    Adapter,
+    Failure,
+    TransactionState,
+    error_number,
+)
 from jdbcstore.database.adapters.control import Notifier, ServerControl
 from jdbcstore.database.adapters.mysql_health import MariadbHealth, MysqlHealth
 from jdbcstore.database.adapters.mysql_sending import SentQuery, cut, packet_of
@@ -67,8 +74,21 @@ _SLEEPERS = "SELECT ID FROM information_schema.PROCESSLIST WHERE INFO LIKE "
 _DELETE = "DELETE "
 _SESSION = "SELECT ID, HOST FROM information_schema.PROCESSLIST WHERE ID = "
 
-_STRICT = "sql_mode = CONCAT(@@sql_mode, ',STRICT_ALL_TABLES')"
-"""A value that is too long is an error, and never silently truncated."""
+_SETTINGS = (
+    # A value that is too long is an error, and never silently truncated. MariaDB does not see that two
+    # conversions of a column are the same, in a query and in its GROUP BY.
+    "sql_mode = CONCAT(REPLACE(@@sql_mode, 'ONLY_FULL_GROUP_BY', ''), ',STRICT_ALL_TABLES')",
+    # PyMySQL believes the greeting of a server, in which MySQL says 1 whatever its default is.
+    "autocommit = 1",
+    # Else a COMMIT begins another transaction, which no one commits.
+    "completion_type = 0",
+    "sql_safe_updates = 0",
+    "sql_big_selects = 1",
+    "sql_select_limit = 18446744073709551615",
+    # SQLAlchemy reads the definitions of tables.
+    "sql_quote_show_create = 1",
+)
+"""What a session needs whatever the server gives new ones; all can be set without a privilege."""
 
 _WITHOUT_TRANSACTIONS = text(
     "SELECT t.TABLE_NAME, t.ENGINE FROM information_schema.TABLES t"
@@ -330,14 +350,15 @@ class MysqlAdapter(Adapter):
     notifies = True
     whereabouts = "SELECT @@hostname, @@port, @@datadir, DATABASE()"
     listens_for = 5.0
-    now_ms = "CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)"
+    # NOW() is a local time, in which the hour at the end of daylight saving comes twice.
+    now_ms = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) DIV 1000"
     binary_type: ClassVar[TypeEngine[Any]] = LONGBLOB()
     own_name_type: ClassVar = VARCHAR(250, charset="utf8mb4", collation="utf8mb4_bin")
     table_options: ClassVar = {"mysql_engine": "InnoDB", "mariadb_engine": "InnoDB"}
     # To read a page in order, the planner scans the primary key, past all other destinations' messages.
     index_hint = "FORCE INDEX ({index})"
     # Of two such indexes it would read all that both have, to sort it.
-    settings: ClassVar[str] = f"{_STRICT}, optimizer_switch = 'index_merge_intersection=off'"
+    settings: ClassVar[tuple[str, ...]] = (*_SETTINGS, "optimizer_switch = 'index_merge_intersection=off'")
 
     unrelated = frozenset({"writing", "_batches"})
 
@@ -359,7 +380,10 @@ class MysqlAdapter(Adapter):
     def engine_options(self, url: URL) -> dict[str, Any]:
         if url.drivername.endswith("+pyodbc"):
             return {"connect_args": {"autocommit": True, "timeout": 10}}
-        arguments = {"autocommit": True, "connect_timeout": 10, "charset": "utf8mb4"}
+        arguments: dict[str, Any] = {"autocommit": True, "connect_timeout": 10, "charset": "utf8mb4"}
+        if url.password is not None:
+            # Of a string PyMySQL sends Latin-1, where the servers' own clients and Java's drivers send UTF-8.
+            arguments["password"] = str(url.password).encode()
         return {"paramstyle": "format", "connect_args": arguments}
 
     def network_arguments(self, url: URL, seconds: float) -> dict[str, Any]:
@@ -371,7 +395,7 @@ class MysqlAdapter(Adapter):
     def on_connect(self, connection: Any) -> None:
         cursor = connection.cursor()
         cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
-        cursor.execute(f"SET SESSION {self.settings}")
+        cursor.execute(f"SET SESSION {', '.join(self.settings)}")
         cursor.close()
 
     def plain_cursor(self, connection: Any) -> Any:
@@ -467,6 +491,9 @@ class MysqlAdapter(Adapter):
     def is_read_only(self, error: BaseException) -> bool:
         return error_number(error) in _READ_ONLY
 
+    def advice(self, error: BaseException) -> str:
+        return _ADVICE.get(error_number(error)) or super().advice(error)
+
 
 class MariadbAdapter(MysqlAdapter):
     """MariaDB 10.6 and later."""
@@ -486,7 +513,7 @@ class MariadbAdapter(MysqlAdapter):
     sequence_grant = "GRANT SELECT, INSERT ON {sequence} TO {user}"
     last_number = "next_not_cached_value"
     takes_numbers_in_blocks = True
-    settings = _STRICT
+    settings = _SETTINGS
     odbc_driver = "MariaDB Unicode"
     odbc_timeouts = ("READ_TIMEOUT", "WRITE_TIMEOUT")
 
@@ -502,7 +529,13 @@ class MariadbAdapter(MysqlAdapter):
         connection.cursor().execute(f"SET SESSION max_statement_time = {seconds:f}")
 
 
-_READ_ONLY = (1290, 1836)
+_READ_ONLY = (1290, 1792, 1836)
+_ADVICE = {
+    **dict.fromkeys(_READ_ONLY, READ_ONLY),
+    **dict.fromkeys((1040, 1203, 1226), CROWDED),
+    1047: "the server has left its cluster: connect to another node, or wait until it is back",
+    1665: "set binlog_format = ROW or MIXED on the server: jdbcstore works in READ COMMITTED",
+}
 _BY_CODE = {
     **dict.fromkeys((1053, 1927, 2002, 2003, 2005, 2006, 2013, 2014, 2055), Failure.DISCONNECTED),
     # The connection broke while the server read or wrote; the server has closed an idle one.

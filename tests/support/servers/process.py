@@ -49,6 +49,8 @@ class Server:
     administrator_database: ClassVar[str]
     stop_signal: ClassVar[signal.Signals]
     immediate_stop_signal: ClassVar[signal.Signals] = signal.SIGKILL
+    zone: ClassVar[str] = "UTC"
+    """The time zone of its machine."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self.host = "127.0.0.1"
@@ -189,7 +191,7 @@ class Server:
             "LC_ALL": "C",
             "PATH": f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin",
             "TMPDIR": str(self.directory),
-            "TZ": "UTC",
+            "TZ": self.zone,
         }
         account = self._run_as()
         if account is None:
