@@ -21,7 +21,7 @@ WHOLE ?=
 # If it is set, each Python that a test starts compiles the package again: a quarter of a second.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test interop $(OTHERS:%=interop-%) quick lint fuzz bench docs dist sql packages mysql nats maven clean
+.PHONY: help demo test interop $(OTHERS:%=interop-%) quick lint fuzz bench site docs dist sql packages mysql nats maven clean
 
 help:
 	@echo "make demo    watch messages survive a killed broker, on SQLite; then Spark SQL"
@@ -44,7 +44,7 @@ demo: .venv/demo .venv/compiled
 # What must be tested, not skipped; MySQL where .ci/mysql could unpack it, the rest where .ci/maven has its jars.
 test: export JDBCSTORE_REQUIRE ?= sqlite,postgresql,mariadb,mariadb-pyodbc,spark,spin,zookeeper,nats$(shell test ! -x .build/nats/nats-server || echo ,nats-newer)$(shell test ! -d .build/mysql/data || echo ,mysql)$(shell test ! -d .build/s3 || echo ,s3)$(shell test ! -d .build/artemis || echo ,artemis)$(shell test ! -d .build/drivers || echo ,drivers)$(shell test ! -d .build/axe || echo ,axe)$(shell test ! -d .build/maven || echo ,connector-j)
 test: packages mysql maven .venv/dev .venv/compiled
-	$(MAKE) --no-print-directory --jobs 3 --output-sync lint interop
+	$(MAKE) --no-print-directory --jobs 3 --output-sync lint site interop
 	$(BIN)/pytest $(WHOLE) --numprocesses $(WORKERS) --dist loadgroup
 
 # The tests of interop beside other versions of ActiveMQ: the newest, and with WHOLE all. They wait more than they
@@ -74,8 +74,10 @@ bench: packages .venv/dev .venv/compiled
 	$(BIN)/python -m benchmarks
 
 # A warning is an error: a broken link, a page that is not in the navigation, a docstring that does not parse.
-docs: .venv/docs
+site: .venv/docs
 	$(BIN)/sphinx-build --quiet --fresh-env --fail-on-warning --keep-going -b html -j auto -d .build/doctrees docs .build/docs
+
+docs: site
 	@.ci/packages chromium || echo "Chromium cannot be installed here: no page is opened" >&2
 	$(BIN)/python -m tests.docs.site .build/docs
 

@@ -20,12 +20,19 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
     "I write Python": (
         *("readers/python", "quickstart", "guide/queues-and-topics", "guide/messages"),
         *("guide/durable-subscriptions", "guide/transactions", "guide/priorities", "guide/selectors"),
-        *("guide/expiry-purge-cleanup", "guide/errors", "guide/claims", "guide/celery", "guide/xa"),
-        *("guide/routing", "guide/replacing"),
+        *("guide/expiry-purge-cleanup", "guide/errors", "guide/claims", "guide/celery"),
+        *(
+            "guide/django",
+            "guide/inbox",
+            "guide/large-messages",
+            "guide/xa",
+            "guide/routing",
+            "guide/replacing",
+        ),
     ),
     "I run ActiveMQ": (
-        *("readers/activemq", "guide/from-activemq", "guide/activemq", "guide/stomp", "guide/jms"),
-        "guide/configuration",
+        *("readers/activemq", "guide/from-activemq", "guide/from-artemis", "guide/activemq", "guide/stomp"),
+        *("guide/jms", "guide/configuration", "guide/settings"),
         *("guide/operating", "guide/console", "guide/console-compared"),
         *(
             "guide/locking",
@@ -48,7 +55,8 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
     ),
     "Reference": (
         *("cli", "generated/commands/index", "reference", "generated/api/index", "vendors"),
-        *("compatibility", "compared", "benchmarks", "benchmarks-appendix"),
+        "generated/scripts",
+        *("compatibility", "reliability", "compared", "benchmarks", "benchmarks-appendix"),
     ),
     "The project": (
         *(
@@ -57,11 +65,12 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
             "generated/changelog",
             "generated/security",
             "generated/contributing",
+            "generated/tests",
             "patterns",
         ),
     ),
 }
-"""Each reader's pages, in order; pages named nowhere follow under "More"."""
+"""Each reader's pages, in order. Every page is in one list."""
 
 COPIES = {
     "README.md": "index",
@@ -149,11 +158,11 @@ def _exported(name: str, place: str) -> bool:
 
 def command_pages() -> dict[str, str]:
     """The help of each command: a page for each command or family of commands, by its path."""
-    from jdbcstore.cli.app import _COMMANDS
+    from jdbcstore.cli.app import _COMMANDS, attribute_of
 
     pages = {}
     for name, module, _ in _COMMANDS:
-        attribute = f"jdbcstore.cli.{module}:{name.replace('-', '_')}"
+        attribute = f"jdbcstore.cli.{module}:{attribute_of(name)}"
         pages[f"commands/{name}.rst"] = (
             f"{_title(f'jdbcstore {name}', '=')}\n.. click:: {attribute}\n"
             f"   :prog: jdbcstore {name}\n   :nested: full\n"
@@ -210,7 +219,7 @@ def read_copies(app: Sphinx, docname: str, source: list[str]) -> None:
             return match[0]
         relative = target.relative_to(ROOT).as_posix()
         page = COPIES.get(relative)
-        if page is None and target.is_relative_to(DOCS):
+        if page is None and target.is_relative_to(DOCS) and not target.is_relative_to(DOCS / "changes"):
             page = target.relative_to(DOCS).as_posix()
             return f"{match[1]}(/{page}{anchor})" if origins else match[0]
         if page is None:
@@ -223,18 +232,17 @@ def read_copies(app: Sphinx, docname: str, source: list[str]) -> None:
     source[0] = text
 
 
+def written_pages() -> set[str]:
+    """Return the pages of docs/ as the site names them, but for the first and for notes of changes."""
+    pages = {path.relative_to(DOCS).with_suffix("") for path in DOCS.rglob("*.md")}
+    own = {page.as_posix() for page in pages if not page.parts[0].startswith(("_", "changes", "generated"))}
+    return own - {"index"}
+
+
 def _toctrees() -> str:
-    named = {page for pages in NAVIGATION.values() for page in pages}
-    found = {
-        path.relative_to(DOCS).with_suffix("").as_posix()
-        for path in DOCS.rglob("*.md")
-        if not path.relative_to(DOCS).parts[0].startswith("_")
-    }
-    others = sorted(found - named - {"index"})
-    sections = {**NAVIGATION, "More": tuple(others)} if others else NAVIGATION
     parts = []
-    for caption, pages in sections.items():
-        listed = "\n".join(f"/{page}" for page in pages if page in found or page.endswith("index"))
+    for caption, pages in NAVIGATION.items():
+        listed = "\n".join(f"/{page}" for page in pages)
         parts.append(f"\n\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n{listed}\n```\n")
     return "".join(parts)
 

@@ -88,7 +88,7 @@ _SETTINGS = (
     # SQLAlchemy reads the definitions of tables.
     "sql_quote_show_create = 1",
 )
-"""What a session needs whatever the server gives new ones; all can be set without a privilege."""
+"""Assignments that a session needs whatever the server's defaults are. None needs a privilege."""
 
 _WITHOUT_TRANSACTIONS = text(
     "SELECT t.TABLE_NAME, t.ENGINE FROM information_schema.TABLES t"
