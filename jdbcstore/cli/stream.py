@@ -58,7 +58,8 @@ def print_stream(facts: dict[str, Any]) -> None:
     """Print the state of a stream in a few lines."""
     write_line(f"stream   {printable(facts['place'])}")
     if facts["problem"] is not None:
-        write_line(f"         it cannot be written: {printable(facts['problem'])}")
+        what = "it may lose what was acknowledged" if facts["is_unsafe"] else "it cannot be written"
+        write_line(f"         {what}: {printable(facts['problem'])}")
     if facts["present"]:
         led = "" if facts["leader"] is None else f", led by {printable(facts['leader'])}"
         write_line(

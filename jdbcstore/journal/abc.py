@@ -204,6 +204,10 @@ class Log(Numbered, Protocol):
         """
         ...
 
+    def is_at_risk(self, applied: int) -> bool:
+        """Return whether it may have lost what was acknowledged; records up to ``applied`` are elsewhere."""
+        ...
+
     def sync(self) -> None:
         """Make durable what was written.
 

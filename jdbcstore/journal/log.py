@@ -208,6 +208,11 @@ class Journal:
             return found
         return replace(found, problem=str(self._failure()))
 
+    def is_at_risk(self, applied: int) -> bool:
+        """Return whether the log may have lost records that were acknowledged, so that the backing store
+        should have them soon; ``applied`` is the last one that it has."""
+        return self._log.is_at_risk(applied)
+
     def sync(self) -> None:
         """Make everything written durable; needed before other durable data refers to it where the sync
         strategy does not sync every write.

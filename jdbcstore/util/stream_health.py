@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from jdbcstore.util.checkup import BAD, WARNING, Diagnosis
 
 STOPPED, DEGRADED, FULL = "stream stopped", "stream degraded", "stream nearly full"
+UNSAFE = "stream unsafe"
 MISSED = "follower missed"
 """The names of what may be wrong with a stream."""
 _FULL = 0.8
@@ -56,14 +57,24 @@ class StreamHealth:
     limit: int | None = None
     """The most bytes that it may have; None also without a limit of its own."""
     problem: str | None = None
-    """Why nothing can be written to it now; None if it can."""
+    """Why nothing can be written to it now, or it is unsafe; None if neither."""
+    is_unsafe: bool = False
+    """Whether it can be written, and may lose what was acknowledged."""
     members: tuple[StreamMember, ...] = ()
     """The brokers that follow it with databases of their own, heard of in the last day."""
 
     @property
     def diagnoses(self) -> Iterator[Diagnosis]:
         """All that is wrong, the worst first."""
-        if self.problem is not None:
+        if self.problem is not None and self.is_unsafe:
+            yield Diagnosis(
+                name=UNSAFE,
+                severity=BAD,
+                text=f"The stream of the journal may lose acknowledged messages: {self.problem}",
+                cure="undo the change of the stream; until then a checkpoint is made each second, and another"
+                " broker may not be able to follow this one",
+            )
+        elif self.problem is not None:
             yield Diagnosis(
                 name=STOPPED,
                 severity=BAD,

@@ -378,7 +378,8 @@ class JetStream:
         if not self._stream.exists:
             raise NotFoundError(code=404, err_code=10059, description="stream not found")
         size = 100 * (view.last + 1 - view.first)
-        state = SimpleNamespace(first_seq=view.first, last_seq=view.last, bytes=size)
+        count = view.last + 1 - view.first
+        state = SimpleNamespace(first_seq=view.first, last_seq=view.last, bytes=size, messages=count)
         made = self._stream.config
         return SimpleNamespace(state=state, config=made, created=None, cluster=SimpleNamespace())
 

@@ -23,7 +23,7 @@ from jdbcstore.broker.management.views import (
 )
 from jdbcstore.message.destination import Destination
 from jdbcstore.util.checkup import BAD, WARNING, Checkup
-from jdbcstore.util.stream_health import DEGRADED, FULL, MISSED, STOPPED, StreamHealth
+from jdbcstore.util.stream_health import DEGRADED, FULL, MISSED, STOPPED, UNSAFE, StreamHealth
 
 _FULL = 0.8
 _FREE = 0.1
@@ -35,6 +35,7 @@ _BACKLOG = 1000
 _GROWTH = 1.2
 _STREAM_RULES = {
     STOPPED: "JdbcstoreStreamStopped",
+    UNSAFE: "JdbcstoreStreamStopped",
     DEGRADED: "JdbcstoreStreamDegraded",
     FULL: "JdbcstoreStreamFull",
     MISSED: "JdbcstoreFollowerMissed",

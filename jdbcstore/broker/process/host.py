@@ -157,7 +157,7 @@ class BrokerHost:
         except NotMaster:  # it has stopped serving meanwhile
             return self.obstacle()
         stopped = (one for one in streams if one.problem is not None)
-        return next((f"{one.place} cannot be written: {one.problem}" for one in stopped), None)
+        return next((f"{one.place} cannot be relied on: {one.problem}" for one in stopped), None)
 
     async def start(self) -> None:
         """Begin to wait for the lock, and to serve once it is acquired; return at once.

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 
 from nats.errors import Error as NatsError
-from nats.js.api import StreamInfo
+from nats.js.api import StreamInfo, StreamState
 from nats.js.errors import APIError, NotFoundError
 
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import ConfigurationError, StoreError
 from jdbcstore.journal.stream.connection import NatsConnection
+from jdbcstore.journal.stream.server import unfit
 from jdbcstore.util.stream_health import StreamHealth
 
 LOOK = 2.0
 """Seconds for which an answer is awaited."""
+Missing = Callable[[StreamState], str | None]
+"""Returns which acknowledged messages a stream does not have, as a sentence; None if it has all."""
 
 
-def health(connection: NatsConnection, config: JournalConfig) -> StreamHealth:
-    """Return the state of the stream, over a connection that is open.
-
-    :raises StoreClosed: it is closed
-    """
-    return connection.run(_health(connection, config))
+def _nothing(_: StreamState) -> str | None:
+    return None
 
 
 def looked_at(config: JournalConfig) -> StreamHealth:
@@ -38,26 +38,34 @@ def looked_at(config: JournalConfig) -> StreamHealth:
     except StoreError as error:
         return _known(config, problem=str(error))
     try:
-        return health(connection, config)
+        return connection.run(health(connection, config))
     finally:
         connection.close()
 
 
-async def _health(connection: NatsConnection, config: JournalConfig) -> StreamHealth:
+async def health(
+    connection: NatsConnection, config: JournalConfig, missing: Missing = _nothing
+) -> StreamHealth:
+    """Return the state of the stream, over a connection that is open; on its loop."""
     if not connection.is_connected:
         return _known(config, problem=f"the connection is lost: {connection.trouble}")
     try:
         info = await asyncio.wait_for(connection.js.stream_info(config.stream_name), LOOK)
     except NotFoundError:
-        missing = _known(config, problem="it does not exist: a broker creates it, unless it was deleted")
-        return replace(missing, present=0, current=0)
+        absent = _known(config, problem="it does not exist: a broker creates it, unless it was deleted")
+        return replace(absent, present=0, current=0)
     except APIError as error:
         return _known(config, problem=f"its servers answer {error.description or error.code}")
     except (NatsError, OSError, TimeoutError):
         if (denial := connection.denial()) is not None:
             return _known(config, problem=str(denial))
         return _known(config, problem="no server answers for it: there is no quorum, or an election")
-    return _found(config, info)
+    found = _found(config, info)
+    if found.problem is not None:
+        return found
+    reason = unfit(info.config, config)
+    problem = f"it {reason}" if reason else missing(info.state)
+    return found if problem is None else replace(found, problem=problem, is_unsafe=True)
 
 
 def _known(config: JournalConfig, problem: str | None) -> StreamHealth:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+
+from nats.js.api import StreamState as Described
 
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import CorruptJournal, JournalInUse, LockLost, StoreError, StoreUnavailable
@@ -16,7 +19,7 @@ from jdbcstore.journal.layout import JournalEntry, Record, Stamp
 from jdbcstore.journal.stream.aside import StreamAside
 from jdbcstore.journal.stream.health import health
 from jdbcstore.journal.stream.pieces import CLEAN_END, HEAD, OPENING, RECORDS, PieceHead, Unit, head_at, units
-from jdbcstore.journal.stream.server import StreamServer, StreamState
+from jdbcstore.journal.stream.server import StreamServer, StreamState, gaps_of
 from jdbcstore.util.clock import Clock
 from jdbcstore.util.stream_health import StreamHealth
 
@@ -28,6 +31,8 @@ _CACHED = 4
 _PER_MESSAGE = 256
 """Bytes that the servers take for a message besides it, and some more."""
 _MOST_RESERVED = 64 * 1024
+_WATCH = 2.0
+"""Seconds between two looks whether the stream still keeps what was acknowledged."""
 _LEAST_SPANS = 8
 """Spans into which a full stream is divided at least: the last one is never released."""
 
@@ -43,6 +48,8 @@ class StreamContents:
     """The stream's sequence of the last message; 0 if there never was one."""
     size: int = 0
     """Bytes of all messages."""
+    gaps: int = 0
+    """Messages that were deleted between the first and the last one."""
     beginning: PieceHead | None = None
     """The header of the first message."""
     ending: PieceHead | None = None
@@ -200,7 +207,7 @@ def _found(server: StreamServer, state: StreamState) -> StreamContents:
             break
         torn = Torn(at - head.piece, 0, head.first_number)
         at = torn.segment - 1
-    return StreamContents(server, state.first, state.last, state.size, first, head, torn)
+    return StreamContents(server, state.first, state.last, state.size, state.gaps, first, head, torn)
 
 
 @dataclass(slots=True)
@@ -211,6 +218,18 @@ class _Span:
     first_sequence: int
     last_number: int
     size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Loss:
+    """Messages that were removed from the stream, and not by its writer."""
+
+    first: int
+    """The stream's sequence of the first message since."""
+    gaps: int
+    """The messages that are missing behind it."""
+    last_number: int
+    """The last record then: once the database has it, nothing is missing."""
 
 
 class StreamLog:
@@ -239,6 +258,11 @@ class StreamLog:
         self._lock = threading.Lock()
         self._releasing = threading.Lock()
         self._cache: dict[int, bytes] = {}
+        self._first = self._gaps = 0
+        """The highest sequence before which messages were released, and the messages missing behind it."""
+        self._loss: _Loss | None = None
+        self._risk: str | None = None
+        """Why the stream may lose what was acknowledged, as it was seen last."""
 
     @property
     def first_number(self) -> int:
@@ -273,7 +297,9 @@ class StreamLog:
             self._mark(OPENING)
         except LockLost as error:
             raise JournalInUse(self._config.place) from error
+        self._first, self._gaps = found.first, found.gaps
         self._is_claimed = True
+        self._server.connection.start(self._watch)
 
     def skip(self, last_sequence: int) -> None:
         self.last_sequence = max(self.last_sequence, last_sequence)
@@ -350,7 +376,50 @@ class StreamLog:
         self._server.reach()
 
     def health(self) -> StreamHealth:
-        return health(self._server.connection, self._config)
+        return self._server.connection.run(self._health())
+
+    async def _health(self) -> StreamHealth:
+        last = self._last
+        return await health(self._server.connection, self._config, lambda state: self._missing(state, last))
+
+    def _missing(self, state: Described, last: int) -> str | None:
+        """Return which of the messages that were acknowledged, up to a sequence, the stream lacks."""
+        if not self._is_claimed:
+            return None
+        first, gaps = state.first_seq, gaps_of(state)
+        with self._lock:
+            if first <= self._first and gaps <= self._gaps:
+                if state.last_seq >= last:
+                    return None
+                return (
+                    f"it ends with message {state.last_seq}, and message {last} was acknowledged: its servers"
+                    " have lost their end, or one that is behind the others answers"
+                )
+            if self._loss is None or (self._loss.first, self._loss.gaps) != (first, gaps):
+                self._loss = _Loss(first, gaps, self.last_number)
+        return (
+            f"it begins with message {first}, and {gaps} are missing behind that: messages were removed that"
+            f" this broker had not released (up to {self._first - 1}), by a purge, a deletion or a limit"
+        )
+
+    async def _watch(self) -> None:
+        """Look now and then whether the stream keeps what was acknowledged, also if no caller asks."""
+        while True:
+            await asyncio.sleep(_WATCH)
+            found = await self._health()
+            if found.problem is not None and not found.is_unsafe:
+                continue
+            if found.problem is not None and self._risk != found.problem:
+                log.error("%s may lose acknowledged messages: %s", self._config.place, found.problem)
+            elif found.problem is None and self._risk is not None:
+                log.warning("%s keeps what was acknowledged again", self._config.place)
+            self._risk = found.problem
+
+    def is_at_risk(self, applied: int) -> bool:
+        with self._lock:
+            if self._loss is not None and applied >= self._loss.last_number:
+                self._first, self._gaps, self._loss = self._loss.first, self._loss.gaps, None
+        return self._risk is not None
 
     def sync(self) -> None:
         """Do nothing: what was acknowledged is as durable as it gets."""
@@ -415,6 +484,7 @@ class StreamLog:
                 start = self._spans[obsolete].start
             if not obsolete:
                 return
+            self._first = max(self._first, start)
             try:
                 self._server.purge(start)
             except StoreError as error:

@@ -47,7 +47,9 @@ _MARGIN = 1024
 """Bytes of a message that headers of the protocol may take."""
 _READ_AT_ONCE = 16
 """Messages in one request; each may be as large as the servers take."""
-_WRONG_LAST, _STORE_FAILED = 10071, 10077
+_LEAST_ROOM = 4096
+"""Bytes that a message may have at least: less is mostly headers."""
+_WRONG_LAST, _STORE_FAILED, _TOO_LONG = 10071, 10077, 10054
 _SYNCS_SINCE = (2, 10)
 """The version of nats-server that can sync before it acknowledges."""
 
@@ -60,6 +62,8 @@ class StreamState(NamedTuple):
     """The last one that there ever was; lower than ``first`` if there is none."""
     size: int
     """Bytes."""
+    gaps: int = 0
+    """Messages that were deleted between the two."""
 
 
 class StreamServer:
@@ -75,7 +79,7 @@ class StreamServer:
     def __init__(self, config: JournalConfig, *, create: bool = True) -> None:
         self._config = config
         self._name = config.stream_name
-        self._subject = f"jdbcstore.journal.{config.stream_name}"
+        self._subject = _subject_of(config)
         self.exists = False
         """Whether there was such a stream, or is now; it may be deleted since."""
         self._longest = 0
@@ -102,10 +106,7 @@ class StreamServer:
         if info is None:
             return
         self.exists = True
-        if problem := _unfit(info.config, self._subject, self._config.replicas):
-            raise ConfigurationError(f"{self._place} {problem}", option="journal.stream_name")
-        self._longest = max(info.config.max_msg_size or 0, 0)
-        self.max_bytes = max(info.config.max_bytes or 0, 0)
+        self._check_fit(info)
         if self._config.sync == "quorum_disk":
             await _check_syncs(self._connection, self._config)
 
@@ -164,7 +165,7 @@ class StreamServer:
 
     async def _state(self) -> StreamState:
         state = (await self._now()).state
-        return StreamState(max(state.first_seq, 1), state.last_seq, state.bytes)
+        return StreamState(max(state.first_seq, 1), state.last_seq, state.bytes, gaps_of(state))
 
     def goes_on(self, after: int) -> bool:
         """Return whether there are messages after a sequence; if not, it was asked for half a minute.
@@ -182,6 +183,7 @@ class StreamServer:
         """Return what the one says that answers for the leader."""
         info = await self._found(self._connection.asked(lambda js: js.stream_info(self._name)))
         self._check_same(info)
+        self._check_fit(info)
         return info
 
     async def _settled(self, read: Callable[[], Awaitable[T]]) -> T:
@@ -215,6 +217,7 @@ class StreamServer:
         """Check once that the servers answer for the stream.
 
         :raises StoreUnavailable: they do not
+        :raises ConfigurationError: it was changed, and cannot be a journal's any more
         :raises JournalFailed: it was deleted
         """
         self._connection.run(self._reach())
@@ -229,6 +232,17 @@ class StreamServer:
         except (NatsError, OSError, TimeoutError) as error:
             raise self._connection.unavailable(error) from error
         self._check_same(info)
+        self._check_fit(info)
+
+    def _check_fit(self, info: StreamInfo) -> None:
+        """Check that the stream can be a journal's, and note its limits: both may change while it is used.
+
+        :raises ConfigurationError: it cannot
+        """
+        if problem := unfit(info.config, self._config):
+            raise ConfigurationError(f"{self._place} {problem}", option="journal.stream_name")
+        self._longest = max(info.config.max_msg_size or 0, 0)
+        self.max_bytes = max(info.config.max_bytes or 0, 0)
 
     def _check_same(self, info: StreamInfo) -> None:
         """Check that the stream is still the one that was looked at first.
@@ -311,7 +325,10 @@ class StreamServer:
             except (NatsError, OSError, TimeoutError) as second:
                 log.debug("the stream's servers do not answer", exc_info=second)
         except APIError as error:
-            failure = self._connection.full(error.description) if _is_full(error) else error
+            failure = _refused(self._connection, error)
+            if error.err_code == _TOO_LONG:
+                with contextlib.suppress(StoreError):
+                    await self._now()  # the next message is in pieces
         except (NatsError, OSError, TimeoutError) as error:
             failure = self._connection.denial(self._subject) or error
         return failure
@@ -396,7 +413,7 @@ class StreamServer:
                     raise self._connection.unavailable(error) from error
             finally:
                 if reader is not None:
-                    self._forget(reader)
+                    _forget(self._connection, reader)
 
     def _batch(self, reader: Any, first: int, last: int) -> list[tuple[int, bytes]]:
         """Return the next messages of a reader, from one sequence to another, in their order.
@@ -417,15 +434,6 @@ class StreamServer:
         if not batch:  # the server ended the request
             raise TimeoutError("no messages came")
         return batch
-
-    def _forget(self, reader: Any) -> None:
-        """End a reader without waiting: the interpreter may be ending, and the thread of the loop with it."""
-
-        async def end() -> None:
-            with contextlib.suppress(NatsError, OSError, TimeoutError):
-                await reader.unsubscribe()
-
-        self._connection.start(end)
 
     async def _has_any(self, first: int, last: int) -> bool:
         """Return whether there is a message from one sequence to another, up to which there were some."""
@@ -472,6 +480,16 @@ async def _reader(stream: str, subject: str, start: int, js: Any) -> Any:
     )
 
 
+def _forget(connection: NatsConnection, reader: Any) -> None:
+    """End a reader without waiting: the interpreter may be ending, and the thread of the loop with it."""
+
+    async def end() -> None:
+        with contextlib.suppress(NatsError, OSError, TimeoutError):
+            await reader.unsubscribe()
+
+    connection.start(end)
+
+
 async def _check_syncs(connection: NatsConnection, config: JournalConfig) -> None:
     """Check that the servers sync before they acknowledge, where that can be seen.
 
@@ -494,11 +512,22 @@ async def _check_syncs(connection: NatsConnection, config: JournalConfig) -> Non
             )
 
 
-def _is_full(error: APIError) -> bool:
-    """Return whether a message was refused for want of room, before it was on any server."""
-    if error.err_code == _STORE_FAILED:  # of the limit; else a server failed, and the others may have it
-        return "maximum bytes" in (error.description or "")
-    return error.err_code in FULL
+def _refused(connection: NatsConnection, error: APIError) -> Exception:
+    """Return the error for a refused message; a :class:`StoreUnavailable` is final: no server has it."""
+    why, of_limits = error.description or "", error.err_code == _STORE_FAILED
+    if error.err_code == _TOO_LONG:
+        return StoreUnavailable(
+            f"{connection.place} does not take messages of this size any more: its max_msg_size was lowered;"
+            " try again"
+        )
+    if of_limits and "maximum messages" in why:
+        return StoreUnavailable(
+            f"{connection.place} takes no more messages ({why}): remove its limit of their number, with nats"
+            " stream edit --max-msgs=-1 --max-msgs-per-subject=-1"
+        )
+    # Else a server failed to store it, and the others may have it.
+    is_full = "maximum bytes" in why if of_limits else error.err_code in FULL
+    return connection.full(why) if is_full else error
 
 
 def _is_doubtful(failure: Exception) -> bool:
@@ -506,6 +535,11 @@ def _is_doubtful(failure: Exception) -> bool:
     if isinstance(failure, APIError):
         return bool(failure.err_code == _STORE_FAILED)
     return not isinstance(failure, StoreUnavailable)
+
+
+def gaps_of(state: Any) -> int:
+    """Return how many messages were deleted between the first and the last one, as servers describe them."""
+    return max(int(state.last_seq + 1 - max(state.first_seq, 1) - state.messages), 0)
 
 
 def _writer(message: bytes) -> int | None:
@@ -516,8 +550,13 @@ def _writer(message: bytes) -> int | None:
         return None
 
 
-def _unfit(config: StreamConfig, subject: str, replicas: int) -> str:
-    """Return why a stream cannot be a journal's; empty if it can."""
+def _subject_of(config: JournalConfig) -> str:
+    return f"jdbcstore.journal.{config.stream_name}"
+
+
+def unfit(config: StreamConfig, journal: JournalConfig) -> str:
+    """Return why a stream cannot be that of a journal; empty if it can."""
+    subject, replicas = _subject_of(journal), journal.replicas
     if [*(config.subjects or ())] != [subject]:
         return f"is not a journal's: its subjects should be {subject} alone; name another stream_name"
     if (config.num_replicas or 1) < replicas:
@@ -538,6 +577,11 @@ def _unfit(config: StreamConfig, subject: str, replicas: int) -> str:
         )
     if config.sealed or config.deny_purge or config.mirror or config.sources:
         return "must not be sealed or deny purges, and have neither mirror nor sources"
+    if 0 < (config.max_msg_size or 0) < _LEAST_ROOM:
+        return (
+            f"takes messages of {config.max_msg_size} bytes at most, and {_LEAST_ROOM} are needed: raise"
+            " max_msg_size, with nats stream edit --max-msg-size"
+        )
     return ""
 
 

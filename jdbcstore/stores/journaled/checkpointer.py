@@ -472,4 +472,7 @@ class Checkpointer:
         if self._interval and self._clock.monotonic() >= self._last + self._interval:
             return True
         with self._overlay.lock:
-            return self._writer.is_due
+            is_due, last = self._writer.is_due, self._overlay.last_number
+        if is_due or not self._writer.journal.is_at_risk(self.mark.applied):
+            return is_due
+        return last > self.mark.applied and self._clock.monotonic() >= self._last + _LOOK

@@ -8,7 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import nats as client
 import pytest
+from nats.js.api import DiscardPolicy
 
 from jdbcstore import Configuration, StoreConfig
 from jdbcstore.broker.process.host import BrokerHost
@@ -18,7 +20,7 @@ from jdbcstore.config.broker import BrokerConfig, ConnectorConfig
 from jdbcstore.config.locker import SharedFileLockerConfig
 from jdbcstore.testing.polling import wait_until
 from tests.support.broker.api import ApiClient
-from tests.support.streams import NatsCluster, streamed
+from tests.support.streams import NatsCluster, NatsServer, streamed
 
 pytestmark = [pytest.mark.servers, pytest.mark.slow, pytest.mark.backends("sqlite")]
 
@@ -124,3 +126,32 @@ def test_who_asks_is_told_what_the_servers_say(
             wait_until(lambda: operator.ready()[0] == 200, what="a quorum")
 
         run(serving(tmp_path, url, cluster.url, replicas=3), look, capsys)
+
+
+def test_a_stream_that_is_changed_shows_in_ready_and_in_the_alarms(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def change(servers: str, policy: DiscardPolicy) -> None:
+        connection = await client.connect(servers)
+        js = connection.jetstream()
+        config = (await js.stream_info("watched")).config
+        await js.update_stream(config.evolve(discard=policy))
+        await connection.close()
+
+    monkeypatch.chdir(tmp_path)
+    with NatsServer() as server:
+
+        def look(operator: Operator) -> None:
+            assert operator.ready() == (200, "ready\n")
+            asyncio.run(change(server.url, DiscardPolicy.OLD))
+            wait_until(lambda: operator.ready()[0] == 503, what="that the stream is unsafe")
+            assert "would lose messages that were acknowledged" in operator.ready()[1]
+            assert operator.rules() == ["JdbcstoreStreamStopped"]
+            assert operator.figure("stream_writable") == 0
+            code, text = operator.says("doctor")
+            assert (code, "stream unsafe" in text) == (9, True)
+            assert "it may lose what was acknowledged" in operator.says("status")[1]
+            asyncio.run(change(server.url, DiscardPolicy.NEW))
+            wait_until(lambda: operator.ready()[0] == 200, what="that it is safe again")
+
+        run(serving(tmp_path, url, server.url), look, capsys)

@@ -28,9 +28,11 @@ from jdbcstore.errors import (
 from jdbcstore.journal.log import Journal
 from jdbcstore.journal.stream import connection as connection_module
 from jdbcstore.journal.stream import server as server_module
+from jdbcstore.journal.stream.health import looked_at
 from jdbcstore.journal.stream.pieces import HEAD, PieceHead
 from jdbcstore.journal.stream.server import StreamServer, StreamState, _reader
 from jdbcstore.testing.polling import wait_until
+from jdbcstore.util.stream_health import UNSAFE
 from tests.support.elections import Elections
 from tests.support.journal.entries import Item, Told, opened
 from tests.support.streams import NatsCluster, NatsServer, newer, streamed
@@ -798,6 +800,95 @@ def test_a_stream_that_would_lose_messages_is_refused(
             opened(streamed(nats.url, name), Told())
     finally:
         ask(nats.url, lambda js: js.delete_stream(name))
+
+
+def change(server: NatsServer, name: str, **options: Any) -> None:
+    """Change the configuration of a stream, as an administrator may while a journal is open."""
+    config = ask(server.url, lambda js: js.stream_info(name)).config
+    ask(server.url, lambda js: js.update_stream(config.evolve(**options)))
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"max_age": 60.0, "duplicate_window": 60.0}, "would lose messages"),
+        ({"discard": DiscardPolicy.OLD}, "would lose messages"),
+        ({"max_msgs": 100}, "would lose messages"),
+        ({"max_msg_size": 1000}, "takes messages of 1000 bytes at most"),
+    ],
+)
+def test_a_stream_that_is_changed_while_it_is_used_is_noticed(
+    nats: NatsServer, name: str, given: dict[str, Any], sentence: str
+) -> None:
+    """By its writer, and by those that follow it."""
+    told, config = Told(), streamed(nats.url, name)
+    journal = opened(config, told)
+    append(journal, told, b"a")
+    with closing(StreamServer(config)) as follower:
+        change(nats, name, **given)
+        with pytest.raises(ConfigurationError, match=sentence):
+            journal.reach()
+        with pytest.raises(ConfigurationError, match=sentence):
+            follower.state()
+        found = journal.health()
+        assert found is not None
+        assert found.is_unsafe
+        assert sentence in str(found.problem)
+        for seen in (found, looked_at(config)):
+            assert [one.name for one in seen.diagnoses] == [UNSAFE]
+        wait_until(lambda: journal.is_at_risk(0), what="that the journal notices it by itself")
+        change(nats, name, max_age=0.0, discard=DiscardPolicy.NEW, max_msgs=-1, max_msg_size=-1)
+        journal.reach()
+        wait_until(lambda: not journal.is_at_risk(0), what="that it is repaired")
+    append(journal, told, b"b")
+    assert bodies(journal) == [b"a", b"b"]
+    journal.close()
+
+
+def test_a_limit_that_is_set_while_it_is_used_refuses_at_once(nats: NatsServer, name: str) -> None:
+    told, config = Told(), streamed(nats.url, name)
+    journal = opened(config, told)
+    append(journal, told, b"a")
+    change(nats, name, max_msg_size=8192)
+    append(journal, told, b"b" * 20_000)
+    assert "max_msg_size was lowered" in str(told.failed[0][1])
+    append(journal, told, b"c" * 20_000)  # in pieces now
+    change(nats, name, max_msgs=ask(nats.url, lambda js: js.stream_info(name)).state.messages)
+    append(journal, told, b"d")
+    assert "takes no more messages" in str(told.failed[1][1])
+    assert [type(error) for _, error in told.failed] == [StoreUnavailable] * 2
+    size = ask(nats.url, lambda js: js.stream_info(name)).state.bytes
+    change(nats, name, max_msgs=-1, max_bytes=size + 1000)
+    append(journal, told, b"e" * 2000)
+    assert "is full" in str(told.failed[2][1])
+    change(nats, name, max_bytes=-1)
+    journal.reach()
+    append(journal, told, b"f")
+    assert bodies(journal) == [b"a", b"c" * 20_000, b"f"]
+    journal.close()
+
+
+@pytest.mark.parametrize("how", ["purge", "deletion"])
+def test_what_somebody_removes_from_a_stream_in_use_is_noticed(nats: NatsServer, name: str, how: str) -> None:
+    told, config = Told(), streamed(nats.url, name)
+    journal = opened(config, told)
+    for index in range(5):
+        append(journal, told, b"%d" % index)
+    assert not journal.is_at_risk(0)
+    if how == "purge":
+        ask(nats.url, lambda js: js.purge_stream(name, seq=4))
+    else:
+        ask(nats.url, lambda js: js.delete_msg(name, 4))
+    found = journal.health()
+    assert found is not None
+    assert "messages were removed that this broker had not released" in str(found.problem)
+    assert found.is_unsafe
+    wait_until(lambda: journal.is_at_risk(4), what="that the journal notices it by itself")
+    wait_until(lambda: not journal.is_at_risk(5), what="that a database has the records")
+    after = journal.health()
+    assert after is not None
+    assert after.problem is None
+    journal.close()
 
 
 def test_fewer_replicas_than_asked_for_are_refused(nats: NatsServer, name: str) -> None:

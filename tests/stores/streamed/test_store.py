@@ -7,7 +7,7 @@ import random
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -458,3 +458,21 @@ def test_the_next_master_goes_on_from_the_mark(
                 assert content(store.queue("Q")) == [*(f"m{n}" for n in range(10)), "next", "last"]
         finally:
             process.kill()
+
+
+def is_applied(store: JournaledStore) -> bool:
+    state = store.journal_state()
+    return state.applied == state.last_record
+
+
+def test_what_a_purge_has_removed_is_written_to_the_database(world: Streamed) -> None:
+    """Without being asked to, so that the next master has it."""
+    config = replace(world.config, checkpoint_interval=0.0)
+    with JournaledStore(JdbcStore(world.url, CONFIG, journaled=True), config) as store:
+        fill(store.queue("Q"), *"abc")
+        with closing(StreamServer(world.config, create=False)) as server:
+            server.purge(server.state().last + 1)
+        wait_until(lambda: is_applied(store), what="a checkpoint")
+        wait_until(lambda: store.streams()[0].problem is None, what="that nothing is missing any more")
+        fill(store.queue("Q"), "d")
+    assert [one.body for one in world.open().queue("Q").recover()] == ["a", "b", "c", "d"]
