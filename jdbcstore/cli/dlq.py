@@ -18,7 +18,7 @@ from jdbcstore.cli.remote import RemoteBroker
 from jdbcstore.cli.settings import CliCommand, Settings
 from jdbcstore.config import Configuration
 from jdbcstore.config.policy import SharedDeadLetterStrategy
-from jdbcstore.errors import CorruptMessage
+from jdbcstore.errors import CorruptMessage, LargeBodyMissing
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.facts import Facts, facts_of
 from jdbcstore.message.message import Message
@@ -117,7 +117,7 @@ def list_(settings: Settings, /, **given: Any) -> int:
         return dead.exit_code
     with settings.open(read_only=True) as store:
         queues = dead.chosen_in(store, configuration)
-        _list(settings, dead, (_facts(queue, one) for queue in queues for one in dead.read(store, queue)))
+        _list(settings, dead, (one for queue in queues for one in _read_here(store, dead, queue)))
     return dead.exit_code
 
 
@@ -129,6 +129,14 @@ def _list(settings: Settings, dead: DeadLetterSelection, found: Iterator[Facts])
 
 def _queues(broker: RemoteBroker) -> list[Destination]:
     return [Destination.parse(view["name"]) for view in broker.destinations() if not view["is_topic"]]
+
+
+def _read_here(store: Store, dead: DeadLetterSelection, queue: Destination) -> Iterator[Facts]:
+    for message in dead.read(store, queue):
+        try:
+            yield _facts(queue, message)
+        except CorruptMessage as error:
+            dead.report(error)
 
 
 def _read_there(broker: RemoteBroker, dead: DeadLetterSelection, queue: Destination) -> Iterator[Facts]:
@@ -196,7 +204,7 @@ def _process(
     settings: Settings,
     dead: DeadLetterSelection,
     done: str,
-    act: Callable[[Store, Destination, list[Message]], int],
+    act: Callable[[DeadLetterSelection, Store, Destination, list[Message]], int],
 ) -> int:
     with settings.store_or_broker(audited=False, must_exist=True) as target:
         if isinstance(target, RemoteBroker):
@@ -232,7 +240,7 @@ def _process_here(
     store: Store,
     dead: DeadLetterSelection,
     done: str,
-    act: Callable[[Store, Destination, list[Message]], int],
+    act: Callable[[DeadLetterSelection, Store, Destination, list[Message]], int],
 ) -> int:
     count = seen = 0
     with progress(done, dead.limit) as advance:
@@ -240,29 +248,37 @@ def _process_here(
             limit = None if dead.limit is None else dead.limit - seen
             chosen = itertools.islice(dead.read(store, queue), limit)
             while batch := [*itertools.islice(chosen, _PAGE)]:
-                acted = act(store, queue, batch)
+                acted = act(dead, store, queue, batch)
                 count, seen = count + acted, seen + len(batch)
                 advance(acted)
     settings.print({done: count, "left": seen - count}, f"{done} {counted(count, 'dead letter')}")
     if seen > count:
-        note(f"{counted(seen - count, 'message')} left: the original destination is unknown")
+        note(
+            f"{counted(seen - count, 'message')} left: the original destination is unknown, or it is damaged"
+        )
     return dead.exit_code if seen or dead.count else ExitCode.NOT_FOUND
 
 
-def _move(store: Store, queue: Destination, batch: list[Message]) -> int:
+def _move(dead: DeadLetterSelection, store: Store, queue: Destination, batch: list[Message]) -> int:
     from jdbcstore.broker.queues.dead_letters import restored
 
     known = [message for message in batch if message.original_destination is not None]
-    with store.transaction() as transaction:
-        for message in known:
-            for destination in _origins(message):
-                _of(transaction, destination).add_message(restored(message, destination))
-        if known:
-            _of(transaction, queue).acknowledge(*known)
+    try:
+        with store.transaction() as transaction:
+            for message in known:
+                for destination in _origins(message):
+                    _of(transaction, destination).add_message(restored(message, destination))
+            if known:
+                _of(transaction, queue).acknowledge(*known)
+    except (CorruptMessage, LargeBodyMissing) as error:
+        if len(known) > 1:  # the others are moved without it
+            return sum(_move(dead, store, queue, [one]) for one in known)
+        dead.report(str(error))
+        return 0
     return len(known)
 
 
-def _remove(store: Store, queue: Destination, batch: list[Message]) -> int:
+def _remove(_: DeadLetterSelection, store: Store, queue: Destination, batch: list[Message]) -> int:
     messages_of(store, queue).acknowledge(*batch)
     return len(batch)
 

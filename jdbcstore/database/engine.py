@@ -131,7 +131,8 @@ class Database:
 
     @property
     def failures(self) -> tuple[type[Exception], ...]:
-        return (SQLAlchemyError, *self.driver_errors)
+        # The last one is a driver's for half of a surrogate pair.
+        return (SQLAlchemyError, *self.driver_errors, UnicodeEncodeError)
 
     @contextlib.contextmanager
     def translated(self) -> Iterator[None]:
@@ -145,6 +146,8 @@ class Database:
         """Return the meaning of a driver's error, wrapped by SQLAlchemy or not."""
         if isinstance(error, DBAPIError) and error.orig is not None:
             error = error.orig
+        if isinstance(error, UnicodeEncodeError):
+            return Failure.BAD_VALUE
         return self.adapter.classify(error)
 
     def is_read_only(self, error: BaseException) -> bool:
@@ -165,7 +168,7 @@ class Database:
         origin = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
         reason = " ".join(str(origin).split())
         advice = self.adapter.advice(origin)
-        match self.adapter.classify(origin):
+        match self.classify(origin):
             case Failure.DISCONNECTED:
                 return StoreUnavailable(
                     f"cannot {'use' if advice else 'reach'} {self.place}: {reason}; {advice or _UNREACHABLE}"

@@ -29,7 +29,6 @@ import jdbcstore
 from jdbcstore import Destination, Message
 from jdbcstore.errors import (
     ClaimLost,
-    CorruptMessage,
     DatabaseLocked,
     InvalidDestination,
     InvalidMessage,
@@ -482,20 +481,9 @@ class Channel(virtual.Channel):  # type: ignore[misc]
     def _get(self, queue: str, timeout: float | None = None, *, no_ack: bool = False) -> dict[str, Any]:
         claims = self._shared.queue(queue)
         while found := claims.claim(wait=timeout or 0.0):
-            if (payload := self._readable(claims, found[0])) is not None:
+            if (payload := _readable(claims, found[0])) is not None:
                 return self.deliveries.add(claims, found[0], payload, no_ack=no_ack)
         raise Empty
-
-    def _readable(self, queue: ClaimQueue, claim: Claim) -> dict[str, Any] | None:
-        """Return kombu's payload; None if it would end a worker, after making the message a dead letter."""
-        try:
-            return _payload(queue, claim)
-        except (ValueError, RecursionError, CorruptMessage) as error:
-            try:
-                queue.dead_letter(claim, reason=f"not a message of kombu's: {error}")
-            except ClaimLost as lost:
-                log.warning("a dead letter is left to another process: %s", lost)
-            return None
 
     def _get_and_deliver(self, queue: str, callback: Callable[..., Any]) -> None:
         """Deliver the claimable messages of a queue, up to the prefetch count."""
@@ -516,7 +504,7 @@ class Channel(virtual.Channel):  # type: ignore[misc]
             # A callback may have taken longer than the lease, in a process that was stopped.
             while left and queue in self._active_queues and lease.holds(left[0].session):
                 no_ack = queue in self._without_ack
-                payload = self._readable(claims, left[0])
+                payload = _readable(claims, left[0])
                 if payload is None:
                     left.pop(0)
                     continue
@@ -568,14 +556,26 @@ def _seconds_early(payload: dict[str, Any], clock: Clock, lease: float) -> float
     return due.timestamp() - clock.now_ms() / 1000 - lease
 
 
-def _payload(queue: ClaimQueue, claim: Claim) -> dict[str, Any]:
+def _readable(queue: ClaimQueue, claim: Claim) -> dict[str, Any] | None:
+    """Return kombu's payload; None if it would end a worker, after making the message a dead letter."""
+
+    def payload(message: Message) -> dict[str, Any]:
+        try:
+            made = _payload(queue.destination.name, message)
+            (made.get("body") or "").encode()  # as kombu's own message does, where nothing catches it
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"not a message of kombu's: {error}") from error
+        return made
+
+    return queue.read(claim, payload)
+
+
+def _payload(queue: str, message: Message) -> dict[str, Any]:
     """Return kombu's payload, or that of another client's message in kombu's form.
 
-    :raises ValueError: it has kombu's type, and is not what kombu sends
+    :raises ValueError: it is damaged, or has kombu's type, and is not what kombu sends
     :raises RecursionError: likewise
-    :raises CorruptMessage: it is damaged
     """
-    message = claim.message
     if message.jms_type == _TYPE and isinstance(message.body, str):
         return _checked(loads(message.body))
     body, type_, encoding = message.body, "text/plain", "utf-8"
@@ -592,7 +592,7 @@ def _payload(queue: ClaimQueue, claim: Claim) -> dict[str, Any]:
         "properties": {
             "body_encoding": "base64" if encoding == "binary" else "utf-8",
             "correlation_id": message.correlation_id,
-            "delivery_info": {"exchange": "", "routing_key": queue.destination.name},
+            "delivery_info": {"exchange": "", "routing_key": queue},
             "priority": message.priority,
         },
     }

@@ -24,6 +24,7 @@ from jdbcstore.errors import ClaimLost, ConfigurationError, OutcomeUnknown, Stor
 from jdbcstore.plugins.sharing import SharedClaims, open_claims
 from jdbcstore.stores.claims import ClaimQueue
 from jdbcstore.testing.polling import wait_until
+from tests.support import bad_messages
 from tests.support.databases import Database
 from tests.support.kombu.neutral import run_common
 from tests.support.servers import Server
@@ -442,6 +443,7 @@ ENVELOPE = '{"body": "", "properties": {"delivery_info": {}}}'
         ENVELOPE.replace('""', '"x"').replace(
             '"delivery_info"', '"body_encoding": "BASE64", "delivery_info"'
         ),
+        ENVELOPE.replace('""', '"\\ud83d"'),
         pytest.param("[" * 5000, id="deep"),
     ],
 )
@@ -511,6 +513,21 @@ def test_damaged_messages_do_not_stop_a_worker(channel: Any, database: Database)
     assert [one.payload for one in found] == ["0", "1", "2"]
     moved = database.rows("SELECT ID FROM ACTIVEMQ_MSGS WHERE CONTAINER = 'queue://ActiveMQ.DLQ'")
     assert len(moved) == 3
+
+
+@pytest.mark.parametrize("case", bad_messages.CASES)
+def test_a_bad_message_does_not_stop_a_worker(channel: Any, database: Database, case: str) -> None:
+    declare(channel, "q")
+    with Claims(database.url) as claims:
+        bad_messages.add(claims, database, "q", case)
+    publish(channel, "good", routing_key="q")
+
+    found = drained(channel, "q")
+    while found[-1].body not in ("good", b"good"):
+        with contextlib.suppress(ValueError):
+            _ = found[-1].payload
+        found[-1].ack()
+        found += drained(channel, "q")
 
 
 def test_a_task_for_later_whose_return_fails_is_returned_in_the_end(

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from django.db import DatabaseError, InterfaceError, OperationalError, close_old_connections
 from django.utils import timezone
 
+from jdbcstore import Message
 from jdbcstore.errors import ClaimLost, StoreUnavailable
 from jdbcstore.plugins.django.backend import ClaimsBackend
 from jdbcstore.plugins.django.interface import (
@@ -40,6 +41,8 @@ _PATIENCE = 60.0
 _CLEANUP = 600.0
 """Seconds between two removals of old results."""
 _BATCH = 500
+_SHOWN = 80
+"""Characters of a task's name that a log shows."""
 _UNREACHABLE = (OperationalError, InterfaceError, StoreUnavailable)
 
 
@@ -119,19 +122,31 @@ class Worker:
         """Run the task of a message, unless it is finished, and remove the message."""
         close_old_connections()
         try:
-            id_ = str(claim.message.body)
-            record = self._reach(lambda: self._backend.record(id_))
+            record = self._reach(lambda: queue.read(claim, self._record_of))
             if record is None:
-                reason = f"there is no task {id_}: its row was deleted, or another program sent this message"
-                self._reach(lambda: queue.dead_letter(claim, reason=reason))
                 return
             if not record.is_finished:
                 self._attempt(record, claim)
             self._reach(lambda: queue.acknowledge(claim))
         except ClaimLost:
-            log.warning("the claim of %s was lost: another worker may run it, too", claim.message.body)
+            log.warning("the claim of message %d was lost: another worker may run it, too", claim.sequence)
         finally:
             close_old_connections()
+
+    def _record_of(self, message: Message) -> TaskRecord:
+        """Return the task of a message.
+
+        :raises ValueError: the message is damaged, or there is none
+        """
+        id_ = str(message.body)
+        # Other text may be none that the database can compare.
+        record = self._backend.record(id_) if id_.isascii() and id_.isalnum() else None
+        if record is None:
+            shown = ascii(id_[:_SHOWN])
+            raise ValueError(
+                f"there is no task {shown}: its row was deleted, or another program sent this message"
+            )
+        return record
 
     def _attempt(self, record: TaskRecord, claim: Claim) -> None:
         """Run a task, and record its outcome, of which its exceptions are a part."""

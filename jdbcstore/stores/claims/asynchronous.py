@@ -269,6 +269,13 @@ class AsyncClaimQueue:
         """
         await self._owner.run(partial(self._queue.extend, *claims))
 
+    async def read(self, claim: Claim, reader: Callable[[Message], T]) -> T | None:
+        """As :meth:`ClaimQueue.read`; the function runs in a thread.
+
+        :raises StoreUnavailable: the database does not answer
+        """
+        return await self._owner.run(partial(self._queue.read, claim, reader))
+
     async def dead_letter(self, *claims: Claim, reason: str) -> None:
         """As :meth:`ClaimQueue.dead_letter`.
 

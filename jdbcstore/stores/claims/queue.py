@@ -42,6 +42,8 @@ CAUSE = "dlqDeliveryFailureCause"
 SHORTEST_PAUSE = 0.05
 """Seconds between the first two looks at an empty queue."""
 _LONGEST_PAUSE = 1.0
+_LONGEST_REASON = 1000
+"""Characters of the reason of a dead letter that an error gives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -405,6 +407,24 @@ class ClaimQueue:
         self.held.check(claims)
         self.settling.run_with(claims, lambda *_: None)
 
+    def read(self, claim: Claim, reader: Callable[[Message], T]) -> T | None:
+        """Return what a function makes of a message that was claimed; None if it cannot be read.
+
+        That is so if the function raises ValueError or RecursionError, as ``message.body`` and
+        ``message.properties`` do if they are damaged, and ``json.loads``. Then the message is a dead letter,
+        as with :meth:`dead_letter`, or its claim is lost.
+
+        :raises StoreUnavailable: the database does not answer
+        """
+        try:
+            return reader(claim.message)
+        except (ValueError, RecursionError) as error:
+            try:
+                self.dead_letter(claim, reason=_text(error))
+            except ClaimLost as lost:
+                log.warning("a dead letter is left to another process: %s", lost)
+            return None
+
     def dead_letter(self, *claims: Claim, reason: str) -> None:
         """Make dead letters of messages that cannot be processed, without regard to their redeliveries.
 
@@ -454,6 +474,8 @@ class ClaimQueue:
         if moved and letters.target is not None:
             target = letters.target.qualified_name
             execute(connection, self._sql.move_messages, moved, target=target)
+            if self.flow.is_keyed:
+                self._taking.keyed.remove(connection, moved)
             execute(connection, self._sql.remove_claims, moved)
         rest = [id_ for id_ in ids_in_order(letters.dead) if id_ not in moved]
         if rest:
@@ -470,6 +492,11 @@ class ClaimQueue:
 
     def __repr__(self) -> str:
         return f"<ClaimQueue {self.destination}>"
+
+
+def _text(error: Exception) -> str:
+    """Return the text of an error that may quote a message, so that any log and database can have it."""
+    return str(error)[:_LONGEST_REASON].encode("ascii", "backslashreplace").decode()
 
 
 def _letters(

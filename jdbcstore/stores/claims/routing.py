@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from jdbcstore.database.adapters.base import Failure
 from jdbcstore.database.adapters.sql import Row, Sql
 from jdbcstore.database.connection import Connection
+from jdbcstore.errors import InvalidDestination
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
 from jdbcstore.stores.claims.claims import Claims
@@ -53,6 +54,11 @@ class Exchange(NamedTuple):
 
 Declaration = tuple[str, tuple[Any, ...]]
 """Of an exchange, a queue or a binding: its kind, and what it is declared with."""
+
+
+def _check_name(name: str) -> None:
+    if name.endswith(" "):  # which MariaDB and MySQL ignore
+        raise InvalidDestination(f"the name {name[-200:]!r} ends with a blank; remove it")
 
 
 class KnownRouting:
@@ -203,7 +209,11 @@ class Routing:
     # Queues
 
     def declare_queue(self, name: str, message_ttl_ms: int | None, expires_ms: int | None) -> None:
-        """Create a queue, or change the properties of the one there is; either counts as a use."""
+        """Create a queue, or change the properties of the one there is; either counts as a use.
+
+        :raises InvalidDestination: not every database tells it from another
+        """
+        _check_name(name)
         values = {
             "name_": name,
             "ttl_ms": message_ttl_ms,
@@ -307,7 +317,11 @@ class Routing:
         return found
 
     def declare_exchange(self, name: str, kind: str) -> str:
-        """Create an exchange, if there is none of this name; its kind."""
+        """Create an exchange, if there is none of this name; its kind.
+
+        :raises InvalidDestination: not every database tells it from another
+        """
+        _check_name(name)
         declaration = "exchange", (name, kind)
         if self._assumes("exchange", name, lambda found: found.kind == kind, declaration):
             return kind
@@ -323,7 +337,11 @@ class Routing:
         self._change((self._sql.remove_exchange, named), (self._sql.remove_bindings_of_exchange, named))
 
     def bind(self, exchange: str, queue: str, routing_key: str) -> bool:
-        """Have an exchange route messages to a queue; false if there is no exchange of this name."""
+        """Have an exchange route messages to a queue; false if there is no exchange of this name.
+
+        :raises InvalidDestination: not every database tells the routing key from another
+        """
+        _check_name(routing_key)
 
         def is_bound(found: Exchange) -> bool:
             return any(one.queue == queue and one.routing_key == routing_key for one in found.bindings)

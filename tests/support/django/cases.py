@@ -22,7 +22,7 @@ from shop.models import Order
 
 from jdbcstore import Message
 from jdbcstore.plugins.django.backend import ClaimsBackend
-from jdbcstore.plugins.django.connecting import open_claims
+from jdbcstore.plugins.django.connecting import open_claims, url_of
 from jdbcstore.plugins.django.interface import (
     Task,
     TaskResultDoesNotExist,
@@ -33,7 +33,9 @@ from jdbcstore.plugins.django.interface import (
     task_started,
 )
 from jdbcstore.plugins.django.models import TaskRecord
+from jdbcstore.testing import RawTables
 from jdbcstore.testing.polling import wait_until
+from tests.support import bad_messages
 from tests.support.django import tasks
 
 READY, FAILED, SUCCESSFUL = (getattr(TaskResultStatus, name) for name in ("READY", "FAILED", "SUCCESSFUL"))
@@ -286,6 +288,19 @@ class Running(Case):
         assert bodies == [gone.id, "of another program"]
         record = TaskRecord.objects.get(pk=unknown.id)
         assert (record.status, record.errors[0]["exception_class_path"]) == (FAILED, "builtins.ImportError")
+
+    def test_bad_messages(self) -> None:
+        database = RawTables(url_of(connection))
+        for case in bad_messages.CASES:
+            with self.subTest(case):
+                bad_messages.add(self.backend.claims(), database, "default", case)
+                tasks.note.enqueue(case)
+                with self.assertLogs("jdbcstore", "ERROR"):
+                    work()
+                assert (tasks.ran.pop(), self.queue().count()) == (case, (0, 0))
+        [(letters,)] = database.rows("SELECT COUNT(*) FROM ACTIVEMQ_MSGS")
+        database.execute("DELETE FROM ACTIVEMQ_MSGS")
+        assert letters == len(bad_messages.CASES)
 
     def test_workers_that_end_too_often(self) -> None:
         result = tasks.note.using(backend="other").enqueue("tea")
