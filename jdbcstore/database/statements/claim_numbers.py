@@ -62,9 +62,8 @@ class ClaimNumberStatements(FreeMessages):
         """The number of messages in a queue, up to a limit."""
         self.find_first_free = self._compile(lambda: union_all(*map(self._first_free, LANES)))
         """The first free message of each lane, also an expired one: of these a queue may be full."""
-        self.find_messages = self._of_ids(
-            t, lambda these: select(t.c.id, t.c.container, t.c.msg).where(these)
-        )
+        self.find_heads = self._of_ids(t, lambda these: select(t.c.id, self._head(t.c.msg)).where(these))
+        """With the beginning of MSG."""
         name = select(s.c.name).where(s.c.id == c.c.session, s.c.expires >= self._now).scalar_subquery()
         columns = (c.c.id, name, c.c.due - self._now, c.c.failed)
         self.find_held = self._compile(

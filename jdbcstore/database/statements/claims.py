@@ -53,6 +53,8 @@ LISTED = (1, 16, 256)
 """The numbers of IDs that one statement takes, where it does not take an array."""
 NUMBERS = 256
 """The most numbers of the sequence that one statement returns."""
+HEAD = 4096
+"""The bytes of MSG that are read for a header."""
 _LATER = 1024
 """The claims, of any queues, among which the last one of a lane is looked for."""
 _DAY_MS = 86_400_000
@@ -93,6 +95,10 @@ class LeaseConditions(StatementBuilder):
     def _is_relaxed(self) -> ColumnElement[bool]:
         """Return true; the commit of this transaction does not wait, where the vendor chains writes."""
         return select(func.set_config("synchronous_commit", "off", true())).scalar_subquery().is_not(None)
+
+    def _head(self, blob: ColumnElement[Any]) -> ColumnElement[Any]:
+        """Return the first bytes of MSG, with the headers of most messages; bodies may be large."""
+        return func.substr(blob, ONE, literal_column(str(HEAD))).label("head")
 
     def _is_current(self) -> ColumnElement[bool]:
         t = self._tables.messages

@@ -42,7 +42,9 @@ class KeyedMessages(FreeMessages):
         self.has_later = self._compile(lambda: select(self._is_later()))
         """Whether there are messages after an ID, in any lane; NULL if not."""
         self.find_unfiled = self._compile(lambda: union_all(*map(self._unfiled, LANES)))
-        """The first messages of each lane after an ID whose keys are not stored yet."""
+        """The first messages of each lane after an ID whose keys are not stored yet: each with the beginning
+        of MSG, where its group is."""
+        self.find_whole = self._of_ids(t, lambda these: select(t.c.msg).where(these))
         self.find_last = self._compile(lambda: select(func.max(t.c.id)))
         self.add_keyed = self._insert(k)
         # By the whole key: of a part InnoDB would lock the gap behind it, where others file theirs. For this
@@ -116,7 +118,7 @@ class KeyedMessages(FreeMessages):
         lane = literal_column(str(priority), BigInteger())
         filed = select(ONE).where(k.c.id == t.c.id, self._found_here(k)).scalar_subquery()
         query = (
-            select(t.c.id, t.c.priority, t.c.msg)
+            select(t.c.id, t.c.priority, self._head(t.c.msg))
             .where(
                 self._committed_here(), self._in_lane(lane), t.c.id > bindparam("after", type_=BigInteger())
             )

@@ -1,6 +1,6 @@
 """OpenWire, the encoding of ActiveMQ's MSG column."""
 
-from jdbcstore.message.openwire.decoder import decode
+from jdbcstore.message.openwire.decoder import decode, headers_of
 from jdbcstore.message.openwire.encoder import (
     encode,
     encode_for_store,
@@ -14,6 +14,7 @@ __all__ = [
     "encode",
     "encode_for_store",
     "encode_for_wire",
+    "headers_of",
     "is_reference",
     "set_broker_sequence",
 ]

@@ -114,6 +114,24 @@ def destination_of(data: bytes, version: int) -> Destination | None:
     return fields.destination
 
 
+def headers_of(head: bytes) -> MessageFields:
+    """Return the fields in front of the content of a stored message, of which this is the beginning.
+
+    :raises CorruptMessage: it is too short for them, or damaged
+    """
+    at = 5 + (HEAD_SIZE if has_body_in_pieces(head) else 0)
+    for version in (VERSION, OLD_VERSION):
+        reader, fields = Reader(head, at, version), MessageFields.__new__(MessageFields)
+        fields.sequence = None
+        try:
+            _read_names(reader, fields)
+            _read_headers(reader, fields)
+        except (StructError, IndexError, Malformed):
+            continue
+        return fields
+    raise CorruptMessage("its headers are damaged, or longer than what was read of them", blob=head)
+
+
 def _decode_in_pieces(data: bytes, sequence: int | None, container: str | None) -> Message:
     try:
         body = read_head(data)

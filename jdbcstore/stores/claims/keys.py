@@ -9,6 +9,7 @@ waits for one round at most.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import threading
 from collections import Counter
@@ -21,6 +22,7 @@ from typing import NamedTuple
 from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.connection import Connection, Runs
 from jdbcstore.database.session import DatabaseSession
+from jdbcstore.database.statements.claims import HEAD
 from jdbcstore.database.statements.flow import KEYED, KEYED_IN_ORDER, UNKEYED
 from jdbcstore.errors import CorruptMessage
 from jdbcstore.message import openwire
@@ -158,7 +160,7 @@ class KeyedTaking:
             return Filed(max(after, last or -1), is_all=True)
         for _ in range(_PAGES):
             found = connection.fetch(self._sql.find_unfiled, **here, after=after, limit=_PAGE)
-            connection.insert_rows(self._sql.add_keyed, [self._filed(*row) for row in found])
+            connection.insert_rows(self._sql.add_keyed, [self._filed(connection, *row) for row in found])
             lanes = Counter(row[1] for row in found)
             full = [max(row[0] for row in found if row[1] == lane) for lane in lanes if lanes[lane] == _PAGE]
             after = min(full) if full else max([after, last or -1, *(row[0] for row in found)])
@@ -191,13 +193,18 @@ class KeyedTaking:
             self._filed_to = self._earlier = -1 if last is None else last
             self._is_rewound = last is None
 
-    def _filed(self, id_: int, priority: int | None, blob: bytes) -> Row:
-        try:
-            key = key_of(openwire.decode(blob, sequence=id_, container=self._container).group_id)
-        except CorruptMessage:
-            key = ""
+    def _filed(self, connection: Connection, id_: int, priority: int | None, head: bytes | None) -> Row:
+        group = None
+        with contextlib.suppress(CorruptMessage):
+            try:
+                group = openwire.headers_of(bytes(head or b"")).group_id
+            except CorruptMessage:
+                if head is None or len(head) < HEAD:
+                    raise
+                for (blob,) in fetch(connection, self._sql.find_whole, [id_]):
+                    group = openwire.headers_of(bytes(blob)).group_id
         lane = _HIGHEST - min(max(priority or 0, _LOWEST), _HIGHEST)
-        return (id_, self._container, key, lane)
+        return (id_, self._container, key_of(group), lane)
 
     def choose(
         self, connection: Connection, limit: int, turn: Turn, first: Sequence[Row] | None = None

@@ -163,9 +163,9 @@ class _Look:
     def _ages(self, ids: list[int]) -> dict[int | None, float]:
         """Return the seconds since these messages were sent, as far as they say when that was."""
         now, ages = time.time(), dict[int | None, float]()
-        for id_, container, blob in fetch(self._connection, self._sql.find_messages, sorted(ids)):
+        for id_, head in fetch(self._connection, self._sql.find_heads, sorted(ids)):
             try:
-                sent_ms = openwire.decode(blob, sequence=id_, container=container).timestamp_ms
+                sent_ms = openwire.headers_of(bytes(head or b"")).timestamp_ms
             except CorruptMessage:
                 continue
             if sent_ms:

@@ -12,6 +12,7 @@ import pytest
 
 from jdbcstore import Message
 from jdbcstore.database.adapters.sql import Row, Sql
+from jdbcstore.database.connection import Connection
 from jdbcstore.errors import ConfigurationError
 from jdbcstore.stores.claims import Claim, ClaimQueue, Claims, KeySettings
 from jdbcstore.stores.claims.numbers import read_shared
@@ -241,6 +242,37 @@ def test_whatever_its_key_a_message_is_claimed(two: tuple[ClaimQueue, ClaimQueue
     assert sorted(found) == sorted(f"{key!a}{turn}" for key in NAMES for turn in "01")
     for key in NAMES:
         assert found.index(f"{key!a}0") < found.index(f"{key!a}1")
+
+
+def test_filing_reads_no_bodies(claims: Claims, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue, body, count = claims.queue("ORDERS"), 200_000, 40
+    queue.add(*(Message(b"x" * body, group_id=f"k{number % 4}") for number in range(count)))
+    queue.flow.share()
+    read = list[int]()
+    fetch = Connection.fetch
+
+    def counted(connection: Connection, *arguments: Any, **values: Any) -> list[Row]:
+        rows = fetch(connection, *arguments, **values)
+        read.extend(len(value) for row in rows for value in row if isinstance(value, bytes))
+        return rows
+
+    monkeypatch.setattr(Connection, "fetch", counted)
+    [claim] = queue.claim()
+    read_shared(claims.session)
+
+    assert sum(size for size in read if size >= body) <= len(claim.message.body or b"") + 1000
+    assert sum(read) < body + (count + 2) * 5000
+
+
+@pytest.mark.parametrize("before", [{}, {"group_id": "k" * 9000}, {"correlation_id": "c" * 9000}])
+def test_headers_that_are_longer_than_what_is_read_at_first(claims: Claims, before: dict[str, str]) -> None:
+    queue = claims.queue("ORDERS")
+    queue.flow.share(in_order=True)
+    message = Message("0" * 9000, **{"group_id": "k", **before})  # type: ignore[arg-type]
+    queue.add(message, message.replace(body="1"))
+    queue.add(Message("other", group_id="l"))
+
+    assert sorted(str(body)[0] for body in bodies(queue.claim(9))) == ["0", "o"]
 
 
 def test_without_keys_again(two: tuple[ClaimQueue, ClaimQueue]) -> None:

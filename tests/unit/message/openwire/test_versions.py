@@ -9,8 +9,8 @@ import pytest
 from jdbcstore.errors import ConfigurationError, CorruptMessage
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import MessageId, ProducerId
-from jdbcstore.message.message import Message
-from jdbcstore.message.openwire import decode, encode, encode_for_store
+from jdbcstore.message.message import Message, MessageFields
+from jdbcstore.message.openwire import decode, encode, encode_for_store, headers_of
 from tests.support.recordings import RecordedMessage, all_messages, check_message
 
 every_row = pytest.mark.parametrize(
@@ -34,6 +34,25 @@ def test_reads_version_6(row: RecordedMessage) -> None:
     check_message(message, row.sent)
     assert message == decode(row.msg)
     assert message.sequence == row.sequence
+
+
+@every_row
+def test_headers_are_read_from_the_beginning_of_either_version(row: RecordedMessage) -> None:
+    for blob in (row.msg, as_version_6(row.msg)):
+        message = decode(blob)
+        shortest = next(size for size in range(len(blob) + 1) if (found := headers_or_none(blob[:size])))
+        for head in (blob[:shortest], blob[: shortest + 1], blob):
+            found = headers_or_none(head)
+            assert found is not None
+            assert (found.group_id, found.timestamp_ms) == (message.group_id, message.timestamp_ms)
+            assert (found.jms_type, found.message_id) == (message.jms_type, message.message_id)
+
+
+def headers_or_none(head: bytes) -> MessageFields | None:
+    try:
+        return headers_of(head)
+    except CorruptMessage:
+        return None
 
 
 @every_row
