@@ -112,7 +112,7 @@ class DatabaseLocked(StoreUnavailable):
 
 
 class OutcomeUnknown(StoreUnavailable):
-    """The connection was lost during a commit, and the database could not be asked for the outcome.
+    """The outcome of a commit is unknown: the connection was lost, or the database's error does not tell.
 
     The write took effect completely or not at all. Adding the same message again may store it twice;
     acknowledging again is harmless.

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
-from jdbcstore.database.adapters.base import Adapter
+from jdbcstore.database.adapters.base import Adapter, Failure
 from jdbcstore.database.adapters.control import Notifier
 from jdbcstore.database.adapters.sql import (
     UNGUARDED,
@@ -25,7 +25,7 @@ from jdbcstore.database.adapters.sql import (
 )
 from jdbcstore.database.statements.builder import Statement
 from jdbcstore.database.statements.store import Statements
-from jdbcstore.errors import StoreError
+from jdbcstore.errors import OutcomeUnknown, StoreError
 from jdbcstore.message.destination import TOPICS
 
 _LONG = 1024 * 1024
@@ -72,7 +72,11 @@ class Recorder(Protocol):
 
 
 class Connection:
-    """One connection in autocommit mode, for one thread. Driver errors are not translated."""
+    """One connection in autocommit mode, for one thread. Driver errors are not translated.
+
+    The exception is an error that does not tell whether a statement that commits took effect: it is raised as
+    :class:`~jdbcstore.errors.OutcomeUnknown`, and the connection can be used again after a rollback.
+    """
 
     def __init__(
         self,
@@ -95,6 +99,8 @@ class Connection:
         self._recorder = recorder
         self._epoch: EpochGuard | None = None
         self._unclaimed = UNGUARDED
+        self._commits = True
+        """Whether statements commit themselves: no transaction is open, but those of the adapter's own."""
         self.session: Row | None = None
         """The server's identifier of this connection, after :meth:`identify`."""
 
@@ -109,13 +115,21 @@ class Connection:
     def fetch(self, sql: Statement, **values: Any) -> list[Row]:
         if not isinstance(sql, Sql):
             return sql(self.fetch, **values)
-        self.cursor.execute(sql.text, sql.row(**values))
+        try:
+            self.cursor.execute(sql.text, sql.row(**values))
+        except self._driver_errors as error:
+            self._raise_doubt(error)
+            raise
         rows: list[Row] = self.cursor.fetchmany(values["limit"]) if sql.cut else self.cursor.fetchall()
         return rows
 
     def fetch_in_turn(self, name: str, sql: Sql, **values: Any) -> tuple[list[Row], bool]:
         """Return the rows of a statement that takes turns with those of its name, and whether it got one."""
-        came = self.control.query_in_turn(name, sql.text, sql.row(**values))
+        try:
+            came = self.control.query_in_turn(name, sql.text, sql.row(**values))
+        except self._driver_errors as error:
+            self._raise_doubt(error)
+            raise
         rows: list[Row] = self.cursor.fetchall()
         return rows, came
 
@@ -132,7 +146,11 @@ class Connection:
         :raises StoreUnavailable: the server reported success, but the statement had no effect
         """
         row = sql.row(**values)
-        self.cursor.execute(sql.text, row)
+        try:
+            self.cursor.execute(sql.text, row)
+        except self._driver_errors as error:
+            self._raise_doubt(error)
+            raise
         count = int(self.cursor.rowcount)  # the check may run a query on this cursor
         self._writing.check_done(self.cursor, sql.text, row)
         return count
@@ -216,6 +234,9 @@ class Connection:
         except StoreError:
             self.rollback()
             raise
+        except self._driver_errors as error:
+            self._raise_doubt(error)
+            raise
 
     def start_write(self, batch: Batch, block: RowGuard | None = None) -> Sent | None:
         """Begin to write a batch without waiting for anything; None if this batch cannot be written so."""
@@ -227,6 +248,26 @@ class Connection:
         return self._writing.start_write(
             self.cursor, self._statements.write, batch, self._guards(block, self._epoch, long=False)
         )
+
+    def finish(self, sent: Sent) -> None:
+        """Wait for the answer to what :meth:`start_write` has begun; raises as :meth:`write`."""
+        try:
+            sent.finish()
+        except StoreError:
+            self.rollback()
+            raise
+        except self._driver_errors as error:
+            self._raise_doubt(error)
+            raise
+
+    def _raise_doubt(self, error: Exception) -> None:
+        """Raise OutcomeUnknown for a driver's error, if a commit may have had it and taken effect."""
+        if self._commits and self._adapter.classify(error) is Failure.UNKNOWN:
+            reason = " ".join(str(error).split())
+            raise OutcomeUnknown(
+                f"the database does not tell whether a commit took effect: {reason}; all or nothing was"
+                " written: check before adding it again"
+            ) from error
 
     def _write_in_steps(
         self,
@@ -262,25 +303,32 @@ class Connection:
         :raises SequencesTaken: another writer has reserved sequences after the block
         """
         guards = self._guards(block, epoch or self._epoch, long=True)
-        self._writing.begin(self.cursor)
+        self.begin()
         try:
             for guard in guards.first:
                 self._writing.check(self.cursor, guard)
             yield
             for guard in guards.last:
                 self._writing.check(self.cursor, guard)
-            self._writing.commit(self.cursor)
+            self._commits = True
+            try:
+                self._writing.commit(self.cursor)
+            except self._driver_errors as error:
+                self._raise_doubt(error)
+                raise
         except BaseException:
             self.rollback()
             raise
 
     def rollback(self) -> None:
         """Roll back the open transaction, if there is one. A failure means that the connection is lost."""
+        self._commits = True
         with contextlib.suppress(*self._driver_errors):
             self._writing.rollback(self.cursor)
 
     def begin(self) -> None:
-        """Begin a transaction that lasts until the connection is closed."""
+        """Begin a transaction that lasts until it is rolled back, or the connection is closed."""
+        self._commits = False
         self._writing.begin(self.cursor)
 
     def identify(self) -> None:

@@ -11,7 +11,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchTableError, SQLAlche
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from jdbcstore.config import Configuration, StoreConfig
-from jdbcstore.database.adapters.base import Failure
+from jdbcstore.database.adapters.base import READ_ONLY, Failure
 from jdbcstore.database.adapters.registry import adapter_for
 from jdbcstore.database.adapters.urls import without_secrets
 from jdbcstore.database.tables import define_tables
@@ -25,7 +25,25 @@ from jdbcstore.errors import (
     StoreUnavailable,
 )
 
-_UNREACHABLE = "check that the server runs and the URL is right"
+_TRANSLATIONS: dict[Failure, tuple[type[StoreError], str]] = {
+    Failure.DISCONNECTED: (StoreUnavailable, "cannot use {place}: {reason}"),
+    Failure.READ_ONLY: (StoreUnavailable, "cannot use {place}: {reason}"),
+    Failure.REFUSED: (
+        AuthenticationFailed,
+        "{place} refused the login; check user, password and rights",
+    ),
+    Failure.NO_TABLE: (
+        SchemaError,
+        "{reason}; the tables are missing or are not ActiveMQ's: run jdbcstore init",
+    ),
+    Failure.OTHER: (StoreError, "{place} refused a statement: {reason}"),
+    Failure.DUPLICATE: (StoreError, "{place} refused a statement: {reason}"),
+    Failure.FULL: (StoreUnavailable, "{place} has no space left: {reason}; free some and try again"),
+    Failure.TRANSIENT: (StoreUnavailable, "other writers are in the way: {reason}; try again"),
+    **dict.fromkeys(
+        (Failure.BAD_VALUE, Failure.TOO_LARGE), (InvalidMessage, "{place} cannot hold this: {reason}")
+    ),
+}
 
 
 class Database:
@@ -135,12 +153,12 @@ class Database:
         return (SQLAlchemyError, *self.driver_errors, UnicodeEncodeError)
 
     @contextlib.contextmanager
-    def translated(self) -> Iterator[None]:
-        """Translate driver errors that leave the block."""
+    def translated(self, unknown: type[StoreError] = StoreError) -> Iterator[None]:
+        """Translate driver errors that leave the block, as :meth:`translate`."""
         try:
             yield
         except self.failures as error:
-            raise self.translate(error) from error
+            raise self.translate(error, unknown) from error
 
     def classify(self, error: BaseException) -> Failure:
         """Return the meaning of a driver's error, wrapped by SQLAlchemy or not."""
@@ -150,14 +168,11 @@ class Database:
             return Failure.BAD_VALUE
         return self.adapter.classify(error)
 
-    def is_read_only(self, error: BaseException) -> bool:
-        """Return whether the server has answered that it is read-only: then nothing was written."""
-        if isinstance(error, DBAPIError) and error.orig is not None:
-            error = error.orig
-        return self.adapter.is_read_only(error)
+    def translate(self, error: BaseException, unknown: type[StoreError] = StoreError) -> StoreError:
+        """Return the StoreError for an error of the driver or of SQLAlchemy.
 
-    def translate(self, error: BaseException) -> StoreError:
-        """Return the StoreError for an error of the driver or of SQLAlchemy."""
+        :param unknown: the class for an error whose code is in no table
+        """
         if isinstance(error, PoolTimeout):
             return StoreUnavailable(
                 f"all connections to {self.place} have been in use for too long: {error}; raise pool_size, or"
@@ -167,35 +182,19 @@ class Database:
             return SchemaError(f"the table {error} is missing in {self.place}; run jdbcstore init")
         origin = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
         reason = " ".join(str(origin).split())
-        advice = self.adapter.advice(origin)
-        match self.classify(origin):
-            case Failure.DISCONNECTED:
-                return StoreUnavailable(
-                    f"cannot {'use' if advice else 'reach'} {self.place}: {reason}; {advice or _UNREACHABLE}"
-                )
-            case Failure.REFUSED:
-                return AuthenticationFailed(
-                    f"{self.place} refused the login; check user, password and rights"
-                )
-            case Failure.NO_TABLE:
-                return SchemaError(
-                    f"{reason}; the tables are missing or are not ActiveMQ's: run jdbcstore init"
-                )
-            case Failure.FULL:
-                return StoreUnavailable(f"{self.place} has no space left: {reason}; free some and try again")
-            case Failure.TRANSIENT if self.adapter.in_files:
-                return DatabaseLocked(
-                    f"other writers are in the way, or a transaction of this thread's own: {reason} at"
-                    f" {self.place}; end that one first, or try again"
-                )
-            case Failure.TRANSIENT:
-                return StoreUnavailable(f"other writers are in the way: {reason}; try again")
-            case Failure.BAD_VALUE | Failure.TOO_LARGE:
-                return InvalidMessage(f"{self.place} cannot hold this: {reason}")
-            case _:
-                return StoreError(
-                    f"{self.place} refused a statement: {'; '.join(filter(None, (reason, advice)))}"
-                )
+        failure = self.classify(origin)
+        advice = READ_ONLY if failure is Failure.READ_ONLY else self.adapter.advice(origin)
+        if failure is Failure.DISCONNECTED and not advice:
+            return StoreUnavailable(
+                f"cannot reach {self.place}: {reason}; check that the server runs and the URL is right"
+            )
+        if failure is Failure.TRANSIENT and self.adapter.in_files:
+            return DatabaseLocked(
+                f"other writers are in the way, or a transaction of this thread's own: {reason} at"
+                f" {self.place}; end that one first, or try again"
+            )
+        kind, text = _TRANSLATIONS.get(failure, (unknown, "{place} refused a statement: {reason}"))
+        return kind(text.format(place=self.place, reason="; ".join(filter(None, (reason, advice)))))
 
 
 @contextlib.contextmanager

@@ -291,7 +291,10 @@ def _run(engine: Engine, adapter: Adapter, create: Callable[[Connection], None])
 
 def _pass_outage(adapter: Adapter, error: DBAPIError) -> None:
     """Raise an error that is not about the schema: the caller translates it, and may try again."""
-    outages = (Failure.DISCONNECTED, Failure.TRANSIENT, Failure.REFUSED, Failure.FULL)
+    outages = (
+        *(Failure.DISCONNECTED, Failure.READ_ONLY, Failure.TRANSIENT, Failure.REFUSED),
+        Failure.FULL,
+    )
     if error.orig is not None and adapter.classify(error.orig) in outages:
         raise error
 

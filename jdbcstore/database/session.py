@@ -356,13 +356,13 @@ class DatabaseSession(Database):
             try:
                 return attempt(*arguments)
             except self.failures as error:
-                lost = self.classify(error) is Failure.DISCONNECTED
+                lost = self.classify(error) in (Failure.DISCONNECTED, Failure.READ_ONLY)
                 if not left or not lost or time.monotonic() >= deadline:
                     raise self.translate(error) from error
         raise AssertionError
 
     def _checkout(self) -> PoolProxiedConnection:
-        with self.translated():
+        with self.translated(unknown=StoreUnavailable):
             if _is_main():
                 return self._mains.pop() if self._mains else self._unpooled.connect()
             return self.engine.raw_connection()
@@ -408,7 +408,7 @@ class DatabaseSession(Database):
         :param recorder: records the messages that this connection removes
         :raises StoreUnavailable: the database does not answer
         """
-        with self.translated():
+        with self.translated(unknown=StoreUnavailable):
             proxied = self._unpooled.connect()
             proxied.detach()
             return self._wrap(proxied.dbapi_connection, recorder)

@@ -105,7 +105,7 @@ class JdbcLocker(AbstractLocker):
             self._close()
             if failure is Failure.TRANSIENT:
                 raise Locked(f"the lock's row is locked: {error}") from error
-            raise self._session.translate(error) from error
+            raise self._session.translate(error, unknown=StoreUnavailable) from error
         except BaseException:
             self._close()
             raise

@@ -75,7 +75,7 @@ class OtherLocks:
             connection.fetch(self._sql.lock_probe)
         except session.failures as error:
             # A user with read-only rights may not be allowed to lock; a read-only server locks no row.
-            if session.classify(error) is Failure.DISCONNECTED and not session.is_read_only(error):
+            if session.classify(error) is Failure.DISCONNECTED:
                 raise
             return session.classify(error) is Failure.TRANSIENT
         finally:

@@ -27,13 +27,15 @@ class Failure(enum.Enum):
 
     DISCONNECTED = "the connection is lost, or could not be opened"
     REFUSED = "the login was refused"
+    READ_ONLY = "the server only reads, and nothing was written: another may be the primary"
     TRANSIENT = "a deadlock or serialization failure: the same work may succeed if tried again"
     DUPLICATE = "a unique key exists"
     BAD_VALUE = "this row cannot be stored"
     TOO_LARGE = "this row is beyond a size limit"
     FULL = "the database has no space left"
     NO_TABLE = "a table or column does not exist"
-    OTHER = "anything else"
+    OTHER = "it was refused for another reason"
+    UNKNOWN = "anything else: a statement that commits may have taken effect"
 
 
 class TransactionState(enum.Enum):
@@ -53,31 +55,6 @@ CROWDED = (
     " for each further thread that reads, and a process that claims needs four"
 )
 """Advice for two states of a server that runs."""
-
-_STATES = {
-    "23505": Failure.DUPLICATE,
-    "22001": Failure.BAD_VALUE,
-    **dict.fromkeys(("42P01", "42703", "42S02", "42S22", "42704"), Failure.NO_TABLE),
-    "57011": Failure.FULL,
-    "HYT00": Failure.TRANSIENT,  # lock timeout
-}
-_STATE_CLASSES = {
-    "08": Failure.DISCONNECTED,
-    "22": Failure.BAD_VALUE,
-    "23": Failure.BAD_VALUE,
-    "28": Failure.REFUSED,
-    "40": Failure.TRANSIENT,
-    "53": Failure.FULL,
-    "54": Failure.TOO_LARGE,
-}
-
-
-def failure_of(state: str | None) -> Failure:
-    """Return the meaning of a SQLSTATE, for errors that no vendor's own number explains better."""
-    if not state:
-        return Failure.OTHER
-    return _STATES.get(state) or _STATE_CLASSES.get(state[:2], Failure.OTHER)
-
 
 _ODBC_ERROR = re.compile(r"\((\d+)\) \((SQL\w+)\)")
 
@@ -391,12 +368,8 @@ class Adapter:
             cancel()
 
     def classify(self, error: BaseException) -> Failure:
-        """Return the meaning of a driver's error."""
+        """Return the meaning of a driver's error; see :mod:`jdbcstore.database.adapters.codes`."""
         raise NotImplementedError
-
-    def is_read_only(self, error: BaseException) -> bool:  # noqa: ARG002
-        """Return whether it is the server's answer that it is read-only, with which nothing was written."""
-        return False
 
     def advice(self, error: BaseException) -> str:  # noqa: ARG002
         """Return what helps against an error of the server, or of a connection to it."""

@@ -14,7 +14,8 @@ from sqlalchemy.exc import NoSuchModuleError
 from sqlalchemy.types import TypeEngine
 
 from jdbcstore.config.statements import Template
-from jdbcstore.database.adapters.base import Adapter, Failure, Worded, failure_of
+from jdbcstore.database.adapters.base import Adapter, Failure, Worded
+from jdbcstore.database.adapters.codes import failure_of
 from jdbcstore.database.adapters.urls import URL_PROPERTY, bridged
 from jdbcstore.database.adapters.writing import SwitchedWriting, Writing
 from jdbcstore.errors import ConfigurationError
@@ -102,11 +103,13 @@ class JdbcAdapter(Adapter):
     def classify(self, error: BaseException) -> Failure:
         from jdbcstore.database.adapters.jdbc.dbapi import states
 
-        for state, number in states(error):
-            failure = self.failures.get(state) or self.failures.get(number) or failure_of(state)
-            if failure is not Failure.OTHER:
-                return failure
-        return Failure.OTHER
+        found = [
+            self.failures.get(state) or self.failures.get(number) or failure_of(state)
+            for state, number in states(error)
+        ]
+        unspecific = (Failure.OTHER, Failure.UNKNOWN)
+        known = (failure for failure in found if failure not in unspecific)
+        return next(known, Failure.OTHER if Failure.OTHER in found else Failure.UNKNOWN)
 
 
 def _untried(name: str, **facts: Any) -> type[JdbcAdapter]:
@@ -269,11 +272,11 @@ class DefaultAdapter(Adapter):
 
     def classify(self, error: BaseException) -> Failure:
         failure = failure_of(_state_of(error))
-        if failure is not Failure.OTHER:
+        if failure is not Failure.UNKNOWN:
             return failure
         if self._dialect.is_disconnect(error, None, None):
             return Failure.DISCONNECTED
-        return _BY_CLASS.get(type(error).__name__, Failure.OTHER)
+        return _BY_CLASS.get(type(error).__name__, Failure.UNKNOWN)
 
 
 _BY_CLASS = {

@@ -10,7 +10,8 @@ from sqlalchemy.dialects.mssql import NVARCHAR, VARBINARY
 from sqlalchemy.types import TypeEngine
 
 from jdbcstore.config.data_source import unbraced
-from jdbcstore.database.adapters.base import Adapter, Failure, failure_of, odbc_error
+from jdbcstore.database.adapters.base import Adapter, Failure, odbc_error
+from jdbcstore.database.adapters.codes import MSSQL, failure_of
 from jdbcstore.database.adapters.control import ServerControl
 from jdbcstore.database.adapters.writing import Writing
 from jdbcstore.errors import ConfigurationError
@@ -133,15 +134,4 @@ class MssqlAdapter(Adapter):
         if state == "HYT00" and function == "SQLDriverConnect":
             # Also where nothing listens: the driver tries until its time is up.
             return Failure.DISCONNECTED
-        return _BY_CODE.get(code) or failure_of(state)
-
-
-_BY_CODE = {
-    **dict.fromkeys((2627, 2601), Failure.DUPLICATE),
-    **dict.fromkeys((1205, 1222, 3960), Failure.TRANSIENT),
-    **dict.fromkeys((515, 547, 8115, 8152, 2628), Failure.BAD_VALUE),
-    **dict.fromkeys((1105, 9002, 1101), Failure.FULL),
-    **dict.fromkeys((207, 208), Failure.NO_TABLE),
-    **dict.fromkeys((4060, 18456, 18452), Failure.REFUSED),
-    **dict.fromkeys((233, 10053, 10054, 10060, 40613), Failure.DISCONNECTED),
-}
+        return MSSQL.get(code) or failure_of(state)

@@ -27,14 +27,8 @@ from sqlalchemy.sql import ColumnElement
 from sqlalchemy.types import TypeEngine
 
 from jdbcstore.config.statements import Template
-from jdbcstore.database.adapters.base import (
-    CROWDED,
-    READ_ONLY,
-    Adapter,
-    Failure,
-    TransactionState,
-    error_number,
-)
+from jdbcstore.database.adapters.base import CROWDED, Adapter, Failure, TransactionState, error_number
+from jdbcstore.database.adapters.codes import MYSQL, MYSQL_TEXTS
 from jdbcstore.database.adapters.control import Notifier, ServerControl
 from jdbcstore.database.adapters.mysql_health import MariadbHealth, MysqlHealth
 from jdbcstore.database.adapters.mysql_sending import SentQuery, cut, packet_of
@@ -479,17 +473,16 @@ class MysqlAdapter(Adapter):
 
     def classify(self, error: BaseException) -> Failure:
         code = error_number(error)
-        if code in _BY_CODE:
-            return _BY_CODE[code]
+        if code in MYSQL_TEXTS:
+            return next(failure for text, failure in MYSQL_TEXTS[code] if text in str(error))
+        if code in MYSQL:
+            return MYSQL[code]
         state = error.args[0] if error.args else None
         if isinstance(state, str) and state.startswith("08"):
             return Failure.DISCONNECTED
         if type(error).__name__ in ("DataError", "IntegrityError"):
             return Failure.BAD_VALUE
-        return Failure.DISCONNECTED if type(error).__name__ == "InterfaceError" else Failure.OTHER
-
-    def is_read_only(self, error: BaseException) -> bool:
-        return error_number(error) in _READ_ONLY
+        return Failure.DISCONNECTED if type(error).__name__ == "InterfaceError" else Failure.UNKNOWN
 
     def advice(self, error: BaseException) -> str:
         return _ADVICE.get(error_number(error)) or super().advice(error)
@@ -529,29 +522,8 @@ class MariadbAdapter(MysqlAdapter):
         connection.cursor().execute(f"SET SESSION max_statement_time = {seconds:f}")
 
 
-_READ_ONLY = (1290, 1792, 1836)
 _ADVICE = {
-    **dict.fromkeys(_READ_ONLY, READ_ONLY),
     **dict.fromkeys((1040, 1203, 1226), CROWDED),
     1047: "the server has left its cluster: connect to another node, or wait until it is back",
     1665: "set binlog_format = ROW or MIXED on the server: jdbcstore works in READ COMMITTED",
-}
-_BY_CODE = {
-    **dict.fromkeys((1053, 1927, 2002, 2003, 2005, 2006, 2013, 2014, 2055), Failure.DISCONNECTED),
-    # The connection broke while the server read or wrote; the server has closed an idle one.
-    **dict.fromkeys((1152, 1158, 1159, 1160, 1161, 1184, 4031), Failure.DISCONNECTED),
-    # Too many connections or threads; a server that has become read-only or has left its cluster; a host
-    # that has failed to connect too often.
-    **dict.fromkeys((1040, 1047, 1129, 1135, 1203, 1226, *_READ_ONLY), Failure.DISCONNECTED),
-    # Also an expired password (1820, 1862) and a locked account (3118, in MariaDB 4151).
-    **dict.fromkeys((1044, 1045, 1130, 1698, 1820, 1862, 3118, 4151), Failure.REFUSED),
-    # 1020: another transaction has changed the row. 1317: the statement was killed; 1028: while it sorted.
-    **dict.fromkeys((1020, 1028, 1205, 1213, 1317, 1969, 3024), Failure.TRANSIENT),
-    1062: Failure.DUPLICATE,
-    **dict.fromkeys((1048, 1264, 1366, 1406, 3819, 4025), Failure.BAD_VALUE),
-    # Compared with a column whose character set lacks it.
-    **dict.fromkeys((1267, 3854), Failure.BAD_VALUE),
-    1153: Failure.TOO_LARGE,
-    **dict.fromkeys((1021, 1114), Failure.FULL),
-    **dict.fromkeys((1054, 1146), Failure.NO_TABLE),
 }

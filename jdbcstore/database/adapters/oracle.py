@@ -14,6 +14,7 @@ from sqlalchemy.dialects.oracle import BLOB, NUMBER
 from sqlalchemy.types import TypeEngine
 
 from jdbcstore.database.adapters.base import Adapter, Failure
+from jdbcstore.database.adapters.codes import ORACLE
 from jdbcstore.database.adapters.sql import Row, Sql
 from jdbcstore.database.adapters.urls import from_jdbc, take_login
 from jdbcstore.database.adapters.writing import SwitchedWriting
@@ -91,10 +92,10 @@ class OracleAdapter(Adapter):
     def classify(self, error: BaseException) -> Failure:
         detail = error.args[0] if error.args else None
         code = getattr(detail, "code", 0)
-        if code in _BY_CODE:
-            return _BY_CODE[code]
+        if code in ORACLE:
+            return ORACLE[code]
         lost = getattr(detail, "isrecoverable", False) or getattr(detail, "full_code", "") in _LOST
-        return Failure.DISCONNECTED if lost else Failure.OTHER
+        return Failure.DISCONNECTED if lost else Failure.UNKNOWN
 
 
 def _bind_blobs(cursor: Any, rows: Sequence[Row]) -> None:
@@ -108,15 +109,3 @@ def _bind_blobs(cursor: Any, rows: Sequence[Row]) -> None:
 
 
 _LOST = ("DPY-1001", "DPY-4011", "DPY-4024", "DPY-6000", "DPY-6001", "DPY-6005")
-_BY_CODE = {
-    **dict.fromkeys((28, 1012, 1033, 1034, 1089, 1090, 3113, 3114, 3135), Failure.DISCONNECTED),
-    **dict.fromkeys((12170, 12500, 12514, 12518, 12520, 12541, 12545, 12571), Failure.DISCONNECTED),
-    **dict.fromkeys((18, 20, 16456, 25408, 25409), Failure.DISCONNECTED),
-    **dict.fromkeys((1005, 1017, 1045, 28000, 28001), Failure.REFUSED),
-    **dict.fromkeys((54, 60, 8177, 30006), Failure.TRANSIENT),
-    1: Failure.DUPLICATE,
-    **dict.fromkeys((1400, 1407, 1438, 2290, 12899, 12704), Failure.BAD_VALUE),
-    **dict.fromkeys((1461, 22835), Failure.TOO_LARGE),
-    **dict.fromkeys((257, 1536, 1652, 1653, 1654, 1688, 1691, 30036), Failure.FULL),
-    **dict.fromkeys((904, 942), Failure.NO_TABLE),
-}

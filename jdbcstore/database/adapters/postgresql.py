@@ -20,14 +20,8 @@ from sqlalchemy.types import TypeEngine
 from jdbcstore.config.statements import Template
 from jdbcstore.database.adapters import libpq
 from jdbcstore.database.adapters.adbc import record_batches
-from jdbcstore.database.adapters.base import (
-    CROWDED,
-    READ_ONLY,
-    Adapter,
-    Failure,
-    TransactionState,
-    failure_of,
-)
+from jdbcstore.database.adapters.base import CROWDED, Adapter, Failure, TransactionState
+from jdbcstore.database.adapters.codes import POSTGRESQL, failure_of
 from jdbcstore.database.adapters.control import Notifier, ServerControl
 from jdbcstore.database.adapters.postgresql_health import PostgresqlHealth
 from jdbcstore.database.adapters.postgresql_writing import PostgresqlWriting
@@ -270,16 +264,13 @@ class PostgresqlAdapter(Adapter):
 
     def classify(self, error: BaseException) -> Failure:
         state = getattr(error, "sqlstate", None)
-        return _classify_unnumbered(error) if state is None else _BY_STATE.get(state) or failure_of(state)
-
-    def is_read_only(self, error: BaseException) -> bool:
-        return getattr(error, "sqlstate", None) == _READ_ONLY
+        return _classify_unnumbered(error) if state is None else POSTGRESQL.get(state) or failure_of(state)
 
     def advice(self, error: BaseException) -> str:
         state = getattr(error, "sqlstate", None)
         if state == _CROWDED or (state is None and any(text in str(error) for text in _TOO_MANY)):
             return CROWDED
-        return READ_ONLY if state == _READ_ONLY else super().advice(error)
+        return super().advice(error)
 
     def refresh_statistics(self, cursor: Any, table: str, *, changed: bool) -> None:
         # For a table analysed while it was empty, every page would sort the whole queue.
@@ -289,22 +280,9 @@ class PostgresqlAdapter(Adapter):
             cursor.execute(f'ANALYZE (SKIP_LOCKED) "{table}"')
 
 
-_READ_ONLY = "25006"
 _CROWDED = "53300"
 _TOO_MANY = ("too many connections", "too many clients", "connection slots are reserved")
 """Texts of that error while a connection is being opened, when it has no SQLSTATE."""
-_LOST = (
-    # Closed by an administrator, a crash, during start-up, with its database, by the idle timeout, the idle
-    # timeout within a transaction, and the transaction timeout.
-    *("57P01", "57P02", "57P03", "57P04", "57P05", "25P03", "25P04"),
-    # Too many connections; a server that has become read-only; another server behind a pooler.
-    *(_CROWDED, _READ_ONLY, "26000"),
-)
-_BY_STATE = {
-    **dict.fromkeys(_LOST, Failure.DISCONNECTED),
-    **dict.fromkeys(("55P03", "57014"), Failure.TRANSIENT),
-    "42704": Failure.OTHER,
-}
 
 
 def _classify_unnumbered(error: BaseException) -> Failure:

@@ -30,7 +30,7 @@ from jdbcstore.database.migrations.found import FoundSchema, messages_elsewhere
 from jdbcstore.database.migrations.steps import Advance, Step
 from jdbcstore.database.schema import HEAD, JOURNAL_ROWS, LARGE_ROW, LATER_COLUMNS, check_table
 from jdbcstore.database.tables import Tables
-from jdbcstore.errors import ConfigurationError, JournalPending, SchemaError
+from jdbcstore.errors import ConfigurationError, JournalPending, OutcomeUnknown, SchemaError
 
 Steps = Callable[[Tables, Adapter], Sequence[Step]]
 ACTIVEMQ = "activemq"
@@ -93,7 +93,7 @@ class Planned:
 
 
 Watch = Callable[[Planned], AbstractContextManager[Advance]]
-_PASSING = (Failure.DISCONNECTED, Failure.TRANSIENT, Failure.FULL)
+_PASSING = (Failure.DISCONNECTED, Failure.READ_ONLY, Failure.TRANSIENT, Failure.FULL)
 
 
 class Migration:
@@ -316,7 +316,7 @@ def migration_of(
                 _refuse_loss(connection, migration, database)
             yield migration
             if not only_look and adapter.transactional_ddl:
-                adapter.writing.commit(connection.connection.cursor())
+                _commit(connection, database)
 
 
 def _lock(connection: Connection, adapter: Adapter) -> None:
@@ -324,6 +324,18 @@ def _lock(connection: Connection, adapter: Adapter) -> None:
         adapter.writing.begin(connection.connection.cursor())
     if adapter.lock_migrations:
         connection.exec_driver_sql(adapter.lock_migrations).close()
+
+
+def _commit(connection: Connection, database: Database) -> None:
+    try:
+        database.adapter.writing.commit(connection.connection.cursor())
+    except database.failures as error:
+        if database.classify(error) not in (Failure.DISCONNECTED, Failure.UNKNOWN):
+            raise
+        raise OutcomeUnknown(
+            f"the database does not tell whether the migration was committed ({error}): all of it was, or"
+            " nothing; migrate again, which does what is left"
+        ) from error
 
 
 def _refuse_loss(connection: Connection, migration: Migration, database: Database) -> None:

@@ -107,7 +107,7 @@ def check_replacements(
         try:
             found = adapter.check_statement(cursor, template, reads=reads)
         except driver_errors as error:
-            if adapter.classify(error) is Failure.DISCONNECTED:
+            if adapter.classify(error) in (Failure.DISCONNECTED, Failure.READ_ONLY):
                 raise
             reason = " ".join(str(error).split())
             behind = f" ({adapter.limit_clause} ? is appended to it)" if "limit" in template.names else ""

@@ -13,7 +13,8 @@ from sqlalchemy.exc import NoSuchTableError
 from sqlalchemy.sql.compiler import DDLCompiler, SQLCompiler
 from sqlalchemy.types import NullType, TypeEngine
 
-from jdbcstore.database.adapters.base import Failure, failure_of
+from jdbcstore.database.adapters.base import Failure
+from jdbcstore.database.adapters.codes import failure_of
 from jdbcstore.database.adapters.urls import URL_PROPERTY
 
 _TRIES = 20

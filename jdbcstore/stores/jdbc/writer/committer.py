@@ -152,11 +152,8 @@ class Committer:
 
     def finish(self, sent: Sent) -> None:
         """Wait for the answer to what was sent; raises as a connection's ``write`` does."""
-        try:
-            sent.finish()
-        except StoreError:
-            self.connection().rollback()
-            raise
+        connection = self._connection or self.connection()
+        connection.finish(sent)
 
     def call(self, call: Call) -> Any:
         """Run a call in a transaction of its own; raises as :meth:`write` does."""
@@ -286,11 +283,16 @@ class _Attempts:
         self._sent = False
         """A batch was sent, and its answer has not arrived yet."""
         self._doubtful = False
-        """The connection was lost after a batch was sent, and whether it took effect is not known."""
+        """Whether an attempt that was sent took effect is not known."""
         self._are_ended = True
         """The server can be made to end each connection that was lost."""
+        self._sends = 0
+        """The attempts that were sent with the same IDs."""
+        self._doubt: OutcomeUnknown | None = None
+        """The error of an attempt that is not repeated, if it turns out to have had no effect."""
         self._taken = False
-        """Another writer has used the IDs of the last attempt, or reserved IDs behind them."""
+        """The IDs of the last attempt are used, or IDs behind them reserved: by another writer, or used by an
+        attempt before it that took effect."""
         self._numbered = False
         """A call has been assigned IDs."""
 
@@ -310,17 +312,7 @@ class _Attempts:
             the work is done again, because it is idempotent
         """
         try:
-            while True:
-                try:
-                    if self._fence is not None and self._begun is None:
-                        self._fence.check()
-                    if self._doubtful and find is not None and (found := find(work)) is not None:
-                        return found
-                    return attempt(work)
-                except LockLost as error:
-                    return self._settle(error, find, work)
-                except Exception as error:
-                    self._recover(error)
+            return self._repeat(attempt, find, work)
         except StoreClosed as error:
             if self._doubtful:
                 raise OutcomeUnknown("the store was closed while this was in doubt: look for it") from error
@@ -330,6 +322,25 @@ class _Attempts:
         except BaseException:  # Ctrl-C: a transaction may be open
             self._committer.disconnect()
             raise
+
+    def _repeat(self, attempt: Callable[[W], T], find: Callable[[W], T | None] | None, work: W) -> T:
+        while True:
+            try:
+                if self._fence is not None and self._begun is None:
+                    self._fence.check()
+                if find is not None and (self._doubtful or (self._taken and self._sends > 1)):
+                    found = find(work)
+                    if found is not None:
+                        return found
+                if self._doubt is None:
+                    return attempt(work)
+            except LockLost as error:
+                return self._settle(error, find, work)
+            except Exception as error:
+                self._recover(error, leaves_proof=find is not None and _leaves_proof(work))
+            else:
+                cause = self._doubt.__cause__ or self._doubt
+                raise self._session.translate(cause) if self._are_ended else self._doubt from cause
 
     def _settle(self, error: LockLost, find: Callable[[W], T | None] | None, work: W) -> T:
         """Return the result of an attempt in doubt, or raise; another master has begun.
@@ -346,10 +357,12 @@ class _Attempts:
                     return found
         raise LockLost(str(error), in_doubt=True) from error
 
-    def _recover(self, error: Exception) -> None:
+    def _recover(self, error: Exception, *, leaves_proof: bool) -> None:
         """Prepare the next attempt, or raise the error that makes it useless."""
         if isinstance(error, self._session.failures):
             self._recover_from(error)
+        elif isinstance(error, OutcomeUnknown):
+            self._look_for_it(error, leaves_proof)
         elif isinstance(error, StoreUnavailable):
             self._again_later(error)
         elif isinstance(error, _NotConnected):
@@ -382,6 +395,19 @@ class _Attempts:
         if self._contention.is_over():
             raise error
 
+    def _look_for_it(self, error: OutcomeUnknown, leaves_proof: bool) -> None:
+        """Prepare to look whether an attempt took effect whose error does not tell."""
+        self._sent = False
+        self._doubtful = True
+        self._committer.rollback()
+        if leaves_proof and self._doubt is None:
+            self._doubt = error
+        elif self._transient > 0 and not self._backoff.is_over():
+            self._transient -= 1
+            self._wait()
+        else:
+            raise error
+
     def call_once(self, call: Call) -> Any:
         """Attempt a call."""
         connection, sequence = self._committer.connection(), self._committer.sequence
@@ -409,15 +435,16 @@ class _Attempts:
         """Attempt a batch, of which nothing is found in the tables."""
         if self._doubtful:
             # The server has ended the lost sessions: what is not there now will not come.
-            self._doubtful = not (self._are_ended and any(unit.adds for unit in units))
+            self._doubtful = not (self._are_ended and _leaves_proof(units))
         if self._taken:
-            # They belong to another writer on the same tables, perhaps an ActiveMQ.
-            # Ours were never committed, because a batch commits as a whole.
+            # They belong to another writer on the same tables, perhaps an ActiveMQ: none of ours is there.
             self._committer.sequence.forget()
             self._doubtful = self._taken = False
+            self._sends = 0
         if self._begun is not None:
             begun, self._begun = self._begun, None
             self._sent = True
+            self._sends += 1
             self._committer.finish(begun)
             self._sent = False
             return self._committer.accept(units)
@@ -441,6 +468,7 @@ class _Attempts:
         if SEEN and have_bodies(adds):
             bodies = partial(claim_bodies, self._session, messages=numbered(adds, first))
         self._sent = True
+        self._sends += 1
         connection.write(batch, self._committer.sequence.block if adds else None, first=bodies)
         self._sent = False
         if plan is not None:
@@ -448,10 +476,7 @@ class _Attempts:
         return self._committer.accept(units)
 
     def _was_committed(self, units: list[WriteUnit]) -> bool:
-        """Return whether the commit whose answer was lost took effect: one of its messages proves it for all.
-
-        A batch without messages is written again instead, because everything else is idempotent.
-        """
+        """Return whether an earlier attempt took effect: one of its messages proves it for all."""
         connection, find = self._committer.connection(), self._session.statements.find_id_owner
         adds = (add for unit in units for add in unit.adds)
         for id_, add in enumerate(adds, self._committer.sequence.last + 1):
@@ -465,8 +490,8 @@ class _Attempts:
         """As :meth:`_recover`, from an error of the driver."""
         sent, self._sent = self._sent, False
         failure = self._session.classify(error)
-        if failure in (Failure.DISCONNECTED, Failure.REFUSED):
-            self._doubtful |= sent and not self._session.is_read_only(error)
+        if failure in (Failure.DISCONNECTED, Failure.REFUSED, Failure.READ_ONLY):
+            self._doubtful |= sent and failure is not Failure.READ_ONLY
             self._are_ended &= self._committer.disconnect()
             self._reconnect_later(self._session.translate(error), error)
             return
@@ -494,6 +519,11 @@ class _Attempts:
 
     def _wait(self) -> None:
         self._committer.pause(self._backoff.pause())
+
+
+def _leaves_proof(units: Any) -> bool:
+    """Return whether rows show that a batch was committed; else it is repeated, because it is idempotent."""
+    return any(unit.adds for unit in units)
 
 
 def _notify_committed(unit: WriteUnit) -> None:

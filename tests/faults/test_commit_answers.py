@@ -1,0 +1,263 @@
+"""Each error code that a server may answer: at COMMIT it may mean that all was written, or nothing.
+
+A real server does the write, and its answer is replaced by each code; or it does not get the statement.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import pytest
+
+import jdbcstore
+from jdbcstore import Claims, Message, MessageId, ProducerId, Store, StoreConfig
+from jdbcstore.database.adapters.base import Failure
+from jdbcstore.database.adapters.codes import MYSQL, MYSQL_TEXTS, POSTGRESQL, STATES
+from jdbcstore.database.session import DatabaseSession
+from jdbcstore.errors import OutcomeUnknown, StoreError
+from jdbcstore.lockers.database import DatabaseLocker, LeaseDatabaseLocker
+from tests.support.databases import Database
+from tests.support.faults.answers import AnswerLine, Code
+
+PRODUCER = ProducerId("ID:till", 1, 1)
+WAIT = 180.0
+
+
+class Answer(NamedTuple):
+    """A code with its text, and what it means."""
+
+    code: Code
+    text: str
+    failure: Failure
+
+    @property
+    def may_be_done(self) -> bool:
+        """Whether a server may answer so and have done what it was told."""
+        return self.failure in (Failure.UNKNOWN, Failure.DISCONNECTED)
+
+
+def _answers(codes: Mapping[Any, Failure], *more: Answer) -> list[Answer]:
+    return [*more, *(Answer(code, "replaced", failure) for code, failure in sorted(codes.items()))]
+
+
+_TEXTS = [
+    Answer(1180, "Got error 149 - 'Lock deadlock; Retry transaction' during COMMIT", Failure.TRANSIENT),
+    Answer(
+        1180,
+        "Error while appending streaming replication fragment(provider status: Not connected to Primary"
+        " Component)",
+        Failure.UNKNOWN,
+    ),
+]
+ANSWERS = {
+    "postgresql": _answers({**STATES, **POSTGRESQL}, Answer("XX000", "not listed", Failure.UNKNOWN)),
+    # Below 2000 and from 3000: the numbers between are the client's own.
+    "mysql": _answers(
+        {code: failure for code, failure in MYSQL.items() if not 2000 <= code < 3000},
+        Answer(1105, "not listed", Failure.UNKNOWN),
+        *_TEXTS,
+    ),
+}
+ANSWERS["mariadb"] = ANSWERS["mysql"]
+
+
+def _vendor(database: Database) -> str:
+    return database.engine.dialect.name
+
+
+def _examples(database: Database) -> list[Answer]:
+    """One answer of each meaning, and all that leave it open."""
+    seen: set[Failure] = set()
+    found = []
+    for answer in ANSWERS[_vendor(database)]:
+        if answer.failure is Failure.UNKNOWN or answer.failure not in seen:
+            seen.add(answer.failure)
+            found.append(answer)
+    return found
+
+
+@pytest.fixture
+def line(database: Database) -> Iterator[AnswerLine]:
+    line = AnswerLine(database.url)
+    yield line
+    line.close()
+
+
+@pytest.fixture
+def store(line: AnswerLine) -> Iterator[Store]:
+    with jdbcstore.open(line.url, cleanup_period=0, reconnect_timeout=60.0) as store:
+        store.queue("Q").add_message(_message(0))
+        yield store
+
+
+def _message(number: int) -> Message:
+    return Message(str(number), message_id=MessageId(PRODUCER, number))
+
+
+def _alone(store: Store, numbers: list[int]) -> None:
+    store.queue("Q").add_message(_message(numbers[0]))
+
+
+def _in_the_background(store: Store, numbers: list[int]) -> None:
+    # The first makes the others wait for the writer, which then sends them together.
+    futures = [store.queue("Q").add_message_async(_message(number)) for number in numbers]
+    failures = [future.exception(WAIT) for future in futures]
+    for failure in failures:
+        if failure is not None:
+            raise failure
+
+
+def _in_a_transaction(store: Store, numbers: list[int]) -> None:
+    transaction = store.transaction()
+    for number in numbers:
+        transaction.queue("Q").add_message(_message(number))
+    transaction.queue("Q").acknowledge(1)
+    transaction.commit()
+
+
+SENDS: tuple[Callable[[Store, list[int]], None], ...] = (_alone, _in_the_background, _in_a_transaction)
+
+
+def _each_answer(line: AnswerLine, answers: list[Answer]) -> Iterator[tuple[Answer, bool, int]]:
+    """Each answer, in place of each that there is: as often as the line has replaced one."""
+    for answer in answers:
+        for done in (True, False) if answer.may_be_done else (False,):
+            for at in itertools.count(1):
+                line.replace(answer.code, at, done=done, text=answer.text)
+                yield answer, done, at
+                line.mend()
+                if not line.lied:
+                    break
+
+
+def _check(database: Database, numbers: list[int], error: StoreError | None, which: object) -> None:
+    placed = ", ".join(str(number) for number in numbers)
+    rows = database.rows(
+        f"SELECT MSGID_SEQ FROM ACTIVEMQ_MSGS WHERE MSGID_SEQ IN ({placed}) ORDER BY MSGID_SEQ"
+    )
+    stored = [number for (number,) in rows]
+    told = (which, error, stored)
+    assert len({*stored}) == len(stored), told
+    if error is None:
+        assert stored == numbers, told
+    elif not isinstance(error, OutcomeUnknown):
+        assert stored == [], told
+
+
+@pytest.mark.slow
+@pytest.mark.backends("postgresql", "mariadb", "mysql")
+@pytest.mark.parametrize("send", SENDS, ids=lambda send: send.__name__)
+def test_messages_are_stored_once_or_in_doubt(
+    send: Callable[[Store, list[int]], None],
+    store: Store,
+    line: AnswerLine,
+    database: Database,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    count = 1 if send is _alone else 3
+    answers = ANSWERS[_vendor(database)] if send is _alone else _examples(database)
+    fresh = itertools.count(1)
+    for which in _each_answer(line, answers):
+        caplog.clear()
+        numbers = [next(fresh) for _ in range(count)]
+        error: StoreError | None = None
+        try:
+            send(store, numbers)
+        except StoreError as raised:
+            error = raised
+        line.mend()
+        if send is _in_the_background:
+            for number in numbers:  # each has its own outcome, and one that succeeded is stored once
+                _check(database, [number], OutcomeUnknown() if error else None, (which, error))
+        else:
+            _check(database, numbers, error, which)
+        if which[0].failure is not Failure.DUPLICATE:
+            assert "does another process write" not in caplog.text, which
+
+
+@pytest.mark.slow
+@pytest.mark.backends("postgresql", "mariadb", "mysql")
+def test_what_is_repeated_under_its_ids_is_found(store: Store, line: AnswerLine, database: Database) -> None:
+    """Even of a conflict that is none: nothing is taken for undone that has its own row under its own ID."""
+    conflicts = [one for one in ANSWERS[_vendor(database)] if one.failure is Failure.TRANSIENT]
+    for number, answer in enumerate(conflicts, 1):
+        line.replace(answer.code, 1, done=True, text=answer.text)
+        store.queue("Q").add_message(_message(number))
+        assert line.lied
+        _check(database, [number], None, answer)
+
+
+@pytest.mark.slow
+@pytest.mark.backends("postgresql", "mariadb", "mysql")
+def test_removals_and_claims(line: AnswerLine, database: Database) -> None:
+    with Claims(line.url, StoreConfig(cleanup_period=0)) as claims:
+        queue = claims.queue("Q")
+        queue.add(_message(0))
+        fresh = itertools.count(1)
+        for which in _each_answer(line, _examples(database)):
+            number = next(fresh)
+            error: StoreError | None = None
+            try:
+                queue.add(_message(number))
+            except StoreError as raised:
+                error = raised
+            line.mend()
+            _check(database, [number], error, which)
+        for answer, done, at in _each_answer(line, [one for one in _examples(database) if one.may_be_done]):
+            number = next(fresh)
+            line.mend()
+            queue.add(_message(number))
+            [claim] = queue.claim(1, wait=WAIT)
+            line.replace(answer.code, at, done=done, text=answer.text)
+            error = None
+            try:
+                queue.acknowledge(claim)
+            except StoreError as raised:
+                error = raised
+            line.mend()
+            left = database.rows("SELECT COUNT(*) FROM ACTIVEMQ_MSGS WHERE ID = :id", id=claim.sequence)
+            assert isinstance(error, OutcomeUnknown) or (left == [(0,)]) is (error is None), (
+                answer,
+                done,
+                at,
+            )
+            for queued in queue.claim(1000):
+                queue.acknowledge(queued)
+
+
+@pytest.mark.slow
+@pytest.mark.backends("postgresql", "mariadb", "mysql")
+@pytest.mark.parametrize("kind", [LeaseDatabaseLocker, DatabaseLocker], ids=["lease", "database"])
+def test_a_slave_stays_one(
+    kind: type[LeaseDatabaseLocker] | type[DatabaseLocker], line: AnswerLine, database: Database
+) -> None:
+    """Whatever the answers to one attempt: the next one may succeed."""
+    session = DatabaseSession(line.url, StoreConfig())
+    locker = kind(lock_acquire_sleep_interval=0.2, lock_keep_alive_period=1000.0)
+    locker.configure(session)
+    answers = [answer for answer in _examples(database) if answer.failure is Failure.UNKNOWN]
+    for which in _each_answer(line, answers):
+        assert locker.start(WAIT), which
+        line.mend()
+        with contextlib.suppress(StoreError):
+            locker.stop()
+    session.close()
+
+
+def test_what_vendors_say_of_a_read_only_server_or_a_commit() -> None:
+    """Each code of a decision at COMMIT is in a table, of an engine that can be run here or not."""
+    from jdbcstore.database.adapters.codes import MSSQL, ORACLE, failure_of
+
+    assert {MYSQL[code] for code in (8005, 8022, 8028, 9007, 3101, 3797, 3798)} == {Failure.TRANSIENT}
+    assert {MYSQL[1290], MYSQL[1792], MYSQL[1836], MSSQL[3906], ORACLE[16000]} == {Failure.READ_ONLY}
+    assert {MYSQL[3100], ORACLE[25405], failure_of("40003"), failure_of("XX000"), failure_of(None)} == {
+        Failure.UNKNOWN
+    }
+    assert ORACLE[25402] is Failure.TRANSIENT
+    assert failure_of("08007") is Failure.DISCONNECTED
+    azure = (976, 983, 40197, 40501, 40613, 49918, 49919, 49920, 10928, 10929)
+    assert {MSSQL[code] for code in azure} == {Failure.DISCONNECTED}
+    assert 1180 in MYSQL_TEXTS
