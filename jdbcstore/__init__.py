@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     import threading
+    from types import EllipsisType
 
     from jdbcstore.abc import (
         Cursor,
@@ -131,6 +132,7 @@ def open(  # noqa: A001
     lock_timeout: float | None = None,
     cancel: threading.Event | None = None,
     progress: _Progress | None = None,
+    locker: EllipsisType | None = ...,
     **options: Any,
 ) -> Store:
     """Open the store of a URL or of a :class:`Configuration`, with :class:`StoreConfig`'s options.
@@ -140,15 +142,17 @@ def open(  # noqa: A001
     of ``config`` and of the configuration. ``clock`` replaces the machine's clocks, for tests.
 
     A configuration with a locker opens the store as master: it waits for the lock up to ``lock_timeout``
-    seconds, by default without limit, and stops waiting when the event ``cancel`` is set. ``progress`` is
-    called with the number of further records read while a journal is recovered.
+    seconds, by default without limit, and stops waiting when the event ``cancel`` is set. Without a locker
+    the store does not open while another process holds the lock of its tables, because both would deliver
+    the same messages; ``locker=None`` takes no lock and looks for none. ``progress`` is called with the
+    number of further records read while a journal is recovered.
 
     :raises ConfigurationError: the URL or an option is not valid
     :raises StoreUnavailable: the database does not answer
     :raises SchemaError: the tables are missing, or are not ActiveMQ's
     :raises JournalPending: a journal that is not configured has messages that the database does not have
     :raises CorruptJournal: the configured journal is damaged before its end
-    :raises NotMaster: another process still holds the lock after ``lock_timeout``
+    :raises NotMaster: another process still holds the lock after ``lock_timeout``, or claims messages
     :raises StoreClosed: the wait for the lock was cancelled
     """
     from dataclasses import replace
@@ -158,7 +162,9 @@ def open(  # noqa: A001
 
     if isinstance(where, Configuration):
         where = replace(where, store=(config or where.store).replace(**options))
-        return Opening(where, clock=clock, lock_timeout=lock_timeout, cancel=cancel, progress=progress).open()
+        return Opening(
+            where, clock=clock, lock_timeout=lock_timeout, cancel=cancel, progress=progress, locker=locker
+        ).open()
     config = (config or StoreConfig()).replace(**options)
     if where == MEMORY:
         from jdbcstore.stores.memory import MemoryStore
@@ -166,4 +172,4 @@ def open(  # noqa: A001
         return MemoryStore(config, clock=clock)
     from jdbcstore.stores.jdbc.store import JdbcStore
 
-    return JdbcStore(where, config, clock=clock)
+    return JdbcStore(where, config, clock=clock, locker=locker)

@@ -5,8 +5,18 @@ and every transaction that writes checks that its epoch has not ended.
 """
 
 from jdbcstore.lockers.base import AbstractLocker, LockState
-from jdbcstore.lockers.inspection import LockView, look, release
+from jdbcstore.lockers.inspection import LockView, look, refuse_locked, release
 from jdbcstore.lockers.mastership import Fence, Mastership
 from jdbcstore.lockers.registry import make_locker
 
-__all__ = ["AbstractLocker", "Fence", "LockState", "LockView", "Mastership", "look", "make_locker", "release"]
+__all__ = [
+    "AbstractLocker",
+    "Fence",
+    "LockState",
+    "LockView",
+    "Mastership",
+    "look",
+    "make_locker",
+    "refuse_locked",
+    "release",
+]

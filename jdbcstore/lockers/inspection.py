@@ -58,9 +58,10 @@ class OtherLocks:
         return next((holder for holder in map(holder_of, sorted(files)) if holder is not None), None)
 
     def _leased(self, connection: Connection) -> str | None:
-        name, expires, now_ms = _row(self._sql, connection)
+        name, expires = _owner(self._sql, connection)
         if name is None or expires is None:
             return None
+        now_ms = _now_ms(self._sql, connection)
         return name if expires >= (self._clock.now_ms() if now_ms is None else now_ms) else None
 
     def _is_row_locked(self, connection: Connection) -> bool:
@@ -107,6 +108,21 @@ class OtherLocks:
             for old, _ in recorded:
                 connection.execute(self._sql.remove_name, name_=old)
             connection.execute(self._sql.add_lock_file, name_=name)
+
+
+def refuse_locked(session: DatabaseSession, connection: Connection, clock: Clock) -> None:
+    """Check that no process holds the lock, for a store without a locker.
+
+    :raises NotMaster: one does
+    """
+    connection.control.limit_lock_wait(_LOCK_WAIT)
+    holder = OtherLocks(session, clock).exclusive(connection)
+    if holder is not None:
+        raise NotMaster(
+            f"{holder} holds the lock and delivers the messages of these tables: connect to it as a client,"
+            " open the store with read_only, or, to write beside it, with locker=None",
+            holder=holder,
+        )
 
 
 def last_epoch(session: DatabaseSession, connection: Connection) -> int:
@@ -178,18 +194,23 @@ def look(session: DatabaseSession, clock: Clock) -> LockView:
 
 def _look(session: DatabaseSession, connection: Connection, clock: Clock) -> LockView:
     sql = session.lock_statements
-    holder, expires, now_ms = _row(sql, connection)
+    (holder, expires), now_ms = _owner(sql, connection), _now_ms(sql, connection)
     skew = None if now_ms is None else clock.now_ms() - now_ms
     found = connection.fetch(sql.find_epoch, epoch_row=EPOCH_ROW) if session.has_own_tables else []
     return LockView(holder, expires, now_ms, skew, int(found[0][0]) if found else None)
 
 
-def _row(sql: LockStatements, connection: Connection) -> tuple[str | None, int | None, int | None]:
-    """Return BROKER_NAME and TIME in the row of ACTIVEMQ_LOCK, and the database's clock if it can be read."""
+def _owner(sql: LockStatements, connection: Connection) -> tuple[str | None, int | None]:
+    """Return BROKER_NAME and TIME in the row of ACTIVEMQ_LOCK."""
     owner = connection.fetch(sql.lease_owner)
     holder, expires = owner[0] if owner else (None, None)
+    return holder, None if expires is None else int(expires)
+
+
+def _now_ms(sql: LockStatements, connection: Connection) -> int | None:
+    """Return the database's clock if it can be read."""
     now = connection.fetch(sql.now_ms) if sql.now_ms is not None else []
-    return holder, None if expires is None else int(expires), epoch_ms(now[0][0]) if now else None
+    return epoch_ms(now[0][0]) if now else None
 
 
 def release(session: DatabaseSession, clock: Clock, *, force: bool = False) -> LockView:

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import EllipsisType
 from typing import TYPE_CHECKING
 
 from jdbcstore.abc import Progress, Store
@@ -52,6 +53,7 @@ class Opening:
         lock_timeout: float | None = None,
         cancel: threading.Event | None = None,
         progress: Progress | None = None,
+        locker: EllipsisType | None = ...,
     ) -> None:
         self._configuration = configuration
         self._clock = clock
@@ -61,7 +63,12 @@ class Opening:
         self._lock_timeout = lock_timeout
         self._cancel = cancel
         self._open_database = partial(
-            JdbcStore.configured, clock=clock, read_only=read_only, lock_timeout=lock_timeout, cancel=cancel
+            JdbcStore.configured,
+            clock=clock,
+            read_only=read_only,
+            lock_timeout=lock_timeout,
+            cancel=cancel,
+            locker=locker,
         )
 
     def open(self) -> Store:

@@ -33,11 +33,11 @@ def local_url(tmp_path: Path) -> str:
 
 @pytest.fixture
 def local_store(tmp_path: Path, local_url: str) -> Callable[[], JdbcStore]:
-    """Opens a store on that file."""
+    """Opens a store on that file, also beside a command that has the lock."""
 
     def open_store() -> JdbcStore:
         (tmp_path / "activemq-data").mkdir(exist_ok=True)
-        return JdbcStore(local_url, StoreConfig(cleanup_period=0.0))
+        return JdbcStore(local_url, StoreConfig(cleanup_period=0.0), locker=None)
 
     return open_store
 

@@ -57,7 +57,10 @@ def test_a_durable_subscription_gets_what_is_stored_after_another_writers_messag
     url: str, database: Database, locked: bool
 ) -> None:
     locker = LeaseDatabaseLocker(name="boss") if locked else None
-    with JdbcStore(url, locker=locker) as one, jdbcstore.open(url, cleanup_period=0) as two:
+    with (
+        JdbcStore(url, locker=locker) as one,
+        jdbcstore.open(url, cleanup_period=0, locker=None) as two,
+    ):
         one.topic("PRICES").subscribe("client", "sub")
         one.topic("PRICES").add_message(Message("before"))
         two.topic("PRICES").add_message(Message("the other's"))

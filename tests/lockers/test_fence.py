@@ -208,10 +208,29 @@ def test_reading_needs_no_lock(open_locked: OpenLocked) -> None:
     assert reader.fence is None
 
 
-def test_a_store_without_a_locker_asks_for_no_lock(open_locked: OpenLocked, database: Database) -> None:
+def test_a_store_without_a_locker_is_refused_beside_a_master(
+    open_locked: OpenLocked, database: Database
+) -> None:
+    """Both would deliver the same messages."""
+    master = open_locked()
+    for opened in (jdbcstore.open, JdbcStore):
+        with pytest.raises(
+            NotMaster, match="holds the lock and delivers the messages of these tables"
+        ) as error:
+            opened(database.url)
+        assert error.value.holder
+    master.queue("Q").add_message(Message("fenced"))
+    with JdbcStore(database.url, read_only=True) as reader:
+        assert reader.queue("Q").message_count() == 1
+    master.close()
+    with jdbcstore.open(database.url) as other:
+        assert [message.body for message in other.queue("Q").recover()] == ["fenced"]
+
+
+def test_a_store_that_wants_no_locker_asks_for_no_lock(open_locked: OpenLocked, database: Database) -> None:
     """It is not fenced, and does not depose: that is what a locker is for."""
     master = open_locked()
-    with jdbcstore.open(database.url) as other:
+    with jdbcstore.open(database.url, locker=None) as other:
         other.queue("Q").add_message(Message("unfenced"))
     master.queue("Q").add_message(Message("fenced"))
     assert len(database.rows("SELECT ID FROM ACTIVEMQ_MSGS")) == 2

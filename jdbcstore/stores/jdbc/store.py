@@ -8,6 +8,7 @@ from asyncio import AbstractEventLoop
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
+from types import EllipsisType
 from typing import Self
 
 from jdbcstore.abc import MasterAddress, Outcome, PausedQueue, Progress, RemovalRecord
@@ -18,7 +19,16 @@ from jdbcstore.database.schema import JOURNAL_LEFT
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.lock import ADDRESS_ROW
 from jdbcstore.errors import StoreError
-from jdbcstore.lockers import AbstractLocker, Fence, LockView, Mastership, look, make_locker, release
+from jdbcstore.lockers import (
+    AbstractLocker,
+    Fence,
+    LockView,
+    Mastership,
+    look,
+    make_locker,
+    refuse_locked,
+    release,
+)
 from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.ids import MessageId, ProducerId
 from jdbcstore.message.message import Message
@@ -64,9 +74,10 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
 
     Several processes may write to the same tables: sequences still commit in order. With a ``locker``,
     opening waits until this store is the master, at most ``lock_timeout`` seconds and until ``cancel`` is
-    set; once another process is the master, every write raises :class:`LockLost`. Without a locker, nothing
-    stops two brokers on the same tables from delivering a message twice. ``elected`` is called once it is the
-    master, before it reads what is stored; what that raises gives the lock up.
+    set; once another process is the master, every write raises :class:`LockLost`. Without a locker, a store
+    that writes does not open while another process holds the lock, and two such stores deliver a message
+    twice; ``locker=None`` looks for no lock. ``elected`` is called once it is the master, before it reads
+    what is stored; what that raises gives the lock up.
 
     ``user`` and ``password`` replace those of the URL. With ``read_only``, nothing is created or written, and
     every write raises :class:`ConfigurationError`. With ``journaled``, this is the backing store of a
@@ -96,7 +107,7 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         clock: Clock | None = None,
         read_only: bool = False,
         journaled: bool = False,
-        locker: AbstractLocker | None = None,
+        locker: AbstractLocker | EllipsisType | None = ...,
         lock_timeout: float | None = None,
         cancel: threading.Event | None = None,
         elected: Callable[[], None] = lambda: None,
@@ -109,14 +120,13 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         self.fence: Fence | None = None
         """The fence of the mastership; None without a locker."""
         try:
-            if locker is not None:
+            if isinstance(locker, AbstractLocker):
                 self._mastership = Mastership(self._session, locker, self._clock)
             if self._mastership is not None and not read_only:
                 self.fence = self._mastership.acquire(lock_timeout, cancel)
                 elected()
-            if self._mastership is None and not read_only and self._session.has_claims:
-                with closing(self._session.connect()) as connection, self._session.translated():
-                    refuse_claims(self._session, connection)
+            if self._mastership is None and not read_only:
+                _refuse_others(self._session, self._clock if locker else None)
             if not read_only:
                 (refuse_bodies if journaled else refuse_pending)(self._session)
             self._history: RemovalHistory | None = None
@@ -173,10 +183,12 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         lock_timeout: float | None = None,
         cancel: threading.Event | None = None,
         elected: Callable[[], None] = lambda: None,
+        locker: EllipsisType | None = ...,
     ) -> Self:
         """Open only the database of a configuration, unlike :func:`jdbcstore.open`.
 
-        With a locker it waits to be the master, unless ``read_only``.
+        With a locker it waits to be the master, unless ``read_only``. ``locker=None`` leaves out the
+        configuration's locker.
 
         :raises ConfigurationError: as the constructor does, with the place where the option was set
         """
@@ -190,7 +202,7 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
                 clock=clock,
                 read_only=read_only,
                 journaled=journaled,
-                locker=_locker(configuration, clock),
+                locker=locker and _locker(configuration, clock),
                 lock_timeout=lock_timeout,
                 cancel=cancel,
                 elected=elected,
@@ -424,8 +436,19 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         self._session.close(timeout)
 
 
-def _locker(configuration: Configuration, clock: Clock | None) -> AbstractLocker | None:
+def _locker(configuration: Configuration, clock: Clock | None) -> AbstractLocker | EllipsisType:
     locker = configuration.locker
     if locker is None:
-        return None
+        return ...
     return make_locker(locker, configuration.broker_name, clock, configuration.journal)
+
+
+def _refuse_others(session: DatabaseSession, clock: Clock | None) -> None:
+    """Check that no process claims messages and, with a clock, that none holds the lock."""
+    if not (session.has_claims or clock):
+        return
+    with closing(session.connect()) as connection, session.translated():
+        if session.has_claims:
+            refuse_claims(session, connection)
+        if clock is not None:
+            refuse_locked(session, connection, clock)
