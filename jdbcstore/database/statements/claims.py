@@ -7,7 +7,7 @@ free. Messages are never rewritten.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import cycle, islice
 from typing import Any
@@ -450,19 +450,27 @@ class ClaimStatements(FreeMessages):
         )
 
     @cached_property
-    def add_numbered(self) -> Sql:
-        """Add a message with the next number of the sequence, where the vendor chains writes; its ID."""
-        return self._compile(self._add_numbered)
+    def add_numbered(self) -> Mapping[bool, Sql]:
+        """Add a message with the next number of the sequence, where the vendor chains writes; its ID.
+
+        If true, also file it under its key.
+        """
+        return self._filing(self._add_numbered)
 
     @cached_property
-    def add_routed(self) -> Sql:
+    def add_routed(self) -> Mapping[bool, Sql]:
         """As :attr:`add_numbered`, if ``version`` is still the number of changes of what routes messages."""
-        return self._compile(lambda: self._add_numbered(self._is_version()))
+        return self._filing(lambda *, files: self._add_numbered(self._is_version(), files=files))
 
     @cached_property
-    def add_transient(self) -> Sql:
+    def add_transient(self) -> Mapping[bool, Sql]:
         """As :attr:`add_routed`; the commit waits neither for the disk nor for a standby."""
-        return self._compile(lambda: self._add_numbered(self._is_version(), self._is_relaxed()))
+        return self._filing(
+            lambda *, files: self._add_numbered(self._is_version(), self._is_relaxed(), files=files)
+        )
+
+    def _filing(self, add: Callable[..., ClauseElement]) -> Mapping[bool, Sql]:
+        return {files: self._compile(partial(add, files=files)) for files in (False, True)}
 
     @cached_property
     def relax(self) -> Sql:
@@ -474,7 +482,7 @@ class ClaimStatements(FreeMessages):
         version = select(state.c.number).where(state.c.name == literal(ROUTING_ROW)).scalar_subquery()
         return version == bindparam("version", type_=BigInteger())
 
-    def _add_numbered(self, *conditions: ColumnElement[bool]) -> ClauseElement:
+    def _add_numbered(self, *conditions: ColumnElement[bool], files: bool) -> ClauseElement:
         """Add one message while ``epoch`` is the last epoch, which does not end before the commit."""
         t, state = self._tables.messages, self._tables.state
         epoch = state.c.number == bindparam("epoch", type_=BigInteger())
@@ -492,7 +500,14 @@ class ClaimStatements(FreeMessages):
             "msg": blob.op("||")(bindparam("tail", type_=t.c.msg.type)),
             "xid": null(),
         }
-        return insert(t).from_select([*values], select(*values.values())).returning(t.c.id)
+        query = insert(t).from_select([*values], select(*values.values())).returning(t.c.id)
+        if not files:
+            return query
+        k = self._tables.keyed
+        names = ("container", "key_name", "lane")
+        row = zip(names, (k.c.container, k.c.name, k.c.lane), strict=True)
+        filed = select(given.c.id, *(bindparam(name, type_=column.type) for name, column in row))
+        return query.add_cte(insert(k).from_select(["id", "container", "name", "lane"], filed).cte("filed"))
 
     @cached_property
     def ids_name(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from jdbcstore.database.adapters.sql import Batch
@@ -13,6 +13,7 @@ from jdbcstore.database.statements.builder import Fetch
 from jdbcstore.database.statements.claims import NUMBERS
 from jdbcstore.database.statements.lock import EPOCH_ROW
 from jdbcstore.errors import StoreError
+from jdbcstore.stores.claims.keys import filed_rows
 from jdbcstore.stores.claims.lease import Lease
 from jdbcstore.stores.shared.rows import EncodedMessage
 
@@ -26,32 +27,46 @@ class MessageAdder:
         self._sql = session.claim_statements
 
     def add_rows(
-        self, connection: Connection, encoded: Sequence[EncodedMessage], delay: float = 0.0
+        self,
+        connection: Connection,
+        encoded: Sequence[EncodedMessage],
+        delay: float = 0.0,
+        keyed: Collection[str] = (),
     ) -> list[int]:
-        """Add messages in the caller's transaction, which is guarded; return their IDs."""
+        """Add messages in the caller's transaction, which is guarded; return their IDs.
+
+        Those in the queues ``keyed`` are filed under their keys, by the same commit: one that has an earlier
+        ID than others which were committed before is not passed over.
+        """
         ids = self.numbers(connection.fetch, len(encoded))
         connection.add_messages([one.row(id_) for one, id_ in zip(encoded, ids, strict=True)])
+        connection.insert_rows(self._session.flow_statements.add_keyed, filed_rows(encoded, ids, keyed))
         if delay > 0:
             for id_ in ids:
                 connection.execute(self._sql.delay_message, id_=id_, delay_ms=round(delay * 1000))
         return ids
 
     def add_alone(
-        self, connection: Connection, encoded: Sequence[EncodedMessage], delay: float = 0.0
+        self,
+        connection: Connection,
+        encoded: Sequence[EncodedMessage],
+        delay: float = 0.0,
+        keyed: Collection[str] = (),
     ) -> list[int]:
-        """Add messages, all or none, in a guarded transaction of their own; return their IDs.
+        """As :meth:`add_rows`, all or none, in a guarded transaction of their own.
 
         :raises LockLost: a later epoch has begun
         """
-        if delay > 0 or not self._session.adapter.series:
-            with connection.transaction(epoch=self._lease.guard):
-                return self.add_rows(connection, encoded, delay)
-        if len(encoded) == 1 and self._session.adapter.chains_writes:
-            values = _values_of(encoded[0])
-            found = connection.fetch(self._sql.add_numbered, epoch=self._lease.epoch, **values)
+        if len(encoded) == 1 and delay <= 0 and self._session.adapter.chains_writes:
+            [one] = encoded
+            sql = self._sql.add_numbered[one.container in keyed]
+            found = connection.fetch(sql, epoch=self._lease.epoch, **_values_of(one, keyed))
             if not found:
                 raise self._epoch_ended()
             return [row[0] for row in found]
+        if delay > 0 or keyed or not self._session.adapter.series:
+            with connection.transaction(epoch=self._lease.guard):
+                return self.add_rows(connection, encoded, delay, keyed)
         ids = self.numbers(connection.fetch, len(encoded))
         rows = [one.row(id_) for one, id_ in zip(encoded, ids, strict=True)]
         connection.write(Batch(rows, [], [], []), epoch=self._lease.guard)
@@ -61,16 +76,24 @@ class MessageAdder:
         return self._lease.guard.short.first[0].refusal()
 
     def add_routed(
-        self, connection: Connection, encoded: Sequence[EncodedMessage], version: int, *, durable: bool
+        self,
+        connection: Connection,
+        encoded: Sequence[EncodedMessage],
+        version: int,
+        *,
+        durable: bool,
+        keyed: Collection[str],
     ) -> bool:
-        """Add messages, if this is the number of changes of what routes messages; return whether it is.
+        """As :meth:`add_rows`, if this is the number of changes of what routes messages; whether it is.
 
         If not ``durable``, the commit does not wait for the disk or for a standby, where there is a choice.
         """
         chains = self._session.adapter.chains_writes
         if len(encoded) == 1 and chains:
-            sql, epoch = self._sql.add_routed if durable else self._sql.add_transient, self._lease.epoch
-            if connection.fetch(sql, version=version, epoch=epoch, **_values_of(encoded[0])):
+            [one], epoch = encoded, self._lease.epoch
+            add = self._sql.add_routed if durable else self._sql.add_transient
+            sql = add[one.container in keyed]
+            if connection.fetch(sql, version=version, epoch=epoch, **_values_of(one, keyed)):
                 return True
             if connection.fetch(self._session.lock_statements.find_epoch, epoch_row=EPOCH_ROW) != [(epoch,)]:
                 raise self._epoch_ended()
@@ -80,7 +103,7 @@ class MessageAdder:
             with connection.transaction(epoch=self._lease.guard):
                 if chains and not durable:
                     connection.fetch(self._sql.relax)
-                self.add_rows(connection, encoded)
+                self.add_rows(connection, encoded, keyed=keyed)
         return bool(found == version)
 
     def numbers(self, fetch: Fetch, count: int) -> list[int]:
@@ -95,9 +118,9 @@ class MessageAdder:
         return ids
 
 
-def _values_of(encoded: EncodedMessage) -> dict[str, Any]:
-    """Return the parameters of a statement that adds a message with the next number."""
-    return {
+def _values_of(encoded: EncodedMessage, keyed: Collection[str]) -> dict[str, Any]:
+    """Return the parameters of a statement that adds a message with the next number, and may file it."""
+    values = {
         "container": encoded.container,
         "msgid_prod": encoded.producer,
         "msgid_seq": encoded.producer_sequence,
@@ -106,3 +129,6 @@ def _values_of(encoded: EncodedMessage) -> dict[str, Any]:
         "tail": encoded.blob[encoded.slot + 8 :],
         "priority": encoded.priority,
     }
+    if keyed:
+        [(_, _, values["key_name"], values["lane"])] = filed_rows([encoded], [0], keyed)
+    return values

@@ -8,7 +8,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -36,6 +36,7 @@ from jdbcstore.stores.claims.adding import MessageAdder
 from jdbcstore.stores.claims.connections import ClaimConnections
 from jdbcstore.stores.claims.flow import read_all
 from jdbcstore.stores.claims.joined import JoinedTransaction
+from jdbcstore.stores.claims.keys import filed_rows
 from jdbcstore.stores.claims.lease import Lease
 from jdbcstore.stores.claims.queue import ClaimQueue, RedeliveryLimits
 from jdbcstore.stores.claims.wakeups import Wakeups
@@ -276,9 +277,13 @@ class Claims:
                 return done
 
     def add_by(
-        self, connection: JoinedConnection, encoded: Sequence[EncodedMessage], delay: float
+        self,
+        connection: JoinedConnection,
+        encoded: Sequence[EncodedMessage],
+        delay: float,
+        keyed: Collection[str],
     ) -> list[int]:
-        """Add messages by an application's connection, and return their IDs.
+        """Add messages by an application's connection, as :meth:`MessageAdder.add_rows` does.
 
         :raises NotMaster: a broker or store serves the tables now
         """
@@ -304,6 +309,7 @@ class Claims:
             self.session.statements.add_message,
             [one.row(id_) for one, id_ in zip(encoded, ids, strict=True)],
         )
+        connection.insert_rows(self.session.flow_statements.add_keyed, filed_rows(encoded, ids, keyed))
         if delay > 0:
             for id_ in ids:
                 connection.execute(self._sql.delay_message, id_=id_, delay_ms=round(delay * 1000))

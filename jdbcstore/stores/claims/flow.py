@@ -24,7 +24,9 @@ from jdbcstore.stores.claims.keys import (
     key_row,
 )
 from jdbcstore.stores.claims.lease import knows_flow
+from jdbcstore.stores.claims.marks import LOOK_AGAIN
 from jdbcstore.stores.claims.wakeups import Wakeups
+from jdbcstore.util.clock import Clock
 from jdbcstore.util.shared_queues import FlowSettings, KeySettings
 
 T = TypeVar("T")
@@ -42,6 +44,7 @@ class FlowOwner(Protocol):
 
     session: DatabaseSession
     wakeups: Wakeups
+    clock: Clock
 
     def run(self, work: Callable[[Connection], T]) -> T:
         """Do the work on a connection; again after a conflict, from the start."""
@@ -139,6 +142,7 @@ class QueueFlow:
         self.is_blocked = False
         """Whether there was no room at the last look."""
         self._opens_at = float("inf")
+        self._look_at = float("-inf")
 
     @property
     def is_keyed(self) -> bool:
@@ -330,6 +334,15 @@ class QueueFlow:
         self.applies, self._version = True, None
         self._owner.wakeups.wake(self._container, returned=True)
 
+    def files(self) -> bool:
+        """Return whether who adds messages files them under their keys, as of the last two seconds.
+
+        :raises StoreUnavailable: the database does not answer
+        """
+        if not self.is_known or self._owner.clock.monotonic() >= self._look_at:
+            self.look()
+        return self.is_keyed
+
     # Claiming
 
     @property
@@ -350,6 +363,7 @@ class QueueFlow:
             self.applies = bool(found)
             self._keying = Keying(_Stored(*found[0]).keying) if found else Keying.IGNORED
             self._version = version
+        self._look_at = self._owner.clock.monotonic() + LOOK_AGAIN
         self.is_known = True
 
     def has_room(self, connection: Connection) -> bool:

@@ -6,7 +6,7 @@ was settled in one is held by this process until its row is seen to be gone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -42,7 +42,11 @@ class JoinedClaims(Protocol):
         """Return the row of a message in this queue, all but its ID."""
 
     def add_by(
-        self, connection: JoinedConnection, encoded: Sequence[EncodedMessage], delay: float
+        self,
+        connection: JoinedConnection,
+        encoded: Sequence[EncodedMessage],
+        delay: float,
+        keyed: Collection[str],
     ) -> list[int]:
         """Add messages by an application's connection; their IDs."""
 
@@ -82,7 +86,8 @@ class JoinedTransaction:
         if not encoded:
             return []
         self._connection.check()
-        ids = self._claims.add_by(self._connection, encoded, delay)
+        keyed = {encoded[0].container} if place.flow.files() else ()
+        ids = self._claims.add_by(self._connection, encoded, delay, keyed)
         if not self._is_checked:
             self._check_place()
             self._is_checked = True

@@ -1,10 +1,10 @@
 """Claims by key: a fair share for each key of a queue, limits of a key, and order within a key.
 
-The key of a message is its group, JMSXGroupID. The first process that claims after a message was added files
-it under its key, in JDBCSTORE_KEYED, from where messages are chosen. A queue takes turns in the order of the
-keys' names, in which each key that has messages gets as many claims as its weight. Where the turn is stays in
-the row of the queue, which nobody else changes during a claim: so the turn is one of all processes, and a key
-waits for one round at most.
+The key of a message is its group, JMSXGroupID. Messages are chosen from JDBCSTORE_KEYED, where each is
+filed under its key: by the commit that adds it, or by the first process that claims afterwards, if its
+producer does not know of keys. A queue takes turns in the order of the keys' names, in which each key that
+has messages gets as many claims as its weight. Where the turn is stays in the row of the queue, which nobody
+else changes during a claim: so the turn is one of all processes, and a key waits for one round at most.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import contextlib
 import hashlib
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
@@ -29,6 +29,7 @@ from jdbcstore.message import openwire
 from jdbcstore.stores.claims.buckets import Rate, look_into, rate_of
 from jdbcstore.stores.claims.claiming import write_claims
 from jdbcstore.stores.claims.of_ids import execute, fetch
+from jdbcstore.stores.shared.rows import EncodedMessage
 
 LONGEST = 200
 """The longest key that is stored as it is, in characters; of a longer one the rest is a digest."""
@@ -120,6 +121,20 @@ def key_of(group_id: str | None) -> str:
     return f"{stored[:LONGEST]} {digest[:32]}"
 
 
+def filed_rows(encoded: Sequence[EncodedMessage], ids: Sequence[int], keyed: Collection[str]) -> list[Row]:
+    """Return the rows by which new messages are filed under their keys, of those in the queues ``keyed``."""
+    return [
+        _filed(id_, one.container, one.priority, openwire.headers_of(one.blob).group_id)
+        for one, id_ in zip(encoded, ids, strict=True)
+        if one.container in keyed
+    ]
+
+
+def _filed(id_: int, container: str, priority: int | None, group: str | None) -> Row:
+    lane = _HIGHEST - min(max(priority or 0, _LOWEST), _HIGHEST)
+    return (id_, container, key_of(group), lane)
+
+
 def at_first(limit: int) -> int:
     """Return the number of keys that are looked at first: most often there is a message in each."""
     return min(limit, _NAMES)
@@ -203,8 +218,7 @@ class KeyedTaking:
                     raise
                 for (blob,) in fetch(connection, self._sql.find_whole, [id_]):
                     group = openwire.headers_of(bytes(blob)).group_id
-        lane = _HIGHEST - min(max(priority or 0, _LOWEST), _HIGHEST)
-        return (id_, self._container, key_of(group), lane)
+        return _filed(id_, self._container, priority, group)
 
     def choose(
         self, connection: Connection, limit: int, turn: Turn, first: Sequence[Row] | None = None

@@ -147,7 +147,8 @@ class ClaimQueue:
         owner = self._owner
         encoded = [owner.encode(self.destination, message) for message in messages]
         owner.lease.check()
-        add = partial(owner.adder.add_alone, encoded=encoded, delay=delay)
+        keyed = {self._container} if encoded and self.flow.files() else ()
+        add = partial(owner.adder.add_alone, encoded=encoded, delay=delay, keyed=keyed)
         ids = owner.run(add) if encoded else []
         if delay > 0:
             with self._lock:

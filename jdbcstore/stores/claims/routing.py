@@ -404,8 +404,11 @@ class Routing:
             self._claims.encode(queue.destination, one)
             for queue, one in zip(queues, messages.values(), strict=True)
         ]
+        keyed = {queue.destination.qualified_name for queue in queues if queue.flow.files()}
         added = self._claims.run(
-            lambda connection: self._claims.adder.add_routed(connection, rows, version, durable=durable)
+            lambda connection: self._claims.adder.add_routed(
+                connection, rows, version, durable=durable, keyed=keyed
+            )
         )
         if added:
             for queue in queues:

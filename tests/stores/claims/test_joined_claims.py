@@ -78,6 +78,38 @@ def test_without_the_name_of_the_queue_it_is_refused(claims: Claims, database: D
     queue.acknowledge(claim)
 
 
+@servers
+@pytest.mark.parametrize("producer", ["joined", "alone"])
+def test_what_a_producer_adds_afterwards_does_not_overtake(
+    open_claims: OpenClaims, database: Database, producer: str
+) -> None:
+    """Others add and claim while its first transaction is open, whose message has an earlier ID."""
+    claims, worker = open_claims(), open_claims()
+    queue, mine = worker.queue("ORDERS"), claims.queue("ORDERS")
+    queue.flow.share(in_order=True)
+    bodies = list[object]()
+    for number in range(3):
+        with opened(database.url, "core") as caller:
+            claims.join(caller.connection).add("ORDERS", Message(f"created {number}", group_id="k"))
+            for other in range(2):
+                mine.add(Message("other", group_id=f"other {number} {other}"))
+                queue.acknowledge(*queue.claim(9))
+            caller.commit()
+        if producer == "alone":
+            mine.add(Message(f"paid {number}", group_id="k"))
+        else:
+            with opened(database.url, "core") as caller:
+                claims.join(caller.connection).add("ORDERS", Message(f"paid {number}", group_id="k"))
+                caller.commit()
+        while len(bodies) < 2 * number + 2:
+            for claim in queue.claim(9, wait=60.0):
+                bodies.append(claim.message.body)
+                queue.acknowledge(claim)
+
+    assert bodies == [f"{what} {number}" for number in range(3) for what in ("created", "paid")]
+    assert database.rows("SELECT ID FROM JDBCSTORE_KEYED") == []
+
+
 def test_released_after_the_commit(claims: Claims, database: Database) -> None:
     queue = claims.queue("ORDERS")
     queue.add(Message("now"), Message("later"))

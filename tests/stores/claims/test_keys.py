@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -273,6 +274,39 @@ def test_headers_that_are_longer_than_what_is_read_at_first(claims: Claims, befo
     queue.add(Message("other", group_id="l"))
 
     assert sorted(str(body)[0] for body in bodies(queue.claim(9))) == ["0", "o"]
+
+
+@pytest.mark.backends("postgresql", "mariadb")
+def test_what_is_committed_late_is_not_overtaken(open_claims: OpenClaims, monkeypatch: Any) -> None:
+    """A producer is slow between the number of its message and the commit, while others add and claim."""
+    claims, worker = open_claims(), open_claims()
+    queue, mine = worker.queue("ORDERS"), claims.queue("ORDERS")
+    queue.flow.share(in_order=True)
+    numbered, goes_on, numbers = threading.Event(), threading.Event(), claims.adder.numbers
+
+    def slow(*given: Any) -> list[int]:
+        found = numbers(*given)
+        numbered.set()
+        assert goes_on.wait(60.0)
+        return found
+
+    monkeypatch.setattr(claims.adder, "numbers", slow)
+    created = [Message(f"created {number}", group_id="k") for number in range(2)]
+    thread = threading.Thread(target=mine.add, args=created)
+    thread.start()
+    assert numbered.wait(60.0)
+    for other in range(2):
+        queue.add(Message("other", group_id=f"other {other}"))
+        queue.acknowledge(*queue.claim(9))
+    goes_on.set()
+    thread.join()
+    mine.add(Message("paid", group_id="k"))
+
+    found = []
+    while claimed := queue.claim(9):
+        found += bodies(claimed)
+        queue.acknowledge(*claimed)
+    assert found == ["created 0", "created 1", "paid"]
 
 
 def test_without_keys_again(two: tuple[ClaimQueue, ClaimQueue]) -> None:
