@@ -268,16 +268,25 @@ class JournalFailed(StoreUnavailable):
 class CorruptJournal(StoreError):
     """A file of the journal is damaged or missing where it has confirmed records. Nothing was changed.
 
-    ``segment`` is the number of the file and ``offset`` the position in it.
+    ``segment`` is the number of the file and ``offset`` the position in it. In a stream, ``segment`` is the
+    sequence of a message.
     """
 
-    def __init__(self, reason: str, *, segment: int, offset: int = 0) -> None:
+    def __init__(self, reason: str, *, segment: int, offset: int = 0, in_stream: bool = False) -> None:
         self.segment = segment
         self.offset = offset
-        super().__init__(
-            f"the journal is damaged in segment {segment} at {offset}: {reason}; inspect it with"
-            " jdbcstore journal check, and recover what is readable with jdbcstore journal repair"
-        )
+        if in_stream:
+            message = (
+                f"the journal is damaged at message {segment} of its stream: {reason}; inspect it with"
+                " jdbcstore journal check, and restore the stream, or go on with the database alone, by"
+                " jdbcstore journal adopt"
+            )
+        else:
+            message = (
+                f"the journal is damaged in segment {segment} at {offset}: {reason}; inspect it with"
+                " jdbcstore journal check, and recover what is readable with jdbcstore journal repair"
+            )
+        super().__init__(message)
 
 
 class JournalPending(StoreError):
@@ -286,15 +295,23 @@ class JournalPending(StoreError):
     ``journal`` is its number, as stored in its files.
     """
 
-    def __init__(self, journal: int, place: str, *, directory: str | None = None) -> None:
+    def __init__(
+        self, journal: int, place: str, *, directory: str | None = None, in_stream: bool = False
+    ) -> None:
         self.journal = journal
         self.directory = directory
-        """The configured directory, which has another journal or none; None if none is configured."""
+        """The configured directory or stream, which has another journal or none; None if none is
+        configured."""
         advice = (
             "use the configuration that names the journal's directory, with use_journal=false"
             " to stop using the journal, or run jdbcstore journal replay with it"
         )
-        if directory is not None:
+        if directory is not None and in_stream:
+            advice = (
+                f"it is not in {directory}: restore that, or name the right stream_name; if it is lost,"
+                " jdbcstore journal adopt goes on with the database alone"
+            )
+        elif directory is not None:
             advice = (
                 f"its files are not in {directory}: move them there, or configure the right directory;"
                 " if they are lost, ignore_missing_journalfiles=true opens the store without their messages"

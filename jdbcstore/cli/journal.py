@@ -35,7 +35,7 @@ from jdbcstore.cli.output import (
     write_json,
     write_line,
 )
-from jdbcstore.cli.settings import CliCommand, Settings
+from jdbcstore.cli.settings import CliCommand, Settings, advising_on_master, with_locker
 from jdbcstore.config import Configuration
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import ConfigurationError, CorruptJournal, CorruptMessage, JournalPending, StoreError
@@ -50,7 +50,7 @@ from jdbcstore.journal.inspection import (
 )
 from jdbcstore.journal.inspection import repair as repair_journal
 from jdbcstore.journal.layout import Record
-from jdbcstore.journal.logs import beside, contents
+from jdbcstore.journal.logs import beside, contents, stream_contents
 from jdbcstore.message.facts import facts_of
 from jdbcstore.stores.jdbc.store import JdbcStore
 from jdbcstore.stores.journaled import JournaledStore
@@ -96,8 +96,8 @@ class JournalFolder:
                 raise click.UsageError("no journal is configured; name the FOLDER of one")
             if configuration.journal.stream is not None:
                 raise click.UsageError(
-                    f"the journal is in {configuration.journal.place}, whose servers alone repair it; to open"
-                    " the store without what they have lost, set ignore_missing_journalfiles = true"
+                    f"the journal is in {configuration.journal.place}, whose servers alone repair it; if they"
+                    " have lost it, jdbcstore journal adopt goes on with the database alone"
                 )
             folder = Path(configuration.journal.directory)
         found = cls(folder, _backing_store(configuration, folder))
@@ -212,22 +212,16 @@ def _check_stream(settings: Settings, configuration: Configuration) -> int:
     refusal: StoreError | None = None
     place = JournalFolder(Path(journal.directory), _with_database(configuration))
     facts: dict[str, Any] = {"stream": journal.place, "records": 0, "first_record": None, "last_record": None}
-    try:
-        try:
-            facts |= _records_in_stream(journal)
-        except CorruptJournal:  # again: a writer may have released meanwhile what was being read
-            facts |= _records_in_stream(journal)
-    except CorruptJournal as error:
-        refusal = error
-    else:
-        if place.configuration is not None:
-            refusal = place.refusal() and place.refusal()  # again: a writer may have moved on meanwhile
+    counted_facts, refusal = _records_in_stream(journal)
+    facts |= counted_facts
+    if refusal is None and place.configuration is not None:
+        refusal = place.refusal() and place.refusal()  # again: a writer may have moved on meanwhile
     facts |= {"sound": refusal is None, "refusal": None if refusal is None else str(refusal)}
     with beside(journal, FOLDER) as kept:
         if aside := len(Refused(kept).every()):
             facts["aside"] = aside
     count = counted(facts["records"], "record")
-    verdict = "all sound" if refusal is None else f"but the journal does not open: {refusal}"
+    verdict = "all sound" if refusal is None else f"sound, but the journal does not open: {refusal}"
     said = printable(f"{journal.place}: {count}, {verdict}")
     if aside:
         said += (
@@ -237,18 +231,38 @@ def _check_stream(settings: Settings, configuration: Configuration) -> int:
     return ExitCode.DONE if refusal is None else ExitCode.FAILED
 
 
-def _records_in_stream(journal: JournalConfig) -> dict[str, int]:
-    """Read the records in a stream; return their number, and those of the first and the last if there is one.
+def _records_in_stream(journal: JournalConfig) -> tuple[dict[str, int], CorruptJournal | None]:
+    """Return how many records a stream has, the first and the last, and why others are missing."""
+    first_number = 0
+    while True:
+        facts, refusal, begins = _read_stream(journal, ignore_missing=False)
+        if refusal is None or begins == first_number:
+            break
+        first_number = begins  # again: a writer may have released meanwhile what was being read
+    if refusal is not None:
+        facts, _, _ = _read_stream(journal, ignore_missing=True)
+    return facts, refusal
 
-    :raises CorruptJournal: one is damaged or missing
-    """
-    with contents(journal) as found:
-        if not found.journal:
-            raise click.UsageError(f"there is no journal in {journal.place}")
-        count = sum(1 for _ in found.records(found.first_number - 1))
-        if not count:
-            return {"records": 0}
-        return {"records": count, "first_record": found.first_number, "last_record": found.last_number}
+
+def _read_stream(
+    journal: JournalConfig, *, ignore_missing: bool
+) -> tuple[dict[str, int], CorruptJournal | None, int]:
+    """Return what can be read of a stream, why not all, and its first record."""
+    facts, begins = {"records": 0}, 0
+    try:
+        with stream_contents(journal, ignore_missing=ignore_missing) as found:
+            if not found.journal:
+                raise click.UsageError(f"there is no journal in {journal.place}")
+            begins = found.first_number
+            for record in found.records(begins - 1, ignore_missing=ignore_missing):
+                facts = {
+                    "records": facts["records"] + 1,
+                    "first_record": facts.get("first_record", record.number),
+                    "last_record": record.number,
+                }
+    except CorruptJournal as error:
+        return facts, error, begins
+    return facts, None, begins
 
 
 def _dump_stream(settings: Settings, configuration: Configuration) -> int:
@@ -378,6 +392,30 @@ def members(settings: Settings) -> None:
         print_table("", columns, rows, right={"applied", "lag", "weight"})
 
     settings.print_each(facts, show)
+
+
+@journal.command(cls=CliCommand)
+@click.option("--force", is_flag=True, help="Also if another broker has more records, which are lost then.")
+@click.pass_obj
+def adopt(settings: Settings, force: bool) -> None:
+    """Go on with the database alone after the journal's stream, or a part of it, was lost.
+
+    What is left of the stream is applied to the database; then the stream begins behind its last record.
+    Run it with the configuration of the broker whose database has the most records, which it checks, while
+    this broker is stopped. Databases of other brokers get copies where they lack something.
+    """
+    from jdbcstore.stores.replicated.adopting import adopt as adopt_stream
+
+    with advising_on_master():
+        done = adopt_stream(with_locker(settings.configuration()), force=force)
+    others = {one.node: one.applied for one in done.others}
+    facts = {"stream": done.place, "applied": done.applied, "replayed": done.replayed, "others": others}
+    lines = [
+        f"{done.place} goes on behind record {done.applied}; {counted(done.replayed, 'record')} of it were"
+        " applied first",
+        *(f"the broker {name} has records up to {applied}" for name, applied in others.items()),
+    ]
+    settings.print(facts, "\n".join(map(printable, lines)))
 
 
 def _state_of(member: Member) -> str:

@@ -135,6 +135,10 @@ class Contents(Numbered, Protocol):
         ...
 
 
+class LogMoved(Exception):
+    """Another program has added something to the end of the log: what was framed is framed again."""
+
+
 class Log(Numbered, Protocol):
     """A log that one process at a time may append to: what was appended is durable when that returns.
 
@@ -184,6 +188,7 @@ class Log(Numbered, Protocol):
         :raises JournalFailed: it was not written, and nothing can be any more
         :raises LockLost: another process appends; it was not written, unless it is ``in_doubt``
         :raises OutcomeUnknown: it may have been written, and nothing can be any more
+        :raises LogMoved: it was not written; frame it again
         """
         ...
 

@@ -23,7 +23,7 @@ from jdbcstore.errors import (
     StoreClosed,
     StoreError,
 )
-from jdbcstore.journal.abc import Aside, Contents, Log, Span
+from jdbcstore.journal.abc import Aside, Contents, Log, LogMoved, Span
 from jdbcstore.journal.layout import LARGEST, JournalEntry, Record, WrittenEntry
 from jdbcstore.journal.logs import claim
 from jdbcstore.util.clock import Clock, SystemClock
@@ -314,6 +314,8 @@ class Journal:
             began = time.perf_counter()
             try:
                 self._log.write(batch)
+            except LogMoved:
+                continue
             except StoreError as error:
                 if not _is_doubtful(error):
                     self._complete_failed(rest, error)

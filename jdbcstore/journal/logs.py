@@ -73,8 +73,8 @@ def contents(config: JournalConfig) -> Iterator[Contents]:
 
 
 @contextmanager
-def stream_contents(config: JournalConfig) -> Iterator[StreamContents]:
-    """Yield the contents of the log in a stream, as :func:`contents` does.
+def stream_contents(config: JournalConfig, *, ignore_missing: bool = False) -> Iterator[StreamContents]:
+    """Yield the contents of the log in a stream, as :func:`contents` does, or of what is left of it.
 
     :raises ConfigurationError: the stream cannot be what the configuration asks for
     :raises CorruptJournal: an acknowledged record is damaged or missing
@@ -85,7 +85,7 @@ def stream_contents(config: JournalConfig) -> Iterator[StreamContents]:
 
     server = StreamServer(config, create=False)
     try:
-        yield look(server)
+        yield look(server, ignore_missing=ignore_missing)
     finally:
         server.close()
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
+import nats as client
 import pytest
 
 import jdbcstore
@@ -12,6 +14,7 @@ from jdbcstore import load_config
 from jdbcstore.cli.exit_codes import ExitCode
 from jdbcstore.journal.stream.server import StreamServer
 from jdbcstore.stores.journaled import JournaledStore
+from jdbcstore.stores.replicated.copying import take_copy
 from jdbcstore.testing.messages import content, fill
 from jdbcstore.testing.polling import wait_until
 from tests.cli.conftest import Invoke
@@ -166,3 +169,43 @@ def test_a_login_in_the_url_is_refused_and_not_shown(invoke: Invoke) -> None:
     assert said.code == ExitCode.CONFIGURATION
     assert "stream_password_env" in said.err
     assert "secret" not in said.err
+
+
+def test_a_strangers_message_and_a_deleted_one(place: Path, nats: NatsServer, invoke: Invoke) -> None:
+    """``check`` counts what is sound, and says what is not; ``adopt`` goes on with it."""
+    config = ("--config", "jdbcstore.toml")
+    name = f"cli-{place.name}"
+
+    async def publish() -> None:
+        connection = await client.connect(nats.url)
+        await connection.jetstream().publish(f"jdbcstore.journal.{name}", b"hello")
+        await connection.close()
+
+    async def delete(at: int) -> None:
+        connection = await client.connect(nats.url)
+        await connection.jetstream().delete_msg(name, at)
+        await connection.close()
+
+    with jdbcstore.open(load_config(Path("jdbcstore.toml"), environment={})) as store:
+        fill(store.queue("Q"), "a")
+        asyncio.run(publish())
+        fill(store.queue("Q"), "b")
+        checked = invoke("journal", "check", *config)
+        assert (checked.code, "2 records, all sound" in checked.out) == (ExitCode.DONE, True)
+        take_copy(Path("mq.db"), Path("before.db"))
+    Path("before.toml").write_text(Path("jdbcstore.toml").read_text().replace("mq.db", "before.db"))
+    config = ("--config", "before.toml")
+    assert "start the broker" in invoke("journal", "adopt", *config).err
+    asyncio.run(delete(5))  # the mark of the clean end
+    checked = invoke("journal", "check", *config)
+    assert checked.code == ExitCode.FAILED
+    assert "2 records, sound, but the journal does not open" in checked.out
+    assert "message 5 of the stream is missing" in checked.out
+    repaired = invoke("journal", "repair", *config)
+    assert "jdbcstore journal adopt" in repaired.err
+    assert "repair" not in checked.out
+    adopted = invoke("journal", "adopt", *config)
+    assert adopted.code == ExitCode.DONE
+    assert "goes on behind record 2; 2 records of it were applied first" in adopted.out
+    with jdbcstore.open(load_config(Path("before.toml"), environment={})) as store:
+        assert [one.body for one in store.queue("Q").recover()] == ["a", "b"]

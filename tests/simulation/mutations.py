@@ -263,9 +263,9 @@ def _release_ahead() -> list[tuple[Any, str, Any]]:
 def _take_half() -> list[tuple[Any, str, Any]]:
     found = stream_log._found
 
-    def whole(one: Any, state: Any) -> Any:
+    def whole(one: Any, state: Any, **options: Any) -> Any:
         ending = head_at(state.last, one.message(state.last))
-        return replace(found(one, state), ending=ending, torn=None)
+        return replace(found(one, state, **options), ending=ending, torn=None)
 
     return [(stream_log, "_found", whole)]
 

@@ -7,6 +7,7 @@ import logging
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from nats.js.api import StreamState as Described
@@ -14,13 +15,23 @@ from nats.js.api import StreamState as Described
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import CorruptJournal, JournalInUse, LockLost, StoreError, StoreUnavailable
 from jdbcstore.journal._records_cy import frame
-from jdbcstore.journal.abc import Span, Torn, WriteBatch
+from jdbcstore.journal.abc import LogMoved, Span, Torn, WriteBatch
 from jdbcstore.journal.layout import JournalEntry, Record, Stamp
 from jdbcstore.journal.stream.aside import StreamAside
 from jdbcstore.journal.stream.health import health
-from jdbcstore.journal.stream.pieces import CLEAN_END, HEAD, OPENING, RECORDS, PieceHead, Unit, head_at, units
+from jdbcstore.journal.stream.pieces import (
+    CLEAN_END,
+    HEAD,
+    OPENING,
+    RECORDS,
+    PieceHead,
+    Unit,
+    damaged,
+    head_at,
+    units,
+)
 from jdbcstore.journal.stream.server import StreamServer, StreamState, gaps_of
-from jdbcstore.util.clock import Clock
+from jdbcstore.util.clock import Clock, SystemClock
 from jdbcstore.util.stream_health import StreamHealth
 
 log = logging.getLogger(__name__)
@@ -56,6 +67,8 @@ class StreamContents:
     """The header of the last complete unit, or of one that ended where the first incomplete one begins;
     None if there is no journal yet."""
     torn: Torn | None = None
+    ended: int = 0
+    """The stream's sequence of the message that has ``ending``."""
     claimer: Callable[[], None] | None = None
 
     @property
@@ -107,7 +120,8 @@ class StreamContents:
             return None
         at = self._unit_with(number)
         message = self.server.message(at)
-        return None if message is None else head_at(at, message).writer
+        head = None if message is None else head_at(at, message)
+        return None if head is None else head.writer
 
     def is_still_there(self, now: StreamContents) -> bool:
         """Return whether the stream still has the last message that was found here, or has released it."""
@@ -115,8 +129,8 @@ class StreamContents:
             return False
         if self.ending is None or self.torn is not None:
             return True
-        message = self.server.message(self.last)
-        return message is None or head_at(self.last, message) == self.ending
+        message = self.server.message(self.ended)
+        return message is None or head_at(self.ended, message) == self.ending
 
     def claim(self) -> None:
         if self.claimer is not None:
@@ -130,51 +144,59 @@ class StreamContents:
         if expected > last:
             return
         if self.first_number > needed and not ignore_missing:
-            raise CorruptJournal(
+            raise damaged(
                 f"record {needed} is missing: the stream begins with record {self.first_number}, so it was"
                 " purged",
-                segment=self.first,
+                self.first,
             )
         messages = self.server.messages(self._unit_with(expected), self.last)
-        for unit in units(messages, ignore_missing=ignore_missing or expected < needed):
+        for unit in units(messages):
             head = unit.head
             if head.first_number > max(expected, needed) and not ignore_missing:
-                raise CorruptJournal(f"record {max(expected, needed)} is missing", segment=unit.at)
+                raise damaged(f"record {max(expected, needed)} is missing", unit.at)
             if head.kind == RECORDS and head.last_number >= expected:
                 yield from unit.records(expected - 1)
                 expected = head.last_number + 1
                 if expected > last:
                     return
         if max(expected, needed) <= last and not ignore_missing:
-            raise CorruptJournal(f"record {max(expected, needed)} is missing", segment=self.last)
+            raise damaged(f"record {max(expected, needed)} is missing", self.last)
 
     def _unit_with(self, number: int) -> int:
         """Return the stream's sequence of the last unit that begins up to a record, by halving."""
-        low, high = self.first, self.last
-        while low < high:
-            middle = (low + high + 1) // 2
-            message = self.server.message(middle)
-            if message is None:  # deleted: reading finds it
-                return self.first
-            head = head_at(middle, message)
-            if head.first_number <= number:
-                low = middle
+        found, low, high = self.first, self.first, self.last
+        while low <= high:
+            middle = (low + high) // 2
+            at, head = self._head_upto(middle, low)
+            if head is None:
+                low = middle + 1
+            elif head.first_number <= number:
+                found, low = at - head.piece, middle + 1
             else:
-                high = middle - 1
-        message = self.server.message(low)
-        return low if message is None else max(low - head_at(low, message).piece, self.first)
+                high = at - 1
+        return max(found, self.first)
+
+    def _head_upto(self, at: int, first: int) -> tuple[int, PieceHead | None]:
+        """Return the last piece from one sequence back to another: messages may be deleted, or foreign."""
+        while at >= first:
+            message = self.server.message(at)
+            head = None if message is None else head_at(at, message)
+            if head is not None:
+                return at, head
+            at -= 1
+        return at, None
 
 
 def look(server: StreamServer, *, ignore_missing: bool = False, settled: bool = False) -> StreamContents:
     """Return the contents of a stream as it is now; or as it was a little before, unless ``settled``.
 
-    :raises CorruptJournal: it was purged, or its end is not a journal's
+    :raises CorruptJournal: it was purged, or its last message was deleted
     :raises StoreUnavailable: the servers do not answer
     """
     state = server.state(settled=settled) if server.exists else None
     while state is not None and state.last:
         try:
-            return _found(server, state)
+            return _found(server, state, ignore_missing=ignore_missing)
         except CorruptJournal:
             before, state = state, server.state(settled=settled)
             if state.first != before.first:
@@ -185,29 +207,74 @@ def look(server: StreamServer, *, ignore_missing: bool = False, settled: bool = 
     return StreamContents(server)
 
 
-def _found(server: StreamServer, state: StreamState) -> StreamContents:
-    beginning = server.message(state.first) if state.first <= state.last else None
-    if beginning is None:
-        raise CorruptJournal(
-            f"the stream is empty, and had messages up to {state.last}: it was purged",
-            segment=state.last,
-        )
-    first = head_at(state.first, beginning)
+def _found(server: StreamServer, state: StreamState, *, ignore_missing: bool) -> StreamContents:
+    start, first = _beginning(server, state)
+    if first is None:
+        return StreamContents(server, state.last + 1, state.last)
     torn, at = None, state.last
     while True:
-        if torn is not None and torn.segment == state.first and first.piece == 0:
+        if torn is not None and torn.segment == start and first.piece == 0:
             # What was before the incomplete unit is released: it says where that ended.
             head = first._replace(last_number=first.first_number - 1, last_sequence=first.first_sequence - 1)
             break
-        message = server.message(at) if at >= state.first else None
-        if message is None:
-            raise CorruptJournal(f"message {at} of the stream is missing", segment=at)
-        head = head_at(at, message)
+        message = server.message(at) if at >= start else None
+        found = None if message is None else head_at(at, message)
+        if found is None and at > start and (message is not None or ignore_missing):
+            at -= 1  # it is not a piece, and so not the journal's
+            continue
+        if found is None:
+            raise damaged(f"message {at} of the stream is missing", at)
+        head = found
         if head.is_last:
             break
         torn = Torn(at - head.piece, 0, head.first_number)
         at = torn.segment - 1
-    return StreamContents(server, state.first, state.last, state.size, state.gaps, first, head, torn)
+    return StreamContents(server, start, state.last, state.size, state.gaps, first, head, torn, at)
+
+
+def begin_after(server: StreamServer, of: tuple[int, int], number: int, sequence: int) -> None:
+    """Let a stream go on behind a record and a sequence of a store, with nothing before.
+
+    :param of: the number of the journal, and the identity of its store
+    :raises LockLost: another process has appended meanwhile
+    :raises StoreUnavailable: the servers do not answer
+    """
+    last = server.state(settled=True).last
+    head = PieceHead(
+        kind=OPENING,
+        journal=of[0],
+        store=of[1],
+        writer=secrets.randbits(63) or 1,
+        first_number=number + 1,
+        first_sequence=sequence + 1,
+        last_number=number,
+        last_sequence=sequence,
+        created=SystemClock().now_ms(),
+        piece=0,
+        pieces=1,
+        size=0,
+    )
+    server.append(head.pack(), last)
+    server.purge(last + 1)
+
+
+def _beginning(server: StreamServer, state: StreamState) -> tuple[int, PieceHead | None]:
+    """Return the first piece of a journal, and its sequence; none if a journal has never written there.
+
+    :raises CorruptJournal: it is gone
+    """
+    is_new = state.first == 1
+    for at in range(state.first, state.last + 1):
+        message = server.message(at)
+        head = None if message is None else head_at(at, message)
+        if head is not None:
+            return at, head
+        is_new = is_new and message is not None
+        if message is None and at == state.first:
+            break
+    if is_new and state.first <= state.last:
+        return state.last + 1, None
+    raise damaged(f"the stream is empty, and had messages up to {state.last}: it was purged", state.last)
 
 
 @dataclass(slots=True)
@@ -337,7 +404,10 @@ class StreamLog:
             raise self._server.full()
 
     def _mark(self, kind: int) -> None:
-        self._append(kind, b"", self.last_number, self.last_sequence)
+        while True:
+            with suppress(LogMoved):
+                self._append(kind, b"", self.last_number, self.last_sequence)
+                return
 
     def _append(self, kind: int, data: bytes, last_number: int, last_sequence: int) -> None:
         """Append a unit, in as many pieces as it takes."""
@@ -365,7 +435,17 @@ class StreamLog:
                 len(data),
             )
             part = data[index * room : (index + 1) * room] if count > 1 else data
-            self._server.append(head.pack() + part, self._last)
+            try:
+                self._server.append(head.pack() + part, self._last)
+            except LogMoved:
+                self._last += 1
+                log.error(
+                    "message %d of %s is not a journal's, and is left out: another program has published it;"
+                    " let only this store publish to that subject",
+                    self._last,
+                    self._config.place,
+                )
+                raise
             self._last += 1
             with self._lock:
                 if begins and index == count - 1:  # not before it is complete: those before may be released
@@ -467,12 +547,13 @@ class StreamLog:
     def _unit(self, at: int) -> Unit:
         message = self._server.message(at)
         if message is None:
-            raise CorruptJournal("its message is missing in the stream", segment=at)
+            raise damaged("its message is missing in the stream", at)
         head = head_at(at, message)
-        messages = [(at, message), *self._server.messages(at + 1, at + head.pieces - 1)]
+        count = 1 if head is None else head.pieces
+        messages = [(at, message), *self._server.messages(at + 1, at + count - 1)]
         unit = next(units(messages), None)
         if unit is None:
-            raise CorruptJournal("it is incomplete", segment=at)
+            raise damaged("it is incomplete", at)
         return unit
 
     def release(self, up_to: int) -> None:

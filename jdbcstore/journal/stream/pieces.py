@@ -8,6 +8,7 @@ in place of the number of a segment.
 
 from __future__ import annotations
 
+import logging
 import struct
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -17,6 +18,8 @@ from crc32c import crc32c
 from jdbcstore.errors import CorruptJournal
 from jdbcstore.journal._records_cy import records
 from jdbcstore.journal.layout import Record, Stamp
+
+log = logging.getLogger(__name__)
 
 RECORDS, OPENING, CLEAN_END = 1, 2, 3
 """Kinds of units. Two have no records: they mark the beginning and the clean end of a process's writing."""
@@ -99,43 +102,60 @@ class Unit(NamedTuple):
             self.data, (stamp.seed, stamp.marker), head.first_number, head.last_number, place, is_read=True
         )
         if number != head.last_number + 1 or size != len(self.data):
-            raise CorruptJournal(f"record {number} is damaged", segment=self.at, offset=size)
+            raise damaged(f"record {number} is damaged", self.at, size)
         yield from found if after < head.first_number else (one for one in found if one.number > after)
 
 
-def head_at(at: int, message: bytes) -> PieceHead:
-    """Return the header of the message with a sequence; :class:`CorruptJournal` if it has none."""
+def damaged(reason: str, at: int, offset: int = 0) -> CorruptJournal:
+    """Return the error for a message of a stream that is damaged or missing."""
+    return CorruptJournal(reason, segment=at, offset=offset, in_stream=True)
+
+
+def is_foreign(message: bytes) -> bool:
+    """Return whether another program has published a message.
+
+    It is not an acknowledged record: an append behind it names the sequence of the message before it.
+    """
+    return not message.startswith(_MAGIC)
+
+
+def head_at(at: int, message: bytes) -> PieceHead | None:
+    """Return the header of the message with a sequence; None if it :func:`is_foreign`.
+
+    :raises CorruptJournal: the header is damaged, or of a later version
+    """
+    if is_foreign(message):
+        return None
     try:
         return PieceHead.unpack(message)
     except ValueError as error:
-        raise CorruptJournal(str(error), segment=at) from error
+        raise damaged(str(error), at) from error
 
 
-def units(messages: Iterable[tuple[int, bytes]], *, ignore_missing: bool = False) -> Iterator[Unit]:
-    """Yield the complete units of consecutive messages of a stream, each with its sequence.
+def units(messages: Iterable[tuple[int, bytes]]) -> Iterator[Unit]:
+    """Yield the complete units of messages of a stream, each with its sequence, in their order.
 
-    :raises CorruptJournal: a message is damaged or missing
+    A message that is missing shows in the numbers of the records, unless it had none.
+
+    :raises CorruptJournal: a message is damaged
     """
-    expected = 0
     first: tuple[int, PieceHead] | None = None
     parts: list[bytes] = []
     for at, message in messages:
-        if expected and at != expected and not ignore_missing:
-            raise CorruptJournal(f"message {expected} of the stream is missing", segment=expected)
-        if at != expected:
-            first = None
-        expected = at + 1
         head = head_at(at, message)
-        if head.piece == 0:
+        if head is None:
+            log.error("message %d of the stream is not a journal's, and is left out", at)
+        elif head.piece == 0:
             first, parts = (at, head), []
-        elif first is None:
-            continue  # of a unit whose beginning is released or missing
-        elif head != first[1]._replace(piece=at - first[0]):
-            raise CorruptJournal(f"message {at} of the stream does not continue the one before", segment=at)
+        if head is None or first is None or at != first[0] + len(parts):
+            first = None  # a piece of the unit is released or missing, or its writer began again
+            continue
+        if head != first[1]._replace(piece=at - first[0]):
+            raise damaged(f"message {at} of the stream does not continue the one before", at)
         parts.append(message[HEAD:])
         if head.is_last:
             data = b"".join(parts)
             if len(data) != head.size:
-                raise CorruptJournal("its size is wrong", segment=first[0])
+                raise damaged("its size is wrong", first[0])
             yield Unit(first[0], first[1], data)
             first = None

@@ -7,7 +7,7 @@ import contextlib
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from datetime import datetime
 from functools import partial
 from http.client import HTTPException
@@ -36,8 +36,9 @@ from jdbcstore.errors import (
     StoreError,
     StoreUnavailable,
 )
+from jdbcstore.journal.abc import LogMoved
 from jdbcstore.journal.stream.connection import ANSWER, FULL, PATIENCE, PAUSE, NatsConnection
-from jdbcstore.journal.stream.pieces import PieceHead
+from jdbcstore.journal.stream.pieces import PieceHead, is_foreign
 
 log = logging.getLogger(__name__)
 
@@ -275,6 +276,7 @@ class StreamServer:
         :raises JournalFailed: the stream was deleted, ends before, or has an earlier message that it refused;
         nothing was written
         :raises OutcomeUnknown: the answer was lost, and whether it was written cannot be asked
+        :raises LogMoved: another program has published a message there; nothing was written
         """
         self._connection.run(self._append(message, after))
 
@@ -339,11 +341,14 @@ class StreamServer:
 
         :raises LockLost: another process has appended instead, or since if it is ``in_doubt``
         :raises JournalFailed: the stream was deleted, ends before, or has an earlier message there
+        :raises LogMoved: another program has published a message there
         """
         try:
             found = await self._message(after + 1)
             if found == message:
                 return True
+            if found is not None and is_foreign(found):
+                raise LogMoved  # and so an append behind ``after`` is refused, also one that is under way
             state = await self._surely(lambda: self._with(after))
         except JournalFailed:
             raise
@@ -376,12 +381,12 @@ class StreamServer:
         return self._connection.run(self._surely(lambda: self._message_or_not(at)))
 
     async def _message_or_not(self, at: int) -> tuple[bytes | None, bool]:
-        """Return a message, and whether it is there, or there are later ones: it is gone then."""
+        """Return a message, and whether it is there, or there are later ones, or it was deleted."""
         found = await self._message(at)
         if found is not None:
             return found, True
         following = await self._next(at)
-        return None, following is not None and following > at
+        return None, at in await self._deleted_ones() if following is None else following > at
 
     async def _message(self, at: int) -> bytes | None:
         try:
@@ -401,7 +406,7 @@ class StreamServer:
             try:
                 reader = self._connection.ask(partial(_reader, self._name, self._subject, first))
                 while first <= last:
-                    for at, data in self._batch(reader, first, last):
+                    for at, data in _batch(self._connection, self._has_any, reader, (first, last)):
                         yield at, data
                         first = at + 1
                     end = time.monotonic() + PATIENCE
@@ -415,32 +420,14 @@ class StreamServer:
                 if reader is not None:
                     _forget(self._connection, reader)
 
-    def _batch(self, reader: Any, first: int, last: int) -> list[tuple[int, bytes]]:
-        """Return the next messages of a reader, from one sequence to another, in their order.
-
-        :raises TimeoutError: none came, or not all: what was sent to a connection that was lost is not sent
-            again
-        """
-        fetched = self._connection.run(reader.fetch(min(_READ_AT_ONCE, last + 1 - first), ANSWER))
-        batch: list[tuple[int, bytes]] = []
-        for one in fetched:
-            at = one.metadata.sequence.stream
-            if not first <= at <= last:
-                continue  # one that goes on elsewhere sends some again
-            if at > first and self._connection.run(self._has_any(first, at - 1)):
-                raise TimeoutError(f"message {first} did not come")
-            batch.append((at, one.data))
-            first = at + 1
-        if not batch:  # the server ended the request
-            raise TimeoutError("no messages came")
-        return batch
-
     async def _has_any(self, first: int, last: int) -> bool:
         """Return whether there is a message from one sequence to another, up to which there were some."""
 
         async def following() -> tuple[int | None, bool]:
             found = await self._next(first)
-            return found, found is not None
+            if found is not None:
+                return found, True
+            return None, (await self._deleted_ones()).issuperset(range(first, last + 1))
 
         found = await self._surely(following)
         return found is not None and found <= last
@@ -455,15 +442,29 @@ class StreamServer:
             return None
         return int(found.seq)
 
+    async def _deleted_ones(self) -> set[int]:
+        """Return the sequences of messages that were deleted, and not purged; also a deposed leader knows."""
+        asked = self._connection.asked(lambda js: _described(js, self._name))
+        return {*((await self._found(asked))["state"].get("deleted") or ())}
+
     def purge(self, before: int) -> None:
         """Remove the messages before a sequence.
 
         :raises StoreUnavailable: the servers do not answer
         :raises JournalFailed: the stream was deleted
         """
+        if before <= 1:
+            return  # the servers take it for a purge of all messages
         self._connection.run(
             self._found(self._connection.asked(lambda js: js.purge_stream(self._name, seq=before)))
         )
+
+
+async def _described(js: Any, stream: str) -> dict[str, Any]:
+    """Return a stream as its leader describes it, with the sequences of deleted messages."""
+    wanted = json.dumps({"deleted_details": True}).encode()
+    found: dict[str, Any] = await js._api_request(f"{js._prefix}.STREAM.INFO.{stream}", wanted, ANSWER)
+    return found
 
 
 async def _reader(stream: str, subject: str, start: int, js: Any) -> Any:
@@ -478,6 +479,33 @@ async def _reader(stream: str, subject: str, start: int, js: Any) -> Any:
             inactive_threshold=2 * PATIENCE,
         ),
     )
+
+
+def _batch(
+    connection: NatsConnection,
+    has_any: Callable[[int, int], Coroutine[Any, Any, bool]],
+    reader: Any,
+    of: tuple[int, int],
+) -> list[tuple[int, bytes]]:
+    """Return the next messages of a reader, from one sequence to another, in their order.
+
+    :raises TimeoutError: none came, or not all: what was sent to a connection that was lost is not sent
+        again
+    """
+    first, last = of
+    fetched = connection.run(reader.fetch(min(_READ_AT_ONCE, last + 1 - first), ANSWER))
+    batch: list[tuple[int, bytes]] = []
+    for one in fetched:
+        at = one.metadata.sequence.stream
+        if not first <= at <= last:
+            continue  # one that goes on elsewhere sends some again
+        if at > first and connection.run(has_any(first, at - 1)):
+            raise TimeoutError(f"message {first} did not come")
+        batch.append((at, one.data))
+        first = at + 1
+    if not batch:  # the server ended the request
+        raise TimeoutError("no messages came")
+    return batch
 
 
 def _forget(connection: NatsConnection, reader: Any) -> None:

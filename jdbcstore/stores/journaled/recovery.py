@@ -189,7 +189,12 @@ class JournalBinding:
             return self._checked(found, mark.applied)
         if pending:
             if not self._config.ignore_missing_journalfiles:
-                raise JournalPending(pending, self._store.place, directory=self._config.place)
+                raise JournalPending(
+                    pending,
+                    self._store.place,
+                    directory=self._config.place,
+                    in_stream=self._config.stream is not None,
+                )
             self._apply(replace(mark, journal=0, referred=0))
         if not found.journal:
             return 0
@@ -213,12 +218,18 @@ class JournalBinding:
         """Return ``applied``, unless the journal ends before: new records would be taken for applied ones."""
         if found.last_number < applied:
             segment, offset = found.end
+            which = "it is an older copy"
+            if self._config.stream is None:
+                which = (
+                    "the files are an older copy, which a repair notices only with the configuration that"
+                    " names both"
+                )
             raise CorruptJournal(
                 f"it ends with record {found.last_number}, and {self._store.place} has applied it up to"
-                f" record {applied}: the end is lost, or the files are an older copy, which a repair"
-                " notices only with the configuration that names both",
+                f" record {applied}: the end is lost, or {which}",
                 segment=segment,
                 offset=offset,
+                in_stream=self._config.stream is not None,
             )
         return applied
 

@@ -31,6 +31,7 @@ from jdbcstore.stores.journaled.recovery import JournalBinding, Recovery
 from jdbcstore.stores.journaled.writer import JournalWriter
 from jdbcstore.stores.replicated.copying import restore
 from jdbcstore.stores.replicated.nodes import database_file, life_of, node_of, place_of
+from jdbcstore.stores.shared.checkpoint import JournalMark
 from jdbcstore.stores.shared.operations import BEGIN
 from jdbcstore.util.clock import Clock, SystemClock
 
@@ -138,6 +139,8 @@ class StreamFollower:
         """The description of itself that the others get."""
         self._is_alone = False
         """Whether no other process has its name."""
+        self._is_placed = False
+        """Whether it is known what its database has; never before it is alone."""
         self._reported = float("-inf")
         self._thread = threading.Thread(target=self._run, name="jdbcstore-follower", daemon=True)
 
@@ -199,14 +202,11 @@ class StreamFollower:
                 if self._finishing:
                     raise
                 self._refill(server, error.least)
-        except (ConfigurationError, CorruptJournal) as error:
-            if self._finishing or not self.decided.is_set():
-                raise
-            self._note(error)  # else nobody would know of it until this broker is elected
-            with suppress(StoreUnavailable):
-                self.report(Members(server), now=True)
-        except StoreUnavailable as error:
-            if self._finishing:
+        except (ConfigurationError, CorruptJournal, StoreUnavailable) as error:
+            ends = not (self.decided.is_set() or isinstance(error, StoreUnavailable))
+            if self._is_placed:
+                self._tell(server, error, ends=ends)
+            if ends or self._finishing:
                 raise
             self._note(error)
         finally:
@@ -239,6 +239,18 @@ class StreamFollower:
             before, found = found, members.find(mine.node)
             heard += found is not None and found[0] != before[0]
         self._is_alone = True
+
+    def place(self, applied: int) -> None:
+        """Note the last record that the database has."""
+        self.member = replace(self.member, applied=applied)
+        self._is_placed = True
+
+    def _tell(self, server: StreamServer, error: StoreError, *, ends: bool) -> None:
+        """Tell the others what this database has, and why it does not follow, also if this broker ends."""
+        self.member = replace(self.member, is_complete=False)
+        life = "" if ends else self.member.life
+        with suppress(StoreError):
+            Members(server).report(replace(self.member, trouble=str(error), life=life))
 
     def _note(self, error: StoreError) -> None:
         if str(error) != self.member.trouble:
@@ -372,6 +384,8 @@ class Following:
         :raises StoreUnavailable: the servers or the database do not answer
         """
         self._store.begin_journal()
+        mark = self._store.journal_mark()
+        self._follower.place(0 if mark is None else mark.applied)
         try:
             self._follow()
         except (Behind, CorruptJournal):
@@ -431,12 +445,8 @@ class Following:
         binding.look()
         mark = binding.mark
         if not found.journal:
-            if mark.journal and found.is_current():
-                raise ConfigurationError(
-                    f"{self._follower.config.place} does not exist, and {self._store.place} has applied it up"
-                    f" to record {mark.applied}: restore the stream, or start over with an empty database",
-                    option="journal.stream_name",
-                )
+            if found.is_current():
+                self._check_new(mark)
             return False
         is_bound = mark.store and found.store in (0, mark.store)
         if not is_bound and not mark.applied and self._is_empty():
@@ -463,6 +473,31 @@ class Following:
         self._note(is_complete=False)  # the master keeps from now on what is not applied yet
         return True
 
+    def _check_new(self, mark: JournalMark) -> None:
+        """Check, where there is no stream, that neither this database nor another one has followed it.
+
+        :raises ConfigurationError: this one has
+        :raises StoreUnavailable: this one is empty, and another one has
+        """
+        place = self._follower.config.place
+        if mark.journal:
+            raise ConfigurationError(
+                f"{place} does not exist, and {self._store.place} has applied it up to record"
+                f" {mark.applied}: restore the stream, or go on with the database that has the most records,"
+                " by jdbcstore journal adopt on its machine",
+                option="journal.stream_name",
+            )
+        if not self._is_empty():
+            return
+        for one in self._members.every():
+            if one.applied and one.node != self._follower.member.node:
+                raise StoreUnavailable(
+                    f"{place} does not exist, and the broker {one.node} has applied it up to record"
+                    f" {one.applied}, while {self._store.place} is empty: restore the stream, or run"
+                    f" jdbcstore journal adopt on the machine of {one.node}. To start over, empty that"
+                    " database, too, and start its broker"
+                )
+
     def _is_empty(self) -> bool:
         return not self._store.last_sequence() and not self._store.destinations()
 
@@ -484,6 +519,7 @@ class Following:
                 f"the stream ends with record {found.last_number}, and {self._store.place} has applied it up"
                 f" to record {after}: its servers have lost their end, or it is an older copy",
                 segment=found.last,
+                in_stream=True,
             )
 
     def _again(self, why: object) -> StoreUnavailable:
@@ -496,6 +532,7 @@ class Following:
             " have lost their end, and another broker has written since. Move this database away, and this"
             " broker gets a copy of the master's; jdbcstore compare shows what only one of them has",
             segment=at,
+            in_stream=True,
         )
 
     def _note(self, *, is_complete: bool) -> None:

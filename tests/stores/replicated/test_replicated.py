@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import shutil
 import sqlite3
 import subprocess
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
 
+import nats as client
 import pytest
+from nats.js import JetStreamContext
 
 import jdbcstore
 from jdbcstore import Configuration, Message, XATransactionId
@@ -43,6 +46,7 @@ from jdbcstore.journal.stream.server import StreamServer
 from jdbcstore.lockers.base import AbstractLocker
 from jdbcstore.message.destination import Destination
 from jdbcstore.stores.journaled.records import OPERATE, encode_operation
+from jdbcstore.stores.replicated.adopting import adopt
 from jdbcstore.stores.replicated.copying import take_copy
 from jdbcstore.stores.replicated.follower import StreamFollower
 from jdbcstore.stores.replicated.store import ReplicatedStore
@@ -519,6 +523,109 @@ def test_a_stream_that_is_gone_is_refused(follow: Follow, configured: Configured
     gone = replace(other, journal=replace(other.journal, stream_name=f"{other.journal.stream_name}-gone"))
     with pytest.raises(ConfigurationError, match="does not exist"):
         jdbcstore.open(gone, lock_timeout=0.0)
+
+
+def administer(configuration: Configuration, what: Callable[[JetStreamContext, str], Awaitable[Any]]) -> None:
+    """Do something to the stream, as an administrator may."""
+    journal = configuration.journal
+    assert journal is not None
+
+    async def connected() -> None:
+        connection = await client.connect(journal.servers[0])
+        try:
+            await what(connection.jetstream(), journal.stream_name)
+        finally:
+            await connection.close()
+
+    asyncio.run(connected())
+
+
+@pytest.mark.parametrize("how", ["deleted", "purged"])
+def test_a_lost_stream_goes_on_from_the_database_that_has_the_most(
+    follow: Follow, configured: Configured, how: str
+) -> None:
+    first = follow("a").store()
+    behind = follow("b")
+    first.queue("Q").add_messages([Message(f"m{number}") for number in range(20)])
+    wait_level(configured("a"), "a", "b")
+    behind.close()
+    first.queue("Q").add_message(Message("last"))
+    first.queue("Q").add_message(Message("last, too"))
+    first.close()
+    if how == "deleted":
+        administer(configured("a"), lambda js, name: js.delete_stream(name))
+    else:
+        administer(configured("a"), lambda js, name: js.purge_stream(name))
+    for name in "ab":
+        with pytest.raises(StoreError, match="jdbcstore journal adopt"):
+            jdbcstore.open(configured(name), lock_timeout=0.0)
+    if how == "deleted":
+        empty = follow("c")
+        said = wait_until(lambda: getattr(member(configured("c"), "c"), "trouble", ""), what="what c says")
+        assert "the broker a has applied it up to record" in said
+    with pytest.raises(ConfigurationError, match=r"the broker a has records up to .*: run this there"):
+        adopt(configured("b"))
+    done = adopt(configured("a"))
+    assert done.replayed == 0
+    first = follow("a", weight=2).store()
+    again = follow("b")
+    if how == "purged":
+        empty = follow("c")
+    wait_level(configured("a"), "a", "b", "c")
+    every = [*(f"m{number}" for number in range(20)), "last", "last, too"]
+    assert bodies(first) == every
+    with pytest.raises(NotMaster):
+        adopt(configured("b"))
+    first.queue("Q").add_message(Message("new"))
+    wait_level(configured("a"), "a", "b", "c")
+    first.close()
+    assert bodies(master_of(again, empty).store()) == [*every, "new"]
+
+
+def test_what_is_left_of_a_stream_is_applied_before_it_goes_on(
+    follow: Follow, configured: Configured, tmp_path: Path
+) -> None:
+    """A database that is not up to date has the rest of it then."""
+    first = follow("a").store()
+    first.queue("Q").add_message(Message("1"))
+    first.checkpoint()
+    first.queue("Q").add_message(Message("2"))
+    take_copy(tmp_path / "a.db", tmp_path / "b.db")
+    first.queue("Q").add_message(Message("3"))
+    first.close()
+    journal = configured("b").journal
+    assert journal is not None
+    with closing(StreamServer(journal, create=False)) as server:
+        last = server.state().last
+    with pytest.raises(ConfigurationError, match="nothing is lost; start the broker"):
+        adopt(configured("b"))
+    administer(configured("a"), lambda js, name: js.delete_msg(name, last))
+    with pytest.raises(CorruptJournal, match=r"message .* is missing"):
+        jdbcstore.open(configured("b"), lock_timeout=0.0)
+    done = adopt(configured("b"), force=True)
+    assert done.replayed == 2
+    with jdbcstore.open(configured("b"), lock_timeout=60.0) as store:
+        assert bodies(store) == ["1", "2", "3"]
+    with jdbcstore.open(configured("a"), lock_timeout=60.0) as store:
+        assert bodies(store) == ["1", "2", "3"]
+
+
+def test_a_strangers_message_does_not_end_service(follow: Follow, configured: Configured) -> None:
+    first = follow("a").store()
+    other = follow("b")
+    first.queue("Q").add_message(Message("1"))
+    wait_level(configured("a"), "a", "b")
+    administer(configured("a"), lambda js, name: js.publish(f"jdbcstore.journal.{name}", b"hello"))
+    first.queue("Q").add_message(Message("2"))
+    administer(configured("a"), lambda js, name: js.publish(f"jdbcstore.journal.{name}", b"hello"))
+    wait_level(configured("a"), "a", "b")
+    first.close()
+    second = other.store()
+    assert bodies(second) == ["1", "2"]
+    second.queue("Q").add_message(Message("3"))
+    second.close()
+    with jdbcstore.open(configured("a"), lock_timeout=60.0) as store:
+        assert bodies(store) == ["1", "2", "3"]
 
 
 def test_a_stream_that_ends_before_the_mark_is_refused(

@@ -588,8 +588,89 @@ def test_a_message_that_somebody_deleted_is_missed(nats: NatsServer, name: str, 
     if reader == "opening":
         journal.close()
         journal = opened(config, told)
-    with pytest.raises(CorruptJournal, match="message 4 of the stream is missing"):
+    with pytest.raises(CorruptJournal, match=r"record 3 is missing; .* journal adopt"):
         list(journal.records(0))
+    journal.close()
+
+
+def test_the_last_message_that_somebody_deleted_is_missed(nats: NatsServer, name: str) -> None:
+    told, config = Told(), streamed(nats.url, name)
+    journal = opened(config, told)
+    append(journal, told, b"a")
+    append(journal, told, b"b")
+    journal.close()
+    ask(nats.url, lambda js: js.delete_msg(name, 4))
+    ask(nats.url, lambda js: js.delete_msg(name, 3))
+    with pytest.raises(CorruptJournal, match="message 4 of the stream is missing"):
+        opened(config, told)
+    journal = opened(streamed(nats.url, name, ignore_missing_journalfiles=True), told)
+    assert bodies(journal) == [b"a"]
+    journal.close()
+
+
+def publish(server: NatsServer, name: str, *messages: bytes) -> None:
+    """Publish to the subject of a journal, as a stranger may."""
+
+    async def send(js: JetStreamContext) -> None:
+        for message in messages:
+            await js.publish(subject(name), message)
+
+    ask(server.url, send)
+
+
+def test_messages_of_a_stranger_are_left_out(
+    nats: NatsServer, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """While the journal is open, between two openings, and before the first one."""
+    config = streamed(nats.url, name)
+    StreamServer(config).close()
+    publish(nats, name, b"first")
+    told = Told()
+    journal = opened(config, told, accept=lambda _: (77, 1))
+    append(journal, told, b"a")
+    publish(nats, name, b"hello", b"")
+    append(journal, told, b"b")
+    assert not told.failed
+    assert "message 4 of the stream" in caplog.text
+    assert "is not a journal's, and is left out" in caplog.text
+    last = told.written[-1]
+    assert journal.read(last.segment, last.offset, 1) == b"b"
+    assert bodies(journal) == [b"a", b"b"]
+    publish(nats, name, b"while it is closed")
+    journal.close()
+    publish(nats, name, *[b"x"] * 20)
+    for number, body in ((2, b"c"), (3, b"d")):
+        journal = opened(config, told, accept=lambda _: (77, 1))
+        assert (journal.last_number, journal.recovered.store) == (number, 77)
+        append(journal, told, body)
+        for after in range(number + 1):
+            assert bodies(journal, after) == [b"a", b"b", b"c", b"d"][after : number + 1]
+        publish(nats, name, *[b"y"] * 5)
+    ask(nats.url, lambda js: js.delete_msg(name, 4))
+    assert bodies(journal) == [b"a", b"b", b"c", b"d"]
+    journal.close()
+
+
+def test_a_strangers_message_in_a_unit_of_several_has_it_written_again(
+    nats: NatsServer, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_pieces(nats, name)
+    told, config = Told(), streamed(nats.url, name)
+    journal = opened(config, told)
+    appended, calls = StreamServer.append, itertools.count()
+
+    def disturbed(self: StreamServer, message: bytes, after: int) -> None:
+        if next(calls) == 1:
+            publish(nats, name, b"hello")
+        appended(self, message, after)
+
+    monkeypatch.setattr(StreamServer, "append", disturbed)
+    append(journal, told, b"a" * 8000, b"b")
+    assert not told.failed
+    assert bodies(journal) == [b"a" * 8000, b"b"]
+    journal.close()
+    journal = opened(config, Told())
+    assert bodies(journal) == [b"a" * 8000, b"b"]
     journal.close()
 
 
