@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from pathlib import Path
 from uuid import UUID
@@ -12,7 +13,7 @@ from jdbcstore.broker.scheduler.jobs import JOBS, Job
 from jdbcstore.message import openwire
 from jdbcstore.message.ids import XATransactionId
 from jdbcstore.stores.jdbc.xa.column import decode_flag
-from jdbcstore.tools.importing.kahadb.logs import BEGIN, END
+from jdbcstore.tools.importing.kahadb.logs import BEGIN, END, LogReader
 from jdbcstore.tools.importing.kahadb.source import LOCAL_FORMAT, KahaDbSource
 from jdbcstore.tools.importing.source import Findings, NothingToImport
 from jdbcstore.tools.transfer import MessageRow
@@ -402,6 +403,25 @@ def test_a_message_with_a_log_in_it(tmp_path: Path) -> None:
     assert names(tmp_path) == [1, 2]
     path.write_bytes(b"\xff" + whole[1:])
     assert names(tmp_path) == [2]
+
+
+def test_many_heads_of_batches_are_read_in_linear_time(tmp_path: Path) -> None:
+    """Each is looked for behind the one before, and not from there to the end of the file."""
+
+    def bytes_read(heads: int) -> int:
+        log = tmp_path / f"{heads}.log"
+        log.write_bytes((BEGIN + struct.pack(">iq", 1, 1)) * heads)
+        before = _read_until_now()
+        assert not [*LogReader(log, lambda *_: None).batches()]
+        return _read_until_now() - before
+
+    assert bytes_read(8000) < 6 * bytes_read(2000)
+
+
+def _read_until_now() -> int:
+    """Return the bytes that this process has read from files."""
+    [count] = re.findall(r"rchar: (\d+)", Path("/proc/self/io").read_text())
+    return int(count)
 
 
 def test_logs_that_are_missing_are_named(tmp_path: Path) -> None:

@@ -63,6 +63,7 @@ class AmqStore:
         :raises NothingToImport: a folder before has the same messages
         """
         self._note_gaps()
+        self._findings.find_empty(data.path for data in self.files)
         if self._known is None:
             self._findings.note(
                 f"{self._journal.parent / STATE} is missing or damaged: subscriptions that were deleted may"

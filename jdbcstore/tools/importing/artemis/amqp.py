@@ -147,7 +147,10 @@ def _read_large(buffer: Buffer, sections: _Sections, envelope: Envelope) -> tupl
     buffer.skip(1 + 8)  # durable, the format
     buffer.nullable_simple_string()
     extra = _extra(buffer)
-    sections.read(envelope.large_body())
+    body = envelope.large_body()
+    if not body:
+        raise CorruptMessage("the file with the body of this large message is empty")
+    sections.read(body)
     for section in _saved(buffer):
         if section is not None:
             sections.add(section, b"")

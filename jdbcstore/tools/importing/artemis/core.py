@@ -84,7 +84,11 @@ def read_core(record: bytes, envelope: Envelope, *, is_large: bool) -> Message:
         raise CorruptMessage(f"{buffer.left} bytes are left over")
     if headers.number != envelope.number:
         raise CorruptMessage(f"it has the numbers {envelope.number} and {headers.number}")
-    return _message(headers, _inflated(body, headers.properties), envelope)
+    body = _inflated(body, headers.properties)
+    sent = headers.properties.get(_LARGE_SIZE)
+    if is_large and isinstance(sent, int) and len(body) != sent:
+        raise CorruptMessage(f"its body has {len(body)} bytes in its file, and {sent} were sent")
+    return _message(headers, body, envelope)
 
 
 def skip_core(buffer: Buffer) -> None:

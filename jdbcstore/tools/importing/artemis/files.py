@@ -6,7 +6,9 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
@@ -150,6 +152,9 @@ def open_files(folder: Path, progress: Callable[[int], None]) -> Callable[[Damag
 def read_page(data: bytes, page: int, file: int, damaged: Damaged) -> Iterator[PagedRecord]:
     """Yield the messages of a page; one that is damaged ends it, as the numbers of others are not known."""
     at, number = 0, 0
+    if not data:
+        reason = "it is empty: what it had is missing, unless the broker was killed as it created it"
+        damaged(file, 0, 0, reason)
     while at < len(data):
         if at + _FRAME.size < len(data):
             begin, size = _FRAME.unpack_from(data, at)
@@ -165,6 +170,60 @@ def read_page(data: bytes, page: int, file: int, damaged: Damaged) -> Iterator[P
         if data[at:].strip(b"\0"):
             damaged(file, at, len(data) - at, f"no message of the page begins here, after {number}")
         return
+
+
+class PageOrder:
+    """The order and the sizes of the pages of each address: notes where messages may be missing.
+
+    The broker begins a page when the next message would exceed the size of pages, which is at least that of
+    the largest page of several messages. Nothing else shows that a page ends too early, after a message.
+
+    :param name: returns the name of a file
+    """
+
+    def __init__(self, name: Callable[[int], str], note: Callable[[str], None]) -> None:
+        self._name = name
+        self._note = note
+        self._address = ""
+        self._pages: list[_PageExtent] = []
+
+    def add(self, record: PagedRecord) -> None:
+        """Add the next message."""
+        file, at, size = record.place
+        if not self._pages or self._pages[-1].file != file:
+            address = self._name(file).removesuffix(f"{record.page:09}.page")
+            if address != self._address:
+                self.end()
+                self._address = address
+            self._pages.append(_PageExtent(record.page, file, first=size + _FRAME.size + 1))
+        self._pages[-1].end = at + size + 1
+        self._pages[-1].count += 1
+
+    def end(self) -> None:
+        """Look at the pages of the last address."""
+        limit = max((page.end for page in self._pages if page.count > 1), default=0)
+        for page, following in pairwise(self._pages):
+            if following.number > page.number + 1:
+                self._note(
+                    f"{self._address} does not have the pages {page.number + 1} to"
+                    f" {following.number - 1}: the broker removes those that were consumed, so nothing is"
+                    " missing unless somebody else removed them"
+                )
+            elif page.end + following.first <= limit:
+                self._note(
+                    f"{self._name(page.file)} ends before the broker ends a page: messages may be missing"
+                )
+        self._pages = []
+
+
+@dataclass(slots=True)
+class _PageExtent:
+    number: int
+    file: int
+    first: int
+    """The size of the first message with its frame."""
+    end: int = 0
+    count: int = 0
 
 
 def has_journal(folder: Path) -> bool:

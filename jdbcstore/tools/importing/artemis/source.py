@@ -20,7 +20,7 @@ from jdbcstore.tools.importing.artemis import journal, records
 from jdbcstore.tools.importing.artemis.amqp import read_amqp, skip_amqp
 from jdbcstore.tools.importing.artemis.buffer import Buffer
 from jdbcstore.tools.importing.artemis.core import Envelope, read_core, skip_core
-from jdbcstore.tools.importing.artemis.files import PagedRecord
+from jdbcstore.tools.importing.artemis.files import PagedRecord, PageOrder
 from jdbcstore.tools.importing.artemis.journal import JournalRecord
 from jdbcstore.tools.importing.artemis.queues import NoCounterpart, Target, target_of, topic_of
 from jdbcstore.tools.importing.artemis.records import ArtemisQueue
@@ -141,8 +141,11 @@ class ArtemisSource(ReplayedRows):
                 " a broker that was killed leaves some, and so does a row that was changed or deleted; then"
                 " messages are missing, or there again"
             )
+        order = PageOrder(self._storage.name, self.findings.note)
         for paged in self._storage.pages():
+            order.add(paged)
             self._read_paged(paged)
+        order.end()
         for queue in self._queues.values():
             self._subscribe(queue)
         for left in state.left():

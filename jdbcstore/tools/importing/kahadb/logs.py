@@ -27,8 +27,7 @@ _HEAD = struct.Struct(">16siq")
 _RECORD = struct.Struct(">ib")
 _USER, _CONTROL = 1, 2
 _NAME = re.compile(r"db-([0-9]{1,9})\.log")
-_CHUNK = 1 << 20
-_ZEROS = bytes(_CHUNK)
+_CHUNK = 1 << 16
 
 
 class LogFile(NamedTuple):
@@ -153,10 +152,7 @@ class LogReader:
     def _is_zero(file: BinaryIO, at: int) -> bool:
         """Return whether nothing but zeros follows."""
         file.seek(at)
-        while chunk := file.read(_CHUNK):
-            if chunk != _ZEROS[: len(chunk)]:
-                return False
-        return True
+        return not any(chunk.strip(b"\0") for chunk in _chunks(file))
 
     def _ends(self, file: BinaryIO, at: int) -> bool:
         """Return whether a batch may end here: another begins, or what was written ends."""
@@ -183,7 +179,7 @@ class LogReader:
         """Return where the bytes are next with which a batch begins, or else the size of the file."""
         file.seek(at)
         before = b""
-        while chunk := file.read(_CHUNK):
+        for chunk in _chunks(file):
             window = before + chunk
             found = window.find(BEGIN)
             if found >= 0:
@@ -191,6 +187,14 @@ class LogReader:
             before = window[-len(BEGIN) + 1 :]
             at += len(chunk)
         return self._size
+
+
+def _chunks(file: BinaryIO) -> Iterator[bytes]:
+    """Yield what follows, in larger and larger parts: where much is looked for, it is mostly near."""
+    size = 256
+    while chunk := file.read(size):
+        yield chunk
+        size = min(2 * size, _CHUNK)
 
 
 def split(records: bytes) -> Iterator[tuple[int, int]]:

@@ -91,6 +91,7 @@ class KahaDbSource(FolderSource):
         decided, is_sound, has_decisions = set[Transaction](), True, False
         for path, logs in found.items():
             self._note_gaps(logs)
+            self.findings.find_empty(log.path for log in logs)
             if path.name == _TRANSACTIONS:
                 has_decisions = True
                 is_sound &= self._read_decisions(logs, decided)
