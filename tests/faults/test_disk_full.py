@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import gc
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import jdbcstore
-from jdbcstore import Message, MessageReference
+from jdbcstore import BodyType, Message, MessageReference
 from jdbcstore.database.adapters.sqlite import SqliteAdapter
 from jdbcstore.errors import StoreUnavailable
+from jdbcstore.message.openwire.pieces import PIECE_SIZE, with_body_in_pieces
 from tests.support.faults.effects import WAIT
 
 PAGES = 120
@@ -47,3 +53,36 @@ def test_a_full_disk_loses_nothing(url: str, monkeypatch: pytest.MonkeyPatch) ->
         assert [message.sequence for message in queue.recover()] == [
             one.sequence for one in [*stored[30:], *again]
         ]
+
+
+@pytest.mark.backends("sqlite")
+def test_the_removal_of_a_large_body_needs_little_room(url: str) -> None:
+    """Some builds of SQLite overwrite what is deleted, for which a full disk has no room."""
+    file = Path(url.removeprefix("sqlite:///"))
+    with jdbcstore.JdbcStore(url, jdbcstore.StoreConfig(cleanup_period=0)) as store:
+        body = store.large_bodies.begin()
+        for piece in range(8):
+            store.large_bodies.add(body, piece, bytes(PIECE_SIZE))
+        body.end(8 * PIECE_SIZE)
+        queue = store.queue("Q")
+        queue.add_message(with_body_in_pieces(Message(), BodyType.BYTES, body))
+        del body
+        with closing(sqlite3.connect(file)) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        queue.remove_all_messages()
+        gc.collect()
+        store.cleanup()
+        assert not store.large_bodies.exist()
+        assert file.with_name(f"{file.name}-wal").stat().st_size < PIECE_SIZE
+
+
+@pytest.mark.backends("sqlite")
+def test_a_new_file_is_not_readable_by_all(tmp_path: Path) -> None:
+    umask = os.umask(0o022)
+    try:
+        with jdbcstore.open(f"sqlite:///{tmp_path}/new.db") as store:
+            store.queue("Q").add_message(Message("one"))
+            modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.glob("new.db*")}
+    finally:
+        os.umask(umask)
+    assert modes == dict.fromkeys(("new.db", "new.db-shm", "new.db-wal"), 0o640)

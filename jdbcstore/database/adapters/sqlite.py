@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import time
@@ -19,6 +20,7 @@ from jdbcstore.database.adapters.sql import count_columns
 from jdbcstore.database.adapters.sqlite_health import SqliteHealth
 from jdbcstore.database.adapters.writing import Writing
 from jdbcstore.errors import ConfigurationError, SchemaError
+from jdbcstore.util.files import OS_FILES
 
 _TIMEOUT = 30.0
 """Seconds to wait for another process's lock, unless the URL has ``?timeout=``."""
@@ -97,6 +99,11 @@ class SqliteAdapter(Adapter):
         folder = file.parent
         if not folder.is_dir():
             raise ConfigurationError(f"the folder {folder} of the SQLite file does not exist; make it first")
+        if "uri" not in url.query:
+            # SQLite would let every user read it, and its log, which gets the mode of the file. Where this
+            # fails, connecting says why.
+            with contextlib.suppress(OSError):
+                OS_FILES.close(OS_FILES.create(file))
         timeout = float(str(url.query.get("timeout", _TIMEOUT)))
         return {"connect_args": {"isolation_level": None, "timeout": timeout, "check_same_thread": False}}
 
@@ -104,6 +111,8 @@ class SqliteAdapter(Adapter):
         cursor = connection.cursor()
         _enter_wal(cursor)
         cursor.execute("PRAGMA synchronous=FULL")
+        # Some builds overwrite all that is deleted: a full disk would have no room to remove a large body.
+        cursor.execute("PRAGMA secure_delete=FAST")
         cursor.close()
 
     def plain_cursor(self, connection: Any) -> Any:
