@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import logging
 import math
 import threading
 import time
@@ -25,14 +26,19 @@ from jdbcstore.database.adapters.sql import (
 )
 from jdbcstore.database.statements.builder import Statement
 from jdbcstore.database.statements.store import Statements
-from jdbcstore.errors import OutcomeUnknown, StoreError
+from jdbcstore.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from jdbcstore.message.destination import TOPICS
+from jdbcstore.util.backoff import Backoff
+
+log = logging.getLogger(__name__)
 
 _LONG = 1024 * 1024
 """The size of a batch in bytes from which it may take long to write."""
 _FIRST_REFRESH = 2_000
 _LAST_REFRESH = 100_000
 _MANY_TIMES = 4
+_END_PATIENCE = 1.0
+"""Seconds after which a connection that the server ends should be gone."""
 _REST = 10
 """As many times as long as a refresh took, it is not refreshed again early."""
 
@@ -334,6 +340,36 @@ class Connection:
     def identify(self) -> None:
         """Read the identifier by which another connection can end this one, where supported."""
         self.session = self.control.identify()
+
+    def end_lost(self, lost: Row, pause: Callable[[float], None]) -> bool:
+        """Wait until the server has ended a lost connection, of which it may yet commit the last request.
+
+        Return whether it has: that of another server, from which an address has moved, cannot be ended here.
+
+        :param lost: its :attr:`session`; this connection has one, too
+        :raises StoreUnavailable: the server still has it
+        """
+        if self.session is None or self.session[-1] != lost[-1]:
+            return False
+        backoff = Backoff(0.1, first=0.001, timeout=_END_PATIENCE)
+        asked = False
+        while self.control.has_session(lost):
+            if not asked:
+                asked = True
+                try:
+                    self.control.end_session(lost)
+                except self._driver_errors as error:
+                    # It may have ended by now, or this user lacks the right: wait for it.
+                    log.warning("a lost connection, number %s, could not be ended: %s", lost[0], error)
+            elif backoff.is_over():
+                raise StoreUnavailable(
+                    f"the server still has the connection that was lost, number {lost[0]}, and does not"
+                    " end it: its last request may yet be committed, so nothing else is written; see what it"
+                    " waits for"
+                )
+            else:
+                pause(backoff.pause())
+        return True
 
     def limit_query(self, seconds: float) -> None:
         """Cancel statements that run longer, where supported."""

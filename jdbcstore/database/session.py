@@ -47,7 +47,6 @@ from jdbcstore.database.statements.store import Statements
 from jdbcstore.database.statements.xa import XaStatements
 from jdbcstore.database.tables import PAGE_INDEXES, message_index
 from jdbcstore.errors import SchemaError, StoreClosed, StoreError, StoreUnavailable
-from jdbcstore.util.backoff import Backoff
 
 log = logging.getLogger(__name__)
 
@@ -56,8 +55,6 @@ T = TypeVar("T")
 _READS_END = 10.0
 """Seconds for which a close waits for reads that are under way."""
 _POOL_TIMEOUT = 60.0
-_END_PATIENCE = 1.0
-"""Seconds after which a connection that the server ends should be gone."""
 
 
 class DatabaseSession(Database):
@@ -412,31 +409,6 @@ class DatabaseSession(Database):
             proxied = self._unpooled.connect()
             proxied.detach()
             return self._wrap(proxied.dbapi_connection, recorder)
-
-    def end_lost(self, connection: Connection, lost: Row, pause: Callable[[float], None]) -> None:
-        """Wait until the server has ended a lost connection, of which it may yet commit the last request.
-
-        :param lost: its :attr:`Connection.session`
-        :raises StoreUnavailable: the server still has it
-        """
-        backoff = Backoff(0.1, first=0.001, timeout=_END_PATIENCE)
-        asked = False
-        while connection.control.has_session(lost):
-            if not asked:
-                asked = True
-                try:
-                    connection.control.end_session(lost)
-                except self.driver_errors as error:
-                    # It may have ended by now, or this user lacks the right: wait for it.
-                    log.warning("a lost connection, number %s, could not be ended: %s", lost[0], error)
-            elif backoff.is_over():
-                raise StoreUnavailable(
-                    f"the server still has the connection that was lost, number {lost[0]}, and does not"
-                    " end it: its last request may yet be committed, so nothing else is written; see what it"
-                    " waits for"
-                )
-            else:
-                pause(backoff.pause())
 
     def _wrap(self, raw: Any, recorder: Recorder | None = None) -> Connection:
         return Connection(self.adapter, self.statements, self.driver_errors, raw, recorder)

@@ -272,7 +272,7 @@ attempt:
         :: tried -> goto over       /* the database cannot be reached until Backoff.is_over */
         fi;
         if
-        :: store[w].lost > 0 && mutation != ENDS_NO_SESSION ->          /* DatabaseSession.end_lost */
+        :: store[w].lost > 0 && mutation != ENDS_NO_SESSION ->          /* Connection.end_lost */
             d_step {
                 for (s : 0 .. SESSIONS - 1) {
                     if

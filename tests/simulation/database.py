@@ -598,7 +598,7 @@ class SimulatedControl(SqliteControl):
         return cast(Server, self._cursor.connection.server)
 
     def identify(self) -> Row | None:
-        return (self._cursor.connection.session.number,)
+        return (self._cursor.connection.session.number, self._server.url)
 
     def has_session(self, session: Row) -> bool:
         self._cursor.execute("SELECT 1")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 from jdbcstore.database.adapters.sql import Row
@@ -28,12 +30,12 @@ class ServerControl:
     def identify(self) -> Row | None:
         """Return the server's identifier of this connection, unlike that of any other, past or future.
 
-        None where another connection can neither see nor end it.
+        Its last value identifies the server. None where another connection can neither see nor end it.
         """
         return None
 
     def has_session(self, session: Row) -> bool:  # noqa: ARG002
-        """Return whether the server still has a connection, which may be running what it was sent."""
+        """Return whether this server still has a connection, which may be running what it was sent."""
         return False
 
     def end_session(self, session: Row) -> None:
@@ -59,6 +61,11 @@ class ServerControl:
 
         Does nothing where whatever is visible is durable.
         """
+
+    @contextlib.contextmanager
+    def seeing_all(self) -> Iterator[None]:
+        """Have reads in the block see what was committed before on any server of this cluster."""
+        yield
 
 
 class Notifier:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
@@ -66,7 +67,11 @@ _INTERRUPTED = 1317
 _SLEEPING = "SELECT /* {} */ SLEEP("
 _SLEEPERS = "SELECT ID FROM information_schema.PROCESSLIST WHERE INFO LIKE "
 _DELETE = "DELETE "
-_SESSION = "SELECT ID, HOST FROM information_schema.PROCESSLIST WHERE ID = "
+_SESSION = "SELECT ID, USER, HOST, DB, {} FROM information_schema.PROCESSLIST WHERE ID = "
+_CLUSTER = (
+    "SHOW SESSION VARIABLES WHERE Variable_name IN"
+    " ('wsrep_on', 'wsrep_sync_wait', 'group_replication_consistency')"
+)
 
 _SETTINGS = (
     # A value that is too long is an error, and never silently truncated. MariaDB does not see that two
@@ -254,6 +259,9 @@ class MysqlWriting(Writing):
 class MysqlControl(ServerControl):
     """Of MySQL."""
 
+    _SERVER: ClassVar[str] = "@@server_uuid"
+    """An expression that is another on each server, and the same after a restart."""
+
     def limit_lock_wait(self, seconds: float) -> None:
         self._cursor.execute(f"SET SESSION innodb_lock_wait_timeout = {max(1, round(seconds))}")
 
@@ -262,21 +270,38 @@ class MysqlControl(ServerControl):
         self._cursor.execute(f"SET SESSION wait_timeout = {max(1, round(seconds))}")
 
     def identify(self) -> Row | None:
-        self._cursor.execute(f"{_SESSION}CONNECTION_ID()")
+        self._cursor.execute(f"{_SESSION.format(self._SERVER)}CONNECTION_ID()")
         found = self._cursor.fetchone()
         return None if found is None else tuple(found)
 
     def has_session(self, session: Row) -> bool:
         # A restarted server counts from 1 again; HOST includes the client's port.
-        self._cursor.execute(f"{_SESSION}{int(session[0])}")
+        self._cursor.execute(f"{_SESSION.format(self._SERVER)}{int(session[0])}")
         return session in [tuple(row) for row in self._cursor.fetchall()]
 
     def end_session(self, session: Row) -> None:
         self._cursor.execute(f"KILL CONNECTION {int(session[0])}")
 
+    @contextlib.contextmanager
+    def seeing_all(self) -> Iterator[None]:
+        self._cursor.execute(_CLUSTER)
+        settings = {str(name): str(value) for name, value in self._cursor.fetchall()}
+        waits = []
+        if consistency := settings.get("group_replication_consistency"):
+            waits.append(("group_replication_consistency", "'BEFORE'", f"'{consistency}'"))
+        if settings.get("wsrep_on") == "ON":
+            waits.append(("wsrep_sync_wait", "1", settings["wsrep_sync_wait"]))
+        for name, value, _ in waits:
+            self._cursor.execute(f"SET SESSION {name} = {value}")
+        yield
+        for name, _, before in waits:
+            self._cursor.execute(f"SET SESSION {name} = {before}")
+
 
 class MariadbControl(MysqlControl):
     """Of MariaDB, which has sequences, and a limit for transactions alone."""
+
+    _SERVER = "CONCAT_WS(' ', @@hostname, @@port, @@datadir)"
 
     def raise_sequence(self, sequence: str, number: int) -> None:
         self._cursor.execute(f"SELECT SETVAL({sequence}, {int(number)})")

@@ -51,7 +51,7 @@ _SHORTEST_CONNECT = 2
 """The shortest ``connect_timeout`` that libpq takes, in seconds."""
 
 
-_SESSION = "SELECT pid, backend_start FROM pg_stat_activity WHERE pid = "
+_SESSION = "SELECT pid, backend_start, pg_postmaster_start_time() FROM pg_stat_activity WHERE pid = "
 _TURN = """SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))
 FROM (SELECT set_config('lock_timeout', '1s', true) OFFSET 0) AS patience"""
 _IN_ORDER = """SELECT set_config(name, 'off', false) FROM pg_settings WHERE name IN

@@ -390,7 +390,7 @@ class Claims:
         session = self.lease.number
         for lost in [*self._lost]:
             # What it was sent may yet be committed.
-            self.session.end_lost(connection, lost, time.sleep)
+            connection.end_lost(lost, time.sleep)
             self._lost.remove(lost)
         with self._lock:
             queues = [*self._queues.values()]

@@ -82,6 +82,8 @@ class Committer:
         """None: to be looked for."""
         self._lost: list[Row] = []
         """Lost connections, which the server still has to end."""
+        self.unended = 0
+        """The number of lost connections that cannot be ended: another server has them, perhaps."""
         self._cancelled = threading.Event()
 
     @property
@@ -225,7 +227,8 @@ class Committer:
         try:
             with self.session.translated():
                 for session in [*self._lost]:
-                    self.session.end_lost(connection, session, self.pause)
+                    if not connection.end_lost(session, self.pause):
+                        self.unended += 1
                     self._lost.remove(session)
                 connection.control.wait_replicated()
         except BaseException:
@@ -234,16 +237,16 @@ class Committer:
             self._connection = None
             raise
 
-    def disconnect(self) -> bool:
-        """Drop a connection that cannot be trusted any more; false if the server cannot be made to end it."""
-        connection = self._connection
+    def disconnect(self) -> None:
+        """Drop a connection that cannot be trusted any more."""
+        connection, self._connection = self._connection, None
         if connection is None:
-            return True
-        if connection.session is not None:
+            return
+        if connection.session is None:
+            self.unended += 1
+        else:
             self._lost.append(connection.session)
         connection.close()
-        self._connection = None
-        return connection.session is not None
 
     def pause(self, seconds: float) -> None:
         """Wait before a retry; :meth:`cancel` ends the wait with :class:`StoreClosed`."""
@@ -284,8 +287,7 @@ class _Attempts:
         """A batch was sent, and its answer has not arrived yet."""
         self._doubtful = False
         """Whether an attempt that was sent took effect is not known."""
-        self._are_ended = True
-        """The server can be made to end each connection that was lost."""
+        self._unended = committer.unended
         self._sends = 0
         """The attempts that were sent with the same IDs."""
         self._doubt: OutcomeUnknown | None = None
@@ -295,6 +297,11 @@ class _Attempts:
         attempt before it that took effect."""
         self._numbered = False
         """A call has been assigned IDs."""
+
+    @property
+    def _are_ended(self) -> bool:
+        """Whether each connection that was lost has ended: what is not there now will not come."""
+        return self._committer.unended == self._unended
 
     @cached_property
     def _backoff(self) -> Backoff:
@@ -434,7 +441,6 @@ class _Attempts:
     def write_once(self, units: list[WriteUnit]) -> list[list[MessageReference]]:
         """Attempt a batch, of which nothing is found in the tables."""
         if self._doubtful:
-            # The server has ended the lost sessions: what is not there now will not come.
             self._doubtful = not (self._are_ended and _leaves_proof(units))
         if self._taken:
             # They belong to another writer on the same tables, perhaps an ActiveMQ: none of ours is there.
@@ -479,11 +485,12 @@ class _Attempts:
         """Return whether an earlier attempt took effect: one of its messages proves it for all."""
         connection, find = self._committer.connection(), self._session.statements.find_id_owner
         adds = (add for unit in units for add in unit.adds)
-        for id_, add in enumerate(adds, self._committer.sequence.last + 1):
-            owner = connection.fetch(find, id_=id_)
-            if owner and tuple(owner[0]) == (add.producer, add.producer_sequence, add.container):
-                _reset_trackers(units)  # the plan is in the tables now
-                return True
+        with connection.control.seeing_all():
+            for id_, add in enumerate(adds, self._committer.sequence.last + 1):
+                owner = connection.fetch(find, id_=id_)
+                if owner and tuple(owner[0]) == (add.producer, add.producer_sequence, add.container):
+                    _reset_trackers(units)  # the plan is in the tables now
+                    return True
         return False
 
     def _recover_from(self, error: Exception) -> None:
@@ -492,7 +499,7 @@ class _Attempts:
         failure = self._session.classify(error)
         if failure in (Failure.DISCONNECTED, Failure.REFUSED, Failure.READ_ONLY):
             self._doubtful |= sent and failure is not Failure.READ_ONLY
-            self._are_ended &= self._committer.disconnect()
+            self._committer.disconnect()
             self._reconnect_later(self._session.translate(error), error)
             return
         self._committer.rollback()
@@ -503,7 +510,8 @@ class _Attempts:
         elif failure is Failure.DUPLICATE and (sent or self._numbered) and self._foreign > 0:
             self._foreign -= 1
             self._taken = True
-            log.warning("the next ID is taken; does another process write to these tables?")
+            if self._sends <= 1:
+                log.warning("the next ID is taken; does another process write to these tables?")
         elif self._doubtful and failure not in (Failure.BAD_VALUE, Failure.TOO_LARGE):
             raise OutcomeUnknown() from error
         else:
