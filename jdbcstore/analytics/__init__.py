@@ -8,7 +8,8 @@
 
 from __future__ import annotations
 
-from importlib import import_module
+import contextlib
+from importlib import import_module, metadata
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -45,6 +46,13 @@ _PLACES = {name: f"{__name__}.{module}" for module, names in _MODULES.items() fo
 
 _STREAMS = "pyspark.sql.streaming.datasource"
 
+
+def _installed_version() -> str | None:
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        return metadata.version("pyspark")
+    return None
+
+
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
@@ -54,10 +62,8 @@ if not TYPE_CHECKING:
         try:
             value = getattr(import_module(_PLACES[name]), name)
         except ImportError as error:
-            if isinstance(error, ModuleNotFoundError) and error.name not in (
-                *("pyarrow", "pyspark", "py4j"),
-                _STREAMS,
-            ):
+            missing = (error.name or "").partition(".")[0]
+            if isinstance(error, ModuleNotFoundError) and missing not in ("pyarrow", "pyspark", "py4j"):
                 raise
             from jdbcstore.errors import ConfigurationError, installation
 
@@ -65,6 +71,11 @@ if not TYPE_CHECKING:
                 raise ConfigurationError(
                     "format('jdbcstore') needs Spark 4.2 or newer, connect() does not;"
                     " run: pip install 'pyspark>=4.2'"
+                ) from error
+            if (installed := _installed_version()) is not None and int(installed.partition(".")[0]) < 4:
+                raise ConfigurationError(
+                    f"PySpark {installed} is too old: {name} needs 4.0 or newer; run:"
+                    f" {installation('spark')}, or pass jdbcstore.read_arrow(...) to spark.createDataFrame"
                 ) from error
             raise ConfigurationError(f"Spark is not installed; run: {installation('spark')}") from error
         globals()[name] = value

@@ -62,7 +62,9 @@ def archive(
     window = archives.Window.of(older_than, acknowledged=acknowledged, destinations=destinations)
     configuration = settings.configuration()
     with progress("archiving") as done:
-        written = archives.write(spark_session(spark), configuration, folder, window, progress=done)
+        written = archives.write(
+            spark_session(spark, configuration), configuration, folder, window, progress=done
+        )
     facts: dict[str, Any] = {"archived": written.messages, "bytes": written.bytes, "files": written.files}
     if not settings.json:
         text = f"archived {counted(written.messages)} to {printable(str(folder))}"

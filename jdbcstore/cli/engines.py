@@ -154,20 +154,34 @@ class _Duck:
             yield _DuckAnswer(self._views.query(query))
 
 
-def spark_session(options: SparkOptions = _HERE) -> SparkSession:
-    """Open the Spark session, on the chosen cluster, with a progress bar on a terminal."""
+def spark_session(options: SparkOptions = _HERE, where: str | Configuration | None = None) -> SparkSession:
+    """Open the Spark session, on the chosen cluster, with a progress bar on a terminal.
+
+    :param where: the store to read; its database is asked first, because Spark takes seconds to start
+    """
     from jdbcstore import analytics
 
     if options.remote is not None:
         from jdbcstore.analytics.remote import remote_session
 
         return remote_session(options.remote)
+    if where is not None:
+        _check(where)
     root = logging.getLogger()
     if not root.handlers:
         # py4j logs a traceback there for each call that a Ctrl-C interrupts.
         root.addHandler(logging.NullHandler())
     bar = {"spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower()}
     return analytics.session(options.master, **{**bar, **options.conf})
+
+
+def _check(where: str | Configuration) -> None:
+    from jdbcstore.config import Configuration, DataSourceConfig
+    from jdbcstore.database.session import DatabaseSession
+
+    if isinstance(where, str):
+        where = Configuration(data_source=DataSourceConfig(url=where))
+    DatabaseSession.configured(where, read_only=True).close()
 
 
 @contextmanager
@@ -179,7 +193,7 @@ def spark_views(
 
     if archives and options.remote is not None:
         raise click.UsageError("archives need Java here; omit --remote")
-    with analytics.connect(spark_session(options), where) as views:
+    with analytics.connect(spark_session(options, where), where) as views:
         for each in archives:
             views.include(_kept_messages(views.spark, each))
         if views.has_journal:

@@ -23,9 +23,9 @@ PREFIX = "JDBCSTORE_"
 _CONFIG_VARIABLE = f"{PREFIX}CONFIG"
 _NOT_OPTIONS = (
     *(f"{PREFIX}TEST_", f"{PREFIX}REQUIRE", f"{PREFIX}JDBC_JARS", f"{PREFIX}BROKER_LOGIN"),
-    _CONFIG_VARIABLE,
+    *(f"{PREFIX}PURE", _CONFIG_VARIABLE),
 )
-"""Variables for the tests of jdbcstore, for the JARs of Java drivers, and for the name of the file."""
+"""Variables of the tests, of Java drivers' JARs, of the compiled core, and of the file's name."""
 _LARGEST = 4 * 1024 * 1024
 """Bytes of a file; real ones are below 100 KiB."""
 _PATHS = (

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
+from tests.support import ROOT
 from tests.support.cli.command_line import CommandLine
 
 SECRET = "hunter2"
@@ -89,3 +95,42 @@ def test_a_server_of_spark_connect(
     assert (result.code, result.out) == (code, "")
     assert said in result.err
     assert SECRET not in result.err
+
+
+@pytest.mark.parametrize(
+    ("url", "code", "said"),
+    [
+        ("sqlite:///none.db", 5, "there is no SQLite file none.db"),
+        (f"postgresql://me:{SECRET}@127.0.0.1:1/mq", 4, "check that the server runs"),
+    ],
+)
+def test_the_database_is_asked_before_spark_starts(
+    local: CommandLine, url: str, code: int, said: str
+) -> None:
+    """Spark cannot start: its master is wrong, which only Spark itself would say."""
+    for command in (("sql", "SELECT 1"), ("report",), ("archive", "archived", "--acknowledged")):
+        result = local.run("--url", url, *command, "--master", "spark://127.0.0.1:1")
+        assert (result.code, result.out) == (code, "")
+        assert said in result.err
+        assert SECRET not in result.err
+
+
+@pytest.mark.parametrize("name", ["connect", "register", "session"])
+def test_a_pyspark_that_is_too_old_is_named(tmp_path: Path, name: str) -> None:
+    """One of Spark 3 is found, which lacks modules that are imported; it starts, but cannot be used."""
+    (tmp_path / "pyspark").mkdir()
+    (tmp_path / "pyspark" / "__init__.py").touch()
+    facts = tmp_path / "pyspark-3.5.9.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: pyspark\nVersion: 3.5.9\n")
+    program = f"from jdbcstore import analytics; analytics.{name}"
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert f"ConfigurationError: PySpark 3.5.9 is too old: {name} needs 4.0 or newer" in done.stderr

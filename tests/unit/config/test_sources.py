@@ -195,6 +195,7 @@ def test_a_variable_of_nobody_is_told() -> None:
     assert "JDBCSTORE_POOLSIZE" in note.text
     assert "did you mean JDBCSTORE_POOL_SIZE" in note.text
     assert load(JDBCSTORE_JDBC_JARS="x.jar", JDBCSTORE_REQUIRE="sqlite", JDBCSTORE_URL="").notes == ()
+    assert load(JDBCSTORE_PURE="1").notes == ()
 
 
 def test_what_is_not_run_is_told(tmp_path: Path) -> None:
