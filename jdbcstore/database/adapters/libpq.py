@@ -71,8 +71,50 @@ def numbered(text: str, first: int = 1) -> str:
     return re.sub("%s|%%", lambda found: f"${next(numbers)}" if found[0] == "%s" else "%", text)
 
 
+_CANCELLED = "jdbcstore_cancelled"
+_WAIT = "SyncRepWaitForLSN"
+"""The server's function that sends the warning, whatever its language."""
+
+
+def note_cancelled_waits(connection: Any) -> None:
+    """Note when the wait of a commit for a standby is cancelled: the server only warns that it goes on."""
+    cancelled: list[object] = []
+    vars(connection)[_CANCELLED] = cancelled
+
+    def note(warning: Any) -> None:
+        if warning.source_function == _WAIT:
+            cancelled.append(warning)
+
+    connection.add_notice_handler(note)
+
+
+def is_cancelled(connection: Any) -> bool:
+    """Return whether the last commit has not waited for its standby."""
+    return bool(vars(connection).get(_CANCELLED))
+
+
+def wait_replicated(connection: Any) -> None:
+    """Wait until the standby has all that is committed, however often that is cancelled.
+
+    A commit that writes waits for itself and all before it.
+    """
+    # The statement below does not itself end in such a wait.
+    cancelled = vars(connection).pop(_CANCELLED, [])
+    try:
+        while True:
+            cancelled.clear()
+            connection.execute("SELECT pg_logical_emit_message(true, 'jdbcstore', '')")
+            if not cancelled:
+                return
+    finally:
+        vars(connection)[_CANCELLED] = cancelled
+
+
 class Answering:
-    """A block in which the deadline of a request to the server is watched; each statement has one."""
+    """A block with a request to the server: its deadline is watched, and what it commits is replicated.
+
+    Each statement has one.
+    """
 
     __slots__ = ("_connection", "_seconds")
 
@@ -89,9 +131,11 @@ class Answering:
                 WATCH.end(connection)
                 raise
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._seconds is not None:
             WATCH.end(self._connection)
+        if kind is None and is_cancelled(self._connection):
+            wait_replicated(self._connection)
 
 
 @functools.cache
@@ -131,6 +175,7 @@ class SentStatement(SentWrite):
         guarded: bool,
     ) -> None:
         self._line = line = connection.pgconn
+        self._connection = connection
         self._result: Any = None
 
         def begin() -> int:
@@ -140,6 +185,15 @@ class SentStatement(SentWrite):
 
         timeout: float | None = getattr(connection, "answer_timeout", None)
         super().__init__(line, begin, conclude, lambda: abort(connection), timeout, least=guarded)
+
+    @property
+    def is_done(self) -> bool:
+        return super().is_done and not is_cancelled(self._connection)
+
+    def finish(self) -> None:
+        super().finish()
+        if is_cancelled(self._connection):
+            wait_replicated(self._connection)
 
     def _send(self) -> bool:
         return not self._line.flush()

@@ -111,9 +111,8 @@ class PostgresqlControl(ServerControl):
         return True
 
     def wait_replicated(self) -> None:
-        # A commit that is cancelled while it waits for a standby becomes visible. A commit that writes waits
-        # for itself and all before it.
-        self._cursor.execute("SELECT pg_logical_emit_message(true, 'jdbcstore', '')")
+        # A commit that is cancelled while it waits for a standby becomes visible.
+        libpq.wait_replicated(self._cursor.connection)
 
 
 class PostgresqlNotifier(Notifier):
@@ -194,6 +193,7 @@ class PostgresqlAdapter(Adapter):
         connection.adapters.register_dumper(int, Int8BinaryDumper)
         connection.execute("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED")
         connection.execute("SET synchronous_commit = on")
+        libpq.note_cancelled_waits(connection)
 
     def cursor(self, connection: Any) -> Any:
         return libpq.numbering_cursor()(connection)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class Standby(PostgresqlServer):
     """A copy of a primary, which receives all that is committed there."""
 
-    def __init__(self, primary: PostgresqlServer, folder: Path) -> None:
+    def __init__(self, primary: PostgresqlServer, folder: Path | None = None) -> None:
         self._primary = primary
         super().__init__(folder)
 
