@@ -12,7 +12,7 @@ from jdbcstore.cli.settings import CliCommand, Settings
 from jdbcstore.errors import AuthenticationFailed, NotMaster, SchemaError, StoreUnavailable
 
 if TYPE_CHECKING:
-    from jdbcstore import JdbcStore
+    from jdbcstore.lockers.inspection import LockView
 
 _POLL_PERIOD = 0.25
 
@@ -27,7 +27,7 @@ def lock(settings: Settings, release: bool, force: bool) -> None:
     if force and not release:
         raise click.UsageError("--force is for --release")
     with settings.open_database(read_only=True) as store:
-        facts = _facts(store)
+        facts = _facts(store.place, settings.lock(store))
         if release:
             facts["released"] = store.release_lock(force=force).holder is not None
     settings.print(facts, _released(facts) if release else lambda: _print(facts))
@@ -40,10 +40,9 @@ def _released(facts: dict[str, Any]) -> str:
     return f"{holder} holds the lock for as long as it runs" if facts["holder"] else "nobody holds the lock"
 
 
-def _facts(store: JdbcStore) -> dict[str, Any]:
-    view = store.lock()
+def _facts(place: str, view: LockView) -> dict[str, Any]:
     return {
-        "url": store.place,
+        "url": place,
         "holder": view.holder,
         "leased": view.is_leased,
         "expires": view.expires_ms if view.holder else None,
@@ -95,8 +94,8 @@ def wait_master(settings: Settings, timeout: float | None, holder: str | None) -
 def _look(settings: Settings, noted: set[str]) -> dict[str, Any] | None:
     """Describe the lock; None while the database or its tables, which a master creates, are missing."""
     try:
-        with settings.open_database(read_only=True) as store:
-            return _facts(store)
+        with settings.open_database(read_only=True, warns=False) as store:
+            return _facts(store.place, settings.lock(store))
     except AuthenticationFailed:
         raise  # waiting does not help
     except (StoreUnavailable, SchemaError) as error:

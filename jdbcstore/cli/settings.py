@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from jdbcstore.abc import Progress
     from jdbcstore.cli.remote import RemoteBroker
     from jdbcstore.database.engine import Database
+    from jdbcstore.lockers.inspection import LockView
     from jdbcstore.stores.opening import Opening
 
 DEFAULT_FOLDER = "activemq-data"
@@ -81,16 +82,32 @@ class Settings:
         if not audited:
             configuration = configuration.replace(enable_audit=False)
         with advising_on_master(), journal_progress() as done:
+            if not read_only:
+                _refuse_beside_master(configuration)
             store = _opening(configuration, read_only=read_only, progress=done).open()
         _warn(configuration, store, read_only=read_only)
         return store
 
-    def open_database(self, *, read_only: bool = False) -> JdbcStore:
+    def open_database(self, *, read_only: bool = False, warns: bool = True) -> JdbcStore:
         """Open the selected database without the journal in front of it."""
         configuration = self.configuration()
         store = _opening(configuration, read_only=read_only).open_database()
-        _warn(configuration, store, read_only=read_only)
+        if warns:
+            _warn(configuration, store, read_only=read_only)
         return store
+
+    def lock(self, store: JdbcStore) -> LockView:
+        """Return the lock over the selected database, which may be on other servers.
+
+        :raises StoreUnavailable: these do not answer
+        """
+        from dataclasses import replace
+
+        from jdbcstore.lockers.registry import holder_outside
+
+        view = store.lock()
+        holder = None if view.is_leased else holder_outside(self.configuration())
+        return view if holder is None else replace(view, holder=holder, expires_ms=None)
 
     @contextlib.contextmanager
     def store_or_broker(self, **options: Any) -> Iterator[Store | RemoteBroker]:
@@ -157,6 +174,20 @@ def _opening(configuration: Configuration, *, read_only: bool, progress: Progres
     # wait for a broker to stop.
     configuration = configuration.replace(cleanup_period=0.0)
     return Opening(configuration, read_only=read_only, lock_timeout=0.0, progress=progress)
+
+
+def _refuse_beside_master(configuration: Configuration) -> None:
+    """Check that no broker of a replicated journal serves, before one more follows its stream for nothing.
+
+    :raises NotMaster: one does
+    """
+    from jdbcstore.lockers.registry import holder_outside
+
+    if configuration.journal is None or not configuration.journal.replicated:
+        return
+    holder = holder_outside(configuration)
+    if holder is not None:
+        raise NotMaster(f"{holder} holds the lock", holder=holder)
 
 
 def _database(configuration: Configuration, *, must_exist: bool = False) -> Database:

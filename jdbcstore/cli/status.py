@@ -29,11 +29,13 @@ from jdbcstore.cli.settings import CliCommand, Settings
 from jdbcstore.cli.shared import print_claims, print_flow, read_selected, shared_facts
 from jdbcstore.cli.stream import add_broker, print_stream, stream_facts
 from jdbcstore.cli.subscriptions import add_activity, print_subscriptions, subscription_facts
+from jdbcstore.errors import StoreError
 from jdbcstore.message.destination import Destination
 from jdbcstore.util.shared_queues import SharedNumbers
 
 if TYPE_CHECKING:
     from jdbcstore import JdbcStore
+    from jdbcstore.lockers.inspection import LockView
 
 
 @click.command(cls=CliCommand)
@@ -55,7 +57,7 @@ def status(settings: Settings) -> None:
     """
     journal = settings.configuration().journal
     with settings.open_database(read_only=True) as store:
-        facts = _status(store)
+        facts = _status(store, _lock(settings, store))
         if journal is not None and journal.use_journal and journal.stream is not None:
             facts["stream"] = stream_facts(journal, store)
     shared = read_selected(settings)
@@ -66,10 +68,18 @@ def status(settings: Settings) -> None:
     settings.print(facts, lambda: _print_status(facts, shared))
 
 
-def _status(store: JdbcStore) -> dict[str, Any]:
+def _lock(settings: Settings, store: JdbcStore) -> LockView:
+    try:
+        return settings.lock(store)
+    except StoreError as error:
+        note(f"who holds the lock is not known: {error}")
+        return store.lock()
+
+
+def _status(store: JdbcStore, master: LockView) -> dict[str, Any]:
     now_ms = time.time_ns() // 1_000_000
     destinations = store.destinations()
-    lock, master = store.lock_row(), store.lock()
+    lock = store.lock_row()
     return {
         "url": store.place,
         "tables": store.tables(),

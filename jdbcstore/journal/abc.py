@@ -112,7 +112,7 @@ class Contents(Numbered, Protocol):
         """Segment and offset at which the records end."""
         ...
 
-    def claim(self) -> None:
+    def claim(self, store: int) -> None:
         """Have no other process append from now on, where making the log has not seen to that already.
 
         :raises JournalInUse: one has appended since the log was recovered

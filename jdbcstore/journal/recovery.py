@@ -218,7 +218,7 @@ class Recovered:
         """The last segment, and the offset at which its records end."""
         return (self.segments[-1].header.number, self.segments[-1].end) if self.segments else (0, 0)
 
-    def claim(self) -> None:
+    def claim(self, store: int) -> None:
         """Do nothing: the directory is locked before its files are read."""
 
     def is_current(self) -> bool:

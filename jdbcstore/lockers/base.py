@@ -104,6 +104,15 @@ class AbstractLocker:
         """The monotonic time until which no other process can hold the lock."""
         return float("inf")
 
+    def look(self) -> str | None:
+        """Return the holder without asking for the lock; None if it is free, or the database records it.
+
+        To be called of a locker that is not started.
+
+        :raises StoreUnavailable: the servers of the lock do not answer
+        """
+        return None
+
     @property
     def holder(self) -> str | None:
         """The holder as the lock itself records it; None if it records none."""

@@ -7,6 +7,7 @@ from dataclasses import fields
 from importlib.metadata import entry_points
 from typing import Any
 
+from jdbcstore.config import Configuration
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.config.locker import CustomLockerConfig, LockerConfig, StreamLockerConfig
 from jdbcstore.errors import ConfigurationError
@@ -54,6 +55,20 @@ def make_locker(
             option="locker.locker_class",
         )
     return locker
+
+
+def holder_outside(configuration: Configuration) -> str | None:
+    """Return the holder of a lock that is not in the database; None if it is there, or the lock is free.
+
+    :raises ConfigurationError: the locker cannot be made
+    :raises StoreUnavailable: the servers of the lock do not answer
+    """
+    journal, config = configuration.journal, configuration.locker
+    if config is None and journal is not None and journal.replicated:
+        config = StreamLockerConfig()
+    if config is None:
+        return None
+    return make_locker(config, configuration.broker_name, journal=journal).look()
 
 
 def _imported(where: str) -> Any:

@@ -106,6 +106,14 @@ class ZooKeeperLocker(AbstractLocker):
             raise self._translated(error) from error
         return True
 
+    def look(self) -> str | None:
+        try:
+            return self._name_of_first(self._connect())
+        except (KazooException, KazooTimeoutError) as error:
+            raise self._translated(error) from error
+        finally:
+            self._disconnect()
+
     def _connect(self) -> KazooClient:
         options: dict[str, Any] = {}
         password = self._password

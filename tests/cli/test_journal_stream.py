@@ -209,3 +209,25 @@ def test_a_strangers_message_and_a_deleted_one(place: Path, nats: NatsServer, in
     assert "goes on behind record 2; 2 records of it were applied first" in adopted.out
     with jdbcstore.open(load_config(Path("before.toml"), environment={})) as store:
         assert [one.body for one in store.queue("Q").recover()] == ["a", "b"]
+
+
+def test_commands_know_the_lock_of_a_replicated_broker(place: Path, invoke: Invoke) -> None:
+    """It is not in the database; and what writes asks the master."""
+    config = ("--config", "jdbcstore.toml")
+    with (place / "jdbcstore.toml").open("a") as file:
+        file.write('replicated = true\nnode = "a"\n')
+    (place / "jdbcstore.toml").write_text(f'broker_name = "m1"\n{(place / "jdbcstore.toml").read_text()}')
+    with BrokerProcess(place, "--health", "127.0.0.1:0") as broker:
+        assert broker.ready()
+        waited = invoke("wait-master", "--timeout", "5", *config)
+        assert (waited.code, waited.out, waited.err) == (ExitCode.DONE, "m1 is the master\n", "")
+        assert "holder   m1, for as long as it runs" in invoke("lock", *config).out
+        shown = invoke("status", *config).out
+        assert "lock     held\nmaster   m1" in shown
+        sent = invoke("send", "Q", "two pints", *config)
+        assert (sent.code, "asking the broker" in sent.err) == (ExitCode.DONE, True)
+        consumed = invoke("consume", "Q", *config)
+        assert (consumed.code, "two pints" in consumed.out) == (ExitCode.DONE, True)
+        assert broker.end() == 0
+    assert "holder   nobody" in invoke("lock", *config).out
+    assert invoke("wait-master", "--timeout", "0", *config).code == ExitCode.LOCKED

@@ -38,6 +38,8 @@ def test_one_holds_it_and_the_next_follows(nats: NatsServer, name: str) -> None:
     assert one.keep_alive()
     assert one.held_until > one.clock.monotonic()
     other = locker(nats, name, "other")
+    assert other.look() == "one"
+    assert locker(nats, f"{name}-of-nobody").look() is None
     other.start(blocking=False)
     wait_until(lambda: other.holder == "one", what="a slave")
     one.stop()
@@ -45,6 +47,7 @@ def test_one_holds_it_and_the_next_follows(nats: NatsServer, name: str) -> None:
     assert not one.keep_alive()
     other.stop()
     assert other.state is LockState.STOPPED
+    assert other.look() is None
 
 
 def test_a_silent_holder_is_followed(nats: NatsServer, name: str) -> None:

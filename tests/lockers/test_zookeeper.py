@@ -56,6 +56,8 @@ def test_one_holds_it_and_the_next_is_woken(zookeeper: ZooKeeper, path: str) -> 
         other.start(0.0)
     assert refused.value.holder == "one"
     other = locker(zookeeper, path, "other")
+    assert other.look() == "one"
+    assert locker(zookeeper, f"{path}-of-nobody").look() is None
     other.start(blocking=False)
     wait_until(lambda: other.holder == "one", what="the place in line")
     third.start(blocking=False)

@@ -152,6 +152,12 @@ class Objects:
         data = json.dumps(facts).encode()
         await self._js.publish(self._facts(name), data, timeout=0.0, stream=self._stream)
 
+    async def list(self, *, ignore_deletes: bool) -> list[ObjectInfo]:
+        """Return the facts of all objects of the store of refused messages: no database refuses any."""
+        del ignore_deletes
+        await self._js.stream_info(self._stream)
+        return []
+
     async def get_info(self, name: str) -> ObjectInfo:
         """Return the facts of an object.
 

@@ -10,6 +10,7 @@ from typing import Any
 from nats.js.api import ObjectStoreConfig
 from nats.js.errors import BadObjectMetaError, NotFoundError
 
+from jdbcstore.errors import StoreError
 from jdbcstore.journal.stream.connection import PATIENCE
 from jdbcstore.journal.stream.server import StreamServer
 
@@ -19,7 +20,7 @@ log = logging.getLogger(__name__)
 class StreamAside:
     """Files in an object store, as :class:`jdbcstore.journal.abc.Aside` says.
 
-    It is created with the first file, with as many replicas as the journal. Objects are as the client writes
+    It is created when the journal is opened, with as many replicas as that. Objects are as the client writes
     them, a stream with the pieces and the facts of each; but the client waits without end for pieces that are
     not there, so it does not read them. It removes the pieces of an object whose writing has failed, though
     its facts may be there: such an object is none, since its writer got an error.
@@ -64,18 +65,27 @@ class StreamAside:
         content: bytes | None = self._found(ask)
         return content
 
+    def make(self) -> None:
+        """Create the object store if it does not exist: when it is needed, a server may be missing for it."""
+        try:
+            self._server.connection.ask(self._made)
+        except StoreError as error:
+            log.warning("%s is not created yet: %s", self.place, error)
+
+    async def _made(self, js: Any) -> Any:
+        try:
+            return await js.object_store(self._bucket)
+        except NotFoundError:
+            wanted = ObjectStoreConfig(
+                bucket=self._bucket,
+                description="messages that the database of a journal of jdbcstore has refused",
+                replicas=self._server.replicas,
+            )
+            return await js.create_object_store(self._bucket, wanted)
+
     def write(self, name: str, content: bytes) -> None:
         async def ask(js: Any) -> None:
-            try:
-                store = await js.object_store(self._bucket)
-            except NotFoundError:
-                wanted = ObjectStoreConfig(
-                    bucket=self._bucket,
-                    description="messages that the database of a journal of jdbcstore has refused",
-                    replicas=self._server.replicas,
-                )
-                store = await js.create_object_store(self._bucket, wanted)
-            await store.put(name, content)
+            await (await self._made(js)).put(name, content)
 
         self._server.connection.ask(ask)
 

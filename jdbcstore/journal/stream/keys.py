@@ -31,6 +31,19 @@ class Key(NamedTuple):
     """The time of its last change by the servers' clocks."""
 
 
+def peek(connection: NatsConnection, bucket: str, key: str) -> bytes | None:
+    """Return the value of a key; None if it, or its bucket, does not exist. Nothing is created.
+
+    :raises StoreUnavailable: the servers do not answer
+    """
+    try:
+        found = connection.ask(lambda js: js.get_last_msg(f"KV_{bucket}", f"$KV.{bucket}.{key}"))
+    except NotFoundError:
+        return None
+    is_deleted = (found.headers or {}).get("KV-Operation") in ("DEL", "PURGE")
+    return None if is_deleted else found.data or None
+
+
 class StreamKeys:
     """The keys of one bucket, which is created if it does not exist. Thread-safe.
 

@@ -69,7 +69,7 @@ class StreamContents:
     torn: Torn | None = None
     ended: int = 0
     """The stream's sequence of the message that has ``ending``."""
-    claimer: Callable[[], None] | None = None
+    claimer: Callable[[int], None] | None = None
 
     @property
     def journal(self) -> int:
@@ -132,9 +132,9 @@ class StreamContents:
         message = self.server.message(self.ended)
         return message is None or head_at(self.ended, message) == self.ending
 
-    def claim(self) -> None:
+    def claim(self, store: int) -> None:
         if self.claimer is not None:
-            self.claimer()
+            self.claimer(store)
 
     def is_current(self) -> bool:
         return not self.server.exists or not self.server.goes_on(self.last)
@@ -344,13 +344,14 @@ class StreamLog:
 
     def open(self, *, first_sequence: int, store: int) -> None:
         self._store = store
-        self._claim()
+        self._claim(store)
         self.last_sequence = max(self.last_sequence, first_sequence - 1)
 
-    def _claim(self) -> None:
+    def _claim(self, store: int) -> None:
         """Write the first message, if that is not done yet."""
         if self._is_claimed:
             return
+        self._store = self._store or store
         found = self._found
         self.journal = found.journal or secrets.randbits(63) or 1
         self.last_number = found.last_number
@@ -575,7 +576,9 @@ class StreamLog:
                 del self._spans[:obsolete]
 
     def aside(self, folder: str) -> StreamAside:
-        return StreamAside(self._server, folder)
+        found = StreamAside(self._server, folder)
+        found.make()
+        return found
 
     def end(self, *, clean: bool) -> None:
         try:

@@ -144,20 +144,27 @@ class Members:
         said = None if key is None else _member(key, 0.0)
         return None if key is None or said is None else (key.revision, said)
 
+    def make_room(self) -> None:
+        """Create the object store for copies: when one is needed, a server may be missing for it."""
+        self._server.connection.ask(self._made)
+
+    async def _made(self, js: Any) -> Any:
+        try:
+            return await js.object_store(self._bucket)
+        except NotFoundError:
+            wanted = ObjectStoreConfig(
+                bucket=self._bucket,
+                description="copies of the database of the master, on their way to another broker",
+                replicas=self._server.replicas,
+                ttl=_FORGOTTEN,  # of one whose taker was killed, nobody else would remove it
+            )
+            return await js.create_object_store(self._bucket, wanted)
+
     def offer(self, copy: Copy, file: Path) -> None:
         """Store a copy of a database, and say that it is there."""
 
         async def put(js: Any) -> None:
-            try:
-                store = await js.object_store(self._bucket)
-            except NotFoundError:
-                wanted = ObjectStoreConfig(
-                    bucket=self._bucket,
-                    description="copies of the database of the master, on their way to another broker",
-                    replicas=self._server.replicas,
-                    ttl=_FORGOTTEN,  # of one whose taker was killed, nobody else would remove it
-                )
-                store = await js.create_object_store(self._bucket, wanted)
+            store = await self._made(js)
             chunk = max(min(_CHUNK, self._server.room), 1)
             meta = ObjectMeta(name=copy.name, options=ObjectMetaOptions(max_chunk_size=chunk))
             with file.open("rb") as content:

@@ -105,6 +105,8 @@ class JournalBinding:
         self.last_sequence = 0
         self.after = 0
         """The last record that the store has; later ones are replayed."""
+        self._chosen = secrets.randbits(62) | 1 << 62
+        """The identity that the store gets if it has none."""
 
     @property
     def was_new(self) -> bool:
@@ -162,7 +164,9 @@ class JournalBinding:
                 raise self.foreign(found)
             if not self._config.ignore_missing_journalfiles:
                 self._after(found)
-            found.claim()
+            # Else another store would take the stream for a new one, until there is a record. But brokers
+            # that follow take the stream only together with its first record.
+            found.claim(0 if self._config.replicated else self.mark.store or self._chosen)
 
     def _identity(self, found: Contents) -> int:
         if self._store.unsaved() is not None and self.was_new:
@@ -174,7 +178,7 @@ class JournalBinding:
             raise self.foreign(found)
         self.after = self._after(found)
         if not self.mark.store:
-            self._apply(replace(self.mark, store=secrets.randbits(62) | 1 << 62))
+            self._apply(replace(self.mark, store=self._chosen))
         return self.mark.store
 
     def check(self, found: Contents) -> int:

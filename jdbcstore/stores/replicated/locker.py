@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import secrets
 import time
+from contextlib import closing
 from typing import Any, ClassVar
 
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import ConfigurationError, StoreError
 from jdbcstore.journal.stream.connection import NatsConnection
-from jdbcstore.journal.stream.keys import StreamKeys
+from jdbcstore.journal.stream.keys import StreamKeys, peek
 from jdbcstore.lockers.base import AbstractLocker
 
 _KEY = "master"
@@ -77,12 +78,20 @@ class StreamLocker(AbstractLocker):
                 return False
             self._stopping.wait(min(_PAUSE, left))
 
+    def look(self) -> str | None:
+        with closing(NatsConnection(self._journal)) as connection:
+            found = peek(connection, self._bucket, _KEY)
+        return found.decode(errors="replace").partition(" ")[2] if found else None
+
+    @property
+    def _bucket(self) -> str:
+        return f"{self._journal.stream_name}-lock"
+
     def _connected(self) -> StreamKeys:
         if self._keys is None:
             if self._connection is None:
                 self._connection = NatsConnection(self._journal)
-            bucket = f"{self._journal.stream_name}-lock"
-            self._keys = StreamKeys(self._connection, bucket, self._journal.replicas, self._timeout)
+            self._keys = StreamKeys(self._connection, self._bucket, self._journal.replicas, self._timeout)
             self._timeout = self._keys.ttl
         return self._keys
 

@@ -35,6 +35,10 @@ _DEFERRED = 3.0
 """Seconds that a broker of a lower weight leaves the lock to another."""
 
 
+_LEFT = 1.0
+"""Seconds until a broker that has left the lock to another follows again."""
+
+
 class _Deferred(StoreUnavailable):
     """Another broker is preferred, and gets the lock first."""
 
@@ -63,6 +67,7 @@ def open_replicated(
     configuration = _checked(configuration)
     deadline = None if lock_timeout is None else time.monotonic() + lock_timeout
     defers = True
+    damage = ""
     while True:
         follower = StreamFollower(configuration, clock, progress)
         follower.start()
@@ -75,7 +80,12 @@ def open_replicated(
             _wait(_DEFERRED, deadline, cancel)
         except Behind as error:
             log.warning("this broker leaves the lock to another: %s", error)
+            if isinstance(error.__cause__, CorruptJournal):
+                if damage == str(error):
+                    raise error.__cause__ from error  # no other broker has used the stream since
+                damage = str(error)
             defers = True
+            _wait(_LEFT, deadline, cancel)
         finally:
             follower.stop()
         if deadline is not None and time.monotonic() >= deadline:
@@ -116,7 +126,9 @@ def _elected(
     except (JournalInUse, CorruptJournal) as error:
         database.close()
         # One that was cut off has written, or released, what was not there before. Else the follower fails.
-        raise Behind("another broker has used the stream since this one has read it") from error
+        raise Behind(
+            f"another broker seems to have used the stream since this one has read it: {error}"
+        ) from error
     except BaseException:
         database.close()
         raise

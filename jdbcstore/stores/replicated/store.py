@@ -120,6 +120,8 @@ class MembersWatch:
         self._server: StreamServer | None = None
         self._stopping = threading.Event()
         self._made: set[str] = set()
+        self._has_room = False
+        """Whether there is an object store for copies."""
         self._thread = threading.Thread(target=self._run, name="jdbcstore-members", daemon=True)
 
     def start(self, positions: Callable[[], tuple[int, int]], checkpoint: Callable[[], None]) -> None:
@@ -202,6 +204,12 @@ class MembersWatch:
         applied, written = (0, 0) if self._positions is None else self._positions()
         self._member = replace(self._member, applied=applied, seen=written)
         members.report(self._member)
+        if not self._has_room:
+            try:
+                members.make_room()
+                self._has_room = True
+            except StoreError as error:
+                log.warning("there is no room for copies beside the stream yet: %s", error)
         for one in self._others(members):
             if one.wants and one.wants not in self._made:
                 try:

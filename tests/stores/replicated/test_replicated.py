@@ -19,6 +19,7 @@ from typing import Any
 import nats as client
 import pytest
 from nats.js import JetStreamContext
+from nats.js.errors import NotFoundError
 
 import jdbcstore
 from jdbcstore import Configuration, Message, XATransactionId
@@ -835,6 +836,40 @@ def test_one_that_is_not_the_first_after_all_follows(
     monkeypatch.setattr(StreamFollower, "finish", finished)
     with jdbcstore.open(configured("a"), lock_timeout=60.0) as store:
         assert bodies(store) == ["m"]
+
+
+def test_a_stream_that_is_damaged_whoever_opens_it_is_not_tried_for_ever(
+    configured: Configured, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The follower finds nothing, and the master that it becomes does."""
+
+    def damaged(*_: Any, **__: Any) -> ReplicatedStore:
+        raise CorruptJournal("the stream is empty: it was purged", segment=9, in_stream=True)
+
+    monkeypatch.setattr("jdbcstore.stores.replicated.opening.ReplicatedStore", damaged)
+    with pytest.raises(CorruptJournal, match="it was purged"):
+        jdbcstore.open(configured("a"), lock_timeout=60.0)
+    assert (
+        "another broker seems to have used the stream since this one has read it: the journal" in caplog.text
+    )
+
+
+def test_what_is_needed_in_trouble_is_there_before(configured: Configured) -> None:
+    """The stores of objects beside the stream: while a server is missing, they could not be made."""
+    with jdbcstore.open(configured("a"), lock_timeout=60.0):
+        made: list[str] = []
+
+        async def find(js: JetStreamContext, name: str) -> None:
+            for folder in ("copies", "refused"):
+                with suppress(NotFoundError):
+                    made.append((await js.stream_info(f"OBJ_{name}-{folder}")).config.name)
+
+        def is_made() -> bool:
+            made.clear()
+            administer(configured("a"), find)
+            return len(made) == 2
+
+        wait_until(is_made, what="both")
 
 
 def test_a_copy_without_room_is_waited_for(configured: Configured, tmp_path: Path) -> None:

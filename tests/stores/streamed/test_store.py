@@ -476,3 +476,13 @@ def test_what_a_purge_has_removed_is_written_to_the_database(world: Streamed) ->
         wait_until(lambda: store.streams()[0].problem is None, what="that nothing is missing any more")
         fill(store.queue("Q"), "d")
     assert [one.body for one in world.open().queue("Q").recover()] == ["a", "b", "c", "d"]
+
+
+def test_a_stream_without_records_is_not_taken_over(world: Streamed, tmp_path: Path) -> None:
+    """By another store: its first one is open, and has not written yet."""
+    first = world.open()
+    with pytest.raises(ConfigurationError, match="belongs to another store"):
+        JournaledStore(JdbcStore(f"sqlite:///{tmp_path}/other.db", CONFIG, journaled=True), world.config)
+    fill(first.queue("Q"), "a")
+    world.kill(first)
+    assert [one.body for one in world.open().queue("Q").recover()] == ["a"]
