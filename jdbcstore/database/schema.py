@@ -123,6 +123,25 @@ def _under_another_case(inspector: Inspector, names: list[str]) -> list[str]:
     return [name for name in names if name.lower() in written and inspector.has_table(name)]
 
 
+def refuse_other_case(engine: Engine, missing: Iterable[Table]) -> None:
+    """Refuse tables whose names differ from those that are missing only in case, where that makes others.
+
+    New tables beside them would hide all messages.
+
+    :raises SchemaError: there are some
+    """
+    written = {name.lower(): name for name in inspect(engine).get_table_names()}
+    found = [written[name] for table in missing if (name := str(table.name).lower()) in written]
+    if found:
+        raise SchemaError(
+            f"this server has the tables {', '.join(found)}, whose names differ from the configured ones in"
+            " case: configure message_table_name, durable_sub_acks_table_name and lock_table_name as they are"
+            " written there",
+            found=", ".join(found),
+            expected=", ".join(str(table.name) for table in missing),
+        )
+
+
 def check_table(table: Table, found: Iterable[str], without: Set[str] = frozenset()) -> None:
     """Make sure that a table has its columns, except those ``without`` which it may be.
 

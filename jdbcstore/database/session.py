@@ -33,6 +33,7 @@ from jdbcstore.database.schema import (
     create_tables,
     given_tables,
     look,
+    refuse_other_case,
     widen_acks_key,
 )
 from jdbcstore.database.statements.builder import Statement
@@ -175,6 +176,9 @@ class DatabaseSession(Database):
         """Create or check the tables; whether jdbcstore's own and the indexes of pages exist."""
         present = look(self.engine, self.adapter, self.tables.all)
         creates = self.config.create_tables_on_startup and not self.read_only
+        if self.tables.messages not in present.columns and self.adapter.fold_upper:
+            activemq = (self.tables.messages, self.tables.acks, self.tables.lock)
+            refuse_other_case(self.engine, activemq)
         if creates:
             present = create_given_tables(
                 self.engine, self.adapter, self.tables, present, self.config.statements

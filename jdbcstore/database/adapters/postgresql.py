@@ -40,7 +40,10 @@ _SEEN = (
 )
 _DESCRIBED = (
     "SELECT name, part, is_index FROM ("  # noqa: S608 - of constants
-    "SELECT t.relname AS name, c.attname AS part, FALSE AS is_index, c.attnum AS place"
+    # XID of ActiveMQ 5.7 and 5.8, which is binary, is as good as none.
+    "SELECT t.relname AS name, c.attname || CASE WHEN lower(c.attname) = 'xid'"
+    " AND c.atttypid = 'pg_catalog.bytea'::pg_catalog.regtype THEN ' (binary)' ELSE '' END AS part,"
+    " FALSE AS is_index, c.attnum AS place"
     " FROM pg_catalog.pg_class t JOIN pg_catalog.pg_attribute c ON c.attrelid = t.oid"
     f" WHERE {_SEEN} AND c.attnum > 0 AND NOT c.attisdropped"
     " UNION ALL SELECT t.relname, i.relname, TRUE, 0 FROM pg_catalog.pg_class t"

@@ -112,8 +112,7 @@ def messages_elsewhere(connection: Connection, tables: Tables) -> list[str]:
     return sorted(
         name
         for (_, name), found in columns.items()
-        if name.lower() != _name(tables.messages)
-        and {column["name"].lower() for column in found} >= _MESSAGES
+        if name != str(tables.messages.name) and {column["name"].lower() for column in found} >= _MESSAGES
     )
 
 

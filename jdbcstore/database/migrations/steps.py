@@ -12,6 +12,7 @@ from sqlalchemy import (
     Column,
     ColumnElement,
     Index,
+    LargeBinary,
     MetaData,
     PrimaryKeyConstraint,
     Select,
@@ -28,6 +29,7 @@ from sqlalchemy.schema import CreateColumn, CreateIndex, CreateTable, DropTable
 from jdbcstore.database.adapters.base import Adapter
 from jdbcstore.database.migrations.found import ONE, FoundColumn, FoundSchema, FoundTable
 from jdbcstore.database.schema import ACKS_KEY, acks_key_statements
+from jdbcstore.errors import SchemaError
 
 _CHUNK = 10_000
 _ZERO: ColumnElement[int] = literal_column("0")
@@ -116,6 +118,38 @@ class AddColumn(Step):
         op.add_column(self.table.name, _plain_column(self.column))
         column = FoundColumn(self.column.type, bool(self.column.nullable))
         found.add(self.table).columns[str(self.column.key)] = column
+
+
+class MakeString(Step):
+    """Make XID a string, which ActiveMQ 5.7 and 5.8 created as a binary column.
+
+    Their values cannot be converted: a transaction in doubt has to be ended by such a broker.
+    """
+
+    effect = Effect.COPIES
+
+    def __init__(self, column: Column[Any]) -> None:
+        super().__init__(column.table, f"make {column.name} of {column.table.name} a string")
+        self.column = column
+
+    def is_needed(self, found: FoundSchema) -> bool:
+        there = found.table(self.table)
+        column = None if there is None else there.columns.get(str(self.column.key))
+        return column is not None and isinstance(column.type, LargeBinary)
+
+    def run(self, found: FoundSchema, advance: Advance) -> None:  # noqa: ARG002
+        name = self.column.name
+        if found.exists(select(ONE).select_from(self.table).where(self.column.is_not(None))):
+            raise SchemaError(
+                f"{name} of {self.table.name} is binary, and has transactions in doubt of an ActiveMQ 5.7 or"
+                " 5.8: have that broker commit or roll them back, then migrate",
+                found="binary",
+                expected=str(self.column.type),
+            )
+        op.alter_column(
+            self.table.name, name, type_=self.column.type, existing_nullable=True, postgresql_using="NULL"
+        )
+        found.add(self.table).columns[str(self.column.key)] = FoundColumn(self.column.type, nullable=True)
 
 
 class MakeIndex(Step):
