@@ -9,6 +9,7 @@ import os
 import re
 import socket
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import Any
 
 from jdbcstore.database.adapters.sending import WATCH, SentWrite
@@ -58,6 +59,29 @@ def numbering_cursor() -> type[Any]:
             return super().execute(_as_taken(query, values), values)
 
     return NumberingCursor
+
+
+@functools.cache
+def integer_loaders() -> tuple[type[Any], ...]:
+    """Return loaders of NUMERIC for both formats, which give an ``int`` for a whole number.
+
+    Tables that were converted from Oracle have their ids in such columns.
+    """
+    from psycopg.types.numeric import NumericBinaryLoader, NumericLoader
+
+    class IntegerLoader(NumericLoader):
+        def load(self, data: Any) -> Any:
+            return _whole(super().load(data))
+
+    class IntegerBinaryLoader(NumericBinaryLoader):
+        def load(self, data: Any) -> Any:
+            return _whole(super().load(data))
+
+    return IntegerLoader, IntegerBinaryLoader
+
+
+def _whole(number: Decimal) -> Decimal | int:
+    return int(number) if number.is_finite() and number == number.to_integral_value() else number
 
 
 def _as_taken(query: str, values: Any) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import jdbcstore
-from jdbcstore import Message, StoreConfig
+from jdbcstore import Claims, Message, StoreConfig
 from jdbcstore.errors import SchemaError
 from tests.support.cli.command_line import CommandLine
 from tests.support.databases import Database
@@ -44,6 +44,37 @@ def test_tables_in_lower_case_are_not_hidden_by_new_ones(database: Database, tmp
     )
     with jdbcstore.open(database.url, config) as store:
         assert [message.body for message in store.queue("ORDERS").recover()] == ["old"]
+
+
+@pytest.mark.backends("postgresql", "mariadb", "mysql")
+def test_ids_may_be_decimal_numbers(database: Database) -> None:
+    """As conversions from Oracle make them."""
+    with jdbcstore.open(database.url) as store:
+        store.topic("PRICES").subscribe("reader", "late")
+    change = "ALTER COLUMN {} TYPE" if database.jdbc_scheme == "postgresql" else "MODIFY {}"
+    for table, columns in {
+        "ACTIVEMQ_MSGS": {"ID": "NOT NULL", "MSGID_SEQ": "", "EXPIRATION": ""},
+        "ACTIVEMQ_ACKS": {"LAST_ACKED_ID": ""},
+    }.items():
+        for column, null in columns.items():
+            kind = "NUMERIC(22)" if database.jdbc_scheme == "postgresql" else f"DECIMAL(22) {null}"
+            database.execute(f"ALTER TABLE {table} {change.format(column)} {kind}")
+    with jdbcstore.open(database.url) as store:
+        queue, prices = store.queue("ORDERS"), store.topic("PRICES").subscription("reader", "late")
+        queue.add_messages([Message(str(number), expiration_ms=2**42) for number in range(3)])
+        store.topic("PRICES").add_message(Message("17"))
+        first, second, _ = queue.recover()
+        queue.acknowledge(first)
+        with store.transaction() as transaction:
+            transaction.queue("ORDERS").acknowledge(second)
+        prices.acknowledge(*prices.recover())
+        assert ([message.body for message in queue.recover()], len(prices.recover())) == (["2"], 0)
+    with Claims(database.url) as claims:
+        tasks = claims.queue("TASKS")
+        tasks.add(*[Message(str(number), group_id="k") for number in range(3)])
+        taken = tasks.claim(2)
+        tasks.acknowledge(*taken)
+        assert [claim.message.body for claim in tasks.claim(2)] == ["2"]
 
 
 @pytest.mark.backends("postgresql")
