@@ -86,6 +86,12 @@ class DestinationNames:
         return _parse_destination(text, strict)
 
 
+def addressed(text: str, routing_type: str) -> str:
+    """Return the name of a destination with the routing type that a client of Artemis gives beside it."""
+    is_topic = routing_type.upper() == "MULTICAST" and text and not text.startswith("/")
+    return f"/topic/{text}" if is_topic else text
+
+
 @lru_cache(maxsize=4096)
 def _parse_destination(text: str, strict: bool) -> Destination:
     members = [_parse_member(part, text, strict) for part in text.strip().split(",")]

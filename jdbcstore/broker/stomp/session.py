@@ -22,13 +22,14 @@ from jdbcstore.broker.stomp.frames import (
     escape,
     required,
 )
-from jdbcstore.broker.stomp.messages import DestinationNames, MessageFrames, is_text, to_message
+from jdbcstore.broker.stomp.messages import DestinationNames, MessageFrames, addressed, is_text, to_message
 from jdbcstore.broker.stomp.reader import StompFrameReader
 from jdbcstore.broker.stomp.receiving import BodyReceiver
 from jdbcstore.broker.stomp.subscriptions import (
     AckMode,
     StompConsumer,
     StompSubscriptions,
+    durable_name,
     subscription_request,
 )
 from jdbcstore.broker.stomp.transactions import StompTransactions
@@ -237,6 +238,8 @@ class StompSession:
 
     def _send(self, frame: Frame, receipt: str | None, body: LargeBody | None = None) -> None:
         headers = frame.headers
+        if "destination-type" in headers:
+            headers["destination"] = addressed(headers.get("destination", ""), headers["destination-type"])
         destination = self._sendable.get(headers.get("destination", "")) or self._new_sendable(headers)
         del headers["destination"]
         headers.pop("receipt", None)
@@ -302,7 +305,7 @@ class StompSession:
     def _unsubscribe(self, frame: Frame, receipt: str | None) -> None:
         headers, client_id = frame.headers, self._access.client_id
         consumer = self._subscription_named(headers)
-        name = headers.get("activemq.subscriptionName")
+        name = durable_name(headers)
         if name is not None:
             if client_id is None:
                 raise ProtocolError("a durable subscription belongs to a client id; set client-id in CONNECT")

@@ -13,7 +13,7 @@ from enum import StrEnum
 from jdbcstore.broker.api import Delivery, SubscriptionRequest
 from jdbcstore.broker.large import LargeTransfers
 from jdbcstore.broker.stomp.frames import Frame, Version, required, whole_number
-from jdbcstore.broker.stomp.messages import END_OF_MESSAGE, DestinationNames, MessageFrames
+from jdbcstore.broker.stomp.messages import END_OF_MESSAGE, DestinationNames, MessageFrames, addressed
 from jdbcstore.broker.transport.consumers import ClientConsumer
 from jdbcstore.broker.transport.output import ClientOutput
 from jdbcstore.broker.transport.replies import Replies
@@ -25,6 +25,14 @@ log = logging.getLogger(__name__)
 
 _CONVERT_STRINGS = "convert_string_expressions:"
 """The prefix of a selector for which numbers in string properties compare as numbers, as in ActiveMQ."""
+
+_DURABLE_NAMES = (
+    "activemq.subscriptionName",
+    "activemq.subcriptionName",  # in ActiveMQ before 5.7
+    "durable-subscription-name",
+    "durable-subscriber-name",
+)
+"""Headers of SUBSCRIBE and UNSUBSCRIBE; the last two are Artemis's."""
 
 Acked = list[tuple[str, Delivery]]
 """Deliveries that the client has acknowledged, each with the key that it is acknowledged by."""
@@ -54,8 +62,8 @@ def subscription_request(
 
     :raises ProtocolError: a header is invalid
     """
-    destination = names.destination(headers["destination"])
-    name = headers.get("activemq.subscriptionName")
+    destination = names.destination(addressed(headers["destination"], headers.get("subscription-type", "")))
+    name = durable_name(headers)
     if name is not None and not destination.is_topic:
         raise ProtocolError(
             f"Invalid Subscription: cannot durably subscribe to a Queue destination: {destination}"
@@ -85,6 +93,11 @@ def subscription_request(
         exclusive=_flag(headers, "activemq.exclusive"),
         priority=whole_number("activemq.priority", priority, -128, 127),
     )
+
+
+def durable_name(headers: Mapping[str, str]) -> str | None:
+    """Return the name of a durable subscription, in the header of any broker whose clients come here."""
+    return next((headers[header] for header in _DURABLE_NAMES if header in headers), None)
 
 
 def _flag(headers: Mapping[str, str], name: str) -> bool:

@@ -112,6 +112,30 @@ def test_a_client_id_is_used_once(store: Store) -> None:
         Client(served.port, client_id="me").socket.close()
 
 
+@pytest.mark.parametrize(
+    "header",
+    ["durable-subscription-name", "durable-subscriber-name", "activemq.subcriptionName"],
+)
+def test_the_durable_subscriptions_of_clients_of_other_brokers(store: Store, header: str) -> None:
+    """Of Artemis, with its routing types beside a bare name, and of ActiveMQ before 5.7."""
+    multicast = {"destination": "PRICES", "id": "1", "subscription-type": "MULTICAST", header: "late"}
+    with Served(store) as served:
+        with Client(served.port, client_id="me") as client:
+            client.request("SUBSCRIBE", multicast)
+            client.request("DISCONNECT")
+        with Client(served.port) as client:
+            send = {"destination": "PRICES", "destination-type": "MULTICAST", "persistent": "true"}
+            client.request("SEND", send, b"17")
+            client.request("SEND", {"destination": "PRICES", "persistent": "true"}, b"to the queue")
+        assert [str(one) for one in store.destinations()] == ["queue://PRICES", "topic://PRICES"]
+        with Client(served.port, client_id="me") as client:
+            client.request("SUBSCRIBE", multicast)
+            assert client.expect("MESSAGE").body == b"17"
+            client.request("UNSUBSCRIBE", {"id": "1"})
+            client.request("UNSUBSCRIBE", {"id": "1", header: "late"})
+    assert store.topic("PRICES").subscriptions() == []
+
+
 @pytest.mark.parametrize("destination", [QUEUE, "/topic/T", f"{QUEUE},/queue/R", "/topic/T,/queue/R"])
 @pytest.mark.parametrize("how", ["alone", "committed"])
 def test_a_receipt_comes_before_the_message_that_it_is_for(store: Store, destination: str, how: str) -> None:
