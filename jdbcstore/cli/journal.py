@@ -373,6 +373,11 @@ def members(settings: Settings) -> None:
     configuration = _in_a_stream(settings)
     if configuration is None or configuration.journal is None:
         raise click.UsageError("no journal in a stream is configured; name the configuration with --config")
+    if not configuration.journal.replicated:
+        raise click.UsageError(
+            f"the brokers of {configuration.journal.place} share one database: replicated is not set, and no"
+            " broker follows the stream"
+        )
     from jdbcstore.journal.stream.members import group
 
     found = group(configuration.journal)
@@ -388,8 +393,8 @@ def members(settings: Settings) -> None:
             (one.node, one.role, str(one.applied), str(found.lag(one)), str(one.weight), _state_of(one))
             for one in found.members
         ]
-        columns = ("node", "role", "applied", "lag", "weight", "state")
-        print_table("", columns, rows, right={"applied", "lag", "weight"})
+        columns = ("node", "role", "in its database", "behind", "weight", "state")
+        print_table("", columns, rows, right={"in its database", "behind", "weight"})
 
     settings.print_each(facts, show)
 

@@ -39,6 +39,14 @@ def stream_facts(journal: JournalConfig, store: JdbcStore) -> dict[str, Any]:
             }
     except StoreError as error:
         note(f"the journal cannot be read: {error}")
+        return facts | position
+    if (position["applied"] or 0) > (position["last_record"] or 0):
+        facts |= {
+            "problem": f"it ends with record {position['last_record']}, and the database has applied it up to"
+            f" record {position['applied']}: it was replaced, or has lost its end; run jdbcstore journal"
+            " check",
+            "is_unsafe": True,
+        }
     return facts | position
 
 

@@ -187,22 +187,23 @@ def create_tables(
 
     ``theirs`` are tables that are created elsewhere, with the indexes chosen there.
 
-    Several processes may do so at once, and the work of one that was killed is completed. The schema's
-    revision is recorded if all tables are created here: those of others may be of any revision.
+    Several processes may do so at once, and the work of one that was killed is completed. Where there was no
+    table, the process that creates the first one records the schema's revision: the tables of others may be
+    of any revision.
 
     :raises SchemaError: the database refused
     """
-    made = 0
+    made: list[Table] = []
     for table in tables.all:
         if table in theirs:
             continue
         if table not in present.columns and create_table(engine, adapter, table):
-            made += 1
+            made.append(table)
         else:
             _create_indexes(engine, adapter, table, present.indexes.get(table))
     _insert_row(engine, tables.lock, tables.lock.c.id == LOCK_ROW, id=LOCK_ROW)
     _insert_row(engine, tables.state, tables.state.c.name == SEQUENCE_ROW, name=SEQUENCE_ROW, number=0)
-    if made == len(tables.all):
+    if made and made[0] is tables.all[0] and not (theirs or present.columns):
         create_table(engine, adapter, tables.version)
         _insert_row(engine, tables.version, true(), version_num=HEAD)
 

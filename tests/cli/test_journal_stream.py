@@ -53,6 +53,31 @@ def test_brokers_with_databases_of_their_own_are_shown(place: Path, invoke: Invo
         assert "record queue queue://Q" in dumped
 
 
+def test_members_of_a_journal_that_is_not_replicated_are_refused(place: Path, invoke: Invoke) -> None:
+    with jdbcstore.open(load_config(place / "jdbcstore.toml", environment={})):
+        refused = invoke("journal", "members", "--config", "jdbcstore.toml")
+    assert (refused.code, "share one database" in refused.err) == (ExitCode.USAGE, True)
+
+
+def test_status_says_that_a_stream_was_replaced(place: Path, nats: NatsServer, invoke: Invoke) -> None:
+    config = ("--config", "jdbcstore.toml")
+
+    async def replace() -> None:
+        connection = await client.connect(nats.url)
+        await connection.jetstream().delete_stream(f"cli-{place.name}")
+        await connection.close()
+
+    with jdbcstore.open(load_config(Path("jdbcstore.toml"), environment={})) as store:
+        assert isinstance(store, JournaledStore)
+        fill(store.queue("Q"), "a")
+        store.checkpoint()
+        asyncio.run(replace())
+        Path("other.toml").write_text(Path("jdbcstore.toml").read_text().replace("mq.db", "other.db"))
+        jdbcstore.open(load_config(Path("other.toml"), environment={})).close()
+        shown = invoke("status", *config).out
+    assert "it may lose what was acknowledged: it ends with record 0" in shown
+
+
 def test_a_broker_is_told_which_servers_it_has(
     place: Path, nats: NatsServer, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:

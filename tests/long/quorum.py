@@ -113,6 +113,7 @@ def _world(
             kind = chance.choice([*(kinds or broken.kinds)])
             what = broken.do(kind)
             click.echo(f"  {what}: back after {world.await_service(what):.1f} s")
+            broken.mend()
         found, counts = world.finish()
         seconds = f"{time.monotonic() - begin:.0f} s"
         click.echo(f"{plan}: {faults} faults in {seconds}, {dict(broken.done)}, {counts}, {len(found)} wrong")

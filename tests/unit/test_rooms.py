@@ -169,6 +169,9 @@ OUTSIDE: dict[str, dict[str, set[str]]] = {
             "parser.XmlDeclHandler",
         },
     },
+    "Streams of asyncio that are upgraded to TLS are not marked as such, and warn at their end.": {
+        "journal/stream/connection.py": {"writer.transport.get_protocol()._over_ssl"},
+    },
     "A transaction is decided under its own lock, by the one who holds it.": {
         "stores/journaled/transactions.py": {"held.is_decided"},
     },

@@ -63,6 +63,13 @@ class _Client(Client):  # type: ignore[misc]
             raise _Unencrypted("nats: the server does not ask for TLS")
         return super()._connect_command()
 
+    async def _process_connect_init(self) -> None:
+        await super()._process_connect_init()
+        writer = getattr(self._transport, "_io_writer", None)
+        if writer is not None and "tls" in self.options:
+            # asyncio warns at the end of each connection of a stream that was upgraded to TLS.
+            writer.transport.get_protocol()._over_ssl = True
+
 
 class NatsConnection:
     """A connection that is made again when it is lost. Thread-safe.

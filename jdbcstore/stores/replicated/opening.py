@@ -12,6 +12,7 @@ from jdbcstore.abc import Progress
 from jdbcstore.config import Configuration
 from jdbcstore.config.locker import CustomLockerConfig, StreamLockerConfig, ZooKeeperLockerConfig
 from jdbcstore.errors import (
+    AuthenticationFailed,
     ConfigurationError,
     CorruptJournal,
     JournalInUse,
@@ -85,6 +86,13 @@ def open_replicated(
                     raise error.__cause__ from error  # no other broker has used the stream since
                 damage = str(error)
             defers = True
+            _wait(_LEFT, deadline, cancel)
+        except StoreUnavailable as error:
+            # Its servers may elect, as they do for streams that brokers have just made.
+            is_late = deadline is not None and time.monotonic() >= deadline
+            if is_late or isinstance(error, AuthenticationFailed):
+                raise
+            log.warning("this broker follows the stream again: %s", error)
             _wait(_LEFT, deadline, cancel)
         finally:
             follower.stop()

@@ -854,6 +854,25 @@ def test_a_stream_that_is_damaged_whoever_opens_it_is_not_tried_for_ever(
     )
 
 
+def test_servers_that_elect_when_it_becomes_the_master_are_waited_for(
+    configured: Configured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As they do for the streams that three brokers have just made."""
+    asked = count()
+
+    def elects(*arguments: Any, **options: Any) -> ReplicatedStore:
+        if next(asked) == 0:
+            raise StoreUnavailable("the stream does not answer: TimeoutError")
+        return ReplicatedStore(*arguments, **options)
+
+    monkeypatch.setattr("jdbcstore.stores.replicated.opening.ReplicatedStore", elects)
+    with jdbcstore.open(configured("a"), lock_timeout=60.0) as store:
+        store.queue("Q").add_message(Message("m"))
+    asked = count()
+    with pytest.raises(StoreUnavailable, match="TimeoutError"):
+        jdbcstore.open(configured("b"), lock_timeout=0.0)
+
+
 def test_what_is_needed_in_trouble_is_there_before(configured: Configured) -> None:
     """The stores of objects beside the stream: while a server is missing, they could not be made."""
     with jdbcstore.open(configured("a"), lock_timeout=60.0):

@@ -15,6 +15,7 @@ from jdbcstore.journal.stream import connection as connection_module
 from jdbcstore.journal.stream import server as server_module
 from jdbcstore.journal.stream.connection import NatsConnection
 from jdbcstore.journal.stream.server import StreamServer
+from jdbcstore.testing.polling import wait_until
 from tests.support.broker.certificates import make_certificate
 from tests.support.streams import NatsServer, streamed
 
@@ -37,7 +38,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     return first, second
 
 
-def test_both_sides_have_certificates(name: str, files: tuple[str, str]) -> None:
+def test_both_sides_have_certificates(
+    name: str, files: tuple[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
     own, client = files
     settings = f'tls {{ cert_file: "{own}"\nkey_file: "{own}"\nca_file: "{client}"\nverify: true }}\n'
     with NatsServer(settings=settings) as server:
@@ -45,7 +48,11 @@ def test_both_sides_have_certificates(name: str, files: tuple[str, str]) -> None
         config = streamed(url, name, stream_authorities=own, stream_certificate=client)
         stream = StreamServer(config)
         stream.append(b"x", 0)
+        server.kill()  # so that the servers end the connection
+        server.start()
+        wait_until(lambda: stream.connection.is_connected, what="the connection")
         stream.close()
+        assert "eof_received" not in caplog.text
         for wrong, option in (
             ({"stream_authorities": client, "stream_certificate": client}, "stream_authorities"),
             ({"stream_authorities": own, "stream_certificate": own}, "stream_certificate"),

@@ -1,4 +1,7 @@
-"""What is done to a world, each within some seconds, and mended before it returns."""
+"""What is done to a world, each within some seconds, and mended before it returns.
+
+A disk that stays full is mended once service is judged: the others have to go on without its server.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,7 @@ class Faults:
         self._world = world
         self._chance = chance
         self.done: Counter[str] = Counter()
+        self._left_full: list[Machine] = []
         self.kinds: dict[str, Callable[[Machine], None]] = {
             "kill": self._kill,
             "pause": self._pause,
@@ -40,6 +44,8 @@ class Faults:
             "cut": lambda one: self._cut([one], NETWORKS, incoming=True, outgoing=True),
         }
         if world.plan.syncs:
+            # With 2.9, a leader whose disk is full may neither serve nor resign.
+            self.kinds["nats disk stays full"] = self._leave_full
             self.kinds["nats quorum kill"] = lambda one: self._kill_servers(
                 [each.nats for each in self._two(one)], 0.1, 3 * LEASE
             )
@@ -136,6 +142,21 @@ class Faults:
 
     def _fill_nats(self, one: Machine) -> None:
         self._fill(one.disk)
+        self._go_on(one)
+
+    def _leave_full(self, one: Machine) -> None:
+        one.disk.fill()
+        self._left_full.append(one)
+        self._pass(1.0, 4.0)
+
+    def mend(self) -> None:
+        """Mend what was left broken until service was judged."""
+        while self._left_full:
+            one = self._left_full.pop()
+            one.disk.free()
+            self._go_on(one)
+
+    def _go_on(self, one: Machine) -> None:
         try:
             wait_until(one.is_healthy, 3.0)
         except AssertionError:  # it goes on after a restart only
