@@ -91,8 +91,11 @@ class Connection:
         driver_errors: tuple[type[Exception], ...],
         raw: Any,
         recorder: Recorder | None = None,
+        generation: int = 0,
     ) -> None:
         """Open nothing; ``recorder`` records the messages that this connection removes."""
+        self.generation = generation
+        """The generation of the database's connections in which it was made."""
         self._adapter = adapter
         self._statements = statements
         self._driver_errors = driver_errors

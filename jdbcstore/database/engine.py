@@ -7,7 +7,13 @@ from collections.abc import Iterator
 from typing import Any, Self
 
 from sqlalchemy import URL, Engine, Table, create_engine, event
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchTableError, SQLAlchemyError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DBAPIError,
+    DisconnectionError,
+    NoSuchTableError,
+    SQLAlchemyError,
+)
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from jdbcstore.config import Configuration, StoreConfig
@@ -46,6 +52,10 @@ _TRANSLATIONS: dict[Failure, tuple[type[StoreError], str]] = {
 }
 
 
+GENERATION = "generation"
+"""The key of a pooled connection's generation in what SQLAlchemy keeps with it."""
+
+
 class Database:
     """A database and the configured tables in it. Creating one does not connect.
 
@@ -74,6 +84,8 @@ class Database:
         self.config = config
         self.tables = define_tables(self.adapter, config)
         self.place = without_secrets(target)
+        self.generation = 0
+        """The generation of connections that are made now."""
         self.driver_errors: tuple[type[Exception], ...] = ()
         """The driver's base error, once there is an engine."""
 
@@ -108,7 +120,16 @@ class Database:
                 options["connect_args"] = {**options.get("connect_args", {}), **self._network_arguments()}
             engine = _engine(self._target, **pool, **options)
 
-        def prepare(connection: Any, _record: object) -> None:
+        def number(_dialect: object, record: Any, *_: object) -> None:
+            # Before it is connected: whatever the address leads to then is of this generation at most.
+            record.info[GENERATION] = self.generation
+
+        def refuse_old(_connection: object, record: Any, _proxy: object) -> None:
+            if record.info.get(GENERATION) != self.generation:
+                raise DisconnectionError
+
+        def prepare(connection: Any, record: Any) -> None:
+            record.info.setdefault(GENERATION, self.generation)
             try:
                 self.adapter.on_connect(connection)
                 if limited:
@@ -119,9 +140,19 @@ class Database:
                     connection.close()
                 raise
 
+        event.listen(engine, "do_connect", number)
         event.listen(engine, "connect", prepare)
+        event.listen(engine, "checkout", refuse_old)
         self.driver_errors = (engine.dialect.loaded_dbapi.Error,)
         return engine
+
+    def end_generation(self) -> None:
+        """Let no pooled connection be used again: the address may lead to another server by now.
+
+        Called when a connection was lost, or its server has become read-only, and another one was made: those
+        of readers may be open, to a server that is no longer the primary.
+        """
+        self.generation += 1
 
     def _network_arguments(self) -> dict[str, Any]:
         seconds = self.config.network_timeout

@@ -18,7 +18,7 @@ from jdbcstore.config.statements import OF_LOCKERS, Property, unused_statements
 from jdbcstore.database.adapters.base import Failure
 from jdbcstore.database.adapters.sql import Row, Sql
 from jdbcstore.database.connection import Connection, Recorder
-from jdbcstore.database.engine import Database
+from jdbcstore.database.engine import GENERATION, Database
 from jdbcstore.database.schema import (
     CLAIMS_ROW,
     FLOW_ROW,
@@ -365,7 +365,12 @@ class DatabaseSession(Database):
     def _checkout(self) -> PoolProxiedConnection:
         with self.translated(unknown=StoreUnavailable):
             if _is_main():
-                return self._mains.pop() if self._mains else self._unpooled.connect()
+                while self._mains:
+                    connection = self._mains.pop()
+                    if connection.info.get(GENERATION) == self.generation:
+                        return connection
+                    connection.close()
+                return self._unpooled.connect()
             return self.engine.raw_connection()
 
     def _fetch(self, sql: Sql, row: Row, limit: int | None) -> list[Row]:
@@ -411,11 +416,12 @@ class DatabaseSession(Database):
         """
         with self.translated(unknown=StoreUnavailable):
             proxied = self._unpooled.connect()
+            generation = proxied.info[GENERATION]
             proxied.detach()
-            return self._wrap(proxied.dbapi_connection, recorder)
+            return self._wrap(proxied.dbapi_connection, recorder, generation)
 
-    def _wrap(self, raw: Any, recorder: Recorder | None = None) -> Connection:
-        return Connection(self.adapter, self.statements, self.driver_errors, raw, recorder)
+    def _wrap(self, raw: Any, recorder: Recorder | None = None, generation: int = 0) -> Connection:
+        return Connection(self.adapter, self.statements, self.driver_errors, raw, recorder, generation)
 
     def close(self, timeout: float | None = None) -> None:
         """Refuse further reads, and close the pool after the running ones, for which it waits a while.

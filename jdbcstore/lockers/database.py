@@ -55,6 +55,8 @@ class JdbcLocker(AbstractLocker):
         """Seconds for which the server keeps an open transaction on a silent connection."""
         self._connection: Connection | None = None
         """None if there is none; it may be lost without an error so far."""
+        self._moves = False
+        """A connection was lost, or its server has become read-only."""
 
     def configure(self, session: DatabaseSession) -> None:
         """Open the lock's session; the tables may be in another database.
@@ -102,6 +104,7 @@ class JdbcLocker(AbstractLocker):
             return function(self._connection or self._connect(lock_wait))
         except self._session.failures as error:
             failure = self._session.classify(error)
+            self._moves |= failure in (Failure.DISCONNECTED, Failure.READ_ONLY)
             self._close()
             if failure is Failure.TRANSIENT:
                 raise Locked(f"the lock's row is locked: {error}") from error
@@ -112,6 +115,9 @@ class JdbcLocker(AbstractLocker):
 
     def _connect(self, lock_wait: float) -> Connection:
         self._connection = connection = self._session.connect()
+        if self._moves:
+            self._moves = False
+            self._session.end_generation()
         connection.control.limit_lock_wait(lock_wait)
         if self._query_timeout:
             connection.limit_query(self._query_timeout)

@@ -5,13 +5,17 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import pytest
 
 import jdbcstore
-from jdbcstore import Message, StoreConfig
+from jdbcstore import Claims, Configuration, JdbcStore, Message, StoreConfig
+from jdbcstore.config import DataSourceConfig
+from jdbcstore.config.locker import LeaseDatabaseLockerConfig
 from jdbcstore.database.session import DatabaseSession
-from jdbcstore.errors import OutcomeUnknown
+from jdbcstore.errors import OutcomeUnknown, StoreUnavailable
 from jdbcstore.testing.polling import wait_until
 from tests.support.databases import Database
 from tests.support.faults.proxy import ProxyLine, _Pair
@@ -100,6 +104,65 @@ def test_what_is_not_there_yet_stays_in_doubt(line: MovedLine, servers: MariadbP
             queue.add_message(Message("in doubt"))
     servers.catch_up()
     assert servers.rows(servers.other, STORED) == [(1,), (2,)]
+
+
+def _switch_over(line: MovedLine, servers: MariadbPair) -> None:
+    """Let the other server take over, as a planned switch does: no connection is closed."""
+    servers.catch_up()
+    servers.first.only_read()
+    line.lead_new_to(servers.other.port)
+
+
+def test_readers_follow_the_writer(line: MovedLine, servers: MariadbPair) -> None:
+    with (
+        jdbcstore.open(line.url, cleanup_period=0, reconnect_timeout=WAIT) as store,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        queue = store.queue("Q")
+        queue.add_message(Message("before"))
+
+        def bodies() -> list[object]:
+            return [message.body for message in queue.recover()]
+
+        # Connections of the main thread and of the pool.
+        assert bodies() == pool.submit(bodies).result(WAIT) == ["before"]
+        _switch_over(line, servers)
+        queue.add_message(Message("after"))
+        assert bodies() == ["before", "after"]
+        assert [pool.submit(bodies).result(WAIT) for _ in range(3)] == [["before", "after"]] * 3
+
+
+def test_readers_follow_the_locker(line: MovedLine, servers: MariadbPair) -> None:
+    """Nothing is written by this store: its lease is renewed."""
+    lease = LeaseDatabaseLockerConfig(lock_acquire_sleep_interval=WAIT, lock_keep_alive_period=0.1)
+    configuration = Configuration(
+        data_source=DataSourceConfig(url=line.url), store=StoreConfig(cleanup_period=0.0), locker=lease
+    )
+    with JdbcStore.configured(configuration) as store:
+        queue = store.queue("Q")
+        queue.add_message(Message("before"))
+        assert queue.message_count() == 1
+        _switch_over(line, servers)
+        servers.other.execute_as_administrator(f"DELETE FROM {servers.other.username}.ACTIVEMQ_MSGS")
+        wait_until(lambda: queue.message_count() == 0, WAIT, "that the other server is read")
+
+
+def test_claims_follow(line: MovedLine, servers: MariadbPair) -> None:
+    with Claims(line.url, StoreConfig(cleanup_period=0)) as claims, ThreadPoolExecutor(4) as pool:
+        queue = claims.queue("Q")
+        queue.add(Message("before"))
+        meeting = Barrier(4)
+
+        def count(_number: int) -> tuple[int, int]:
+            meeting.wait(WAIT)  # each has a connection of its own
+            return queue.count()
+
+        assert {*pool.map(count, range(4))} == {(1, 1)}
+        _switch_over(line, servers)
+        with pytest.raises(StoreUnavailable, match="read"):
+            queue.add(Message("refused"))
+        queue.add(Message("after"))  # what was refused once is refused on no other connection
+        assert {*pool.map(count, range(4))} == {(2, 2)}
 
 
 @pytest.mark.backends("mysql")

@@ -260,8 +260,10 @@ class Claims:
                 if failure is Failure.DISCONNECTED:
                     if connection.session is not None:
                         self._lost.append(connection.session)
-                    connections.forget_idle()
+                    connections.forget_all()
                     raise OutcomeUnknown from error
+                if failure is Failure.READ_ONLY:
+                    connections.forget_all()
                 if failure is not Failure.TRANSIENT or backoff.is_over():
                     raise self.session.translate(error) from error
                 time.sleep(backoff.pause())

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from jdbcstore.database.connection import Connection, Recorder
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.lock import EPOCH_ROW
-from jdbcstore.errors import StoreClosed
+from jdbcstore.errors import StoreClosed, StoreUnavailable
 
 _IDLE = 4
 """Idle connections that are kept."""
@@ -74,10 +74,12 @@ class ClaimConnections:
         """Return the connection that was idle, if it is still there, or a new one."""
         if connection is not None:
             # One that the server or a firewall has closed meanwhile leaves nothing in doubt.
-            if time.monotonic() < since + _TRUSTED or self._answers(connection):
+            is_new = connection.generation == self._session.generation
+            if is_new and (time.monotonic() < since + _TRUSTED or self._answers(connection)):
                 return connection
             connection.close()
-            self.forget_idle()
+            if is_new:
+                self.forget_all()
         connection = self._session.connect(self._recorder)
         try:
             with self._session.translated():
@@ -97,8 +99,10 @@ class ClaimConnections:
         try:
             with self._session.translated():
                 yield connection
-        except BaseException:
+        except BaseException as error:
             self.drop(connection)
+            if isinstance(error, StoreUnavailable):
+                self.forget_all()
             raise
         self.give_back(connection)
 
@@ -109,8 +113,13 @@ class ClaimConnections:
             return False
         return True
 
+    def forget_all(self) -> None:
+        """Use no connection again: a restart of the server has ended all, or another one takes over."""
+        self._session.end_generation()
+        self.forget_idle()
+
     def forget_idle(self) -> None:
-        """Close the idle connections: a restart of the server has ended all."""
+        """Close the idle connections."""
         with self._lock:
             idle = [*self._idle]
             self._idle.clear()

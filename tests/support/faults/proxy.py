@@ -47,6 +47,10 @@ class ProxyLine(Line):
         self._server = (self._server[0], port)
         self.cut_all()
 
+    def lead_new_to(self, port: int) -> None:
+        """Lead new connections to another server of the same host, and leave those that there are."""
+        self._server = (self._server[0], port)
+
     def close(self) -> None:
         # Closing it would not wake the thread that accepts.
         self._listener.shutdown(socket.SHUT_RDWR)

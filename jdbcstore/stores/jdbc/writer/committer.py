@@ -82,6 +82,8 @@ class Committer:
         """None: to be looked for."""
         self._lost: list[Row] = []
         """Lost connections, which the server still has to end."""
+        self._moves = False
+        """A connection was lost, or its server has become read-only."""
         self.unended = 0
         """The number of lost connections that cannot be ended: another server has them, perhaps."""
         self._cancelled = threading.Event()
@@ -189,6 +191,9 @@ class Committer:
         try:
             if self._connection is None:
                 self._connection = self._connect()
+                if self._moves:
+                    self._moves = False
+                    self.session.end_generation()
             if self._lost:
                 self._end_lost(self._connection)
             if self._unclaimed is None:
@@ -242,6 +247,7 @@ class Committer:
         connection, self._connection = self._connection, None
         if connection is None:
             return
+        self._moves = True
         if connection.session is None:
             self.unended += 1
         else:
