@@ -90,6 +90,15 @@ def stream_contents(config: JournalConfig, *, ignore_missing: bool = False) -> I
         server.close()
 
 
+def unreachable(config: JournalConfig) -> list[str]:
+    """Return the servers of the log's stream that take no connection; it takes some seconds."""
+    if config.stream is None:
+        return []
+    from jdbcstore.journal.stream.health import unreachable as unreachable_servers
+
+    return unreachable_servers(config)
+
+
 def health(config: JournalConfig) -> StreamHealth | None:
     """Return what the servers of the log's stream say of it now, within seconds; None if it is in files.
 

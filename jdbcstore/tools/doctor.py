@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import importlib
 import time
 from collections.abc import Iterator, Sequence
@@ -20,6 +21,7 @@ from jdbcstore.database.engine import Database
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.errors import ConfigurationError, SchemaError, StoreError, installation
 from jdbcstore.journal.logs import health as stream_health
+from jdbcstore.journal.logs import unreachable
 from jdbcstore.stores.opening import with_journals
 from jdbcstore.util.checkup import Checkup, Diagnosis
 
@@ -102,6 +104,9 @@ def examine_streams(configuration: Configuration) -> Iterator[tuple[Finding, Seq
         if health.present == 0:  # what is needed of it that is gone is found when the store is opened
             yield Finding("Journal", health.place, health.sync, "not created yet"), ()
             continue
+        if health.problem is not None and not health.is_unsafe and (missing := unreachable(one.journal)):
+            said = f"{health.problem}; no connection is accepted by {', '.join(missing)}"
+            health = dataclasses.replace(health, problem=said)
         found = None
         if health.present is not None:
             led = "" if health.leader is None else f", led by {health.leader}"

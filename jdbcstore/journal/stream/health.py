@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from nats.errors import Error as NatsError
@@ -41,6 +42,21 @@ def looked_at(config: JournalConfig) -> StreamHealth:
         return connection.run(health(connection, config))
     finally:
         connection.close()
+
+
+def unreachable(config: JournalConfig) -> list[str]:
+    """Return the servers of a stream that take no connection; each is tried alone, all at once."""
+
+    def is_reached(server: str) -> bool:
+        try:
+            NatsConnection(replace(config, stream=server)).close()
+        except StoreError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(len(config.servers)) as pool:
+        answers = pool.map(is_reached, config.servers)
+        return [server for server, answer in zip(config.servers, answers, strict=True) if not answer]
 
 
 async def health(

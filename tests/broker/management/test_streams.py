@@ -122,6 +122,9 @@ def test_who_asks_is_told_what_the_servers_say(
             assert operator.figure("stream_writable") == 0
             code, text = operator.says("status", "--json")
             assert (code, bool(json.loads(text)["stream"]["problem"])) == (0, True)
+            code, text = operator.says("doctor")
+            named = [server.name for server in cluster.servers if server.url in text.partition("by ")[2]]
+            assert (code, {*named}) == (9, {follower.name, second.name})
             second.start(waits=False)
             wait_until(lambda: operator.ready()[0] == 200, what="a quorum")
 
