@@ -7,12 +7,13 @@ are in JDBCSTORE_STATE, except that of the file beside an SQLite database, which
 from __future__ import annotations
 
 import contextlib
+import logging
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from jdbcstore.database.adapters.base import Failure
 from jdbcstore.database.connection import Connection
-from jdbcstore.database.schema import CLAIMS_ROW
+from jdbcstore.database.schema import CLAIMS_ROW, CLOCK_ROW
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.lock import EPOCH_ROW, FILE_ROW, LockStatements, epoch_ms
 from jdbcstore.errors import NotMaster, StoreError
@@ -21,9 +22,13 @@ from jdbcstore.lockers.shared_file import LOCK_FILE
 from jdbcstore.util.clock import Clock
 from jdbcstore.util.file_lock import holder_of
 
+log = logging.getLogger(__name__)
+
 NAMELESS = "a broker that leaves no name"
 _LONGEST = 250
 _LOCK_WAIT = 1.0
+_TOLERANCE_MS = 5000
+"""The most by which a clock may be set back unnoticed: a statement may be late for its own time, too."""
 
 
 class OtherLocks:
@@ -143,11 +148,40 @@ def number_in(row: str, session: DatabaseSession, connection: Connection) -> int
     return int(found[0][0])
 
 
+def follow_clock(session: DatabaseSession, connection: Connection) -> None:
+    """Note the database's time; if it is before one that was noted, set leases and delays back by as much.
+
+    They end at the latest after the time for which they were given, and that since the last note. Only where
+    messages are claimed; outside a transaction. Driver errors are not translated.
+    """
+    sql = session.claim_statements
+    for _ in range(2):
+        while not (found := connection.fetch(sql.find_clock)):
+            number_in(CLOCK_ROW, session, connection)
+        [(noted, now)] = found
+        back = int(noted) - int(now)
+        if back < _TOLERANCE_MS:
+            if -back >= _TOLERANCE_MS:
+                connection.change(sql.note_clock, noted=noted, now=now)
+            return
+    with connection.transaction():
+        if connection.change(sql.note_clock, noted=noted, now=now) != 1:
+            return  # another process does it
+        connection.execute(sql.set_leases_back, now=now, back=back)
+        connection.execute(sql.set_delays_back, now=now, back=back)
+    log.warning(
+        "the database's clock was set back by %.0f seconds; leases and delays end as much earlier",
+        back / 1000,
+    )
+
+
 def claimed_by(session: DatabaseSession, connection: Connection) -> str | None:
     """Describe one of the processes that claim messages now; None if there is none."""
     find = session.statements.find_number
     if not session.has_own_tables or not connection.fetch(find, name_=CLAIMS_ROW):
         return None
+    if not session.read_only:
+        follow_clock(session, connection)
     found = connection.fetch(session.claim_statements.find_sessions)
     if not found:
         return None

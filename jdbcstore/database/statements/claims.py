@@ -43,7 +43,7 @@ from sqlalchemy.dialects.postgresql import insert as insert_or_update
 from sqlalchemy.sql import ClauseElement, ColumnElement
 
 from jdbcstore.database.adapters.sql import Sql, SqlText
-from jdbcstore.database.schema import ROUTING_ROW, SEQUENCE_ROW
+from jdbcstore.database.schema import CLOCK_ROW, ROUTING_ROW, SEQUENCE_ROW
 from jdbcstore.database.statements.builder import ONE, ZERO, StatementBuilder
 from jdbcstore.database.statements.lock import EPOCH_ROW
 
@@ -272,6 +272,20 @@ class ClaimStatements(FreeMessages):
         )
         self.find_sessions = self._compile(
             lambda: select(s.c.id, s.c.name, s.c.expires - self._now).where(s.c.expires >= self._now)
+        )
+        state, now = self._tables.state, bindparam("now", type_=BigInteger())
+        of_clock, back = state.c.name == literal(CLOCK_ROW), bindparam("back", type_=BigInteger())
+        self.find_clock = self._compile(lambda: select(state.c.number, self._now).where(of_clock))
+        """The latest time that was noted, and the time."""
+        self.note_clock = self._compile(
+            lambda: update(state).where(of_clock, state.c.number == bindparam("noted")).values(number=now)
+        )
+        self.set_leases_back = self._compile(
+            lambda: update(s).where(s.c.expires > now).values(expires=s.c.expires - back)
+        )
+        c = self._tables.claims
+        self.set_delays_back = self._compile(
+            lambda: update(c).where(c.c.due > now).values(due=c.c.due - back)
         )
         self.remove_old_sessions = self._compile(
             lambda: delete(s).where(s.c.expires < self._now - literal_column(str(_DAY_MS)))

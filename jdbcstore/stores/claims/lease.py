@@ -19,7 +19,7 @@ from jdbcstore.database.connection import Connection
 from jdbcstore.database.schema import BEGUN_ROW, SEQUENCE_ROW
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.errors import MessageNotFound, NotMaster, StoreClosed, StoreError
-from jdbcstore.lockers.inspection import OtherLocks, last_epoch, number_in
+from jdbcstore.lockers.inspection import OtherLocks, follow_clock, last_epoch, number_in
 from jdbcstore.stores.jdbc.checkpoint import refuse_pending
 from jdbcstore.stores.jdbc.sequence import fetch_reserved
 from jdbcstore.util.clock import Clock
@@ -31,6 +31,8 @@ _BELIEVED = 0.9
 """The part of a lease for which it is believed to be running."""
 _RENEWALS = 3
 """Renewals in the time of one lease."""
+_CLOCK = 30.0
+"""Seconds between two looks whether the database's clock was set back."""
 _LOCK_WAIT = 1.0
 _CLOSE_WAIT = 5.0
 _KNOWS_FLOW = 1 << 62
@@ -81,6 +83,7 @@ class Lease:
         self._name = name
         self._seconds = seconds
         self._believed_until = float("-inf")
+        self._clock_due = time.monotonic() + _CLOCK
         self.number = 0
         """The number of the session, in the rows of its claims; new after an expiry."""
         self.epoch = 0
@@ -159,11 +162,18 @@ class Lease:
         while not self._stop.wait(self._seconds / _RENEWALS):
             try:
                 self._keep()
+                self._follow_clock()
                 self._renewed()
             except StoreClosed:
                 return  # they are being closed, and end the lease
             except StoreError as error:
                 log.warning("the lease of %s is not renewed: %s", self._name, error)
+
+    def _follow_clock(self) -> None:
+        if time.monotonic() >= self._clock_due:
+            with self._gate.inside(), self._borrowed() as connection:
+                follow_clock(self._session, connection)
+            self._clock_due = time.monotonic() + _CLOCK
 
     def _keep(self) -> None:
         """Renew the lease, or begin a new one if it has expired."""
@@ -198,6 +208,7 @@ class Lease:
     def _begin(self) -> None:
         asked, number = time.monotonic(), _new_number(self._clock.now_ms())
         with self._borrowed() as connection:
+            follow_clock(self._session, connection)
             # The lease first, then a look for a lock: a master does it the other way round, and so at least
             # one of the two sees the other.
             connection.execute(self._sql.add_session, session=number, name_=self._name, **self._lease())

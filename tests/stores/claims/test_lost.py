@@ -15,9 +15,12 @@ import pytest
 from jdbcstore import Message
 from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.connection import Connection
-from jdbcstore.errors import ClaimLost, OutcomeUnknown, StoreUnavailable
+from jdbcstore.errors import ClaimLost, NotMaster, OutcomeUnknown, StoreUnavailable
+from jdbcstore.lockers.database import LeaseDatabaseLocker
 from jdbcstore.plugins import sharing
 from jdbcstore.stores.claims import Claim, ClaimQueue, Claims
+from jdbcstore.stores.claims.numbers import read_held, read_shared
+from jdbcstore.stores.jdbc.store import JdbcStore
 from tests.stores.claims.conftest import OpenClaims
 from tests.support.claims.callers import opened
 from tests.support.databases import Database
@@ -371,6 +374,48 @@ def test_an_old_claim_beside_a_new_one_of_the_same_message_is_the_only_one_lost(
     sharing.settle(queue.acknowledge, both)
     assert both == []
     assert queue.count() == (0, 0)
+
+
+HOUR_MS = 3_600_000
+
+
+def set_clock_back(database: Database) -> None:
+    """As if the database's clock had been set back by an hour."""
+    for table, column in (("CLAIM_SESSIONS", "EXPIRES"), ("CLAIMS", "DUE")):
+        database.execute(
+            f"UPDATE JDBCSTORE_{table} SET {column} = {column} + {HOUR_MS} WHERE {column} > {HOUR_MS}"
+        )
+    database.execute(f"UPDATE JDBCSTORE_STATE SET NUMBER = NUMBER + {HOUR_MS} WHERE NAME = 'clock'")
+
+
+def test_a_clock_that_is_set_back_lengthens_no_lease_and_no_delay(
+    open_claims: OpenClaims, database: Database
+) -> None:
+    victim, other = open_claims(name="victim", lease=60.0), open_claims(name="other", lease=60.0)
+    queue = other.queue("ORDERS")
+    queue.add(Message("held"), Message("later"))
+    assert victim.queue("ORDERS").claim()
+    queue.reject(*queue.claim(), delay=100.0)
+
+    set_clock_back(database)
+    assert all(one.lease_left > 3000 for one in read_shared(other.session).workers)
+    open_claims(name="third", lease=60.0)
+
+    assert all(0 < one.lease_left < 70 for one in read_shared(other.session).workers)
+    held = read_held(other.session, queue.destination, 9)
+    assert [(one.worker, one.due_in < 110) for one in held] == [("victim", True), (None, True)]
+    assert held[1].due_in > 50
+    victim.lease.check()
+
+
+def test_a_store_opens_soon_after_the_clock_was_set_back(open_claims: OpenClaims, database: Database) -> None:
+    claims = open_claims(name="victim", lease=60.0)
+    set_clock_back(database)
+
+    with pytest.raises(NotMaster, match="victim"):
+        JdbcStore(database.url, locker=LeaseDatabaseLocker(name="broker"), lock_timeout=0.0)
+
+    assert 0 < read_shared(claims.session).workers[0].lease_left < 70
 
 
 def test_a_dead_letter_that_is_lost_is_not_made(one: Claims, other: Claims, database: Database) -> None:
