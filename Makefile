@@ -3,7 +3,7 @@ PYTHON ?= python3
 
 SERVERS := sqlite3 postgresql mariadb-server-core|mariadb-server mariadb-client-core|mariadb-client
 DRIVERS := unixodbc odbc-mariadb
-FAULTS := libfaketime strace iproute2
+FAULTS := libfaketime strace iproute2 pgbouncer
 GUIDES := curl
 MODELS := spin gcc libc6-dev
 LOCKS := zookeeper nats-server

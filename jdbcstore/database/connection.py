@@ -347,7 +347,8 @@ class Connection:
     def end_lost(self, lost: Row, pause: Callable[[float], None]) -> bool:
         """Wait until the server has ended a lost connection, of which it may yet commit the last request.
 
-        Return whether it has: that of another server, from which an address has moved, cannot be ended here.
+        Return whether it has certainly: that of another server, from which an address has moved, cannot be
+        ended here, and one behind a pooler looks like those of others.
 
         :param lost: its :attr:`session`; this connection has one, too
         :raises StoreUnavailable: the server still has it
@@ -365,14 +366,14 @@ class Connection:
                     # It may have ended by now, or this user lacks the right: wait for it.
                     log.warning("a lost connection, number %s, could not be ended: %s", lost[0], error)
             elif backoff.is_over():
+                which = "behind a pooler" if lost[0] is None else f"number {lost[0]}"
                 raise StoreUnavailable(
-                    f"the server still has the connection that was lost, number {lost[0]}, and does not"
-                    " end it: its last request may yet be committed, so nothing else is written; see what it"
-                    " waits for"
+                    f"the server still has the connection that was lost, {which}, and does not end it: its"
+                    " last request may yet be committed, so nothing else is written; see what it waits for"
                 )
             else:
                 pause(backoff.pause())
-        return True
+        return lost[0] is not None
 
     def limit_query(self, seconds: float) -> None:
         """Cancel statements that run longer, where supported."""

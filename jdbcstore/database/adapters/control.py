@@ -30,12 +30,17 @@ class ServerControl:
     def identify(self) -> Row | None:
         """Return the server's identifier of this connection, unlike that of any other, past or future.
 
-        Its last value identifies the server. None where another connection can neither see nor end it.
+        Its last value identifies the server. Its first one is None if there is a pooler, which gives the
+        server's sessions to other clients, too. All is None where another connection can neither see nor
+        end it.
         """
         return None
 
     def has_session(self, session: Row) -> bool:  # noqa: ARG002
-        """Return whether this server still has a connection, which may be running what it was sent."""
+        """Return whether this server still has a connection, which may be running what it was sent.
+
+        Behind a pooler: whether anything that writes has been running since before this was first asked.
+        """
         return False
 
     def end_session(self, session: Row) -> None:

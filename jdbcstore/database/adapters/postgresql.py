@@ -55,6 +55,9 @@ _SHORTEST_CONNECT = 2
 
 
 _SESSION = "SELECT pid, backend_start, pg_postmaster_start_time() FROM pg_stat_activity WHERE pid = "
+_WRITING = r"""SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND usename = current_user
+AND pid <> pg_backend_pid() AND state = 'active' AND query_start < %s
+AND query ~* '^\s*(insert|update|delete|with|commit)'"""
 _TURN = """SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))
 FROM (SELECT set_config('lock_timeout', '1s', true) OFFSET 0) AS patience"""
 _IN_ORDER = """SELECT set_config(name, 'off', false) FROM pg_settings WHERE name IN
@@ -64,6 +67,9 @@ _IN_ORDER = """SELECT set_config(name, 'off', false) FROM pg_settings WHERE name
 
 class PostgresqlControl(ServerControl):
     """Of PostgreSQL."""
+
+    _asked: Any = None
+    """When it was first asked for a session behind a pooler, by the server's clock."""
 
     def limit_lock_wait(self, seconds: float) -> None:
         self._cursor.execute(f"SET lock_timeout = {max(1, round(seconds * 1000))}")
@@ -78,14 +84,27 @@ class PostgresqlControl(ServerControl):
     def identify(self) -> Row | None:
         self._cursor.execute(f"{_SESSION}pg_backend_pid()")
         found: Row | None = self._cursor.fetchone()
-        return found
+        if found is None or found[0] == self._cursor.connection.info.backend_pid:
+            return found
+        # A pooler has numbers of its own: the server's session may serve others by then.
+        return None, None, found[-1]
 
     def has_session(self, session: Row) -> bool:
+        if session[0] is None:
+            if self._asked is None:
+                self._cursor.execute("SELECT clock_timestamp()")
+                [(self._asked,)] = self._cursor.fetchall()
+            self._cursor.execute(_WRITING, (self._asked,))
+            is_writing = bool(self._cursor.fetchall())
+            if not is_writing:
+                self._asked = None
+            return is_writing
         self._cursor.execute(f"{_SESSION}%s", session[:1])
         return session in self._cursor.fetchall()
 
     def end_session(self, session: Row) -> None:
-        self._cursor.execute("SELECT pg_terminate_backend(CAST(%s AS INTEGER))", session[:1])
+        if session[0] is not None:
+            self._cursor.execute("SELECT pg_terminate_backend(CAST(%s AS INTEGER))", session[:1])
 
     def raise_sequence(self, sequence: str, number: int) -> None:
         below = f"SELECT last_value FROM {sequence}"  # noqa: S608

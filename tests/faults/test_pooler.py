@@ -1,0 +1,54 @@
+"""PgBouncer in transaction mode: a session of the server that was a store's is another client's by now."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import pytest
+
+import jdbcstore
+from jdbcstore import Message
+from tests.support.faults.line import Break
+from tests.support.faults.proxy import ProxyLine
+from tests.support.servers import PostgresqlServer, Server, ServerMissing
+from tests.support.servers.pgbouncer import PgBouncer
+
+pytestmark = [pytest.mark.slow, pytest.mark.backends("postgresql")]
+
+STRANGERS = 4
+"""As many as the store has used sessions, at least: they get the sessions that are idle."""
+
+
+@pytest.fixture
+def pooler(server: Server) -> Iterator[PgBouncer]:
+    assert isinstance(server, PostgresqlServer)
+    try:
+        pooler = PgBouncer(server, STRANGERS + 4)
+    except ServerMissing as error:
+        pytest.skip(str(error))
+    yield pooler
+    pooler.close()
+
+
+def test_the_work_of_others_goes_on(pooler: PgBouncer) -> None:
+    with contextlib.ExitStack() as ends:
+        line = ProxyLine(pooler.url)
+        ends.callback(line.close)
+        store = ends.enter_context(jdbcstore.open(line.url, cleanup_period=0, reconnect_timeout=60.0))
+        queue = store.queue("Q")
+        queue.add_message(Message("before"))
+        strangers = [ends.enter_context(pooler.connect()) for _ in range(STRANGERS)]
+        strangers[0].execute("CREATE TABLE THEIRS (N INT)")
+        for number, stranger in enumerate(strangers):
+            stranger.execute("BEGIN")
+            stranger.execute("INSERT INTO THEIRS VALUES (%s)", (number,))
+        # Its session is a stranger's now. The statement that is lost gets another one.
+        line.arm(Break.ANSWER, 1)
+        queue.add_message(Message("after"))
+        assert line.broke
+        for stranger in strangers:
+            stranger.execute("COMMIT")
+        [(count,)] = strangers[0].execute("SELECT COUNT(*) FROM THEIRS")
+        assert count == STRANGERS
+        assert [message.body for message in queue.recover()] == ["before", "after"]

@@ -1,0 +1,80 @@
+"""A private PgBouncer in transaction mode, which is Debian's, in front of a private PostgreSQL."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import psycopg
+
+from jdbcstore.testing.polling import wait_until
+from tests.support.ports import free_port
+from tests.support.servers.postgresql import PostgresqlServer
+from tests.support.servers.process import ServerMissing
+
+_PATIENCE = 60.0
+_SETTINGS = """[databases]
+* = host={server.host} port={server.port}
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {port}
+unix_socket_dir =
+auth_type = plain
+auth_file = {users}
+pool_mode = transaction
+default_pool_size = {size}
+"""
+
+
+class PgBouncer:
+    """A pooler that gives each transaction one of ``size`` sessions of the server."""
+
+    def __init__(self, server: PostgresqlServer, size: int) -> None:
+        program = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin")
+        if program is None:
+            raise ServerMissing("no PgBouncer is installed (pgbouncer)")
+        self.port = free_port()
+        self._server = server
+        self._folder = Path(tempfile.mkdtemp(prefix="jdbcstore-pgbouncer-"))
+        self._folder.chmod(0o755)
+        users, settings = self._folder / "users", self._folder / "settings"
+        users.write_text(f'"{server.username}" "{server.password}"\n')
+        settings.write_text(_SETTINGS.format(server=server, port=self.port, users=users, size=size))
+        # It refuses to run as root.
+        account = ["-u", server.account] if os.geteuid() == 0 else []
+        log = (self._folder / "log").open("ab")
+        self._process = subprocess.Popen([program, *account, settings], stdout=log, stderr=log)
+        log.close()
+        wait_until(self._answers, _PATIENCE, "that PgBouncer answers")
+
+    @property
+    def url(self) -> str:
+        """The server's database by way of the pooler."""
+        return self._server.url.set(port=self.port).render_as_string(hide_password=False)
+
+    def connect(self) -> psycopg.Connection:
+        """Another client, in autocommit mode."""
+        server = self._server
+        return psycopg.connect(
+            host=server.host,
+            port=self.port,
+            user=server.username,
+            password=server.password,
+            dbname=server.username,
+            autocommit=True,
+        )
+
+    def _answers(self) -> bool:
+        try:
+            self.connect().close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
