@@ -205,7 +205,13 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
         is_rerouted = self._is_scheduled or self.virtual.apply_to(name) or policy.changes_expiration
         if name.is_topic:
             destination = Topic(
-                self._resources, self._outbox, self.find, name, policy, is_rerouted=is_rerouted
+                self._resources,
+                self._outbox,
+                self.find,
+                name,
+                policy,
+                is_rerouted=is_rerouted,
+                dead_letters=self._dead_letters,
             )
             self.durables.introduce(destination)
         else:

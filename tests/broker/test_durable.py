@@ -782,3 +782,40 @@ def test_one_that_exists_stays_when_the_store_refuses_another_selector(store: St
             assert pending(store, there) == 0
 
     asyncio.run(main())
+
+
+@pytest.mark.backends(*SLOW_WRITES)
+def test_expired_messages_of_an_absent_subscriber_are_dead_letters(
+    open_store: OpenStore, clock: FakeClock
+) -> None:
+    """As in ActiveMQ, each once; those that its selector does not match are only removed."""
+    store = open_store(clock=clock)
+    policy = PolicyEntry(expire_messages_period=0.01, max_expire_page_size=7)
+
+    async def main() -> None:
+        async with running(store, policy, clock=clock) as engine:
+            for client in ("absent", "here"):
+                recorder = await subscribe(engine, client=client, selector="n < 30", prefetch=0)
+                if client == "absent":
+                    recorder.subscription.close()
+            soon = clock.now_ms() + 1000
+            sent = [
+                message(str(n), "topic://T", expiration_ms=soon if n % 2 else 0, properties={"n": n})
+                for n in range(40)
+            ]
+            await send(engine, *sent)
+            absent = store.topic("T").subscription("absent", "s")
+            clock.advance(1.5)
+            dead = await consume(engine, "ActiveMQ.DLQ", prefetch=200)
+            await dead.got(15)
+            await until(lambda: not any(one.expiration_ms for one in absent.recover()))
+            await quiet()
+            assert [int(body) for body in dead.bodies] == list(range(1, 30, 2))
+            kept = [n for n in range(40) if not n % 2]
+            assert [int(str(one.body)) for one in absent.recover()] == kept
+            assert store.topic("T").subscription("here", "s").message_count() == 40
+            again = await subscribe(engine, client="absent", selector="n < 30")
+            await again.got(15)
+            assert [int(body) for body in again.bodies] == kept[:15]
+
+    asyncio.run(main())

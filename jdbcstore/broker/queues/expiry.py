@@ -1,11 +1,11 @@
-"""The periodic search of a queue for expired messages that no consumer asks for."""
+"""The periodic search for expired messages that no consumer asks for."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from asyncio import Task, TimerHandle
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from jdbcstore.abc import Page
@@ -19,7 +19,44 @@ log = logging.getLogger(__name__)
 
 @dataclass(eq=False, repr=False)
 class ExpirySweep:
-    """A search every ``expire_messages_period``: first in memory, then in the store, page by page.
+    """A search every ``expire_messages_period``.
+
+    A search may raise :class:`StoreError` if not all were found or moved, which the next one does.
+    """
+
+    _loop: BrokerLoop
+    _period: float
+    _search: Callable[[], Awaitable[None]]
+
+    def __post_init__(self) -> None:
+        self._timer: TimerHandle | None = None
+        self._task: Task[None] | None = None
+        self._wait()
+
+    def _wait(self) -> None:
+        if self._period > 0:
+            self._timer = self._loop.call_later(self._period, self._begin)
+
+    def _begin(self) -> None:
+        self._task = self._loop.create_task(self._run())
+
+    async def _run(self) -> None:
+        try:
+            await self._search()
+        except StoreError as error:
+            log.warning("the search for expired messages failed and will be repeated: %s", error)
+        self._wait()
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._task is not None:
+            self._task.cancel()
+
+
+@dataclass(eq=False, repr=False)
+class QueueExpiry:
+    """The search of a queue: first in memory, then in the store, page by page.
 
     Files are searched from their front, as long as all in front has expired. The store is left alone while
     memory has all that it has.
@@ -28,31 +65,8 @@ class ExpirySweep:
     _loop: BrokerLoop
     _pending: PendingMessages
 
-    def __post_init__(self) -> None:
-        self._timer: TimerHandle | None = None
-        self._task: Task[None] | None = None
-        self._wait()
-
-    def _wait(self) -> None:
-        period = self._pending.policy.expire_messages_period
-        if period > 0:
-            self._timer = self._loop.call_later(period, self._begin)
-
-    def _begin(self) -> None:
-        self._task = self._loop.create_task(self._run())
-
-    async def _run(self) -> None:
-        try:
-            await self.sweep()
-        except StoreError as error:
-            log.warning("the search for expired messages failed and will be repeated: %s", error)
-        self._wait()
-
-    async def sweep(self) -> None:
-        """Search once.
-
-        :raises StoreError: not all were found or moved
-        """
+    async def search(self) -> None:
+        """Search once."""
         pending = self._pending
         while expired := pending.take_expired():
             await pending.rejections.move_expired(expired)
@@ -73,9 +87,3 @@ class ExpirySweep:
                 return await self._loop.run(read)
             finally:
                 self._pending.in_flight.end_reading()
-
-    def close(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._task is not None:
-            self._task.cancel()

@@ -27,7 +27,7 @@ from jdbcstore.broker.queues.browser import Browser
 from jdbcstore.broker.queues.concurrent import ConcurrentSends
 from jdbcstore.broker.queues.dead_letters import DeadLetters
 from jdbcstore.broker.queues.dispatcher import Assembly, Consumers, Dispatcher
-from jdbcstore.broker.queues.expiry import ExpirySweep
+from jdbcstore.broker.queues.expiry import ExpirySweep, QueueExpiry
 from jdbcstore.broker.queues.marks import RedeliveredMarks
 from jdbcstore.broker.queues.pending import PendingMessages
 from jdbcstore.broker.queues.redelivery import MAX_DELAYED
@@ -169,7 +169,7 @@ class Queue:
                 resync=self.resync,
             )
         self._assembly = Assembly(loop, policy, self.consumers, self._wake)
-        self.expiry = ExpirySweep(loop, self.pending)
+        self.expiry = ExpirySweep(loop, policy.expire_messages_period, QueueExpiry(loop, self.pending).search)
         self._selection = QueueSelection(loop, self.pending)
 
     def _make_flow(self, is_full: Callable[[], bool]) -> FlowControl:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
-from typing import Protocol, cast
+from typing import Protocol
 
 from jdbcstore.abc import Cursor, DurableSubscription, Page, Reference, TopicMessageStore, Transaction
 from jdbcstore.broker.api import Delivery
@@ -22,7 +22,7 @@ from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.cursors.backlog import Backlog
 from jdbcstore.broker.cursors.choice import memory_or_file
 from jdbcstore.broker.cursors.store import InFlight
-from jdbcstore.broker.entry import Entry, EntrySource, SharedMessage, lanes_of
+from jdbcstore.broker.entry import Entry, EntrySource, SharedMessage, TransientSource, lanes_of
 from jdbcstore.broker.memory import MemoryUsage, Resources
 from jdbcstore.broker.queues.dead_letters import DeadLetters
 from jdbcstore.broker.queues.pending import PendingMessages
@@ -118,6 +118,32 @@ class StoredTopic:
         self._feeds = tuple(one for one in self._feeds if one is not feed)
 
 
+@dataclass(eq=False, repr=False)
+class OfflineSource(TransientSource):
+    """The source of the entries of a durable subscription while no consumer is connected."""
+
+    rows: SubscriptionRows | None
+    """Its stored messages; None if the topic is not stored."""
+    in_flight: InFlight
+
+    def stage_acknowledgement(self, transaction: Transaction, entries: Sequence[Entry]) -> bool:
+        stored = [entry for entry in entries if entry.stored]
+        if self.rows is None or not stored:
+            return False
+        self.rows.stage_acknowledgement(transaction, stored)
+        return True
+
+    def acknowledged(self, entries: Sequence[Entry]) -> None:
+        self.in_flight.removed([entry for entry in entries if entry.stored])
+        super().acknowledged(entries)
+
+    def give_back(self, entries: Sequence[Entry]) -> None:
+        self.in_flight.release([entry for entry in entries if entry.stored])
+        super().give_back(entries)
+
+    retain = give_back
+
+
 class TopicState:
     """One durable subscription on one topic, with or without a consumer.
 
@@ -141,7 +167,8 @@ class TopicState:
             lanes = lanes_of(topic.policy)
             name = f"the messages of {topic.destination} for {self.durable.name}"
             kind = topic.policy.pending_durable_subscriber_policy
-            cursor = memory_or_file(kind, name, self._source_of, resources, topic.memory, lanes)
+            source_of = partial(self._source_of, topic, resources)
+            cursor = memory_or_file(kind, name, source_of, resources, topic.memory, lanes)
             self._transient, self._memory = Backlog(cursor, lanes), topic.memory
         return self._transient
 
@@ -149,7 +176,8 @@ class TopicState:
         """Take a transient message that arrives while no consumer is connected."""
         message = shared.message
         if self.durable.wants(message):
-            entry = Entry(message, self._source_of(message), next(self.numbers), stored=False, shared=shared)
+            source = self._source_of(topic, resources)
+            entry = Entry(message, source, next(self.numbers), stored=False, shared=shared)
             self.transient(topic, resources).cursor.push(entry)
 
     @property
@@ -157,9 +185,23 @@ class TopicState:
         """Whether producers should wait until transient messages have been consumed."""
         return self._transient is not None and self._transient.cursor.is_full
 
-    def _source_of(self, message: Message) -> EntrySource:  # noqa: ARG002
+    def _source_of(
+        self,
+        topic: StoredTopic,
+        resources: Resources,
+        message: Message | None = None,  # noqa: ARG002
+    ) -> EntrySource:
         # The source of the feed that delivers an entry becomes its own.
-        return cast(EntrySource, None if self.feed is None else self.feed.pending)
+        return self.offline(topic, resources) if self.feed is None else self.feed.pending
+
+    def offline(self, topic: StoredTopic, resources: Resources) -> OfflineSource:
+        """Return the source of its entries while no consumer is connected."""
+        is_prioritized, rows = topic.policy.prioritized_messages, None
+        if topic.store is not None:
+            rows = SubscriptionRows(topic.store, self.durable.key, is_prioritized=is_prioritized)
+        return OfflineSource(
+            resources.loop, topic.destination, topic.memory, topic.counters, rows, self.in_flight
+        )
 
     def close(self) -> None:
         """Forget the transient messages."""
@@ -357,7 +399,7 @@ class SubscriptionRows:
         self._is_prioritized = is_prioritized
         self._subscription: DurableSubscription | None = None
 
-    def recover(self, limit: int, after: Cursor) -> Page:
+    def recover(self, limit: int, after: Cursor | None) -> Page:
         """In a thread."""
         if self._subscription is None:
             subscription = self.store.subscription(*self._key)

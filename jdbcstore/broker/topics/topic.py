@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from asyncio import Future
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from math import inf
 
@@ -15,9 +15,12 @@ from jdbcstore.broker.entry import SharedMessage
 from jdbcstore.broker.loop import Promise, settle
 from jdbcstore.broker.memory import FlowControl
 from jdbcstore.broker.notices import name_of
+from jdbcstore.broker.queues.dead_letters import DeadLetters
+from jdbcstore.broker.queues.expiry import ExpirySweep
 from jdbcstore.broker.store_io.outbox import PendingSend
 from jdbcstore.broker.subscription import BaseSubscription
 from jdbcstore.broker.topics.durable import DurableSubscriber, StoredTopic
+from jdbcstore.broker.topics.expiry import TopicExpiry
 from jdbcstore.broker.topics.queries import MessageQuery, make_query
 from jdbcstore.broker.topics.subscriber import TopicSource, TopicSubscriber
 from jdbcstore.config.policy import (
@@ -106,6 +109,7 @@ class Topic(StoredTopic):
 
     is_rerouted: bool = False
     """Whether its messages may be changed, or also be sent elsewhere or later: the engine routes each."""
+    dead_letters: DeadLetters = field(kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -122,6 +126,8 @@ class Topic(StoredTopic):
         self._behind: deque[tuple[int, Message, Future[None]]] = deque()
         """Transient messages, each waiting until so many writes submitted before it have completed."""
         self._receiver = _OutboxReceiver(self)
+        search = TopicExpiry(self._resources, self, self.dead_letters).search
+        self._expiry = ExpirySweep(loop, policy.expire_messages_period, search)
         self._flow = FlowControl(
             self._resources,
             self.destination,
@@ -355,6 +361,7 @@ class Topic(StoredTopic):
     def close(self) -> None:
         """Forget what is in memory, and cancel the sends that wait."""
         self._is_closed = True
+        self._expiry.close()
         self._retained.close()
         for state in self.durables.values():
             state.close()
