@@ -5,7 +5,14 @@ and every transaction that writes checks that its epoch has not ended.
 """
 
 from jdbcstore.lockers.base import AbstractLocker, LockState
-from jdbcstore.lockers.inspection import LockView, look, refuse_locked, release
+from jdbcstore.lockers.inspection import (
+    LockView,
+    end_epoch_of_claims,
+    last_epoch,
+    look,
+    refuse_locked,
+    release,
+)
 from jdbcstore.lockers.mastership import Fence, Mastership
 from jdbcstore.lockers.registry import make_locker
 
@@ -15,6 +22,8 @@ __all__ = [
     "LockState",
     "LockView",
     "Mastership",
+    "end_epoch_of_claims",
+    "last_epoch",
     "look",
     "make_locker",
     "refuse_locked",

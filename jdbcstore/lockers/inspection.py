@@ -19,7 +19,7 @@ from jdbcstore.database.statements.lock import EPOCH_ROW, FILE_ROW, LockStatemen
 from jdbcstore.errors import NotMaster, StoreError
 from jdbcstore.lockers.base import AbstractLocker
 from jdbcstore.lockers.shared_file import LOCK_FILE
-from jdbcstore.util.clock import Clock
+from jdbcstore.util.clock import Clock, SystemClock
 from jdbcstore.util.file_lock import holder_of
 
 log = logging.getLogger(__name__)
@@ -173,6 +173,24 @@ def follow_clock(session: DatabaseSession, connection: Connection) -> None:
         "the database's clock was set back by %.0f seconds; leases and delays end as much earlier",
         back / 1000,
     )
+
+
+def end_epoch_of_claims(session: DatabaseSession, connection: Connection, epoch: int) -> bool:
+    """Have processes that claimed messages, and whose leases have ended, add none any more in this epoch.
+
+    One may have taken its number before, and would commit a message with an ID that a store without a locker
+    has passed. It adds it in the next epoch, with a later ID. A process that holds the lock ends that of
+    claims itself, and then nothing is done here.
+
+    :returns: false if another process has begun an epoch since this one was read
+    """
+    if not connection.fetch(session.claim_statements.find_ended):
+        return True
+    if OtherLocks(session, SystemClock()).exclusive(connection) is not None:
+        return True
+    connection.control.limit_lock_wait(_LOCK_WAIT)  # of what they are adding, which is waited for
+    values = {"epoch_row": EPOCH_ROW, "old": epoch, "new": epoch + 1}
+    return connection.change(session.lock_statements.begin_epoch, **values) == 1
 
 
 def claimed_by(session: DatabaseSession, connection: Connection) -> str | None:

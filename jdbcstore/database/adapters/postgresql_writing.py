@@ -72,6 +72,13 @@ class PostgresqlWriting(Writing):
             guarded=bool(guards.first),
         )
 
+    def rollback(self, cursor: Any) -> None:
+        # psycopg would forget all prepared statements, those of this module too, at a ROLLBACK that it sees.
+        connection = cursor.connection
+        with libpq.Answering(connection):
+            result = connection.pgconn.exec_(b"ROLLBACK")
+        libpq.rows_of(connection.pgconn, result)
+
     def conclude(self, cursor: Any, guards: Guards, count: int) -> None:
         """Raise the refusal of a guard, if it has kept a statement of :func:`_statement` from its effect."""
         if count == 1 or not guards.first:

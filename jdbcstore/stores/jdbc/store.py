@@ -24,6 +24,8 @@ from jdbcstore.lockers import (
     Fence,
     LockView,
     Mastership,
+    end_epoch_of_claims,
+    last_epoch,
     look,
     make_locker,
     refuse_locked,
@@ -448,7 +450,12 @@ def _refuse_others(session: DatabaseSession, clock: Clock | None) -> None:
     if not (session.has_claims or clock):
         return
     with closing(session.connect()) as connection, session.translated():
-        if session.has_claims:
-            refuse_claims(session, connection)
-        if clock is not None:
-            refuse_locked(session, connection, clock)
+        is_ended = False
+        while not is_ended:
+            # Before the look: a master that begins meanwhile begins another epoch.
+            epoch = last_epoch(session, connection) if session.has_claims else 0
+            if session.has_claims:
+                refuse_claims(session, connection)
+            if clock is not None:
+                refuse_locked(session, connection, clock)
+            is_ended = not session.has_claims or end_epoch_of_claims(session, connection, epoch)

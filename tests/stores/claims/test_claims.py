@@ -318,6 +318,21 @@ def test_a_dead_letter_that_the_database_refuses_keeps_no_other(
     assert bodies(other.claim(10)) == ["0", "1", "2"]
 
 
+def test_several_are_added_after_a_claim_was_lost(queue: ClaimQueue) -> None:
+    queue.add(*numbered(2))
+    claims = queue.claim(2)
+    queue.acknowledge(claims[0])
+    queue.reject(claims[1])
+    for _ in range(9):  # a driver prepares what is repeated
+        queue.release(*queue.claim())
+    [claim] = queue.claim()
+    queue._owner.run(lambda connection: connection.execute(queue._sql.return_all, session=claim.session))
+    with pytest.raises(ClaimLost):
+        queue.release(claim)
+
+    assert len(queue.add(*numbered(2))) == 2
+
+
 def test_a_rejection_with_a_delay(queue: ClaimQueue, database: Database) -> None:
     queue.add(Message("later"), Message("now"))
     [later] = queue.claim()

@@ -158,6 +158,41 @@ def test_a_store_without_a_locker_adds_nothing_once_messages_are_claimed(url: st
         assert [message.body for message in orders.recover(limit=9)] == ["0", "1", "3"]
 
 
+@pytest.mark.backends("postgresql", "mariadb")
+@pytest.mark.parametrize("locker", [..., None])
+def test_nothing_is_added_behind_a_store_that_opened_after_the_lease(
+    open_claims: OpenClaims, database: Database, locker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process is paused for longer than its lease, between the numbers of its messages and their commit."""
+    claims, stores = open_claims(lease=600.0), list[JdbcStore]()
+    numbers, passed = claims.adder.numbers, list[int]()
+
+    def paused(*given: Any) -> list[int]:
+        found = numbers(*given)
+        if not stores:
+            database.execute("UPDATE JDBCSTORE_CLAIM_SESSIONS SET EXPIRES = 1")
+            stores.append(JdbcStore(database.url, locker=locker))
+            passed.append(stores[0].queue("ORDERS").add_message(Message("passed")).sequence)
+        return found
+
+    monkeypatch.setattr(claims.adder, "numbers", paused)
+    ids = claims.queue("ORDERS").add(Message("0"), Message("1"))
+
+    [store] = stores
+    assert min(ids) > passed[0]
+    assert [one.body for one in store.queue("ORDERS").recover()] == ["passed", "0", "1"]
+    with pytest.raises(NotMaster):
+        store.queue("ORDERS").add_message(Message("beside claims"))
+    store.close()
+
+
+def test_a_store_that_opens_after_the_claims_ends_no_masters_epoch(database: Database) -> None:
+    with Claims(database.url):
+        database.execute("UPDATE JDBCSTORE_CLAIM_SESSIONS SET EXPIRES = 1")
+        with master(database.url) as served, JdbcStore(database.url, locker=None):
+            served.queue("ORDERS").add_message(Message("x"))
+
+
 def in_transaction(store: JdbcStore, one: Message) -> None:
     with store.transaction() as transaction:
         transaction.queue("ORDERS").acknowledge(one)
