@@ -167,7 +167,7 @@ class StreamContents:
         found, low, high = self.first, self.first, self.last
         while low <= high:
             middle = (low + high) // 2
-            at, head = self._head_upto(middle, low)
+            at, head = self.head_upto(middle, low)
             if head is None:
                 low = middle + 1
             elif head.first_number <= number:
@@ -176,7 +176,7 @@ class StreamContents:
                 high = at - 1
         return max(found, self.first)
 
-    def _head_upto(self, at: int, first: int) -> tuple[int, PieceHead | None]:
+    def head_upto(self, at: int, first: int) -> tuple[int, PieceHead | None]:
         """Return the last piece from one sequence back to another: messages may be deleted, or foreign."""
         while at >= first:
             message = self.server.message(at)
@@ -287,6 +287,22 @@ class _Span:
     size: int = 0
 
 
+def _spans_of(found: StreamContents, count: int) -> list[_Span]:
+    """Return what is there in parts of about the same size: one part would be kept or released as a whole."""
+    spans = [_Span(found.first, found.first_number, found.first_sequence, found.last_number)]
+    for part in range(1, count):
+        place = found.first + (found.last + 1 - found.first) * part // count
+        at, head = found.head_upto(place, spans[-1].start + 1)
+        if head is not None and at - head.piece > spans[-1].start and head.last_number <= found.last_number:
+            spans[-1].last_number = head.first_number - 1
+            start = at - head.piece
+            spans.append(_Span(start, head.first_number, head.first_sequence, found.last_number))
+    for one, following in zip(spans, [*spans[1:], None], strict=True):
+        end = found.last + 1 if following is None else following.start
+        one.size = found.size * (end - one.start) // (found.last + 1 - found.first)
+    return spans
+
+
 @dataclass(frozen=True, slots=True)
 class _Loss:
     """Messages that were removed from the stream, and not by its writer."""
@@ -358,9 +374,7 @@ class StreamLog:
         self.last_sequence = found.last_sequence
         self._last = found.last
         if found.ending is not None:
-            self._spans = [
-                _Span(found.first, found.first_number, found.first_sequence, self.last_number, found.size)
-            ]
+            self._spans = _spans_of(found, min(_LEAST_SPANS, max(found.size // self._span, 1)))
         try:
             self._mark(OPENING)
         except LockLost as error:
@@ -410,13 +424,16 @@ class StreamLog:
                 self._append(kind, b"", self.last_number, self.last_sequence)
                 return
 
+    @property
+    def _span(self) -> int:
+        """Bytes that are released at once."""
+        span = self._config.journal_log_file_size
+        return min(span, self._server.max_bytes // _LEAST_SPANS) if self._server.max_bytes else span
+
     def _append(self, kind: int, data: bytes, last_number: int, last_sequence: int) -> None:
         """Append a unit, in as many pieces as it takes."""
         first_number, first_sequence = self.last_number + 1, self.last_sequence + 1
-        span = self._config.journal_log_file_size
-        if self._server.max_bytes:
-            span = min(span, self._server.max_bytes // _LEAST_SPANS)
-        begins = not self._spans or self._spans[-1].size >= span
+        begins = not self._spans or self._spans[-1].size >= self._span
         room = max(self._server.room - HEAD, 1)
         count = max(-(-len(data) // room), 1)
         now, start = self._clock.now_ms(), self._last + 1

@@ -349,6 +349,24 @@ def test_what_is_released_is_purged_in_parts(nats: NatsServer, name: str) -> Non
     journal.close()
 
 
+def test_what_an_earlier_process_has_left_is_released_in_parts(nats: NatsServer, name: str) -> None:
+    told, config = Told(), streamed(nats.url, name)
+    journal = opened(config, told)
+    for index in range(80):
+        append(journal, told, b"%d" % index * 300)
+    journal.close()
+    journal = opened(config, told)
+    spans = journal.segments()
+    assert 4 < len(spans) <= 9
+    assert spans[-1].last_number == 80
+    journal.release(40)
+    assert 20 < journal.first_number <= 41
+    assert bodies(journal, 40) == [b"%d" % index * 300 for index in range(40, 80)]
+    state = ask(nats.url, lambda js: js.stream_info(name)).state
+    assert state.first_seq == journal.segments()[0].segment
+    journal.close()
+
+
 def test_an_answer_that_was_lost_is_looked_for(
     nats: NatsServer, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
