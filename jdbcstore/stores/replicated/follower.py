@@ -137,6 +137,8 @@ class StreamFollower:
             life=life_of(configuration),
         )
         """The description of itself that the others get."""
+        self.has_connected = False
+        """Whether the servers of the stream have answered once."""
         self._is_alone = False
         """Whether no other process has its name."""
         self._is_placed = False
@@ -191,6 +193,7 @@ class StreamFollower:
         except StoreUnavailable as error:
             self._note(error)
             return
+        self.has_connected = True
         try:
             if not self._is_alone:
                 self._check_alone(Members(server))

@@ -40,6 +40,11 @@ _LEFT = 1.0
 """Seconds until a broker that has left the lock to another follows again."""
 
 
+_ELECTION = 12.0
+"""Seconds for which servers that took a connection are waited for, whatever the timeout: they elect, also for
+each stream that brokers which are started at once have just made."""
+
+
 class _Deferred(StoreUnavailable):
     """Another broker is preferred, and gets the lock first."""
 
@@ -90,8 +95,10 @@ def open_replicated(
         except StoreUnavailable as error:
             # Its servers may elect, as they do for streams that brokers have just made.
             is_late = deadline is not None and time.monotonic() >= deadline
-            if is_late or isinstance(error, AuthenticationFailed):
+            if isinstance(error, AuthenticationFailed) or (is_late and not follower.is_complete):
                 raise
+            if is_late:
+                raise NotMaster(f"this broker cannot be the master yet: {error}") from error
             log.warning("this broker follows the stream again: %s", error)
             _wait(_LEFT, deadline, cancel)
         finally:
@@ -171,12 +178,21 @@ def _wait_complete(follower: StreamFollower, deadline: float | None, cancel: thr
         if follower.failure is not None:
             raise follower.failure
         is_late = deadline is not None and time.monotonic() >= deadline
-        if is_late and follower.decided.is_set():
-            if follower.trouble is not None and not isinstance(follower.trouble, Behind):
-                raise follower.trouble
-            trouble = follower.trouble or "its database is not complete"
-            raise NotMaster(f"this broker follows the stream, and cannot be the master yet: {trouble}")
+        trouble = follower.trouble
+        if is_late and follower.decided.is_set() and not _may_elect(follower, deadline):
+            if trouble is not None and not isinstance(trouble, Behind):
+                raise trouble
+            why = trouble or "its database is not complete"
+            raise NotMaster(f"this broker follows the stream, and cannot be the master yet: {why}")
         _wait(_LOOK, None, cancel)
+
+
+def _may_elect(follower: StreamFollower, deadline: float | None) -> bool:
+    """Return whether the servers, which took a connection, are in trouble that may pass soon."""
+    is_passing = isinstance(follower.trouble, StoreUnavailable) and follower.has_connected
+    if not is_passing or isinstance(follower.trouble, Behind | AuthenticationFailed):
+        return False
+    return deadline is None or time.monotonic() < deadline + _ELECTION
 
 
 def _wait(seconds: float, deadline: float | None, cancel: threading.Event | None) -> None:

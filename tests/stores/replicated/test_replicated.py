@@ -869,8 +869,23 @@ def test_servers_that_elect_when_it_becomes_the_master_are_waited_for(
     with jdbcstore.open(configured("a"), lock_timeout=60.0) as store:
         store.queue("Q").add_message(Message("m"))
     asked = count()
-    with pytest.raises(StoreUnavailable, match="TimeoutError"):
+    with pytest.raises(NotMaster, match="TimeoutError"):
         jdbcstore.open(configured("b"), lock_timeout=0.0)
+
+
+def test_servers_that_elect_when_it_begins_to_follow_are_waited_for(
+    configured: Configured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = count()
+
+    def elects(server: StreamServer) -> Members:
+        if next(asked) == 0:
+            raise StoreUnavailable("the stream does not answer: TimeoutError")
+        return Members(server)
+
+    monkeypatch.setattr("jdbcstore.stores.replicated.follower.Members", elects)
+    with jdbcstore.open(configured("a"), lock_timeout=0.0) as store:
+        store.queue("Q").add_message(Message("m"))
 
 
 def test_what_is_needed_in_trouble_is_there_before(configured: Configured) -> None:
