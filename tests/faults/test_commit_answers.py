@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import jdbcstore
-from jdbcstore import Claims, Message, MessageId, ProducerId, Store, StoreConfig
+from jdbcstore import Claims, Message, MessageId, ProducerId, Store, StoreConfig, XATransactionId
 from jdbcstore.database.adapters.base import Failure
 from jdbcstore.database.adapters.codes import MYSQL, MYSQL_TEXTS, POSTGRESQL, STATES
 from jdbcstore.database.session import DatabaseSession
@@ -118,7 +118,19 @@ def _in_a_transaction(store: Store, numbers: list[int]) -> None:
     transaction.commit()
 
 
-SENDS: tuple[Callable[[Store, list[int]], None], ...] = (_alone, _in_the_background, _in_a_transaction)
+def _distributed(store: Store, numbers: list[int]) -> None:
+    xid = XATransactionId(86, str(numbers[0]).encode(), b"branch")
+    transaction = store.xa.start(xid)
+    for number in numbers:
+        transaction.queue("Q").add_message(_message(number))
+    transaction.prepare()
+    store.xa.commit(xid)
+
+
+SENDS: tuple[Callable[[Store, list[int]], None], ...] = (
+    *(_alone, _in_the_background, _in_a_transaction),
+    _distributed,
+)
 
 
 def _each_answer(line: AnswerLine, answers: list[Answer]) -> Iterator[tuple[Answer, bool, int]]:
@@ -136,7 +148,7 @@ def _each_answer(line: AnswerLine, answers: list[Answer]) -> Iterator[tuple[Answ
 def _check(database: Database, numbers: list[int], error: StoreError | None, which: object) -> None:
     placed = ", ".join(str(number) for number in numbers)
     rows = database.rows(
-        f"SELECT MSGID_SEQ FROM ACTIVEMQ_MSGS WHERE MSGID_SEQ IN ({placed}) ORDER BY MSGID_SEQ"
+        f"SELECT MSGID_SEQ FROM ACTIVEMQ_MSGS WHERE XID IS NULL AND MSGID_SEQ IN ({placed}) ORDER BY ID"
     )
     stored = [number for (number,) in rows]
     told = (which, error, stored)
@@ -157,7 +169,8 @@ def test_messages_are_stored_once_or_in_doubt(
     database: Database,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    count = 1 if send is _alone else 3
+    # Of several rows, psycopg makes a pipeline, in which one error does not replace one answer.
+    count = 1 if send in (_alone, _distributed) else 3
     answers = ANSWERS[_vendor(database)] if send is _alone else _examples(database)
     fresh = itertools.count(1)
     for which in _each_answer(line, answers):
