@@ -222,7 +222,7 @@ class BrokerConfig(Options):
     max_uncommitted_count: int = option(0, at_least=0)
     """Messages that a transaction may send before it is committed; with one more it is rolled back, and the
     client gets an error. 0 means unlimited."""
-    max_inflated_data_size: int | None = option(None, at_least=0, size=True)
+    max_inflated_data_size: int | None = option(100 * 1024 * 1024, at_least=0, size=True)
     """Bytes that a compressed body may have when it is inflated for a STOMP client; a message with more is
     rejected. None is the library's limit of 256 MiB."""
     network_check_list: str | None = None

@@ -7,6 +7,7 @@ broker gives it in the message id, and the times at which it came and leaves.
 from __future__ import annotations
 
 import asyncio
+import weakref
 from asyncio import Future, TimerHandle
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from enum import IntEnum
@@ -17,7 +18,7 @@ from jdbcstore.broker.api import Delivery, SubscriptionRequest
 from jdbcstore.broker.large import LargeTransfers
 from jdbcstore.broker.openwire.commands import Type, codec_version, write_command, write_id
 from jdbcstore.broker.transport.consumers import ClientConsumer
-from jdbcstore.broker.transport.output import ClientOutput
+from jdbcstore.broker.transport.output import HIGH_WATER, ClientOutput
 from jdbcstore.broker.transport.replies import Replies
 from jdbcstore.errors import (
     BodyInPieces,
@@ -39,6 +40,7 @@ from jdbcstore.message.openwire.wire_format import MAX_SIZE
 _DISPATCH_HEAD = Struct(">Bi?").pack(Type.MESSAGE_DISPATCH, 0, False)
 _i32 = Struct(">i")
 _MOST_HEADS = 100
+_PART = 64 * 1024
 _MOST_REFUSED = 100
 """The transactions of a paused consumer that are only rolled back; the next one ends its connection."""
 NO_WAIT = -1
@@ -66,6 +68,30 @@ class _Dispatched(NamedTuple):
     delivery: Delivery
     message_id: MessageId
     destination: Destination
+
+
+class _LongMessage:
+    """A long message in memory, encoded: consumers that do not read it yet share its one content."""
+
+    def __init__(self, message: Message, codec: int, blob: bytes, slot: int, at: int, size: int) -> None:
+        self._message = message  # as long as this is there, no other has its id()
+        self._blob = blob
+        self._begin, self._end = at + 5, at + 5 + size
+        self.slot = slot
+        self.size = size
+        self.rest = blob[:at] + b"\0" + blob[self._end :]
+        """The message without its content."""
+        key = id(message), codec
+        _long_messages[key] = weakref.ref(self, lambda _: _long_messages.pop(key, None))
+
+    async def content(self) -> AsyncIterator[bytes]:
+        """Yield the content."""
+        for start in range(self._begin, self._end, _PART):
+            yield self._blob[start : min(start + _PART, self._end)]
+
+
+_long_messages: dict[tuple[int, int], weakref.ref[_LongMessage]] = {}
+"""Those that are being written, by the ``id`` of the message and the version of the codec."""
 
 
 class OpenWireConsumer(ClientConsumer):
@@ -113,7 +139,19 @@ class OpenWireConsumer(ClientConsumer):
 
     def deliver(self, delivery: Delivery) -> None:
         try:
-            number, dispatched, frame = self._frame(delivery)
+            long = _long_messages.get((id(delivery.message), self._codec)) if _long_messages else None
+            if long is not None and (shared := long()) is not None:
+                self._deliver_long(delivery, shared)
+                return
+            blob, slot = encode_for_wire(delivery.message, self._codec)
+            if (
+                len(blob) > HIGH_WATER
+                and (found := find_content(blob, self._codec))
+                and found[1] > HIGH_WATER
+            ):
+                self._deliver_long(delivery, _LongMessage(delivery.message, self._codec, blob, slot, *found))
+                return
+            number, dispatched, frame = self._frame(delivery, delivery.message, blob, slot)
         except BodyInPieces as error:
             self._deliver_large(delivery, error)
             return
@@ -136,21 +174,44 @@ class OpenWireConsumer(ClientConsumer):
             self._reject_later(delivery, error)
             return
         try:
-            number, dispatched, frame = self._frame(delivery, without_body(delivery.message), body.size + 4)
+            message = without_body(delivery.message)
+            blob, slot = encode_for_wire(message, self._codec)
+            number, dispatched, frame = self._frame(delivery, message, blob, slot, body.size + 4)
         except StoreError as failure:
             self._reject_later(delivery, failure)
             return
+        self._stream(delivery, number, dispatched, frame, body.size, large.content(body))
+
+    def _deliver_long(self, delivery: Delivery, long: _LongMessage) -> None:
+        """Write a message in memory part by part.
+
+        :raises StoreError: its frame is too large
+        """
+        more = long.size + 4
+        number, dispatched, frame = self._frame(delivery, delivery.message, long.rest, long.slot, more)
+        self._stream(delivery, number, dispatched, frame, long.size, long.content())
+
+    def _stream(
+        self,
+        delivery: Delivery,
+        number: int,
+        dispatched: _Dispatched,
+        frame: bytes,
+        size: int,
+        content: AsyncIterator[bytes],
+    ) -> None:
+        """Write a frame, which has no content, with content of this size."""
         self._note(number, dispatched)
         # Behind the message's size is the frame's head, in place of the message's own.
         at = len(self._heads[delivery.destination])
         found = find_content(frame[:4] + frame[4 + at :], self._codec)
         assert found is not None  # noqa: S101 - it was encoded just now
         at += found[0]
-        size = _i32.pack(len(frame) - 4 + 4 + body.size)
-        head, tail = b"".join((size, frame[4:at], b"\1", _i32.pack(body.size))), frame[at + 1 :]
+        length = _i32.pack(len(frame) - 4 + 4 + size)
+        head, tail = b"".join((length, frame[4:at], b"\1", _i32.pack(size))), frame[at + 1 :]
         whole = asyncio.get_running_loop().create_future()
         self._replies.track(whole, None)
-        self._output.stream(self._parts(delivery, number, large.content(body), head, tail, whole))
+        self._output.stream(self._parts(delivery, number, content, head, tail, whole))
 
     async def _parts(
         self,
@@ -180,15 +241,15 @@ class OpenWireConsumer(ClientConsumer):
             whole.set_result(None)
 
     def _frame(
-        self, delivery: Delivery, message: Message | None = None, more: int = 0
+        self, delivery: Delivery, message: Message, blob: bytes, slot: int, more: int = 0
     ) -> tuple[int, _Dispatched, bytes]:
         """Return the frame of a delivery, with its number.
 
-        :param message: the message, if it is another than the delivery's
+        :param message: the delivery's message, or that without its body
+        :param blob: the message, encoded, with the offset ``slot`` of its id's broker sequence
         :param more: bytes that are put into the frame
         """
-        message, destination, codec = message or delivery.message, delivery.destination, self._codec
-        blob, slot = encode_for_wire(message, codec)
+        destination, codec = delivery.destination, self._codec
         head = self._heads.get(destination)
         if head is None:
             if len(self._heads) >= _MOST_HEADS:

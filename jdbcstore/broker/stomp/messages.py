@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
 from jdbcstore.broker.api import Delivery
 from jdbcstore.broker.stomp.frames import Frame, Version, encode_head, escape, whole_number
+from jdbcstore.broker.transport.output import HIGH_WATER
 from jdbcstore.errors import InvalidDestination, InvalidMessage, ProtocolError
 from jdbcstore.message.destination import Destination, DestinationKind, clean_name
 from jdbcstore.message.ids import MessageId, ProducerId
@@ -30,6 +31,7 @@ _TEMPORARY = {
     "/temp-topic/": DestinationKind.TEMPORARY_TOPIC,
 }
 _MAX_TEMPORARY = 10_000
+_PART = 64 * 1024
 _DROPPED = ("message-id", "redelivered", "subscription", "JMSXUserID")
 """Headers of SEND that are ignored: consumers rely on the broker having set them."""
 _RESERVED = frozenset({
@@ -273,6 +275,7 @@ class MessageFrames:
         :param content: the body and its content-length, if they are not the message's
         :raises CorruptMessage: the body is damaged, or inflates to more than it may
         :raises BodyInPieces: the body is not there
+        :raises LongContent: the body is long
         """
         message, destination = delivery.message, delivery.destination
         if self._max_inflated is not None and message.compressed:
@@ -340,11 +343,37 @@ def _escaped(text: str, version: Version) -> str:
     return escape(text, version)
 
 
+class LongContent(Exception):
+    """The long content of a message in memory, which is written part by part instead of being copied."""
+
+    def __init__(self, body: str | bytes, *, is_sized: bool) -> None:
+        super().__init__()
+        self._body = body
+        self._is_sized = is_sized
+
+    @property
+    def size(self) -> int | None:
+        """The content-length, if it has one."""
+        return sum(map(len, self.parts())) if self._is_sized else None
+
+    def parts(self) -> Iterator[bytes]:
+        """Yield the content."""
+        for start in range(0, len(self._body), _PART):
+            part = self._body[start : start + _PART]
+            # Half a surrogate pair, which a Java string may hold, is replaced.
+            yield part if isinstance(part, bytes) else part.encode(errors="replace")
+
+
 def _content(message: Message) -> tuple[bytes, int | None]:
     """Return the body, and its content-length if it has one: bytes do; a string does if it contains a NUL, or
-    if its producer set one."""
+    if its producer set one.
+
+    :raises LongContent: it is long
+    """
     body = message.body
     if isinstance(body, str):
+        if len(body) > HIGH_WATER:
+            raise LongContent(body, is_sized="\0" in body or "content-length" in message.properties)
         try:
             content = body.encode()
         except UnicodeEncodeError:  # half a surrogate pair, which a Java string may hold
@@ -352,6 +381,8 @@ def _content(message: Message) -> tuple[bytes, int | None]:
         has_size = b"\0" in content or "content-length" in message.properties
         return content, len(content) if has_size else None
     if message.body_type is BodyType.BYTES and isinstance(body, bytes):
+        if len(body) > HIGH_WATER:
+            raise LongContent(body, is_sized=True)
         return body, len(body)
     return b"", None
 

@@ -7,19 +7,26 @@ import itertools
 import logging
 from asyncio import Future
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from enum import StrEnum
+from functools import partial
 
 from jdbcstore.broker.api import Delivery, SubscriptionRequest
 from jdbcstore.broker.large import LargeTransfers
 from jdbcstore.broker.stomp.frames import Frame, Version, required, whole_number
-from jdbcstore.broker.stomp.messages import END_OF_MESSAGE, DestinationNames, MessageFrames, addressed
+from jdbcstore.broker.stomp.messages import (
+    END_OF_MESSAGE,
+    DestinationNames,
+    LongContent,
+    MessageFrames,
+    addressed,
+)
 from jdbcstore.broker.transport.consumers import ClientConsumer
 from jdbcstore.broker.transport.output import ClientOutput
 from jdbcstore.broker.transport.replies import Replies
 from jdbcstore.errors import BodyInPieces, CorruptMessage, LargeBodyMissing, ProtocolError
 from jdbcstore.message.destination import Destination
-from jdbcstore.message.openwire.pieces import LargeBody, body_in_pieces
+from jdbcstore.message.openwire.pieces import body_in_pieces
 
 log = logging.getLogger(__name__)
 
@@ -158,14 +165,16 @@ class StompConsumer(ClientConsumer):
     def deliver(self, delivery: Delivery) -> None:
         try:
             self._deliver(delivery)
+        except LongContent as content:
+            self._deliver_long(delivery, content)
         except BodyInPieces as error:
             self._deliver_large(delivery, error)
         except CorruptMessage as error:  # a body is decoded late
             self._reject_later(delivery, error)
 
-    def _deliver(self, delivery: Delivery) -> None:
+    def _deliver(self, delivery: Delivery, content: tuple[bytes, int | None] | None = None) -> None:
         if self.mode is AckMode.AUTO:
-            self._output.write(self._frames.encode(delivery, self._line))
+            self._output.write(self._frames.encode(delivery, self._line, "", content))
             if not self._auto:
                 self._output.when_flushed(self._flushed)
             self._auto.append(delivery)
@@ -175,7 +184,7 @@ class StompConsumer(ClientConsumer):
             ack = f"ack:{self.ack_prefix}{key}\n"
         else:
             key, ack = str(delivery.message.message_id), ""
-        self._output.write(self._frames.encode(delivery, self._line, ack))
+        self._output.write(self._frames.encode(delivery, self._line, ack, content))
         self._pending[key] = delivery
 
     def _deliver_large(self, delivery: Delivery, error: BodyInPieces) -> None:
@@ -184,6 +193,27 @@ class StompConsumer(ClientConsumer):
         if large is None or body is None or self._output.is_packed:
             self._reject_later(delivery, error)
             return
+        of = delivery.message, body, self._max_inflated
+        self._stream(delivery, partial(large.size_for_client, *of), large.for_client(*of))
+
+    def _deliver_long(self, delivery: Delivery, content: LongContent) -> None:
+        """Write a message in memory part by part: consumers that do not read share its one body."""
+        if self._output.is_packed:
+            self._deliver(delivery, (b"".join(content.parts()), content.size))
+            return
+
+        async def size() -> int | None:
+            return content.size
+
+        async def parts() -> AsyncIterator[bytes]:
+            for part in content.parts():
+                yield part
+
+        self._stream(delivery, size, parts())
+
+    def _stream(
+        self, delivery: Delivery, size: Callable[[], Awaitable[int | None]], parts: AsyncIterator[bytes]
+    ) -> None:
         ack, key = "", None
         if self.mode is not AckMode.AUTO:
             key = str(delivery.message.message_id)
@@ -193,23 +223,21 @@ class StompConsumer(ClientConsumer):
             self._pending[key] = delivery
         whole = asyncio.get_running_loop().create_future()
         self._replies.track(whole, None)
-        self._output.stream(self._parts(_Taken(delivery), key, ack, large, body, whole))
+        self._output.stream(self._parts(_Taken(delivery), key, ack, size, parts, whole))
 
     async def _parts(
         self,
         taken: _Taken,
         key: str | None,
         ack: str,
-        large: LargeTransfers,
-        body: LargeBody,
+        size: Callable[[], Awaitable[int | None]],
+        parts: AsyncIterator[bytes],
         whole: Future[None],
     ) -> AsyncIterator[bytes]:
         """Yield a MESSAGE. A damaged one is rejected, and nothing is written, or the connection ends."""
         begun = False
         try:
-            size = await large.size_for_client(taken.message, body, self._max_inflated)
-            head = self._frames.encode_head(taken, self._line, ack, size)
-            parts = large.for_client(taken.message, body, self._max_inflated)
+            head = self._frames.encode_head(taken, self._line, ack, await size())
             first = await anext(parts, b"")
             begun = True
             yield head + first
