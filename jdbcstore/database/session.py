@@ -178,7 +178,7 @@ class DatabaseSession(Database):
         creates = self.config.create_tables_on_startup and not self.read_only
         if self.tables.messages not in present.columns and self.adapter.fold_upper:
             activemq = (self.tables.messages, self.tables.acks, self.tables.lock)
-            refuse_other_case(self.engine, activemq)
+            refuse_other_case(self.engine, present.missing(activemq))
         if creates:
             present = create_given_tables(
                 self.engine, self.adapter, self.tables, present, self.config.statements

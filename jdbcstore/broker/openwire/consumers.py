@@ -91,7 +91,7 @@ class _LongMessage:
 
 
 _long_messages: dict[tuple[int, int], weakref.ref[_LongMessage]] = {}
-"""Those that are being written, by the ``id`` of the message and the version of the codec."""
+"""The long messages that are being written, by the ``id`` of the message and the version of the codec."""
 
 
 class OpenWireConsumer(ClientConsumer):
