@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import secrets
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
@@ -21,6 +22,8 @@ SILENT_PERIODS = 3
 """Keep-alive periods of silence after which the server closes the holder's connection."""
 _BELIEVED_SILENCE = 0.8
 """The part of that time for which the lock is believed to be held."""
+log = logging.getLogger(__name__)
+
 _BELIEVED_LEASE = 0.9
 """The part of a lease for which it is believed to be held."""
 _LONGEST_NAME = 200
@@ -235,6 +238,8 @@ class LeaseDatabaseLocker(JdbcLocker):
         self._owner: str | None = None
         self._expires_in = float("inf")
         """Seconds that the other's lease had left at the last attempt, if it is not renewed."""
+        self._unrenewed: tuple[tuple[str | None, int], float] | None = None
+        """A lease that ends too late: its holder and its end, and when that was first seen (monotonic)."""
         self._believed_until = float("-inf")
         self.skew_ms: int | None = None
         """Milliseconds by which the local clock was ahead of the database's, when last compared."""
@@ -266,8 +271,29 @@ class LeaseDatabaseLocker(JdbcLocker):
         if not owner:
             raise StoreError(NO_ROW)
         [(self._owner, expiry)] = owner
+        if self._outlived(self._owner, expiry or 0, now):
+            values = {"broker_name": name, "time": now + self._lease_ms, "now": (expiry or 0) + 1}
+            self._ours = name
+            if connection.change(self._sql.lease_obtain, **values) == 1:
+                log.warning("the lease of %s outlived its holder: the clock was set back", self._owner)
+                self._believed_until = asked + _BELIEVED_LEASE * self.lock_acquire_sleep_interval
+                return True
+            self._ours = None
         self._expires_in = max(0, (expiry or 0) + 1 - now) / 1000
         return False
+
+    def _outlived(self, owner: str | None, expiry: int, now: int) -> bool:
+        """Return whether a lease ends later than one can that was given now, and is not renewed any more.
+
+        That is so after the clock was set back. A holder that lives renews its lease several times in its
+        length, by which this waits, on the monotonic clock.
+        """
+        if expiry - now <= self._lease_ms:
+            self._unrenewed = None
+            return False
+        if self._unrenewed is None or self._unrenewed[0] != (owner, expiry):
+            self._unrenewed = (owner, expiry), self.clock.monotonic()
+        return self.clock.monotonic() - self._unrenewed[1] > self.lock_acquire_sleep_interval
 
     def keep_alive(self) -> bool:
         """Renew the lease, while it has not expired."""

@@ -27,6 +27,9 @@ def stepped(database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ste
     stepped.close()
 
 
+HOUR_MS = 3_600_000
+
+
 class Model:
     """What the lock's row must be."""
 
@@ -134,6 +137,24 @@ def test_a_lease_of_an_activemq_is_respected_and_followed(stepped: SteppedDataba
     assert locker.holder == "amq"
     stepped.advance(5.001)
     assert locker.do_start(0.0)
+
+
+@sqlite
+def test_a_lease_that_a_clock_set_back_has_prolonged_ends(stepped: SteppedDatabase) -> None:
+    """The holder may have died in that hour; one that lives renews its lease, which then ends earlier."""
+    locker, other = stepped.locker("ours"), stepped.locker("other")
+    stepped.set_row("dead", stepped.now_ms + HOUR_MS)
+    assert not locker.do_start(0.0)
+    stepped.advance(LEASE - 0.001)
+    assert not locker.do_start(0.0)
+    stepped.set_row("dead", stepped.now_ms + HOUR_MS)  # it lives, and its leases are longer
+    stepped.advance(0.002)
+    assert not locker.do_start(0.0)
+    stepped.advance(LEASE + 0.001)
+    assert locker.do_start(0.0)
+    assert stepped.row()[1] == stepped.now_ms + LEASE * 1000
+    assert not other.do_start(0.0)
+    assert locker.keep_alive()
 
 
 @sqlite
