@@ -674,10 +674,25 @@ def test_random_bytes_after_the_login(served: Served) -> None:
     still_serves(served)
 
 
-def test_producers_are_forgotten(client: Client) -> None:
-    producer_id = ProducerId(client.connection_id, 1, 7)
-    client.request(Type.PRODUCER_INFO, producer_id=producer_id, window=1)
-    client.request(Type.REMOVE_INFO, object_id=producer_id, last_delivered=0)
+@pytest.mark.parametrize("removed", ["producer", "session"])
+def test_producers_are_forgotten(served: Served, client: Client, removed: str) -> None:
+    """Neither the broker lists it any more, nor does anything that it sends open its window."""
+    other = ProducerId(client.connection_id, 2, 1)
+    for producer_id in (client.producer_id, other):
+        client.request(Type.PRODUCER_INFO, producer_id=producer_id, destination=Q, window=1)
+    assert served.call(lambda: served.engine.directory.count_producers(Q)) == 2
+    quickly: dict[str, Any] = {"response_required": False, "producer_id": client.producer_id}
+    client.socket.sendall(client.message(Q, "a", **quickly))
+    assert client.expect(Type.PRODUCER_ACK)["producer_id"] == client.producer_id
+    ended = client.producer_id if removed == "producer" else client.session_id
+    client.request(Type.REMOVE_INFO, object_id=ended, last_delivered=0)
+    assert served.call(lambda: served.engine.directory.count_producers(Q)) == 1
+    client.socket.sendall(client.message(Q, "b", **quickly))
+    # That of the other session is still there, and its acknowledgement is the next that comes.
+    client.socket.sendall(client.message(Q, "c", response_required=False, producer_id=other))
+    assert client.expect(Type.PRODUCER_ACK)["producer_id"] == other
+    client.request(Type.REMOVE_INFO, object_id=ConnectionId(client.connection_id), last_delivered=0)
+    assert served.call(lambda: served.engine.directory.count_producers(Q)) == 0
 
 
 @pytest.mark.parametrize(

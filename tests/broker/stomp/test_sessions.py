@@ -10,7 +10,9 @@ import struct
 import pytest
 
 from jdbcstore import Store
+from jdbcstore.broker.stomp.frames import Version
 from jdbcstore.broker.transport.connection import ClientConnection
+from jdbcstore.config.policy import PolicyEntry, RedeliveryPolicy
 from tests.support.broker.stomp.serving import Client, Served, talking
 
 pytestmark = pytest.mark.backends("memory")
@@ -52,6 +54,50 @@ def test_client_mode_acknowledges_all_up_to_a_message(store: Store) -> None:
             other.subscribe(QUEUE)
             frame = other.expect("MESSAGE")
             assert (frame.body, frame.headers["redelivered"]) == (b"d", "true")
+
+
+@pytest.mark.parametrize("version", [Version.V1_1, Version.V1_2])
+@pytest.mark.parametrize("mode", ["client", "client-individual"])
+def test_a_nack_rejects_one_message(store: Store, version: Version, mode: str) -> None:
+    """In mode ``client``, too, where an ACK acknowledges all up to it."""
+    with Served(store) as served, Client(served.port, version) as client:
+        for body in "abc":
+            client.send(QUEUE, body)
+        client.subscribe(QUEUE, ack=mode)
+        frames = client.messages(3)
+        keys = [
+            {"id": one.headers["ack"]}
+            if version is Version.V1_2
+            else {"message-id": one.headers["message-id"], "subscription": "0"}
+            for one in frames
+        ]
+        client.request("NACK", keys[1])
+        assert [message.body for message in store.queue("Q").recover()] == ["a", "c"]
+        assert [message.body for message in store.queue("ActiveMQ.DLQ").recover()] == ["b"]
+        client.write("NACK", {**keys[1], "receipt": "again"})
+        assert client.expect("ERROR").headers["receipt-id"] == "again"
+        client.write("NACK", {**keys[0], "transaction": "t", "receipt": "transacted"})
+        assert client.expect("ERROR").headers["receipt-id"] == "transacted"
+        client.request("ACK", keys[2])
+        assert [message.body for message in store.queue("ActiveMQ.DLQ").recover()] == ["b"]
+        assert store.queue("Q").message_count() == (0 if mode == "client" else 1)
+
+
+def test_a_nack_delivers_again_as_the_policy_says(store: Store) -> None:
+    policy = PolicyEntry(
+        redelivery_policy=RedeliveryPolicy(maximum_redeliveries=1, initial_redelivery_delay=0.0)
+    )
+    with Served(store, policy) as served, Client(served.port) as client:
+        client.send(QUEUE, "a")
+        client.subscribe(QUEUE, ack="client-individual")
+        client.request("NACK", {"id": client.expect("MESSAGE").headers["ack"]})
+        again = client.expect("MESSAGE")
+        assert (again.body, again.headers["redelivered"]) == (b"a", "true")
+        assert store.queue("Q").message_count() == 1
+        client.request("NACK", {"id": again.headers["ack"]})
+        assert client.has_nothing_more()
+    assert store.queue("Q").message_count() == 0
+    assert [message.body for message in store.queue("ActiveMQ.DLQ").recover()] == ["a"]
 
 
 def test_a_transaction_is_all_or_nothing(store: Store) -> None:
