@@ -26,7 +26,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help:
 	@echo "make demo    watch messages survive a killed broker, on SQLite; then Spark SQL"
 	@echo "make test    lint, then all tests, on SQLite, PostgreSQL, MariaDB and MySQL, and beside ActiveMQ"
-	@echo "make quick   lint, unit tests, and the contract in memory and on SQLite: under a minute"
+	@echo "make quick   lint, unit tests, and the contract in memory and on SQLite"
 	@echo "make lint    only ruff, codespell and mypy"
 	@echo "make fuzz    fuzz everything that reads bytes of others, each for a minute"
 	@echo "make bench   measure the figures of docs/benchmarks.md on this machine"

@@ -75,7 +75,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """The permissions of a role."""
+    """An administrator's operation: its method, the role that it needs, and how a request names it."""
 
     name: str
     call: str

@@ -180,7 +180,7 @@ def _not_obeyed(configuration: Configuration) -> Iterator[Note]:
             given = sources.get(f"policies[{number}].{option}")
             changed = option in _AUDIT or getattr(policy, option) != getattr(default, option)
             if given is not None and changed:
-                yield Note(kind, given, f"{option} of a policy: {reason}")
+                yield Note(kind, given, _explained(option, "policy", given, reason))
         strategy = policy.dead_letter_strategy
         if isinstance(strategy, DiscardingDeadLetterStrategy):
             continue
@@ -188,4 +188,10 @@ def _not_obeyed(configuration: Configuration) -> Iterator[Note]:
             given = sources.get(f"policies[{number}].dead_letter_strategy.{option}")
             if given is not None:
                 kind, reason = _DEAD_LETTERS[strategy.enable_audit]
-                yield Note(kind, given, f"{option} of a dead-letter strategy: {reason}")
+                yield Note(kind, given, _explained(option, "dead-letter strategy", given, reason))
+
+
+def _explained(option: str, owner: str, place: str, reason: str) -> str:
+    """Return the text of a note, which names the option unless its place ends in ActiveMQ's name for it."""
+    is_named = place.rpartition(", ")[2].lower() == option.replace("_", "")
+    return reason if is_named else f"{option} of a {owner}: {reason}"

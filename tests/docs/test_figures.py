@@ -56,3 +56,10 @@ def test_the_comparison(database: str, column: int) -> None:
     table = _table("| messages a second | jdbcstore, MariaDB")
     rows = ("STOMP, SEND with receipt, 1 connection", "OpenWire, persistent sends, 1 producer")
     assert said == sorted(table[row][column] for row in rows)
+
+
+def test_the_comparison_of_consuming() -> None:
+    text = (ROOT / "docs" / "compared.md").read_text(encoding="utf-8")
+    [said] = re.findall(r"\[([\d.]+) times\]\(benchmarks\.md\) ActiveMQ's rate", text)
+    peers = _table("| messages a second | jdbcstore ")
+    assert float(said) == round(peers["STOMP, consume, `ack:auto`"][-1], 1)

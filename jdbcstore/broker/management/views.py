@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
+from dataclasses import dataclass
 from typing import NamedTuple
 
+from jdbcstore import __version__
 from jdbcstore.abc import PausedQueue, PreparedWrites
 from jdbcstore.broker.consumer_watch import SLOW
 from jdbcstore.broker.counters import Counters
@@ -18,13 +18,6 @@ from jdbcstore.util.timings import Timings
 
 WAITING = "waiting for the lock"
 """Why a slave is not serving."""
-
-
-def _version() -> str:
-    try:
-        return version("jdbcstore")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +49,7 @@ class BrokerView:
     """The broker's id for its connections: host, process, and the time of its start."""
     identity: BrokerIdentity = BrokerIdentity()
     """Its name, address, database and environment."""
-    version: str = field(default_factory=_version)
+    version: str = __version__
     obstacle: str | None
     """Why it is not serving; None if it is. Most other fields are 0 then."""
     uptime: float

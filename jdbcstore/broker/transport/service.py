@@ -8,9 +8,9 @@ import os
 import secrets
 import socket
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
 from typing import Protocol
 
+from jdbcstore import __version__
 from jdbcstore.broker.api import Broker
 from jdbcstore.broker.notices import BoundedLog, Notices
 from jdbcstore.broker.security import Principal, Security
@@ -139,7 +139,4 @@ class Service:
 
 def _name_and_version() -> str:
     """Contains "ActiveMQ", by which some clients choose the headers that they send."""
-    try:
-        return f"jdbcstore/{version('jdbcstore')} (ActiveMQ)"
-    except PackageNotFoundError:
-        return "jdbcstore (ActiveMQ)"
+    return f"jdbcstore/{__version__} (ActiveMQ)"

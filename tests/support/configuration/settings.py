@@ -257,15 +257,16 @@ def _fate_of_element(path: Path, context: str, bare: str, name: str) -> str:
 
 
 def _first(path: Path, name: str, texts: list[str], bare: str) -> str:
-    """Return the fate of the first text that says something."""
+    """Return the fate of the first text that says something, unless another one shows that it has no effect.
+
+    The first value may be the default, which has no note.
+    """
     if name in _ELSEWHERE:
         return "obeyed"
-    found = ""
-    for text in texts:
-        found = _fate(path, name, text, bare)
-        if found:
-            return found
-    return found
+    all_fates = [fate for text in texts if (fate := _fate(path, name, text, bare))]
+    without_effect = (fate for fate in all_fates if fate.startswith(_FATES[Kind.IGNORED]))
+    is_obeyed = all_fates[:1] and all_fates[0].startswith("obeyed")
+    return next(without_effect, all_fates[0]) if is_obeyed else "".join(all_fates[:1])
 
 
 def _fate(path: Path, name: str, text: str, bare: str) -> str:
@@ -310,16 +311,18 @@ def _loaded(path: Path, text: str) -> Configuration:
     return load_file(path, {})
 
 
+_FATES = {
+    Kind.IGNORED: "no effect",
+    Kind.UNSUPPORTED: "not supported",
+    Kind.DANGEROUS: "not obeyed",
+    Kind.REFUSED: "the broker does not start",
+    Kind.UNKNOWN: "unknown",
+    Kind.MISSING: "missing",
+}
+
+
 def _told(note: Note) -> str:
-    words = {
-        Kind.IGNORED: "no effect",
-        Kind.UNSUPPORTED: "not supported",
-        Kind.DANGEROUS: "not obeyed",
-        Kind.REFUSED: "the broker does not start",
-        Kind.UNKNOWN: "unknown",
-        Kind.MISSING: "missing",
-    }
-    return f"{words[note.kind]}: {note.text}"
+    return f"{_FATES[note.kind]}: {note.text}"
 
 
 def _plain(option: str) -> str:

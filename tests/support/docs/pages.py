@@ -10,7 +10,7 @@ from tests.support import ROOT
 
 _GENERATED = ROOT / "docs" / "generated"
 _CHANGES = sorted((ROOT / "docs" / "changes").glob("*.*.md"))
-"""Lines of the changelog to be, whose links are those of its folder."""
+"""Lines of the changelog to be, whose links are those of CHANGELOG.md in the root."""
 PAGES = (
     ROOT / "README.md",
     *(

@@ -187,8 +187,8 @@ PRINTED = {
         '<policyEntry queue=">"><deadLetterStrategy><individualDeadLetterStrategy queuePrefix="DLQ."'
         ' enableAudit="false" maxAuditDepth="10" maxProducersToAudit="20"/></deadLetterStrategy>'
         "</policyEntry>",
-        ("enableAudit", "of a dead-letter strategy"),
-        ("maxProducersToAudit", "of a dead-letter strategy"),
+        ("enableAudit", "dead letters are never audited"),
+        ("maxProducersToAudit", "dead letters are never audited"),
     ),
     "dead letters dropped": policy(
         '<policyEntry queue=">"><deadLetterStrategy><discarding/></deadLetterStrategy></policyEntry>'

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
+from jdbcstore.config.load import _OF_POLICY
 from tests.support.configuration import settings
 from tests.support.require import unavailable
 
@@ -29,3 +32,9 @@ def test_the_names_are_those_of_the_schemas() -> None:
             unavailable(part, f"no {jar}, whose schema has the names")
 
     assert json.loads(settings.SCHEMAS.read_text()) == settings.schemas()
+
+
+@pytest.mark.parametrize("option", sorted(_OF_POLICY))
+def test_what_has_no_effect_is_not_called_obeyed(option: str) -> None:
+    """The note depends on the value; the page must not."""
+    assert f"obeyed: `policies.{option}`" not in settings.PAGE.read_text()

@@ -175,6 +175,5 @@ def _is_local(transaction: object) -> bool:
 
 
 def _walk(folder: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
-
     for path, names, files in os.walk(folder):
         yield Path(path), names, files
