@@ -16,6 +16,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from jdbcstore.config import Configuration, Kind, Note, load_file
+from jdbcstore.config.load import _OF_POLICY
 from jdbcstore.config.xml import read_plugin_users
 from jdbcstore.config.xml.artemis_reasons import ACCEPTORS, REFUSED_ACCEPTORS
 from jdbcstore.errors import ConfigurationError
@@ -257,16 +258,10 @@ def _fate_of_element(path: Path, context: str, bare: str, name: str) -> str:
 
 
 def _first(path: Path, name: str, texts: list[str], bare: str) -> str:
-    """Return the fate of the first text that says something, unless another one shows that it has no effect.
-
-    The first value may be the default, which has no note.
-    """
+    """Return the fate of the first text that says something."""
     if name in _ELSEWHERE:
         return "obeyed"
-    all_fates = [fate for text in texts if (fate := _fate(path, name, text, bare))]
-    without_effect = (fate for fate in all_fates if fate.startswith(_FATES[Kind.IGNORED]))
-    is_obeyed = all_fates[:1] and all_fates[0].startswith("obeyed")
-    return next(without_effect, all_fates[0]) if is_obeyed else "".join(all_fates[:1])
+    return next((fate for text in texts if (fate := _fate(path, name, text, bare))), "")
 
 
 def _fate(path: Path, name: str, text: str, bare: str) -> str:
@@ -284,10 +279,19 @@ def _fate(path: Path, name: str, text: str, bare: str) -> str:
         return _told(notes[0])
     sources = [option for option, place in loaded.sources.items() if place.rpartition(", ")[2] == name]
     if sources:
-        return f"obeyed: `{_plain(sources[0])}`"
+        return _fate_of_option(_plain(sources[0]))
     if loaded.broker.users_file is not None:
         return _fate_of_users(path, name)
     return "obeyed" if text == bare or loaded != _loaded(path, bare) else ""
+
+
+def _fate_of_option(option: str) -> str:
+    """Return the fate of an option that was set; its default value has no note, though it has no effect."""
+    owner, _, name = option.rpartition(".")
+    if owner == "policies" and name in _OF_POLICY:
+        kind, reason = _OF_POLICY[name]
+        return _told(Note(kind, "", reason))
+    return f"obeyed: `{option}`"
 
 
 def _fate_of_error(error: ConfigurationError) -> str:
