@@ -62,7 +62,7 @@ from jdbcstore.testing.polling import wait_until
 from shop.models import Order
 
 def all_finished():
-    call_command("jdbcstore_worker", batch=True)
+    call_command("jdbcstore_worker", batch=True, verbosity=0)
     return all(one.is_finished for one in TaskRecord.objects.all())
 
 # The lease of the worker that was killed may have to end first.

@@ -80,6 +80,8 @@ class Worker:
         :raises StoreUnavailable: the database does not answer for a minute
         :raises NotMaster: a broker or store serves the tables now
         """
+        shown = ", ".join(sorted(queue.destination.name for queue in self._queues))
+        log.info("worker %s runs tasks of the queues %s", self._id, shown)
         pause = _SHORTEST_PAUSE
         wakeups = self._claims.wakeups
         while not self._stopping:
@@ -171,6 +173,7 @@ class Worker:
             return
         try:
             self._finish(record, TaskResultStatus.SUCCESSFUL, return_value=value)
+            log.info("%s", record)
         except _UNREACHABLE:
             raise
         except DatabaseError as error:  # the column cannot have this value
@@ -203,6 +206,7 @@ class Worker:
             "traceback": text.encode("utf-8", "backslashreplace").decode(),
         }
         self._finish(record, TaskResultStatus.FAILED, errors=[*record.errors, failure])
+        log.error("%s: %s: %s", record, failure["exception_class_path"], error)
 
     def _finish(self, record: TaskRecord, status: str, **outcome: Any) -> None:
         """Record the outcome of an attempt, unless another worker has begun the next."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from argparse import ArgumentParser
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
@@ -12,6 +15,24 @@ from jdbcstore.errors import StoreError
 from jdbcstore.plugins.django.backend import ClaimsBackend
 from jdbcstore.plugins.django.interface import task_backends
 from jdbcstore.plugins.django.worker import Worker
+
+
+@contextmanager
+def _logged() -> Iterator[None]:
+    """Print what the worker logs in the block, unless the project's LOGGING has a handler for it."""
+    logger = logging.getLogger("jdbcstore.plugins.django")
+    if logger.hasHandlers():
+        yield
+        return
+    handler, level = logging.StreamHandler(), logger.level
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    logger.addHandler(handler)
+    logger.setLevel(level or logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
 
 
 class Command(BaseCommand):  # type: ignore[misc]
@@ -30,7 +51,9 @@ class Command(BaseCommand):  # type: ignore[misc]
         )
         parser.add_argument("--batch", action="store_true", help="end when there is nothing left to run")
 
-    def handle(self, *, backend: str, queues: list[str] | None, batch: bool, **_: Any) -> None:
+    def handle(
+        self, *, backend: str, queues: list[str] | None, batch: bool, verbosity: int, **_: Any
+    ) -> None:
         """Run tasks. Wrong options, or a database that cannot be used, are errors of the command."""
         try:
             found = task_backends[backend]
@@ -46,6 +69,7 @@ class Command(BaseCommand):  # type: ignore[misc]
         try:
             worker = Worker(found, names, batch=batch)
             worker.stop_on_signals()
-            worker.run()
+            with _logged() if verbosity else nullcontext():
+                worker.run()
         except StoreError as error:
             raise CommandError(str(error)) from error
