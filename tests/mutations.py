@@ -29,7 +29,8 @@ import sqlalchemy  # noqa: F401 - imported once, before the processes are forked
 
 _COMPARISONS: dict[type[ast.cmpop], Sequence[type[ast.cmpop]]] = {
     ast.Eq: [ast.NotEq], ast.NotEq: [ast.Eq], ast.Is: [ast.IsNot], ast.IsNot: [ast.Is],
-    ast.In: [ast.NotIn], ast.NotIn: [ast.In], ast.Lt: [ast.LtE, ast.GtE], ast.LtE: [ast.Lt, ast.Gt],  # codespell:ignore notin
+    ast.In: [ast.NotIn], ast.NotIn: [ast.In],  # codespell:ignore notin
+    ast.Lt: [ast.LtE, ast.GtE], ast.LtE: [ast.Lt, ast.Gt],
     ast.Gt: [ast.GtE, ast.LtE], ast.GtE: [ast.Gt, ast.Lt],
 }  # fmt: skip
 _ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
@@ -40,6 +41,8 @@ _PAIRS = [
     ("add", "discard"), ("add", "remove"), ("min", "max"), ("any", "all"), ("set_result", "cancel"),
 ]  # fmt: skip
 _OPPOSITES = {one: other for pair in reversed(_PAIRS) for one, other in (pair, pair[::-1])}
+_LIMIT = 16
+"""A number from here on is a limit or a unit, of which one more is mostly no defect."""
 _SILENT = {"log", "warnings"}
 """Names whose methods are called for readers of a log."""
 
@@ -123,7 +126,7 @@ def _changes(node: ast.AST) -> Iterator[ast.AST]:  # noqa: C901 - a table
             yield ast.BinOp(node.left, _ARITHMETIC[type(node.op)](), node.right)
         case ast.Constant(value=bool(value)):
             yield ast.Constant(not value)
-        case ast.Constant(value=int(value)):
+        case ast.Constant(value=int(value)) if abs(value) < _LIMIT:
             yield ast.Constant(value + 1)
         case ast.Call(func=ast.Attribute() as method) if method.attr in _OPPOSITES:
             opposite = ast.Attribute(method.value, _OPPOSITES[method.attr], ast.Load())
