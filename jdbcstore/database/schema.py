@@ -132,8 +132,11 @@ def refuse_other_case(engine: Engine, missing: Iterable[Table]) -> None:
 
     :raises SchemaError: there are some
     """
-    written = {name.lower(): name for name in inspect(engine).get_table_names()}
-    found = [written[name] for table in missing if (name := str(table.name).lower()) in written]
+    inspector = inspect(engine)
+    written = {name.lower(): name for name in inspector.get_table_names()}
+    names = [name for table in missing if (name := str(table.name)).lower() in written]
+    # Another process may have created one in the meantime.
+    found = [written[name.lower()] for name in names if not inspector.has_table(name)]
     if found:
         raise SchemaError(
             f"this server has the tables {', '.join(found)}, whose names differ from the configured ones in"

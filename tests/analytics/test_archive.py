@@ -277,6 +277,7 @@ def test_a_url_that_spark_cannot_use(
 ) -> None:
     assert spark is not None  # the command's own
     monkeypatch.chdir(tmp_path)
+    jdbcstore.open(database.url).close()
     for command, said in (
         (("archive", "nowhere://bucket/mq", "--older-than", "1d"), "Spark cannot use nowhere://bucket/mq"),
         (("restore", "nowhere://bucket/mq"), "Spark cannot use nowhere://bucket/mq"),

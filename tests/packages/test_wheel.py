@@ -39,7 +39,7 @@ def test_the_wheel_has_every_module_and_migration_and_nothing_else(installed: In
 def test_the_first_example_of_the_readme_runs(installed: Installed) -> None:
     example = Page(ROOT / "README.md").examples("python")[0]
     script = installed.folder / "example.py"
-    script.write_text(f"{example.code}\nprint(jdbcstore.__file__)\n")
+    script.write_text(f"{example.code}\nimport jdbcstore\nprint(jdbcstore.__file__)\n")
 
     printed, place = installed.run("python", str(script)).splitlines()
 

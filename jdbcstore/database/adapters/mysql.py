@@ -67,7 +67,11 @@ _INTERRUPTED = 1317
 _SLEEPING = "SELECT /* {} */ SLEEP("
 _SLEEPERS = "SELECT ID FROM information_schema.PROCESSLIST WHERE INFO LIKE "
 _DELETE = "DELETE "
-_SESSION = "SELECT ID, USER, HOST, DB, {} FROM information_schema.PROCESSLIST WHERE ID = "
+# Of the server, what is the same after a restart: only MySQL has a @@server_uuid.
+_SESSION = (
+    "SELECT ID, USER, HOST, DB, CONCAT_WS(' ', @@hostname, @@port, @@datadir, @@server_id)"
+    " FROM information_schema.PROCESSLIST WHERE ID = "
+)
 _CLUSTER = (
     "SHOW SESSION VARIABLES WHERE Variable_name IN"
     " ('wsrep_on', 'wsrep_sync_wait', 'group_replication_consistency')"
@@ -259,9 +263,6 @@ class MysqlWriting(Writing):
 class MysqlControl(ServerControl):
     """Of MySQL."""
 
-    _SERVER: ClassVar[str] = "@@server_uuid"
-    """An expression that is another on each server, and the same after a restart."""
-
     def limit_lock_wait(self, seconds: float) -> None:
         self._cursor.execute(f"SET SESSION innodb_lock_wait_timeout = {max(1, round(seconds))}")
 
@@ -270,13 +271,13 @@ class MysqlControl(ServerControl):
         self._cursor.execute(f"SET SESSION wait_timeout = {max(1, round(seconds))}")
 
     def identify(self) -> Row | None:
-        self._cursor.execute(f"{_SESSION.format(self._SERVER)}CONNECTION_ID()")
+        self._cursor.execute(f"{_SESSION}CONNECTION_ID()")
         found = self._cursor.fetchone()
         return None if found is None else tuple(found)
 
     def has_session(self, session: Row) -> bool:
         # A restarted server counts from 1 again; HOST includes the client's port.
-        self._cursor.execute(f"{_SESSION.format(self._SERVER)}{int(session[0])}")
+        self._cursor.execute(f"{_SESSION}{int(session[0])}")
         return session in [tuple(row) for row in self._cursor.fetchall()]
 
     def end_session(self, session: Row) -> None:
@@ -300,8 +301,6 @@ class MysqlControl(ServerControl):
 
 class MariadbControl(MysqlControl):
     """Of MariaDB, which has sequences, and a limit for transactions alone."""
-
-    _SERVER = "CONCAT_WS(' ', @@hostname, @@port, @@datadir)"
 
     def raise_sequence(self, sequence: str, number: int) -> None:
         self._cursor.execute(f"SELECT SETVAL({sequence}, {int(number)})")

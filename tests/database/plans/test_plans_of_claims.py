@@ -63,6 +63,9 @@ VALUES: dict[str, Any] = {
     "key_burst": 1,
     "drawn": 0,
     "spacing": 0,
+    "noted": 0,
+    "now": 0,
+    "back": 0,
 }
 
 
