@@ -148,6 +148,21 @@ def test_a_branch_is_in_doubt_once_it_is_prepared(tmp_path: Path) -> None:
     assert (flags[3].tag, flags[3].xid) == (b"+", XID)
 
 
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [(COMMIT, [("queue://Q", "body 2")]), (ROLLBACK, [("queue://Q", "body 1")])],
+    ids=["committed", "rolled back"],
+)
+def test_a_prepared_branch_that_was_ended_is_not_in_doubt(
+    tmp_path: Path, how: int, expected: list[tuple[str, str]]
+) -> None:
+    sent, received = add("queue://Q", 2, transaction=XID), remove("queue://Q", 1, transaction=XID)
+    write_log(tmp_path, 1, [add("queue://Q", 1), sent, received, outcome(PREPARE, XID), outcome(how, XID)])
+
+    assert left(tmp_path) == expected
+    assert [row.xid for row in read(tmp_path)[0]] == [None]
+
+
 # Compactions
 
 

@@ -120,6 +120,22 @@ def test_a_transaction_is_all_or_nothing(store: Store) -> None:
         assert [message.body for message in store.queue("Q").recover()] == ["new"]
 
 
+def test_what_a_rollback_gives_back_is_before_the_others(store: Store) -> None:
+    """An ACK in mode ``client`` then covers it again, and nothing behind it."""
+    with talking(store) as (_, client):
+        for body in "abcd":
+            client.send(QUEUE, body)
+        client.subscribe(QUEUE, ack="client")
+        keys = [frame.headers["ack"] for frame in client.messages(4)]
+        client.request("BEGIN", {"transaction": "t"})
+        client.request("ACK", {"id": keys[2], "transaction": "t"})
+        client.request("ABORT", {"transaction": "t"})
+        client.request("ACK", {"id": keys[1]})
+        assert [message.body for message in store.queue("Q").recover()] == ["c", "d"]
+        client.request("ACK", {"id": keys[3]})
+        assert store.queue("Q").message_count() == 0
+
+
 def test_what_is_wrong_is_told_and_the_connection_goes_on(store: Store) -> None:
     with talking(store) as (_, client):
         client.write("SEND", {"destination": "/queue/", "receipt": "r"})
