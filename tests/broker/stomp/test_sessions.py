@@ -136,6 +136,27 @@ def test_what_a_rollback_gives_back_is_before_the_others(store: Store) -> None:
         assert store.queue("Q").message_count() == 0
 
 
+def test_what_may_not_be_acknowledged_or_rejected(store: Store) -> None:
+    with Served(store) as served:
+        with Client(served.port) as client:
+            client.send(QUEUE, "a")
+            client.subscribe(QUEUE, browser="true", ack="client")
+            client.write("NACK", {"id": client.expect("MESSAGE").headers["ack"], "receipt": "browser"})
+            assert client.expect("MESSAGE").headers["browser"] == "end"
+            assert client.expect("ERROR").headers["receipt-id"] == "browser"
+            client.subscribe(QUEUE, "1", ack="client")
+            key = client.expect("MESSAGE").headers["ack"]
+            client.write("ACK", {"id": key, "transaction": "unknown", "receipt": "transacted"})
+            assert client.expect("ERROR").headers["receipt-id"] == "transacted"
+            client.request("UNSUBSCRIBE", {"id": "1"})
+        with Client(served.port, Version.V1_0) as old:
+            old.subscribe(QUEUE, ack="client")
+            message_id = old.expect("MESSAGE").headers["message-id"]
+            old.write("NACK", {"message-id": message_id, "receipt": "old"})
+            assert old.expect("ERROR").headers["receipt-id"] == "old"
+    assert [message.body for message in store.queue("Q").recover()] == ["a"]
+
+
 def test_what_is_wrong_is_told_and_the_connection_goes_on(store: Store) -> None:
     with talking(store) as (_, client):
         client.write("SEND", {"destination": "/queue/", "receipt": "r"})
