@@ -57,6 +57,9 @@ public class StoreDialect extends JdbcDialect {
     }
 
     public Option getCatalystType(int sqlType, String typeName, int size, MetadataBuilder metadata) {
+        if (sqlType == Types.CHAR && size > 1) {
+            return Option.apply(DataTypes.StringType); // Spark would pad every value, and compare it so
+        }
         if (types != null) {
             return types.getCatalystType(sqlType, typeName, size, metadata);
         }

@@ -12,7 +12,7 @@ import hashlib
 import json
 import re
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -66,6 +66,8 @@ class Meaning:
     """String columns, in lower case."""
     wholes: frozenset[str] = field(default=frozenset())
     """Integer columns, in lower case."""
+    padded: frozenset[str] = field(default=frozenset())
+    """CHAR columns, in lower case, that the driver returns with blanks behind the value."""
 
     @property
     def settings(self) -> dict[str, str]:
@@ -73,7 +75,7 @@ class Meaning:
         flags = {name: getattr(self, name) for name in ("ascii", "globs", "nulls", "computed")}
         return words | {name: "yes" if flag else "no" for name, flag in flags.items()}
 
-    def of_columns(self, types: Iterable[tuple[str, str]]) -> Meaning:
+    def of_columns(self, types: Collection[tuple[str, str]]) -> Meaning:
         """Return a copy that knows each column, given by its name and the database's type name."""
         texts, wholes = set(_ANSWERED[True]), set(_ANSWERED[False])
         for name, type_ in types:
@@ -82,7 +84,11 @@ class Meaning:
             elif re.search("int", type_.lower()) and "unsigned" not in type_.lower():
                 wholes.add(name.lower())
         both = texts & wholes
-        return replace(self, texts=frozenset(texts - both), wholes=frozenset(wholes - both))
+        padded = frozenset(name.lower() for name, type_ in types if "bpchar" in type_)
+        texts -= both | padded
+        if padded:  # what the queries answer of these columns is padded, too
+            texts -= _ANSWERED[True]
+        return replace(self, texts=frozenset(texts), wholes=frozenset(wholes - both), padded=padded)
 
 
 def _names(tables: Tables) -> list[str]:
@@ -125,7 +131,7 @@ def of_postgresql(connection: Connection, tables: Tables) -> Meaning:
     ordered = SAME if in_bytes else _IN_C
     known = encoding == "UTF8"
     meaning = Meaning(exact, ordered if known else "", literals="escaped", ascii=not known)
-    return meaning.of_columns((row.attname, row.typname) for row in rows)
+    return meaning.of_columns([(row.attname, row.typname) for row in rows])
 
 
 def of_mysql(connection: Connection, tables: Tables) -> Meaning:
@@ -146,8 +152,10 @@ def of_mysql(connection: Connection, tables: Tables) -> Meaning:
     ).all()
     exact = f"(CONVERT({{}} USING utf8mb4) COLLATE {names[0]})" if names else ""
     meaning = Meaning(exact, exact, literals="hexadecimal", quote="`", nulls=False)
-    return meaning.of_columns((name, str(type_)) for name, type_ in types)
+    return meaning.of_columns([(name, str(type_)) for name, type_ in types])
 
+
+ANSWERED = frozenset(_ANSWERED[True])
 
 DRIVER = "jdbcstore.StoreDriver"
 _DIALECT = "jdbcstore.StoreDialect"

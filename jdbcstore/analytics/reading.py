@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from jdbcstore.analytics.pushdown import DRIVER, load_classes
+from jdbcstore.analytics.pushdown import ANSWERED, DRIVER, load_classes
 from jdbcstore.analytics.queries import as_text, between, count_ids, last_id, mean_size, nth_id, stored
 from jdbcstore.analytics.questions import connecting
 from jdbcstore.analytics.vendors import Vendor
@@ -36,6 +36,8 @@ class JdbcReading:
     """The schema of the tables; empty: the database does not have schemas."""
     catalog: str
     fetch_size: int
+    padded: frozenset[str] = frozenset()
+    """CHAR columns whose values have blanks behind them."""
     init: str = ""
     """The first statement of each connection; empty: none."""
 
@@ -71,7 +73,7 @@ class JdbcReading:
 
     def table(self, table: Table) -> DataFrame:
         """Read a table through the catalog, in one statement; column names are in lower case."""
-        return _lower(self.spark.read.options(**self._options).table(self.name_of(table)))
+        return self._read(self.spark.read.options(**self._options).table(self.name_of(table)))
 
     def name_of(self, table: Table) -> str:
         """Return the table's name in Spark's catalog."""
@@ -85,7 +87,7 @@ class JdbcReading:
     def query(self, query: Select[tuple[object, ...]], types: str) -> DataFrame:
         """Run a query of ours, its columns cast to these Spark types, which no driver reports in full."""
         reader = self.spark.read.format("jdbc").options(**self._jdbc_options, url=self.url)
-        return _lower(reader.options(dbtable=f"({self.text(query)}) answer", customSchema=types).load())
+        return self._read(reader.options(dbtable=f"({self.text(query)}) answer", customSchema=types).load())
 
     def slices(self, table: Table, bounds: list[int]) -> DataFrame:
         """Read a table in partitions divided at these IDs, of which there is at least one."""
@@ -102,7 +104,17 @@ class JdbcReading:
     def partitions(self, name: str, predicates: list[str]) -> DataFrame:
         """Read a table, or a query in parentheses, in one partition per predicate."""
         read = self.spark.read
-        return _lower(read.jdbc(self.url, name, predicates=predicates, properties=self._jdbc_options))
+        return self._read(read.jdbc(self.url, name, predicates=predicates, properties=self._jdbc_options))
+
+    def _read(self, frame: DataFrame) -> DataFrame:
+        """Return the columns by names in lower case, without the blanks of CHAR columns."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        frame = frame.toDF(*(name.lower() for name in frame.columns))
+        if not self.padded:
+            return frame
+        padded = self.padded | ANSWERED
+        return frame.withColumns({name: F.rtrim(frame[name]) for name in frame.columns if name in padded})
 
     @property
     def _options(self) -> dict[str, str]:
@@ -112,10 +124,6 @@ class JdbcReading:
     @property
     def _jdbc_options(self) -> dict[str, str]:
         return {**self._options, **self.properties, "driver": DRIVER}
-
-
-def _lower(frame: DataFrame) -> DataFrame:
-    return frame.toDF(*(name.lower() for name in frame.columns))
 
 
 RAW = ("id", "container", "msgid_prod", "msgid_seq", "expiration", "priority", "msg")

@@ -59,6 +59,26 @@ def test_names_are_compared_and_grouped_exactly(database: Database, connect: Con
     assert all(0 <= row.oldest_age < 600 for row in totals)
 
 
+@pytest.mark.backends("postgresql", "mariadb")
+def test_a_name_in_a_char_column_has_no_blanks_behind_it(
+    database: Database, connect: Connect, ask: Ask
+) -> None:
+    with jdbcstore.open(database.url) as store:
+        store.queue("ORDERS").add_message(Message("pint"))
+    change = "ALTER COLUMN {} TYPE" if database.engine.dialect.name == "postgresql" else "MODIFY {}"
+    with database.engine.connect() as connection:
+        for column in ("CONTAINER", "MSGID_PROD"):
+            connection.exec_driver_sql(f"ALTER TABLE ACTIVEMQ_MSGS {change.format(column)} CHAR(250)")
+        connection.commit()
+    connect()
+
+    for view in ("messages", "messages_decoded", "destinations"):
+        [row] = ask(f"SELECT destination FROM {view} WHERE destination = 'queue://ORDERS'")
+        assert row.destination == "queue://ORDERS"
+    [row] = ask("SELECT msgid_prod FROM messages")
+    assert row.msgid_prod == row.msgid_prod.rstrip()
+
+
 @every_vendor
 @pytest.mark.usefixtures("recorded")
 def test_the_recorded_broker_in_totals(ask: Ask) -> None:
