@@ -3,7 +3,8 @@
 ``python -m tests.mutations jdbcstore/broker/queues/redelivery.py tests/broker/test_dead_letters.py``. Each
 mutant exists in memory only, in a process that is forked for it: no file is changed, and a program that a
 test starts by itself has the module as it is. Tests that take longer than twice their usual time have
-noticed the defect, too. mutmut and cosmic-ray neither leave out a statement nor call the opposite method.
+noticed the defect, too. Beside operators and constants, a mutant leaves out a statement or calls the opposite
+method, as ``acknowledge`` in place of ``reject``.
 """
 
 from __future__ import annotations
