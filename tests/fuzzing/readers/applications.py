@@ -139,7 +139,7 @@ def requests() -> Iterator[bytes]:
 
 # kombu
 
-_QUEUE: Any = SimpleNamespace(destination=Destination.queue("celery"))
+_QUEUE = Destination.queue("celery")
 _CHANNEL: Any = SimpleNamespace(
     decode_body=lambda body, encoding=None: virtual.Channel.decode_body(
         SimpleNamespace(codecs=virtual.Channel.codecs), body, encoding
@@ -152,10 +152,10 @@ def read_envelope(data: bytes) -> None:
     message = Message(
         data.decode("utf-8", "replace"),
         jms_type=kombu._TYPE,
-        destination=_QUEUE.destination,
+        destination=_QUEUE,
         message_id=MessageId(ProducerId("ID:a", 1, 1), 1),
     )
-    payload = kombu._payload(_QUEUE, SimpleNamespace(message=message))  # type: ignore[arg-type]
+    payload = kombu._payload(_QUEUE.name, message)
     assert isinstance(kombu._seconds_early(payload, SystemClock(), 30.0), float)
     payload["properties"]["delivery_tag"] = "1"
     made = virtual.Message(payload, channel=_CHANNEL)
