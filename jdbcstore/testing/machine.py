@@ -142,6 +142,12 @@ class StoreMachine(RuleBasedStateMachine):
                 return found
         return reference
 
+    def can_update(self, message: Message) -> bool:
+        """Return whether the message alone changes: ActiveMQ's own statement finds all of its id."""
+        statements = getattr(getattr(self.real, "config", None), "statements", {})
+        same = sum(one.message_id == message.message_id for one in self.sent)
+        return same < 2 or "updateMessageStatement" not in statements
+
     @rule(place=places, about=messages, how=st.sampled_from(["add", "async"]))
     def add(self, place: Place, about: dict[str, Any], how: str) -> None:
         message = self.message(about)
@@ -174,7 +180,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(place=places, number=numbers, by=names, size=st.integers(0, 40))
     def update(self, place: Place, number: int, by: str, size: int) -> None:
         message = self.reference(place, number, "message")
-        if isinstance(message, Message):
+        if isinstance(message, Message) and self.can_update(message):
             changed = message.replace(body="y" * size, redelivery_counter=size, priority=size % 10)
             if by == "id":
                 changed = changed.replace(sequence=None)
@@ -323,7 +329,7 @@ class StoreMachine(RuleBasedStateMachine):
             return lambda transaction: on(transaction).acknowledge_subscription(*who, done)
         if kind == "update":
             found = self.reference(place, number, "message")
-            if isinstance(found, Message):
+            if isinstance(found, Message) and self.can_update(found):
                 changed = found.replace(jms_type="changed", priority=number % 10)
                 return lambda transaction: on(transaction).update_message(changed)
         gone = self.reference(place, number, by)
