@@ -29,8 +29,9 @@ class Walk:
         self._check()
 
     def follow_by_enter(self) -> None:
-        """Press Enter on what has the focus, which leads to another page."""
+        """Press Enter on the focused element, which leads to another page; return when that has its focus."""
         self._browser.act(partial(self.press, "Enter", 13))
+        self.value("new Promise(requestAnimationFrame)")  # `autofocus` is obeyed before the first frame
         self._check()
 
     def click(self, text: str, within: str = "body") -> None:
