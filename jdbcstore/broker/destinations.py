@@ -19,7 +19,6 @@ from jdbcstore.broker.queues.dead_letters import DeadLetters, DiscardedDeadLette
 from jdbcstore.broker.queues.moves import Moves
 from jdbcstore.broker.queues.pauses import Pauses
 from jdbcstore.broker.queues.queue import Queue
-from jdbcstore.broker.scheduler.jobs import JOBS
 from jdbcstore.broker.store_io.outbox import Outbox
 from jdbcstore.broker.subscription import BaseSubscription
 from jdbcstore.broker.topics.registry import DurableRegistry
@@ -29,6 +28,7 @@ from jdbcstore.config.plugins import DiscardingDeadLettersConfig
 from jdbcstore.config.virtual import CompositeConfig, VirtualTopicConfig
 from jdbcstore.errors import InvalidDestination
 from jdbcstore.message.destination import Destination
+from jdbcstore.message.jobs import JOBS
 from jdbcstore.message.message import Message
 from jdbcstore.message.patterns import DestinationPattern, is_wildcard
 

@@ -31,7 +31,6 @@ from jdbcstore.broker.queues.moves import Moves
 from jdbcstore.broker.queues.pauses import KnownPauses, Pauses
 from jdbcstore.broker.queues.queue import Queue
 from jdbcstore.broker.routing import Router, addressed
-from jdbcstore.broker.scheduler.jobs import JOBS
 from jdbcstore.broker.scheduler.management import is_management, manage
 from jdbcstore.broker.scheduler.scheduler import Scheduler
 from jdbcstore.broker.slow_consumers import SlowConsumers
@@ -54,6 +53,7 @@ from jdbcstore.config.virtual import DEFAULT_VIRTUAL_TOPICS, CompositeConfig, Vi
 from jdbcstore.errors import InvalidDestination, StoreError
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import ProducerId, XATransactionId
+from jdbcstore.message.jobs import JOBS
 from jdbcstore.message.message import Message
 from jdbcstore.util.clock import Clock, SystemClock
 

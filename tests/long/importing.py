@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import jdbcstore
-from jdbcstore.broker.scheduler.jobs import JOBS
+from jdbcstore.message.jobs import JOBS
 from jdbcstore.message.selector import Selector
 from tests.support.importing import old_damages, olds_recorded
 from tests.support.importing.damages import Judge

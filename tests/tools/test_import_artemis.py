@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import jdbcstore
-from jdbcstore.broker.scheduler.jobs import JOBS, Job
 from jdbcstore.message.ids import XATransactionId
+from jdbcstore.message.jobs import JOBS, Job
 from jdbcstore.message.message import Message
 from jdbcstore.message.selector import Selector
 from jdbcstore.tools import transfer

@@ -9,9 +9,9 @@ from uuid import UUID
 
 import pytest
 
-from jdbcstore.broker.scheduler.jobs import JOBS, Job
 from jdbcstore.message import openwire
 from jdbcstore.message.ids import XATransactionId
+from jdbcstore.message.jobs import JOBS, Job
 from jdbcstore.stores.jdbc.xa.column import decode_flag
 from jdbcstore.tools.importing.kahadb.logs import BEGIN, END, LogReader
 from jdbcstore.tools.importing.kahadb.source import LOCAL_FORMAT, KahaDbSource

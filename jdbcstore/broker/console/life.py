@@ -12,9 +12,9 @@ from jdbcstore.broker.management.inside import LogLine
 from jdbcstore.broker.management.messages import reason_of
 from jdbcstore.broker.management.texts import counted
 from jdbcstore.broker.queues.dead_letters import CAUSE
-from jdbcstore.broker.scheduler.jobs import JOB_ID
 from jdbcstore.errors import CorruptMessage
 from jdbcstore.message.destination import Destination
+from jdbcstore.message.jobs import JOB_ID
 from jdbcstore.message.message import Message
 
 _TRACE = "traceparent"

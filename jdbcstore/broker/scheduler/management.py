@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jdbcstore.broker.scheduler.jobs import JOB_ID, Job
 from jdbcstore.broker.scheduler.scheduler import Scheduler
 from jdbcstore.errors import InvalidMessage
 from jdbcstore.message.destination import Destination
+from jdbcstore.message.jobs import JOB_ID, Job
 from jdbcstore.message.message import Message
 
 _PREFIX = "activemq.scheduler.management"

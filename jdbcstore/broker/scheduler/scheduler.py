@@ -19,7 +19,7 @@ from heapq import heappop, heappush
 from jdbcstore.abc import MessageReference, MessageStore, Transaction
 from jdbcstore.broker.entry import size_of
 from jdbcstore.broker.loop import BrokerLoop, Promise, settle
-from jdbcstore.broker.scheduler.jobs import CRON, JOBS, Job, is_scheduled, new_job
+from jdbcstore.broker.scheduler.timing import is_scheduled, is_sent, new_job, next_jobs
 from jdbcstore.broker.store_io.outbox import Outbox, PendingSend
 from jdbcstore.broker.store_io.transaction import SendTarget
 from jdbcstore.errors import (
@@ -31,6 +31,7 @@ from jdbcstore.errors import (
     StoreError,
 )
 from jdbcstore.message.ids import MessageId, ProducerId
+from jdbcstore.message.jobs import CRON, JOBS, Job
 from jdbcstore.message.message import Message
 
 log = logging.getLogger(__name__)
@@ -244,7 +245,7 @@ class Scheduler:
                 await self._loop.all_done(waits)
             for target, message in targets:
                 staged.append((target, message, target.stage(written, message)))
-            for following in job.next_jobs(row, now_ms):
+            for following in next_jobs(job, row, now_ms):
                 # A store's audit would drop another row with the same id.
                 again = following.in_row(row, self._new_id())
                 staged.append((self, again, self.stage(written, again)))
@@ -256,7 +257,7 @@ class Scheduler:
         rooms.extend(target.room(message) for target, message, _ in staged)
 
     def _targets(self, job: Job, row: Message, now_ms: int) -> Sequence[tuple[SendTarget, Message]]:
-        if not job.is_sent(row):
+        if not is_sent(job, row):
             return []
         is_repeated = self._audited or job.repeats or job.follows_cron or CRON in row.properties
         message = job.to_send(row, self._new_id() if is_repeated else row.message_id, now_ms)

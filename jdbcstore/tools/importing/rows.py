@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from jdbcstore.abc import SubscriptionInfo
-from jdbcstore.broker.scheduler.jobs import CRON, JOBS, Job
 from jdbcstore.errors import CorruptMessage, StoreError
 from jdbcstore.message import openwire
 from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.ids import XATransactionId
+from jdbcstore.message.jobs import CRON, JOBS, Job
 from jdbcstore.message.message import Message
 from jdbcstore.stores.jdbc.xa.column import ACKNOWLEDGED, ADDED, OURS_ALONE, encode_flag
 from jdbcstore.tools.importing.replay import (

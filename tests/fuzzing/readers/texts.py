@@ -6,13 +6,14 @@ import json
 from collections.abc import Iterator
 
 from jdbcstore import Destination, Message
-from jdbcstore.broker.scheduler.jobs import CRON, DELAY, PERIOD, REPEAT, is_scheduled, new_job
+from jdbcstore.broker.scheduler.timing import is_scheduled, new_job, next_jobs
 from jdbcstore.config.data_source import DataSourceConfig, is_url, mask_url, sqlite_file
 from jdbcstore.database.adapters.registry import adapter_for
 from jdbcstore.database.adapters.urls import without_secrets
 from jdbcstore.errors import InvalidDestination, StoreError
 from jdbcstore.message.destination import DestinationKind
 from jdbcstore.message.ids import MessageId, ProducerId, XATransactionId
+from jdbcstore.message.jobs import CRON, DELAY, PERIOD, REPEAT
 from jdbcstore.message.patterns import DestinationPattern
 from jdbcstore.message.readable import indented_json, indented_xml, text_of_bytes
 from jdbcstore.message.selector import Selector
@@ -68,7 +69,7 @@ def read_schedule(data: bytes) -> None:
     assert job.of(row) == job
     sent = job.to_send(row, None, job.at_ms)
     assert sent.destination == message.destination
-    for following in job.next_jobs(row, job.at_ms):
+    for following in next_jobs(job, row, job.at_ms):
         assert (
             following.at_ms > job.at_ms
             or following.follows_cron

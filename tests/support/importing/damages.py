@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from jdbcstore.broker.scheduler.jobs import JOBS
 from jdbcstore.message import openwire
+from jdbcstore.message.jobs import JOBS
 from jdbcstore.tools.importing.kahadb.commands import AddCommand, AddJob, read_command
 from jdbcstore.tools.importing.kahadb.logs import END, LogReader, log_files, split
 from jdbcstore.tools.importing.kahadb.source import KahaDbSource

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Protocol, Self
 
 from jdbcstore.abc import SubscriptionInfo
-from jdbcstore.broker.scheduler.jobs import JOBS
 from jdbcstore.errors import CorruptMessage
 from jdbcstore.message import openwire
 from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.ids import MessageId, ProducerId
+from jdbcstore.message.jobs import JOBS
 from jdbcstore.message.message import Message
 from jdbcstore.tools.importing.artemis import journal, records
 from jdbcstore.tools.importing.artemis.amqp import read_amqp, skip_amqp

@@ -13,10 +13,10 @@ from functools import partial
 from itertools import dropwhile, takewhile
 from typing import NamedTuple
 
-from jdbcstore.broker.scheduler.jobs import JOBS
 from jdbcstore.errors import CorruptMessage, InvalidDestination
 from jdbcstore.message import openwire
 from jdbcstore.message.ids import XATransactionId
+from jdbcstore.message.jobs import JOBS
 from jdbcstore.tools.importing.kahadb.commands import (
     AddCommand,
     AddJob,

@@ -13,7 +13,8 @@ import pytest
 import tzlocal
 
 from jdbcstore import Destination, Message
-from jdbcstore.broker.scheduler.jobs import Job, Timing
+from jdbcstore.broker.scheduler.timing import Timing, next_jobs
+from jdbcstore.message.jobs import Job
 
 Zone = Callable[[str], None]
 
@@ -120,4 +121,4 @@ def job(at: str) -> Job:
 def test_a_clock_that_is_put_back_repeats_nothing(zone: Zone, now: str, expected: str) -> None:
     zone("UTC")
     row = Message("x", destination=Destination.queue("Q"), properties={"AMQ_SCHEDULED_CRON": "0 * * * *"})
-    assert [one.at_ms for one in job("2026-06-01T10:00").next_jobs(row, ms(now))] == [ms(expected)]
+    assert [one.at_ms for one in next_jobs(job("2026-06-01T10:00"), row, ms(now))] == [ms(expected)]
