@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
@@ -14,16 +12,9 @@ from jdbcstore.testing import OpenStore
 from tests.support.broker.consuming import consume, message, quiet, running, send
 from tests.support.databases import Database
 from tests.support.faults.blocking import writes_held
+from tests.support.faults.refusing import refused
 
 pytestmark = pytest.mark.backends("sqlite")
-
-
-@contextmanager
-def refused(database: Database, what: str) -> Iterator[None]:
-    """While this lasts, the database refuses to do it."""
-    database.execute(f"CREATE TRIGGER refused BEFORE {what} BEGIN SELECT RAISE(ABORT, 'refused'); END")
-    yield
-    database.execute("DROP TRIGGER refused")
 
 
 def test_messages_written_together_fail_alone(open_store: OpenStore, database: Database) -> None:

@@ -14,6 +14,8 @@ from jdbcstore.broker.stomp.frames import Version
 from jdbcstore.broker.transport.connection import ClientConnection
 from jdbcstore.config.policy import PolicyEntry, RedeliveryPolicy
 from tests.support.broker.stomp.serving import Client, Served, talking
+from tests.support.databases import Database
+from tests.support.faults.refusing import refused
 
 pytestmark = pytest.mark.backends("memory")
 
@@ -148,13 +150,15 @@ def test_what_may_not_be_acknowledged_or_rejected(store: Store) -> None:
             key = client.expect("MESSAGE").headers["ack"]
             client.write("ACK", {"id": key, "transaction": "unknown", "receipt": "transacted"})
             assert client.expect("ERROR").headers["receipt-id"] == "transacted"
+            client.request("ACK", {"id": key})
             client.request("UNSUBSCRIBE", {"id": "1"})
+            client.send(QUEUE, "b")
         with Client(served.port, Version.V1_0) as old:
             old.subscribe(QUEUE, ack="client")
             message_id = old.expect("MESSAGE").headers["message-id"]
             old.write("NACK", {"message-id": message_id, "receipt": "old"})
             assert old.expect("ERROR").headers["receipt-id"] == "old"
-    assert [message.body for message in store.queue("Q").recover()] == ["a"]
+    assert [message.body for message in store.queue("Q").recover()] == ["b"]
 
 
 def test_what_is_wrong_is_told_and_the_connection_goes_on(store: Store) -> None:
@@ -162,6 +166,12 @@ def test_what_is_wrong_is_told_and_the_connection_goes_on(store: Store) -> None:
         client.write("SEND", {"destination": "/queue/", "receipt": "r"})
         error = client.expect("ERROR")
         assert error.headers["receipt-id"] == "r"
+        client.request("BEGIN", {"transaction": "t"})
+        client.send(QUEUE, "in it", transaction="t")
+        client.write("BEGIN", {"transaction": "t", "receipt": "again"})
+        assert client.expect("ERROR").headers["receipt-id"] == "again"
+        client.request("COMMIT", {"transaction": "t"})
+        assert store.queue("Q").message_count() == 1
         client.send(QUEUE, "goes on")
 
 
@@ -310,6 +320,34 @@ def test_what_a_transaction_has_acknowledged_can_be_acknowledged_in_it_again(sto
         client.request("BEGIN", {"transaction": "t"})
         client.write("ACK", {"id": acks[0], "transaction": "t"})
         client.expect("ERROR")
+
+
+@pytest.mark.backends("sqlite")
+@pytest.mark.parametrize("what", ["ACK", "NACK", "COMMIT", "auto", "auto large"])
+def test_a_client_is_disconnected_if_its_acknowledgement_fails(
+    store: Store, database: Database, what: str
+) -> None:
+    """The broker delivers the message again, to it or to others."""
+    mode = "auto" if what.startswith("auto") else "client"
+    with Served(store, min_large_message_size=1024) as served, Client(served.port) as client:
+        client.subscribe(QUEUE, ack=mode)
+        with refused(database, "DELETE ON ACTIVEMQ_MSGS"):
+            client.send(QUEUE, bytes(2048 if what == "auto large" else 10))
+            headers = client.expect("MESSAGE").headers
+            if mode == "client":
+                key = {"id": headers["ack"]}
+                client.request("BEGIN", {"transaction": "t"})
+                if what == "COMMIT":
+                    client.request("ACK", {**key, "transaction": "t"})
+                client.write(what, {"transaction": "t"} if what == "COMMIT" else key)
+            while (frame := client.read()) and frame.command == "MESSAGE":
+                """It has come again."""
+            assert frame
+            assert (frame.command, "refused" in frame.headers["message"]) == ("ERROR", True)
+            assert client.ends()
+        with Client(served.port) as another:
+            another.subscribe(QUEUE)
+            another.expect("MESSAGE")
 
 
 def test_a_client_that_is_gone_when_it_is_to_be_told_the_end(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from tests.support.databases import Database
 
 # The store checks messages before they reach the database. These rules are the database's own.
@@ -18,3 +21,11 @@ _REFUSE_BAD = {
 def refuse_bad(database: Database) -> None:
     for statement in _REFUSE_BAD[database.engine.dialect.name]:
         database.execute(statement)
+
+
+@contextmanager
+def refused(database: Database, what: str) -> Iterator[None]:
+    """While this lasts, a SQLite database refuses to do it."""
+    database.execute(f"CREATE TRIGGER refused BEFORE {what} BEGIN SELECT RAISE(ABORT, 'refused'); END")
+    yield
+    database.execute("DROP TRIGGER refused")
