@@ -427,7 +427,7 @@ def test_many_heads_of_batches_are_read_in_linear_time(tmp_path: Path) -> None:
         log = tmp_path / f"{heads}.log"
         log.write_bytes((BEGIN + struct.pack(">iq", 1, 1)) * heads)
         before = _read_until_now()
-        assert not [*LogReader(log, lambda *_: None).batches()]
+        assert not [*LogReader(log, lambda *_: None).records()]
         return _read_until_now() - before
 
     assert bytes_read(8000) < 6 * bytes_read(2000)

@@ -1,67 +1,135 @@
-"""FolderSource: the files of a source in the folders of an ActiveMQ, and the locks of its brokers."""
+"""FolderSource: the stores of a tree of folders of an ActiveMQ as a source."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import ExitStack
+import os
+import re
+from bisect import bisect
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Self
+from typing import ClassVar
 
-from jdbcstore.tools.importing.replay import BodyPlace, Replay
+from jdbcstore.tools.importing.logged import LoggedStore, Reading
+from jdbcstore.tools.importing.replay import BodyPlace
 from jdbcstore.tools.importing.rows import ReplayedRows
-from jdbcstore.tools.importing.source import BodyFiles, Findings, SharedLocks
+from jdbcstore.tools.importing.source import BodyFiles, Findings, NothingToImport, SharedLocks
 
 
 class FolderSource(ReplayedRows):
-    """The stores of a tree of folders; a context manager that closes their files.
+    """The stores of one kind in a tree of folders; a context manager that closes their files.
 
     :param folder: one store's, or one above several
+    :param progress: called with numbers of bytes of files that were replayed
+    :raises NothingToImport: there is no store below it
+    :raises SourceInUse: a running broker has it
     """
 
-    def __init__(self, folder: Path, findings: Findings | None) -> None:
-        self.findings = Findings() if findings is None else findings
-        self._folder = folder
+    WHAT: ClassVar[str]
+    """The files of a store, and the names of the first ones."""
+    LOCKS: ClassVar[tuple[str, ...]] = ("lock",)
+    """Files that a running broker has locked, beside its store or above it."""
+    APART: ClassVar[re.Pattern[str]]
+    """Names of folders in which there is no store."""
+    STORE: ClassVar[type[LoggedStore]]
+    """The kind."""
+
+    def __init__(
+        self,
+        folder: Path,
+        progress: Callable[[int], None] = lambda _: None,
+        findings: Findings | None = None,
+    ) -> None:
+        super().__init__(findings)
+        self.folder = folder
+        self.stores: list[LoggedStore] = []
         self._files = BodyFiles()
-        self._resources = ExitStack()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._resources.close()
-
-    def _begin(self, locks: Iterable[Path]) -> None:
-        """Take a share of these locks, as far as they exist, and begin the replay.
-
-        :raises SourceInUse: a running broker has one
-        """
-        self._shares = self._resources.enter_context(SharedLocks(sorted(locks)))
-        replay = self._resources.enter_context(Replay())
         self._resources.callback(self._files.close)
-        super().__init__(replay, self._body, self._damaged)
+        try:
+            self._run(progress)
+        except BaseException:
+            self._resources.close()
+            raise
 
     @property
     def place(self) -> str:
         """The folder."""
-        return str(self._folder)
+        return str(self.folder)
 
-    def _locks(self, found: Iterable[Path], *names: str) -> set[Path]:
+    @classmethod
+    def recognises(cls, folder: Path) -> bool:
+        """Return whether there is a store in a folder, or below it."""
+        return any(cls.STORE.is_in(path) for path in cls.walk(folder))
+
+    @classmethod
+    def walk(cls, folder: Path) -> Iterator[Path]:
+        """Yield the folders of a tree by name, without those ``APART``."""
+        for path, names, _ in os.walk(folder):
+            names[:] = sorted(name for name in names if not cls.APART.fullmatch(name))
+            yield Path(path)
+
+    def find(self) -> list[Path]:
+        """Return the folders with a store."""
+        return [path for path in self.walk(self.folder) if self.STORE.is_in(path)]
+
+    def open_store(self, path: Path, reading: Reading) -> LoggedStore:
+        """Return the store of a folder."""
+        return self.STORE(path, reading)
+
+    def _run(self, progress: Callable[[int], None]) -> None:
+        found = self.find()
+        if not found and self.findings.damages:
+            raise NothingToImport(str(self.findings.damages[0]))
+        if not found:
+            raise NothingToImport(
+                f"{self.folder} has no {self.WHAT}, and neither have the folders below it; name the directory"
+                " of the broker's persistenceAdapter, or one above it"
+            )
+        self._shares = self._resources.enter_context(SharedLocks(sorted(self.locks(found))))
+        replay = self.replay
+        self.replay_all(found, Reading(replay, self._files, self.findings, progress))
+        for store in self.stores:
+            store.leave_in_doubt()
+        replay.end()
+        for topic, key in sorted(replay.unknown, key=str):
+            self.findings.note(
+                f"the subscription {self.STORE.name_of(key)} to {topic} has acknowledged messages, and is not"
+                f" known: it was deleted, or the {self.STORE.FILE} is missing in which it was created"
+            )
+        if count := replay.out_of_order():
+            self.findings.note(
+                f"{count} messages were acknowledged before they were added: they were sent a second time"
+                f" under the same id, or data {self.STORE.FILE}s are missing, or have each other's names"
+            )
+
+    def locks(self, found: Iterable[Path]) -> set[Path]:
         """Return the lock files of these folders, and of those above that may be a broker's."""
         folders = {path for folder in found for path in (folder, *folder.parents)}
-        inside = {path for path in folders if self._folder in (path, *path.parents)}
-        return {path / name for path in (*inside, self._folder.absolute().parent) for name in names}
+        inside = {path for path in folders if self.folder in (path, *path.parents)}
+        return {path / name for path in (*inside, self.folder.absolute().parent) for name in self.LOCKS}
 
-    def _body(self, place: BodyPlace) -> bytes:
-        """Return the bytes of a message.
+    def replay_all(self, found: Iterable[Path], reading: Reading) -> None:
+        """Replay the stores of these folders."""
+        for path in found:
+            store = self.open_store(path, reading)
+            self.stores.append(store)
+            store.run()
 
-        :raises OSError: they cannot be read
-        :raises CorruptMessage: they are damaged
-        """
-        return self._files.read(*place)
+    def read(self, place: BodyPlace) -> bytes:
+        following = bisect(self.stores, place.file, key=lambda store: store.first)
+        return self.stores[following - 1].body(place)
 
-    def _damaged(self, place: BodyPlace, reason: str) -> None:
+    def on_damage(self, place: BodyPlace, reason: str) -> None:
         self.findings.damage(self._files.paths[place.file], place.at, place.size, reason)
 
     def release_lock(self, path: Path) -> None:
         """Release the share of a lock file, if there is one, which the target locks now."""
         self._shares.release(path)
+
+    def facts(self) -> Mapping[str, int]:
+        """Return the numbers of folders, files, commands and transactions in doubt."""
+        return {
+            "folders": len(self.stores),
+            f"{self.STORE.FILE}s": sum(store.file_count for store in self.stores),
+            f"{self.STORE.COMMAND}s": sum(store.commands for store in self.stores),
+            "in_doubt": len(self.replay.branches()),
+        }

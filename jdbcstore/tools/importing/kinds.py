@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from jdbcstore.tools.importing.amq.source import AmqSource
-from jdbcstore.tools.importing.amq.source import has_journal as has_amq
 from jdbcstore.tools.importing.artemis.files import has_journal, open_files
 from jdbcstore.tools.importing.artemis.source import ArtemisSource
 from jdbcstore.tools.importing.artemis.tables import open_tables
-from jdbcstore.tools.importing.kahadb.source import KahaDbSource, has_logs
+from jdbcstore.tools.importing.folders import FolderSource
+from jdbcstore.tools.importing.kahadb.source import KahaDbSource
 from jdbcstore.tools.importing.leveldb.source import LevelDbSource
-from jdbcstore.tools.importing.leveldb.source import has_logs as has_leveldb
 from jdbcstore.tools.importing.source import Findings, NothingToImport, Source
 
 _URL = re.compile(r"[a-z][a-z0-9+]*:", re.IGNORECASE)
@@ -38,25 +37,22 @@ def _open_artemis(place: str, progress: Progress, findings: Findings) -> Source:
     return ArtemisSource(open_files(Path(place), progress), findings)
 
 
+def _of_folders(scheme: str, what: str, source: type[FolderSource]) -> SourceKind:
+    return SourceKind(scheme, what, lambda folder, *more: source(Path(folder), *more), source.recognises)
+
+
 KINDS = (
-    SourceKind(
+    _of_folders(
         "kahadb",
         "a folder of ActiveMQ's KahaDB or its job scheduler, or one above several (mKahaDB)",
-        lambda folder, *more: KahaDbSource(Path(folder), *more),
-        has_logs,
+        KahaDbSource,
     ),
-    SourceKind(
+    _of_folders(
         "leveldb",
         "a folder of ActiveMQ's LevelDB store, also of a replicated node, or one above several",
-        lambda folder, *more: LevelDbSource(Path(folder), *more),
-        has_leveldb,
+        LevelDbSource,
     ),
-    SourceKind(
-        "amq",
-        "a folder of ActiveMQ's AMQ message store, or one above several",
-        lambda folder, *more: AmqSource(Path(folder), *more),
-        has_amq,
-    ),
+    _of_folders("amq", "a folder of ActiveMQ's AMQ message store, or one above several", AmqSource),
     SourceKind(
         "artemis",
         "the data folder of an Artemis, or the URL of the database with its tables",

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Self
 
 from jdbcstore.abc import SubscriptionInfo
 from jdbcstore.errors import CorruptMessage, StoreError
 from jdbcstore.message import openwire
 from jdbcstore.message.destination import Destination, DestinationKind
-from jdbcstore.message.ids import XATransactionId
+from jdbcstore.message.ids import MessageId, XATransactionId
 from jdbcstore.message.jobs import CRON, JOBS, Job
 from jdbcstore.message.message import Message
 from jdbcstore.stores.jdbc.xa.column import ACKNOWLEDGED, ADDED, OURS_ALONE, encode_flag
@@ -21,6 +23,7 @@ from jdbcstore.tools.importing.replay import (
     Replay,
     ReplayedSubscription,
 )
+from jdbcstore.tools.importing.source import Findings
 from jdbcstore.tools.pages import bounded
 from jdbcstore.tools.transfer import AheadRow, MarkRow, MessageRow
 from jdbcstore.tools.transfer import Subscription as Key
@@ -57,18 +60,36 @@ class _Lane:
         return None if self.xid is None else encode_flag(ACKNOWLEDGED, self.xid, self.up_to, priority)
 
 
-@dataclass(eq=False)
 class ReplayedRows:
-    """The reading half of a store, in which a replay has ended."""
+    """The reading half of a store, in which a replay has ended; a context manager that closes it.
 
-    replay: Replay
-    read: Callable[[BodyPlace], bytes]
-    """Returns the OpenWire bytes of a message, as they were stored.
-
-    OSError if they cannot be read, CorruptMessage if they are damaged.
+    :param findings: damage and remarks are reported there
     """
-    on_damage: Callable[[BodyPlace, str], None]
-    _lanes: dict[Key, dict[int, _Lane]] = field(default_factory=dict)
+
+    def __init__(self, findings: Findings | None) -> None:
+        self.findings = Findings() if findings is None else findings
+        self.replay = Replay()
+        self._resources = ExitStack()
+        self._resources.callback(self.replay.close)
+        self._lanes: dict[Key, dict[int, _Lane]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._resources.close()
+
+    def read(self, place: BodyPlace) -> bytes:
+        """Return the OpenWire bytes of a message, as they were stored.
+
+        :raises OSError: they cannot be read
+        :raises CorruptMessage: they are damaged
+        """
+        raise NotImplementedError
+
+    def on_damage(self, place: BodyPlace, reason: str) -> None:
+        """Report a message that cannot be read."""
+        raise NotImplementedError
 
     def message_count(self) -> int:
         """Return the number of messages, before their bodies were read."""
@@ -201,6 +222,11 @@ def _key(topic: Destination, info: SubscriptionInfo) -> Key:
 
 def _lane(state: MessageState, lanes: dict[int, _Lane]) -> int:
     return (state.priority or 0) if len(lanes) > 1 else 0
+
+
+def name_of(message_id: MessageId) -> str:
+    """Return a message's name in the replay."""
+    return f"{message_id.producer_id}:{message_id.producer_sequence}"
 
 
 def name_columns(name: str) -> tuple[str, int]:

@@ -97,20 +97,6 @@ class Findings:
         """Return whether damage of a file was reported."""
         return any(damage.file == str(file) for damage in self.damages)
 
-    def find_empty(self, files: Iterable[Path]) -> None:
-        """Report the empty ones of files that follow each other.
-
-        A broker that is killed as it creates the last one leaves that empty.
-        """
-        *full, last = files
-        for path in full:
-            if not path.stat().st_size:
-                self.damage(path, 0, 0, "it is empty: what it had is missing")
-        if not last.stat().st_size:
-            self.note(
-                f"{last} is empty: if the broker had written to it, messages are missing or are there again"
-            )
-
     def note(self, text: str) -> None:
         if text not in self.notes:
             self.notes.append(text)

@@ -12,9 +12,12 @@ from typing import Any
 
 from jdbcstore.message import openwire
 from jdbcstore.message.jobs import JOBS
-from jdbcstore.tools.importing.kahadb.commands import AddCommand, AddJob, read_command
-from jdbcstore.tools.importing.kahadb.logs import END, LogReader, log_files, split
+from jdbcstore.tools.importing.kahadb.commands import read_command
+from jdbcstore.tools.importing.kahadb.logs import END, LogReader
+from jdbcstore.tools.importing.kahadb.replaying import LogFolder
 from jdbcstore.tools.importing.kahadb.source import KahaDbSource
+from jdbcstore.tools.importing.logged import AddedMessage
+from jdbcstore.tools.importing.numbered import numbered_files
 from jdbcstore.tools.importing.rows import name_columns
 from jdbcstore.tools.importing.source import Findings, NothingToImport
 from jdbcstore.tools.transfer import MessageRow
@@ -62,18 +65,21 @@ class Judge:
         self.sent: dict[Named, set[bytes]] = defaultdict(set)
         """The bytes that each message had at some time."""
         for path, _, _ in _walk(folder):
-            for log in log_files(path):
-                for batch in LogReader(log.path, lambda *_: None).batches():
-                    for start, end in split(batch.records):
-                        self._note(batch.records, start, end)
+            for log in numbered_files(path, LogFolder.NAME):
+                for record in LogReader(log.path, lambda *_: None).records():
+                    self._note(record.content)
 
-    def _note(self, records: bytes, start: int, end: int) -> None:
-        command = read_command(records, start, end)
-        if isinstance(command, AddCommand):
+    def _note(self, content: bytes) -> None:
+        command = read_command(content)
+        if not isinstance(command, AddedMessage):
+            return
+        _, at, size = command.place
+        blob = content[at : at + size]
+        if command.due is None:
             name = (command.destination.qualified_name, *name_columns(command.name))
-            self.sent[name].add(records[slice(*command.body)])
-        elif isinstance(command, AddJob):
-            message = openwire.decode(records[slice(*command.body)])
+            self.sent[name].add(blob)
+        else:
+            message = openwire.decode(blob)
             assert message.message_id is not None
             found = message.message_id
             name = (JOBS.qualified_name, str(found.producer_id), found.producer_sequence)

@@ -8,12 +8,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 from jdbcstore.message import openwire
-from jdbcstore.tools.importing.amq.commands import AddedMessage, read_command
-from jdbcstore.tools.importing.amq.journal import DataFileReader, data_files
+from jdbcstore.tools.importing.amq.commands import read_command
+from jdbcstore.tools.importing.amq.journal import DataFileReader
 from jdbcstore.tools.importing.amq.source import AmqSource
+from jdbcstore.tools.importing.amq.store import AmqStore
 from jdbcstore.tools.importing.leveldb.logs import DATA, RecordLogs
 from jdbcstore.tools.importing.leveldb.source import LevelDbSource
 from jdbcstore.tools.importing.leveldb.store import unpacked
+from jdbcstore.tools.importing.logged import AddedMessage
+from jdbcstore.tools.importing.numbered import numbered_files
+from jdbcstore.tools.importing.replay import BodyPlace
 from jdbcstore.tools.importing.source import BodyFiles, NothingToImport
 from tests.support.importing.damages import KINDS, WEIGHTS, look
 
@@ -42,10 +46,10 @@ def sent_to_leveldb(folder: Path) -> Sent:
 def sent_to_amq(folder: Path) -> Sent:
     """Return all messages that a store's journal has."""
     sent: Sent = defaultdict(set)
-    for data in data_files(folder / "journal"):
-        for entry in DataFileReader(data.path, lambda *_: None).entries():
-            if isinstance(read_command(entry.command), AddedMessage):
-                note(sent, entry.command)
+    for data in numbered_files(folder / "journal", AmqStore.NAME):
+        for at, content in DataFileReader(data.path, lambda *_: None).records():
+            if isinstance(read_command(content, BodyPlace(0, at, len(content))), AddedMessage):
+                note(sent, content)
     return sent
 
 

@@ -16,7 +16,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from jdbcstore.tools.importing.kahadb.logs import LogReader, log_files
+from jdbcstore.tools.importing.kahadb.logs import LogReader
+from jdbcstore.tools.importing.kahadb.replaying import LogFolder
+from jdbcstore.tools.importing.numbered import numbered_files
 from tests.support import ROOT
 from tests.support.interop.activemq import VERSION, Broker, Peer
 from tests.support.interop.messages import ALL, text
@@ -110,11 +112,10 @@ def compact(broker: Broker, logs: Path) -> None:
 
 def compacted(logs: Path) -> bool:
     """Return whether a log begins with the mark of a compaction."""
-    for log in log_files(logs):
-        for batch in LogReader(log.path, lambda *_: None).batches():
-            if batch.records[5] == 16:
-                return True
-            break
+    for log in numbered_files(logs, LogFolder.NAME):
+        first = next(LogReader(log.path, lambda *_: None).records(), None)
+        if first is not None and first.content[0] == 16:
+            return True
     return False
 
 

@@ -3,65 +3,37 @@
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
 
-from jdbcstore.abc import SubscriptionInfo
 from jdbcstore.errors import CorruptMessage, InvalidDestination
 from jdbcstore.message import openwire
 from jdbcstore.message.destination import Destination
-from jdbcstore.message.ids import ConsumerId, MessageId, TransactionId
+from jdbcstore.message.ids import ConsumerId, MessageId
 from jdbcstore.message.openwire.decoder import Reader
 from jdbcstore.message.openwire.wire_format import BODY_TYPES, OLD_VERSION
 from jdbcstore.message.openwire.wire_format import Malformed as NotOpenWire
 from jdbcstore.tools.importing.kahadb.subscription import read_subscription
+from jdbcstore.tools.importing.logged import AckedMessage, AddedMessage, Command, Ended, Outcome, Subscribed
 from jdbcstore.tools.importing.protobuf import MalformedLog
+from jdbcstore.tools.importing.replay import BodyPlace
+from jdbcstore.tools.importing.rows import name_of
 
 PREPARE, XA_COMMIT, XA_ROLLBACK, LOCAL_COMMIT, LOCAL_ROLLBACK = range(1, 6)
 SUBSCRIPTION = 55
+_OUTCOMES = {
+    PREPARE: Outcome.PREPARED,
+    XA_COMMIT: Outcome.COMMITTED,
+    XA_ROLLBACK: Outcome.ROLLED_BACK,
+    LOCAL_COMMIT: Outcome.COMMITTED,
+    LOCAL_ROLLBACK: Outcome.ROLLED_BACK,
+}
 _MESSAGE_ACK, _TOPIC_ACK, _QUEUE_ACK, _TRACE, _TRANSACTION = 22, 50, 52, 53, 54
 _FRAME = struct.Struct(">iB")
 _ACK_HEAD = struct.Struct(">i?")
 _i32, _i64 = struct.Struct(">i"), struct.Struct(">q")
 
 
-class AddedMessage(NamedTuple):
-    """A message is added."""
-
-    destination: Destination
-    name: str
-    transaction: TransactionId | None
-    taken_ms: int
-    """When its broker took it."""
-
-
-class AckedMessage(NamedTuple):
-    """A message is acknowledged, of a topic for one durable subscription, for all if there is no ``key``."""
-
-    destination: Destination
-    name: str
-    key: str | None
-    transaction: TransactionId | None
-
-
-class Ended(NamedTuple):
-    """A transaction is prepared, committed or rolled back."""
-
-    how: int
-    transaction: TransactionId
-
-
-class Subscribed(NamedTuple):
-    """A durable subscription is created."""
-
-    key: str
-    info: SubscriptionInfo
-
-
-Command = AddedMessage | AckedMessage | Ended | Subscribed
-
-
-def read_command(data: bytes) -> Command | None:
-    """Return the command in these bytes; None if it changes nothing.
+def read_command(data: bytes, place: BodyPlace) -> Command | None:
+    """Return the command in these bytes, which are at a place; None if it changes nothing.
 
     :raises MalformedLog: it is none
     """
@@ -70,7 +42,7 @@ def read_command(data: bytes) -> Command | None:
         if size != len(data) - 4:
             raise MalformedLog(f"a command says that it has {size} bytes, and {len(data) - 4} follow", 0)
         if kind in BODY_TYPES:
-            return _read_message(data)
+            return _read_message(data, place)
         if kind == SUBSCRIPTION:
             return read_subscribed(data)
         reader = Reader(data, _FRAME.size, OLD_VERSION)
@@ -83,12 +55,11 @@ def read_command(data: bytes) -> Command | None:
     return command
 
 
-def _read_message(data: bytes) -> AddedMessage:
+def _read_message(data: bytes, place: BodyPlace) -> AddedMessage:
     message = openwire.decode(data, version=OLD_VERSION)
     if message.message_id is None or message.destination is None:
         raise MalformedLog("a message has no id, or no destination", 0)
-    taken_ms = message.broker_in_time_ms or 0
-    return AddedMessage(message.destination, name_of(message.message_id), message.transaction_id, taken_ms)
+    return AddedMessage(message.destination, name_of(message.message_id), place, message.transaction_id)
 
 
 def read_subscribed(data: bytes) -> Subscribed:
@@ -114,9 +85,9 @@ def _read(kind: int, reader: Reader) -> Command | None:
         return None
     if kind == _TRANSACTION:
         transaction, how, _ = reader.transaction_id(), reader.byte(), reader.byte()
-        if transaction is None or not PREPARE <= how <= LOCAL_ROLLBACK:
+        if transaction is None or how not in _OUTCOMES:
             raise MalformedLog("an outcome without a transaction", 0)
-        return Ended(how, transaction)
+        return Ended(transaction, _OUTCOMES[how])
     raise MalformedLog(f"there is no command of type {kind}", 0)
 
 
@@ -147,11 +118,6 @@ def _id(reader: Reader) -> str:
     if found is None:
         raise MalformedLog("an acknowledgement has no message", reader.at)
     return name_of(found)
-
-
-def name_of(message_id: MessageId) -> str:
-    """Return a message's name in the replay."""
-    return f"{message_id.producer_id}:{message_id.producer_sequence}"
 
 
 def key_of(client_id: str, name: str) -> str:

@@ -10,116 +10,73 @@ There is no checksum: if a command is changed and still is one, that is not noti
 
 from __future__ import annotations
 
-import re
 import struct
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
+
+from jdbcstore.tools.importing.numbered import CommandRecord, FileReader, is_zero
 
 _HEAD = struct.Struct(">ib21s3s")
 _FOOT = b"EOR"
 _BEGIN = bytes(21) + b"SOR"
 _COMMAND, _MARK = 1, -1
 _LEAST = _HEAD.size + len(_FOOT)
-_NAME = re.compile(r"data-([0-9]{1,9})")
 _CHUNK = 1 << 20
 _LOCATION = struct.Struct(">?iiib")
 _CONTROL_SIZE = 1028
 """Bytes between the two copies of a version, which are the same where the state between them is whole."""
 
 
-class DataFile(NamedTuple):
-    """One file of the journal."""
-
-    number: int
-    path: Path
-
-
-class DataRecord(NamedTuple):
-    """A record: the offset of its command, and its bytes."""
-
-    at: int
-    command: bytes
-    is_mark: bool
-
-
-OnDamage = Callable[[int, int, str], None]
-"""(offset, bytes, reason)"""
-
-
-def data_files(folder: Path) -> list[DataFile]:
-    """Return the files of the journal in a folder, in their order."""
-    found = ((_NAME.fullmatch(path.name), path) for path in folder.iterdir())
-    return sorted(DataFile(int(name[1]), path) for name, path in found if name and path.is_file())
-
-
-class DataFileReader:
+class DataFileReader(FileReader):
     """Reads one file of a journal."""
 
-    def __init__(self, path: Path, damaged: OnDamage) -> None:
-        self._path = path
-        self._damaged = damaged
-        self.end = 0
-        """The offset behind the last record that is intact."""
-        self.checksum = 0
-        """The checksum of all commands."""
+    def _records(self, file: BinaryIO) -> Iterator[CommandRecord]:
+        at, size = 0, self._size
+        while at < size:
+            found = self._record(file, at)
+            if found is not None:
+                kind, record = found
+                if kind == _COMMAND:
+                    self.checksum = zlib.crc32(record.content, self.checksum)
+                    yield record
+                at = self.end = record.at + len(record.content) + len(_FOOT)
+                continue
+            if is_zero(file, at):
+                return
+            following = self._next(file, at + 1)
+            self._damaged(at, following - at, "no record that is intact begins here")
+            at = following
 
-    def entries(self) -> Iterator[DataRecord]:
-        """Yield the records that are intact, and report what is between them."""
-        with self._path.open("rb", buffering=_CHUNK) as file:
-            size = file.seek(0, 2)
-            at = 0
-            while at < size:
-                entry = self._entry(file, at, size)
-                if entry is not None:
-                    if not entry.is_mark:
-                        self.checksum = zlib.crc32(entry.command, self.checksum)
-                        yield entry
-                    at = self.end = entry.at + len(entry.command) + len(_FOOT)
-                    continue
-                if self._is_zero(file, at):
-                    return
-                following = self._next(file, at + 1, size)
-                self._damaged(at, following - at, "no record that is intact begins here")
-                at = following
-
-    @staticmethod
-    def _entry(file: BinaryIO, at: int, size: int) -> DataRecord | None:
+    def _record(self, file: BinaryIO, at: int) -> tuple[int, CommandRecord] | None:
+        """Return the kind and the content of the record at an offset; None if there is none."""
         file.seek(at)
         head = file.read(_HEAD.size)
         if len(head) < _HEAD.size or not head.endswith(_BEGIN):
             return None
         length, kind, _, _ = _HEAD.unpack(head)
-        if kind not in (_COMMAND, _MARK) or not _LEAST <= length <= size - at:
+        if kind not in (_COMMAND, _MARK) or not _LEAST <= length <= self._size - at:
             return None
         content = file.read(length - _HEAD.size)
         if not content.endswith(_FOOT):
             return None
-        return DataRecord(at + _HEAD.size, content[: -len(_FOOT)], kind == _MARK)
+        return kind, CommandRecord(at + _HEAD.size, content[: -len(_FOOT)])
 
-    def _next(self, file: BinaryIO, at: int, size: int) -> int:
+    def _next(self, file: BinaryIO, at: int) -> int:
         """Return where the next record begins, or else the size of the file."""
-        while at < size:
+        while at < self._size:
             file.seek(at)
             chunk = file.read(_CHUNK)
             found = -1
             while (found := chunk.find(_BEGIN, found + 1)) >= 0:
                 begin = at + found - 5
-                if begin >= 0 and self._entry(file, begin, size) is not None:
+                if begin >= 0 and self._record(file, begin) is not None:
                     return begin
             if len(chunk) < _CHUNK:
                 break
             at += len(chunk) - len(_BEGIN)
-        return size
-
-    @staticmethod
-    def _is_zero(file: BinaryIO, at: int) -> bool:
-        file.seek(at)
-        while chunk := file.read(_CHUNK):
-            if chunk.strip(b"\0"):
-                return False
-        return True
+        return self._size
 
 
 def last_written(control: Path) -> tuple[int, int] | None:

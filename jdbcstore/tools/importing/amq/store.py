@@ -7,221 +7,101 @@ until each subscription has acknowledged it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 
-from jdbcstore.message.ids import TransactionId, XATransactionId
-from jdbcstore.tools.importing.amq import commands
-from jdbcstore.tools.importing.amq.commands import (
-    AckedMessage,
-    AddedMessage,
-    Command,
-    Ended,
-    Subscribed,
-    read_command,
-)
-from jdbcstore.tools.importing.amq.journal import DataFileReader, DataRecord, data_files, last_written
+from jdbcstore.message import openwire
+from jdbcstore.message.openwire.wire_format import OLD_VERSION
+from jdbcstore.tools.importing.amq.commands import key_of, read_command
+from jdbcstore.tools.importing.amq.journal import DataFileReader, last_written
 from jdbcstore.tools.importing.amq.subscriptions import STATE, KnownSubscriptions, read_subscriptions
-from jdbcstore.tools.importing.protobuf import MalformedLog
-from jdbcstore.tools.importing.replay import BodyPlace, Replay
-from jdbcstore.tools.importing.source import BodyFiles, Findings, NothingToImport
+from jdbcstore.tools.importing.logged import AckedMessage, Command, Reading, Subscribed
+from jdbcstore.tools.importing.numbered import NumberedStore
+from jdbcstore.tools.importing.replay import BodyPlace
 
 CONTROL = "data-control"
 
-_Operation = tuple[AddedMessage | AckedMessage, BodyPlace]
 
+class AmqStore(NumberedStore):
+    """One store, of the folder of its journal."""
 
-class AmqStore:
-    """One store, replayed into ``replay``.
+    NAME = "data-{}"
+    FILE = "file"
+    WITNESS = CONTROL
+    VERSION = OLD_VERSION
 
-    :param journal: the folder of its data files
-    :param files: numbers them, for the places of bodies
-    """
-
-    def __init__(self, journal: Path, replay: Replay, files: BodyFiles, findings: Findings) -> None:
-        self._journal = journal
-        self._replay = replay
-        self._files = files
-        self._first = len(files.paths)
-        self._findings = findings
-        self.files = data_files(journal)
-        self.commands = 0
-        self._open: dict[TransactionId, list[_Operation]] = {}
-        self._prepared: dict[XATransactionId, list[_Operation]] = {}
-        self._known = read_subscriptions(journal.parent)
+    def __init__(self, folder: Path, reading: Reading) -> None:
+        super().__init__(folder, reading)
+        self._known = read_subscriptions(folder.parent)
         self._from_the_first: set[str] = set()
         """Subscriptions of which no creation was read yet."""
-        self._latest = 0
-        """When the latest of the first messages of the files was taken."""
-        self._checksums: dict[int, Path] = {}
 
-    def run(self, progress: Callable[[int], None]) -> None:
-        """Replay everything.
+    @classmethod
+    def is_in(cls, folder: Path) -> bool:
+        return (folder / CONTROL).exists() and super().is_in(folder)
 
-        :raises NothingToImport: a folder before has the same messages
-        """
-        self._note_gaps()
-        self._findings.find_empty(data.path for data in self.files)
+    @staticmethod
+    def name_of(subscription: str) -> str:
+        client_id, name = subscription.split("\0")
+        return f"{name} of {client_id}"
+
+    def noted(self) -> list[tuple[int, int]]:
+        """Return the last record, unless its file may have been removed since then."""
+        last = last_written(self.folder / CONTROL)
+        numbers = [log.number for log in self.logs]
+        return [last] if last is not None and (last[0] in numbers or last[0] > max(numbers)) else []
+
+    def reader(self, path: Path) -> DataFileReader:
+        return DataFileReader(path, partial(self.findings.damage, path))
+
+    def read(self, content: bytes, place: BodyPlace) -> Command | None:
+        return read_command(content, place)
+
+    def body(self, place: BodyPlace) -> bytes:
+        """Return the bytes of a message, once all of it was decoded: nothing else tells of damage."""
+        blob = super().body(place)
+        message = openwire.decode(blob, version=self.VERSION)
+        _ = message.properties, message.body
+        return blob
+
+    def run(self) -> None:
+        self.findings.note("the AMQ store has no checksums: damage inside a message may not be noticed")
         if self._known is None:
-            self._findings.note(
-                f"{self._journal.parent / STATE} is missing or damaged: subscriptions that were deleted may"
+            self.findings.note(
+                f"{self.folder.parent / STATE} is missing or damaged: subscriptions that were deleted may"
                 " be back, and those are missing whose creation was in a data file that is gone"
             )
-        else:
-            for subscribed in self._known.present.values():
-                self._replay.subscribe(subscribed.key, subscribed.info)
-                self._from_the_first.add(subscribed.key)
-        ends: dict[int, int] = {}
-        for data in self.files:
-            number = self._files.number(data.path)
-
-            def damaged(offset: int, length: int, reason: str, path: Path = data.path) -> None:
-                self._findings.damage(path, offset, length, reason)
-
-            reader = DataFileReader(data.path, damaged)
-            is_first = True
-            for entry in reader.entries():
-                command = self._read(entry, damaged)
-                if is_first and isinstance(command, AddedMessage):
-                    self._note_order(data.path, command)
-                    is_first = False
-                if command is not None:
-                    self._apply(command, BodyPlace(number, entry.at, len(entry.command)))
-            self._note_copy(data.path, reader)
-            ends[data.number] = reader.end
-            progress(data.path.stat().st_size)
-        self._check_end(ends)
-        if self._known is not None:
-            self._unsubscribe(self._known)
-        self._leave_in_doubt()
-
-    def _note_gaps(self) -> None:
-        for before, after in pairwise([0, *(data.number for data in self.files)]):
-            if after - before > 1:
-                between = f"data-{before + 1}" + (f" to data-{after - 1}" if after - before > 2 else "")
-                self._findings.note(
-                    f"{self._journal} does not have {between}: the broker removes those that it does not"
-                    " need, so nothing is missing unless somebody else removed them"
-                )
-
-    def _check_end(self, ends: dict[int, int]) -> None:
-        """Report a file that is shorter than the control file says."""
-        noted = last_written(self._journal / CONTROL)
-        if noted is None:
+            super().run()
             return
-        number, offset = noted
-        path = self._journal / f"data-{number}"
-        if number not in ends:
-            if number > max(ends):
-                self._findings.damage(path, 0, 0, f"it is missing, and {CONTROL} has noted it")
-        elif offset >= ends[number] and not self._findings.is_damaged(path):
-            self._findings.damage(path, ends[number], 0, f"{CONTROL} has noted a record at {offset}")
+        for subscribed in self._known.present.values():
+            super().apply(subscribed)
+            self._from_the_first.add(subscribed.key)
+        super().run()
+        self._unsubscribe(self._known)
 
-    def _read(self, entry: DataRecord, damaged: Callable[[int, int, str], None]) -> Command | None:
-        try:
-            command = read_command(entry.command)
-        except MalformedLog as error:
-            damaged(entry.at, len(entry.command), str(error))
-            return None
-        self.commands += 1
-        return command
-
-    def _note_order(self, path: Path, first: AddedMessage) -> None:
-        """Report a file whose first message is older than that of a file before."""
-        if first.taken_ms < self._latest:
-            self._findings.note(
-                f"{path} begins with an older message than a file before it: their names may be wrong, or the"
-                " clock was put back"
-            )
-        self._latest = max(self._latest, first.taken_ms)
-
-    def _note_copy(self, path: Path, reader: DataFileReader) -> None:
-        """Report a file that is a copy of another."""
-        other = self._checksums.setdefault(reader.checksum, path)
-        if other != path and reader.checksum:
-            self._findings.damage(path, 0, reader.end, f"it has the content of {other.name}")
-
-    def _apply(self, command: Command, place: BodyPlace) -> None:
-        match command:
-            case Subscribed():
-                self._subscribe(command)
-            case Ended():
-                self._end(command)
-            case AddedMessage() | AckedMessage() if command.transaction is not None:
-                self._open.setdefault(command.transaction, []).append((command, place))
-            case AddedMessage() | AckedMessage():
-                self._carry_out(command, place)
-
-    def _subscribe(self, command: Subscribed) -> None:
-        if command.key in self._from_the_first:
+    def apply(self, command: Command) -> None:
+        """Do what a command says, in a transaction when that is committed."""
+        if (
+            isinstance(command, AckedMessage)
+            and command.subscription is None
+            and command.destination.is_topic
+        ):
+            # Each subscription has acknowledged it; or one has before the index had it, and the broker has
+            # removed it for all.
+            return
+        if isinstance(command, Subscribed) and command.key in self._from_the_first:
             # It is created here, and gets what is sent from now on.
             self._from_the_first.discard(command.key)
-            self._replay.unsubscribe(command.info.destination, command.key)
-        self._replay.subscribe(command.key, command.info)
+            self.replay.unsubscribe(command.info.destination, command.key)
+        super().apply(command)
 
     def _unsubscribe(self, known: KnownSubscriptions) -> None:
         """Remove the subscriptions that were deleted."""
-        for topic, subscriptions in self._replay.topics().items():
+        for topic, subscriptions in self.replay.topics().items():
             for one in subscriptions:
-                key = commands.key_of(one.info.client_id, one.info.subscription_name)
+                key = key_of(one.info.client_id, one.info.subscription_name)
                 if key in known.gone:
-                    self._replay.unsubscribe(topic, key)
-        for topic, key in [*self._replay.unknown]:
+                    self.replay.unsubscribe(topic, key)
+        for topic, key in [*self.replay.unknown]:
             if key in known.gone:
-                self._replay.unsubscribe(topic, key)
-
-    def _end(self, command: Ended) -> None:
-        transaction = command.transaction
-        operations = self._open.pop(transaction, None)
-        if operations is None and isinstance(transaction, XATransactionId):
-            operations = self._prepared.pop(transaction, None)
-        if operations is None:
-            return
-        if command.how == commands.PREPARE and isinstance(transaction, XATransactionId):
-            self._prepared[transaction] = operations
-        elif command.how in (commands.XA_COMMIT, commands.LOCAL_COMMIT):
-            for operation in operations:
-                self._carry_out(*operation)
-
-    def _carry_out(self, command: AddedMessage | AckedMessage, place: BodyPlace) -> None:
-        if command.destination.is_temporary:
-            reason = "messages of temporary destinations end with their connections; left out"
-            self._findings.note(reason)
-            if isinstance(command, AddedMessage):
-                path, raw = self._files.paths[place.file], partial(self._files.read, *place)
-                self._findings.leave_out(path, place.at, raw, reason, command.destination)
-        elif isinstance(command, AddedMessage):
-            if not self._replay.add(command.destination, command.name, place):
-                self._refuse_copy(command)
-        elif command.key is None:
-            # Of a topic, each subscription has acknowledged it; or one has before the index had it, and the
-            # broker has removed it for all.
-            if not command.destination.is_topic:
-                self._replay.remove(command.destination, command.name)
-        else:
-            self._replay.acknowledge(command.destination, command.name, command.key)
-
-    def _refuse_copy(self, command: AddedMessage) -> None:
-        """Raise if the message that is there is of another folder.
-
-        :raises NothingToImport: it is
-        """
-        place = self._replay.find(command.destination, command.name)
-        if place is not None and place.file < self._first:
-            other = self._files.paths[place.file].parent
-            raise NothingToImport(
-                f"{other} and {self._journal} both have the message {command.name} of"
-                f" {command.destination}: one is a copy of the other; name the folder that the broker used"
-                " last"
-            )
-
-    def _leave_in_doubt(self) -> None:
-        """Add what is still prepared; what is only begun is rolled back."""
-        for xid, operations in self._prepared.items():
-            for command, place in operations:
-                if isinstance(command, AddedMessage):
-                    self._replay.add_prepared(xid, command.destination, command.name, place, None)
-                else:
-                    self._replay.remove_prepared(xid, command.destination, command.name, command.key)
+                self.replay.unsubscribe(topic, key)

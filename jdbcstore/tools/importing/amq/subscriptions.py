@@ -16,7 +16,8 @@ import struct
 from pathlib import Path
 from typing import NamedTuple
 
-from jdbcstore.tools.importing.amq.commands import SUBSCRIPTION, Subscribed, read_subscribed
+from jdbcstore.tools.importing.amq.commands import SUBSCRIPTION, read_subscribed
+from jdbcstore.tools.importing.logged import Subscribed
 from jdbcstore.tools.importing.protobuf import MalformedLog
 
 STATE = Path("kr-store", "state")

@@ -27,6 +27,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from jdbcstore.errors import StoreError
+from jdbcstore.tools.importing.numbered import LogFile
 
 EVENT, ADD, UPDATE, ADD_TX, UPDATE_TX, DELETE_TX, DELETE, PREPARE, COMMIT, ROLLBACK = range(10, 20)
 FILL = b"J"
@@ -75,14 +76,7 @@ class JournalRecord(NamedTuple):
     """Of an outcome: the records of the transaction in the same file; -1 if that is not known."""
 
 
-class JournalFile(NamedTuple):
-    """One file of a journal."""
-
-    number: int
-    path: Path
-
-
-def journal_files(folder: Path, extension: str, on_damage: Callable[[Path, str], None]) -> list[JournalFile]:
+def journal_files(folder: Path, extension: str, on_damage: Callable[[Path, str], None]) -> list[LogFile]:
     """Return the files of a journal in a folder, in the order in which they were written.
 
     :raises JournalUnfinished: the broker has to finish a compaction first
@@ -103,7 +97,7 @@ def journal_files(folder: Path, extension: str, on_damage: Callable[[Path, str],
         if version not in _VERSIONS:
             on_damage(path, f"its header has the version {version}, which is not one of 1 and 2")
             continue
-        found.append(JournalFile(number, path))
+        found.append(LogFile(number, path))
     return sorted(found)
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Protocol
 
 from jdbcstore.abc import SubscriptionInfo
 from jdbcstore.errors import CorruptMessage
@@ -25,7 +24,7 @@ from jdbcstore.tools.importing.artemis.journal import JournalRecord
 from jdbcstore.tools.importing.artemis.queues import NoCounterpart, Target, target_of, topic_of
 from jdbcstore.tools.importing.artemis.records import ArtemisQueue
 from jdbcstore.tools.importing.artemis.state import Found, LeftMessage, LiveState, Reference
-from jdbcstore.tools.importing.replay import BodyPlace, Replay
+from jdbcstore.tools.importing.replay import BodyPlace
 from jdbcstore.tools.importing.rows import ReplayedRows
 from jdbcstore.tools.importing.source import Findings
 
@@ -86,15 +85,12 @@ class ArtemisSource(ReplayedRows):
     """
 
     def __init__(self, open_storage: Open, findings: Findings | None = None) -> None:
-        self.findings = Findings() if findings is None else findings
-        self._resources = ExitStack()
+        super().__init__(findings)
         try:
             self._storage = open_storage(self._damaged_at)
             self._resources.callback(self._storage.close)
             self._state = LiveState(self._damaged_at)
             self._resources.callback(self._state.close)
-            replay = self._resources.enter_context(Replay())
-            super().__init__(replay, self._body, self._damaged)
             self._targets: dict[int, Target] = {}
             self._queues: dict[int, ArtemisQueue] = {}
             self._keys: dict[Destination, set[str]] = {}
@@ -103,12 +99,6 @@ class ArtemisSource(ReplayedRows):
         except BaseException:
             self._resources.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._resources.close()
 
     @property
     def place(self) -> str:
@@ -122,7 +112,7 @@ class ArtemisSource(ReplayedRows):
     def _damaged_at(self, file: int, offset: int, size: int, reason: str) -> None:
         self.findings.damage(self._storage.name(file), offset, size, reason)
 
-    def _damaged(self, place: BodyPlace, reason: str) -> None:
+    def on_damage(self, place: BodyPlace, reason: str) -> None:
         found = self._state.find(place.at)
         name = self._storage.name(found.place.file)
         self.findings.damage(name, *found.place[1:], reason, lambda: self._raw(found))
@@ -341,7 +331,7 @@ class ArtemisSource(ReplayedRows):
         value, sequence = divmod(id_, _MOST_SEQUENCE)
         return MessageId(ProducerId(f"ID:{self._storage.node or 'artemis'}", -1, value), sequence)
 
-    def _body(self, place: BodyPlace) -> bytes:
+    def read(self, place: BodyPlace) -> bytes:
         """Return a message in OpenWire, from its record."""
         found = self._state.find(place.at)
         target = self._targets[found.queue]

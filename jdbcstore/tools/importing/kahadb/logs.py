@@ -12,13 +12,13 @@ tells which of its records are right.
 
 from __future__ import annotations
 
-import re
 import struct
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from jdbcstore.tools.importing.numbered import CommandRecord, FileReader, OnDamage, chunks, is_zero
 from jdbcstore.tools.importing.protobuf import MalformedLog
 
 BEGIN = struct.pack(">ib", 28, 2) + b"WRITE BATCH"
@@ -26,15 +26,6 @@ END = b"-qMa4"
 _HEAD = struct.Struct(">16siq")
 _RECORD = struct.Struct(">ib")
 _USER, _CONTROL = 1, 2
-_NAME = re.compile(r"db-([0-9]{1,9})\.log")
-_CHUNK = 1 << 16
-
-
-class LogFile(NamedTuple):
-    """One data log."""
-
-    number: int
-    path: Path
 
 
 class LogBatch(NamedTuple):
@@ -44,49 +35,27 @@ class LogBatch(NamedTuple):
     records: bytes
 
 
-OnDamage = Callable[[int, int, str], None]
-"""(offset, bytes, reason)"""
-
-
-def log_files(folder: Path) -> list[LogFile]:
-    """Return the data logs in a folder, in their order."""
-    found = []
-    for path in folder.iterdir():
-        name = _NAME.fullmatch(path.name)
-        if name and path.is_file():
-            found.append(LogFile(int(name[1]), path))
-    return sorted(found)
-
-
-class LogReader:
+class LogReader(FileReader):
     """Reads one data log.
 
     :param marked: whether a log before it ended with the mark of newer versions, so that this one has to
     """
 
-    def __init__(self, path: Path, on_damage: OnDamage, *, marked: bool = False) -> None:
-        self._path = path
-        self._damaged = on_damage
+    def __init__(self, path: Path, damaged: OnDamage, *, marked: bool = False) -> None:
+        super().__init__(path, damaged)
         self.marked = marked
         self.unchecked = 0
         """Batches without a checksum."""
-        self.end = 0
-        """The offset behind the last batch that is intact."""
-        self.checksum = 0
-        """The checksum of all records."""
 
-    def batches(self) -> Iterator[LogBatch]:
-        """Yield the batches that are intact, and report what is between them."""
-        with self._path.open("rb", buffering=_CHUNK) as file:
-            self._size = file.seek(0, 2)
-            file.seek(0)
+    def _records(self, file: BinaryIO) -> Iterator[CommandRecord]:
+        for offset, records in self._batches(file):
+            self.end = offset + len(records)
+            self.checksum = zlib.crc32(records, self.checksum)
             try:
-                for batch in self._batches(file):
-                    self.end = batch.offset + len(batch.records)
-                    self.checksum = zlib.crc32(batch.records, self.checksum)
-                    yield batch
-            except OSError as error:
-                self._damaged(file.tell(), self._size - file.tell(), f"it cannot be read: {error.strerror}")
+                for start, end in split(records):
+                    yield CommandRecord(offset + start, records[start:end])
+            except MalformedLog as error:
+                self._damaged(offset + error.at, len(records) - error.at, str(error))
 
     def _batches(self, file: BinaryIO) -> Iterator[LogBatch]:
         at, size, is_intact = 0, self._size, True
@@ -140,7 +109,7 @@ class LogReader:
 
     def _after_zeros(self, file: BinaryIO, at: int) -> int:
         """Return where to continue: the size of the file if only what was allocated follows."""
-        if self._is_zero(file, at):
+        if is_zero(file, at):
             if self.marked:
                 self._damaged(at, self._size - at, "there are zeros in place of the mark of its end")
             return self._size
@@ -148,17 +117,11 @@ class LogReader:
         self._damaged(at, following - at, "there are zeros in place of a batch")
         return following
 
-    @staticmethod
-    def _is_zero(file: BinaryIO, at: int) -> bool:
-        """Return whether nothing but zeros follows."""
-        file.seek(at)
-        return not any(chunk.strip(b"\0") for chunk in _chunks(file))
-
     def _ends(self, file: BinaryIO, at: int) -> bool:
         """Return whether a batch may end here: another begins, or what was written ends."""
         file.seek(at)
         head = file.read(len(BEGIN))
-        return head == BEGIN or head.startswith(END) or (not head.strip(b"\0") and self._is_zero(file, at))
+        return head == BEGIN or head.startswith(END) or (not head.strip(b"\0") and is_zero(file, at))
 
     def _next(self, file: BinaryIO, at: int) -> int:
         """Return where the next batch begins, or else the size of the file.
@@ -179,7 +142,7 @@ class LogReader:
         """Return where the bytes are next with which a batch begins, or else the size of the file."""
         file.seek(at)
         before = b""
-        for chunk in _chunks(file):
+        for chunk in chunks(file):
             window = before + chunk
             found = window.find(BEGIN)
             if found >= 0:
@@ -187,14 +150,6 @@ class LogReader:
             before = window[-len(BEGIN) + 1 :]
             at += len(chunk)
         return self._size
-
-
-def _chunks(file: BinaryIO) -> Iterator[bytes]:
-    """Yield what follows, in larger and larger parts: where much is looked for, it is mostly near."""
-    size = 256
-    while chunk := file.read(size):
-        yield chunk
-        size = min(2 * size, _CHUNK)
 
 
 def split(records: bytes) -> Iterator[tuple[int, int]]:

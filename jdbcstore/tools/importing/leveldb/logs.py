@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from jdbcstore.errors import CorruptMessage
+from jdbcstore.tools.importing.numbered import is_zero
 from jdbcstore.tools.importing.replay import BodyPlace
 from jdbcstore.tools.importing.source import BodyFiles
 
@@ -185,7 +186,7 @@ class RecordLogs:
         while at < log.size:
             record = self._record(file, log, at)
             if record is None:
-                if self._is_zero(file, at):
+                if is_zero(file, at):
                     break
                 following = self._next(file, log, at, begun)
                 self._damaged(log.path, at, following - at, "no record that is intact begins here")
@@ -263,11 +264,3 @@ class RecordLogs:
                     return at + found
             at += len(chunk)
         return log.size
-
-    @staticmethod
-    def _is_zero(file: BinaryIO, at: int) -> bool:
-        file.seek(at)
-        while chunk := file.read(_CHUNK):
-            if chunk.strip(b"\0"):
-                return False
-        return True

@@ -9,8 +9,7 @@ without messages.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,9 +22,18 @@ from jdbcstore.tools.importing.leveldb import snappy
 from jdbcstore.tools.importing.leveldb.logs import RecordLogs, log_paths
 from jdbcstore.tools.importing.leveldb.state import DurableKey, LevelDbState, StoredEntry
 from jdbcstore.tools.importing.leveldb.tables import TableSet, Written
+from jdbcstore.tools.importing.logged import (
+    AckedMessage,
+    AddedMessage,
+    Ended,
+    LoggedStore,
+    Outcome,
+    Reading,
+    Subscribed,
+)
 from jdbcstore.tools.importing.protobuf import MalformedLog
-from jdbcstore.tools.importing.replay import BodyPlace, Replay
-from jdbcstore.tools.importing.source import BodyFiles, Findings, NothingToImport
+from jdbcstore.tools.importing.replay import BodyPlace
+from jdbcstore.tools.importing.rows import name_of
 
 _CLOSED = (b":dirty", b"false")
 """The last write of a broker to an index that it is about to copy."""
@@ -40,50 +48,47 @@ class _Found(NamedTuple):
     message: Message
 
 
-class LevelDbStore:
-    """One store, replayed into ``replay``.
+class LevelDbStore(LoggedStore):
+    """One store, of the folder of its logs.
 
-    :param folder: that of its logs
     :param indexes: that of its index, which may be another one
-    :param files: numbers the logs, for the places of bodies
     """
 
-    def __init__(
-        self, folder: Path, indexes: Path, replay: Replay, files: BodyFiles, findings: Findings
-    ) -> None:
-        self.folder = folder
+    COMMAND = "record"
+
+    def __init__(self, folder: Path, reading: Reading, indexes: Path) -> None:
+        super().__init__(folder, reading)
         self._indexes = indexes
-        self._replay = replay
-        self._files = files
-        self._first = len(files.paths)
-        self._findings = findings
-        self.logs = RecordLogs(folder, files, findings.damage)
-        self.numbers = range(self._first, len(files.paths))
-        """The numbers of its logs among all files."""
+        self.logs = RecordLogs(folder, self.files, self.findings.damage)
+        self.file_count = len(self.logs.logs)
         self._state = LevelDbState()
+
+    @classmethod
+    def is_in(cls, folder: Path) -> bool:
+        return bool(log_paths(folder))
 
     def close(self) -> None:
         """Remove what was written for the replay."""
         self._state.close()
 
-    def run(self, progress: Callable[[int], None]) -> None:
-        """Replay everything.
+    def body(self, place: BodyPlace) -> bytes:
+        return unpacked(self.logs.read(place))
 
-        :raises NothingToImport: a folder before has the same messages
-        """
+    def run(self) -> None:
         start = self._read_index()
         if self.logs.end() < start:
-            self._findings.damage(
+            self.findings.damage(
                 self.logs.logs[-1].path, self.logs.logs[-1].size, 0,
                 f"the index was written at the position {start:016x}, and the logs end before",
             )  # fmt: skip
-        for unit in self.logs.units(start, progress):
+        for unit in self.logs.units(start, self.progress):
             for record in unit:
                 try:
                     self._state.apply(record)
                 except (MalformedLog, InvalidDestination) as error:
                     place = self.logs.place_of(record.position)
-                    self._findings.damage(*place, len(record.content), str(error))
+                    self.findings.damage(*place, len(record.content), str(error))
+        self.commands = self.logs.records
         self._fill()
 
     def _read_index(self) -> int:
@@ -92,25 +97,25 @@ class LevelDbStore:
         is_complete = self.logs.is_complete()
         if not found:
             if not is_complete:
-                self._findings.note(
+                self.findings.note(
                     f"{self._indexes} has no index, and logs of {self.folder} are missing, which ActiveMQ"
                     " removes when no message is in them: what was acknowledged there may be there again"
                 )
             return self.logs.logs[0].position
         position, path = found[-1]
-        before = len(self._findings.damages)
+        before = len(self.findings.damages)
         last = Written(b"", -1, None)
-        for written in TableSet(path, self._findings.damage).read():
+        for written in TableSet(path, self.findings.damage).read():
             self._state.add_indexed(written)
             last = max(last, written, key=lambda one: one.sequence)
         if last[::2] != _CLOSED:
-            self._findings.damage(path, 0, 0, "the index does not end with what its broker writes last")
-        if len(self._findings.damages) == before:
-            self._state.end_index(lambda reason: self._findings.damage(path, 0, 0, reason))
+            self.findings.damage(path, 0, 0, "the index does not end with what its broker writes last")
+        if len(self.findings.damages) == before:
+            self._state.end_index(lambda reason: self.findings.damage(path, 0, 0, reason))
             return position
         if not is_complete:
-            self._state.end_index(lambda reason: self._findings.damage(path, 0, 0, reason))
-            self._findings.note(
+            self._state.end_index(lambda reason: self.findings.damage(path, 0, 0, reason))
+            self.findings.note(
                 f"{path} is damaged, and logs of {self.folder} are missing, which ActiveMQ removes when no"
                 " message is in them: what was acknowledged there may be there again"
             )
@@ -142,54 +147,32 @@ class LevelDbStore:
     ) -> None:
         topic = self._state.collections.get(subscription.topic)
         if not isinstance(topic, Destination) or not topic.is_topic:
-            self._findings.note(
+            self.findings.note(
                 f"the subscription {subscription.info.subscription_name} of {subscription.info.client_id} is"
                 f" left out: {subscription.info.destination} has been removed"
             )
             return
         key = _key(number)
-        self._replay.subscribe(key, subscription.info)
+        self.apply(Subscribed(key, subscription.info))
         subscriptions.setdefault(subscription.topic, {})[key] = self._state.acknowledged.get(number, 0)
 
     def _add_all(self, collection: int, destination: Destination, acknowledged: dict[str, int]) -> None:
-        if destination.is_temporary:
-            reason = "messages of temporary destinations end with their connections; left out"
-            self._findings.note(reason)
-            for entry in self._state.entries(collection):
-                if (found := self._read(entry, destination)) is not None:
-                    self._leave_out(found, reason, destination)
-            return
-        done = min(acknowledged.values(), default=0)
+        is_unwanted = destination.is_topic and not (acknowledged or destination.is_temporary)
+        done = min(acknowledged.values(), default=-1)
         for entry in self._state.entries(collection):
-            if destination.is_topic and (not acknowledged or entry.number <= done):
+            if is_unwanted or entry.number <= done:
                 continue
             found = self._read(entry, destination)
-            if found is None or not self._add(destination, found):
+            if found is None:
                 continue
+            self.apply(AddedMessage(destination, found.name, found.place))
             for key, number in acknowledged.items():
                 if entry.number <= number:
-                    self._replay.acknowledge(destination, found.name, key)
+                    self.apply(AckedMessage(destination, found.name, key))
 
-    def _add(self, destination: Destination, found: _Found) -> bool:
-        """Add a message; False if there is one of the same id.
-
-        :raises NothingToImport: that is of another folder
-        """
-        if self._replay.add(destination, found.name, found.place):
-            return True
-        before = self._replay.find(destination, found.name)
-        if before is not None and before.file < self._first:
-            other = self._files.paths[before.file].parent
-            raise NothingToImport(
-                f"{other} and {self.folder} both have the message {found.name} of {destination}: one is a"
-                " copy of the other; name the folder that the broker used last"
-            )
-        self._findings.note(f"{destination} has the message {found.name} twice; it is there once")
-        return False
-
-    def _leave_out(self, found: _Found, reason: str, of: object) -> None:
-        path, raw = self._files.paths[found.place.file], partial(self.logs.read, found.place)
-        self._findings.leave_out(path, found.place.at, raw, reason, of)
+    def refuse_copy(self, destination: Destination, name: str) -> None:
+        super().refuse_copy(destination, name)
+        self.findings.note(f"{destination} has the message {name} twice; it is there once")
 
     def _add_unknown(self, collection: int) -> None:
         """Add messages of a collection that is in no log any more to the queues that they were sent to."""
@@ -198,12 +181,14 @@ class LevelDbStore:
             found = self._read(entry, f"the collection {collection}")
             destination = None if found is None else found.message.destination
             if found is not None and destination is not None and not destination.is_topic:
-                self._add(destination, found)
+                self.apply(AddedMessage(destination, found.name, found.place))
             else:
                 count += 1
                 if found is not None:
-                    self._leave_out(found, f"the name of the collection {collection} is gone", destination)
-        self._findings.damage(
+                    self.leave_out(
+                        found.place, f"the name of the collection {collection} is gone", destination
+                    )
+        self.findings.damage(
             self.folder, 0, 0,
             f"the name of the collection {collection} was in a log or an index that is gone: its messages are"
             f" in the queues that they were sent to, and {count} are left out",
@@ -214,13 +199,12 @@ class LevelDbStore:
             if entry.acknowledges is None:
                 found = self._read(entry, str(xid))
                 if found is not None and found.message.destination is not None:
-                    destination = found.message.destination
-                    self._replay.add_prepared(xid, destination, found.name, found.place, None)
+                    self.apply(AddedMessage(found.message.destination, found.name, found.place, xid))
                 continue
             queue, number, subscription = entry.acknowledges
             acknowledged = self._state.collections.get(queue)
             if not isinstance(acknowledged, Destination):
-                self._findings.damage(
+                self.findings.damage(
                     self.folder,
                     0,
                     0,
@@ -230,6 +214,7 @@ class LevelDbStore:
                 self._acknowledge(xid, queue, acknowledged, number)
             else:
                 self._acknowledge_up_to(xid, queue, acknowledged, number, subscription)
+        self.apply(Ended(xid, Outcome.PREPARED))
 
     def _acknowledge(self, xid: XATransactionId, queue: int, destination: Destination, number: int) -> None:
         position = self._state.position(queue, number)
@@ -237,7 +222,7 @@ class LevelDbStore:
             return
         found = self._read(StoredEntry(number, position, None), destination)
         if found is not None:
-            self._replay.remove_prepared(xid, destination, found.name)
+            self.apply(AckedMessage(destination, found.name, None, xid))
 
     def _acknowledge_up_to(
         self, xid: XATransactionId, topic: int, destination: Destination, number: int, subscription: int
@@ -247,7 +232,7 @@ class LevelDbStore:
             if done < entry.number <= number:
                 found = self._read(entry, destination)
                 if found is not None:
-                    self._replay.remove_prepared(xid, destination, found.name, _key(subscription))
+                    self.apply(AckedMessage(destination, found.name, _key(subscription), xid))
 
     # Messages
 
@@ -259,13 +244,12 @@ class LevelDbStore:
             message = openwire.decode(unpacked(content))
             if message.message_id is None:
                 raise CorruptMessage("it has no id")
-            name = f"{message.message_id.producer_id}:{message.message_id.producer_sequence}"
-            return _Found(place, name, message)
+            return _Found(place, name_of(message.message_id), message)
         except OSError as error:
             reason = f"it cannot be read: {error.strerror}"
         except CorruptMessage as error:
             reason = error.reason
-        self._findings.damage(
+        self.findings.damage(
             *self.logs.place_of(entry.position), 0, f"message {entry.number} of {whose}: {reason}"
         )
         return None
@@ -283,11 +267,6 @@ def unpacked(content: bytes) -> bytes:
         return snappy.decompress(content)
     except MalformedLog as error:
         raise CorruptMessage(str(error)) from error
-
-
-def has_store(folder: Path) -> bool:
-    """Return whether a folder has logs of a LevelDB store."""
-    return bool(log_paths(folder))
 
 
 def has_index(folder: Path) -> bool:
