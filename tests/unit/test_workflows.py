@@ -64,6 +64,22 @@ def test_what_a_workflow_runs_exists(path: Path) -> None:
         assert "steps" in job or read(ROOT / job["uses"])[True].keys() >= {"workflow_call"}, name
 
 
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_an_action_of_others_is_named_by_its_commit_and_version(path: Path) -> None:
+    used = re.findall(r"uses: (?!\./)(.*)", path.read_text())
+    assert used
+    for action in used:
+        assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40}  # v\d+\.\d+\.\d+", action), action
+
+
+def test_the_site_is_built_and_opened_for_every_change() -> None:
+    workflow = read(GITHUB / "workflows" / "ci.yml")
+    assert "if" not in workflow["jobs"]["docs"]
+    assert ["make", "docs"] in [
+        shlex.split(step.get("run", "")) for step in workflow["jobs"]["docs"]["steps"]
+    ]
+
+
 def test_every_python_that_is_promised_is_tested_and_gets_a_wheel() -> None:
     promised = [
         version
