@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
 import shutil
-import struct
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import jdbcstore
-from jdbcstore import Destination, Message
 from jdbcstore.message.ids import (
-    ConnectionId,
-    ConsumerId,
-    LocalTransactionId,
-    MessageId,
-    ProducerId,
-    TransactionId,
     XATransactionId,
 )
-from jdbcstore.message.openwire import encode
-from jdbcstore.message.openwire.encoder import encode_structure
-from jdbcstore.message.openwire.wire_format import OLD_VERSION
 from jdbcstore.message.selector import Selector
 from jdbcstore.tools import transfer
-from jdbcstore.tools.importing.amq import commands
 from jdbcstore.tools.importing.amq.source import AmqSource
 from jdbcstore.tools.importing.kinds import open_source
 from jdbcstore.tools.importing.source import NothingToImport, SourceInUse
@@ -211,100 +198,3 @@ def test_a_message_that_cannot_be_decoded(recorded: Recorded, tmp_path: Path) ->
     assert len(found) == len(wanted) - 1
     [damaged] = findings.damages
     assert damaged.file == str(path)
-
-
-class Journal:
-    """One data file of an AMQ store, command by command."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._records: list[bytes] = []
-        self._numbers = itertools.count(1)
-
-    def add(self, destination: Destination, body: str, transaction: TransactionId | None = None) -> MessageId:
-        message_id = MessageId(ProducerId("ID:written", 1, 1), next(self._numbers))
-        message = Message(
-            body, destination=destination, message_id=message_id, transaction_id=transaction, timestamp_ms=1
-        )
-        self._record(encode(message, version=OLD_VERSION))
-        return message_id
-
-    def acknowledge(
-        self, destination: Destination, message_id: MessageId, transaction: TransactionId | None = None
-    ) -> None:
-        place, name = _nested(destination), _nested(message_id)
-        head, none = struct.pack(">BBi?", 1, 22, 0, False), b"\0"
-        consumer = _nested(ConsumerId("ID:written", 1, 1))
-        ack = head + place + (_nested(transaction) if transaction else none) + consumer + b"\2" + name + name
-        self._command(52, place + ack + struct.pack(">i", 1))
-
-    def end(self, how: int, transaction: TransactionId) -> None:
-        """Prepare, commit or roll back, as ``how`` says."""
-        self._command(54, _nested(transaction) + bytes((how, 0)))
-
-    def read(self) -> AmqSource:
-        (self.folder / "journal").mkdir(parents=True)
-        (self.folder / "journal" / "data-control").write_bytes(b"")
-        (self.folder / "journal" / "data-1").write_bytes(b"".join(self._records))
-        return AmqSource(self.folder)
-
-    def _command(self, kind: int, fields: bytes) -> None:
-        self._record(struct.pack(">iB", 1 + len(fields), kind) + fields)
-
-    def _record(self, command: bytes) -> None:
-        head = struct.pack(">ib21s3s", len(command) + 32, 1, bytes(21), b"SOR")
-        self._records.append(head + command + b"EOR")
-
-
-def _nested(structure: Any) -> bytes:
-    return encode_structure(structure, OLD_VERSION)
-
-
-Q = Destination.queue("Q")
-LOCAL = LocalTransactionId(ConnectionId("ID:written"), 1)
-
-
-@pytest.mark.parametrize(
-    ("transaction", "outcomes", "expected"),
-    [
-        (LOCAL, [commands.LOCAL_COMMIT], ["kept", "sent"]),
-        (LOCAL, [commands.LOCAL_ROLLBACK], ["consumed", "kept"]),
-        (LOCAL, [], ["consumed", "kept"]),
-        (QUEUE, [commands.XA_COMMIT], ["kept", "sent"]),
-        (QUEUE, [commands.XA_ROLLBACK], ["consumed", "kept"]),
-        (QUEUE, [], ["consumed", "kept"]),
-        (QUEUE, [commands.PREPARE, commands.XA_COMMIT], ["kept", "sent"]),
-        (QUEUE, [commands.PREPARE, commands.XA_ROLLBACK], ["consumed", "kept"]),
-        (QUEUE, [commands.PREPARE, commands.PREPARE, commands.XA_ROLLBACK], ["consumed", "kept"]),
-        (QUEUE, [commands.PREPARE], None),
-    ],
-    ids=str,
-)
-def test_a_transaction_ends_as_the_journal_says(
-    new: NewDatabase,
-    tmp_path: Path,
-    transaction: TransactionId,
-    outcomes: list[int],
-    expected: list[str] | None,
-) -> None:
-    journal = Journal(tmp_path / "amq")
-    consumed = journal.add(Q, "consumed")
-    journal.add(Q, "kept")
-    journal.acknowledge(Q, consumed, transaction)
-    journal.add(Q, "sent", transaction)
-    for how in outcomes:
-        journal.end(how, transaction)
-        journal.end(commands.LOCAL_COMMIT, LocalTransactionId(ConnectionId("ID:written"), 9))  # another's
-    database = new("sqlite")
-    with journal.read() as source:
-        assert source.findings.damages == []
-        assert transfer.copy_rows(source, place(database)).comparison.same
-
-    with jdbcstore.open(database.url, cleanup_period=0.0) as store:
-        in_doubt = [branch.xid for branch in store.xa.recover()]
-        assert in_doubt == ([QUEUE] if expected is None else [])
-        if expected is None:
-            assert [message.body for message in store.queue("Q").recover()] == ["kept"]
-            store.xa.rollback(QUEUE)
-            expected = ["consumed", "kept"]
-        assert sorted(str(message.body) for message in store.queue("Q").recover()) == expected

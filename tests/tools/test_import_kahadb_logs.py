@@ -287,9 +287,25 @@ def test_an_outcome_that_cannot_be_read_is_left_to_somebody(tmp_path: Path) -> N
     assert "left in doubt" in findings.notes[0]
 
 
-def test_a_copy_beside_the_store_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_empty", [False, True], ids=["damaged", "empty"])
+def test_an_outcome_may_be_in_a_log_that_is_lost(tmp_path: Path, is_empty: bool) -> None:
+    write_log(tmp_path / "A", 1, [add("queue://A", 1, transaction=LOCAL), outcome(PREPARE, LOCAL)])
+    lost = write_log(tmp_path / "txStore", 1, [outcome(PREPARE, LOCAL)])
+    write_log(tmp_path / "txStore", 2, [])
+    lost.write_bytes(b"" if is_empty else b"?" + lost.read_bytes()[1:])
+
+    [row], findings = read(tmp_path)
+
+    assert row.xid is not None
+    assert "left in doubt" in findings.notes[-1]
+
+
+@pytest.mark.parametrize(
+    "twice", [add("queue://A", 1), schedule("ID:a:1", 1, 1000, 9)], ids=["messages", "jobs"]
+)
+def test_a_copy_beside_the_store_is_refused(tmp_path: Path, twice: bytes) -> None:
     for name in ("kahadb", "kahadb.old"):
-        write_log(tmp_path / name, 1, [add("queue://A", 1), add("queue://A", 1)])
+        write_log(tmp_path / name, 1, [twice, twice])
 
     with pytest.raises(NothingToImport, match="one is a copy of the other"):
         KahaDbSource(tmp_path)

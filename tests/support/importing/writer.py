@@ -98,15 +98,20 @@ def remove_destination(name: str) -> bytes:
     return command(6, _destination(1, name))
 
 
-def subscribe(topic: str, client_id: str, name: str, *, retroactive: bool = False) -> bytes:
+def subscription(topic: str, client_id: str, name: str) -> bytes:
+    """The OpenWire bytes of a durable subscription."""
+
     def string(value: str) -> bytes:
         return b"\1" + struct.pack(">H", len(value)) + value.encode()
 
     nested = b"\1" + bytes([101]) + string(Destination.parse(topic).name)
     info = bytes([55]) + string(client_id) + nested + b"\0" + string(name) + nested + b"\0"
-    framed = struct.pack(">i", len(info)) + info
+    return struct.pack(">i", len(info)) + info
+
+
+def subscribe(topic: str, client_id: str, name: str, *, retroactive: bool = False) -> bytes:
     fields = _destination(1, topic), binary(2, f"{client_id}:{name}"), number(3, int(retroactive))
-    return command(7, *fields, binary(4, framed))
+    return command(7, *fields, binary(4, subscription(topic, client_id, name)))
 
 
 def unsubscribe(topic: str, client_id: str, name: str) -> bytes:
