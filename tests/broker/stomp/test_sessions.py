@@ -175,6 +175,42 @@ def test_what_is_wrong_is_told_and_the_connection_goes_on(store: Store) -> None:
         client.send(QUEUE, "goes on")
 
 
+@pytest.mark.parametrize(
+    ("command", "headers", "words"),
+    [
+        ("CONNECT", {"accept-version": "1.2", "host": "localhost"}, "Already connected"),
+        ("SUBSCRIBE", {"destination": QUEUE}, "needs the header id"),
+        ("UNSUBSCRIBE", {"destination": QUEUE}, "needs the header id"),
+        ("UNSUBSCRIBE", {"id": "9"}, "No subscription matched"),
+        ("UNSUBSCRIBE", {"id": "9", "activemq.subscriptionName": "s"}, "set client-id in CONNECT"),
+    ],
+)
+def test_what_is_refused_changes_nothing(
+    store: Store, command: str, headers: dict[str, str], words: str
+) -> None:
+    with talking(store) as (_, client):
+        client.subscribe(QUEUE)
+        client.write(command, {**headers, "receipt": "r"})
+        error = client.expect("ERROR")
+        assert (words in error.headers["message"], error.headers["receipt-id"]) == (True, "r")
+        client.write("SEND", {"destination": QUEUE})
+        assert client.expect("MESSAGE").headers["subscription"] == "0"
+        assert client.has_nothing_more()
+
+
+def test_a_client_of_version_1_0_unsubscribes_from_a_destination(store: Store) -> None:
+    with Served(store) as served, Client(served.port, Version.V1_0) as client:
+        for destination in (QUEUE, "/queue/R"):
+            client.request("SUBSCRIBE", {"destination": destination})
+        client.request("UNSUBSCRIBE", {"destination": QUEUE})
+        client.send(QUEUE, "a")
+        assert client.has_nothing_more()
+        client.write("SEND", {"destination": "/queue/R"})
+        assert client.expect("MESSAGE").headers["destination"] == "/queue/R"
+        client.write("UNSUBSCRIBE", {"destination": QUEUE})
+        assert "No subscription matched" in client.expect("ERROR").headers["message"]
+
+
 def test_what_cannot_be_understood_closes_the_connection(store: Store) -> None:
     with talking(store) as (_, client):
         client.send(QUEUE, "one")
