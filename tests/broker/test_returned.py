@@ -45,6 +45,8 @@ def test_what_a_durable_subscriber_returns_is_dead_in_the_end(store: Store) -> N
                 if not number:
                     sender.send("/topic/T", "x")
                 assert client.expect("MESSAGE").body == b"x"
+                if number:
+                    client.request("DISCONNECT")
         wait_until(lambda: store.queue("ActiveMQ.DLQ").message_count() == 1)
         with Client(served.port, Version.V1_2, **{"client-id": "a"}) as client:
             client.subscribe("/topic/T", ack="client", activemq__subscriptionName="s")
