@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from jdbcstore import JdbcStore, Store
-from jdbcstore.broker.stomp.frames import Frame
+from jdbcstore.broker.stomp.frames import Frame, Version
 from jdbcstore.broker.transport import connection
 from jdbcstore.broker.transport.output import ClientOutput
 from jdbcstore.broker.turns import TurnLoop
@@ -21,6 +21,7 @@ from jdbcstore.message.openwire.pieces import LargeBody, body_in_pieces
 from jdbcstore.testing import OpenStore
 from jdbcstore.testing.polling import wait_until
 from tests.support.broker.stomp.serving import Client, Served, talking
+from tests.support.broker.stomp.websocket import WebSocketClient
 from tests.support.databases import Database
 
 pytestmark = pytest.mark.backends("sqlite", "postgresql")
@@ -42,8 +43,12 @@ def stored(database: Database) -> int:
     return int(pieces)
 
 
-def test_it_goes_through_in_pieces(store: Store, database: Database) -> None:
-    with serving(store) as (_, client):
+@pytest.mark.parametrize("version", [*Version])
+def test_it_goes_through_in_pieces(store: Store, database: Database, version: Version) -> None:
+    with (
+        Served(store, min_large_message_size=LIMIT) as served,
+        Client(served.port, version) as client,
+    ):
         client.send(QUEUE, BODY, custom="a:b", priority="7")
         client.send(QUEUE, "small")
         (message, small) = store.queue("Q").recover()
@@ -55,8 +60,9 @@ def test_it_goes_through_in_pieces(store: Store, database: Database) -> None:
         assert frame.body == BODY
         assert {**frame.headers, "content-length": str(len(BODY)), "custom": "a:b"} == frame.headers
         assert other.body == b"small"
-        client.request("ACK", {"id": frame.headers["ack"]})
-        client.request("ACK", {"id": other.headers["ack"]})
+        for one in (frame, other):
+            names = {"message-id": one.headers["message-id"], "subscription": "0"}
+            client.request("ACK", {"id": one.headers["ack"]} if version is Version.V1_2 else names)
     assert store.queue("Q").message_count() == 0
     del message
     gc.collect()
@@ -148,6 +154,21 @@ def test_what_may_not_be_sent_is_ignored(store: Store) -> None:
         assert error.headers["receipt-id"] == "r"
         client.send(QUEUE, BODY)
         assert store.queue("Q").message_count() == 1
+
+
+def test_a_websocket_takes_it_whole_and_cannot_deliver_pieces(store: Store) -> None:
+    with serving(store) as (_, client):
+        client.send(QUEUE, BODY)
+    with (
+        Served(store, uri="ws://127.0.0.1:0", min_large_message_size=LIMIT) as served,
+        WebSocketClient(served.port) as client,
+    ):
+        client.send(QUEUE, BODY[1:])
+        client.subscribe(QUEUE)
+        assert client.expect("MESSAGE").body == BODY[1:]
+        wait_until(lambda: store.queue("ActiveMQ.DLQ").message_count() == 1)
+    [letter] = store.queue("ActiveMQ.DLQ").recover()
+    assert letter.body_size == len(BODY)
 
 
 def test_dead_letters_keep_it(store: Store) -> None:
