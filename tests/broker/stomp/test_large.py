@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from jdbcstore import JdbcStore, Store
-from jdbcstore.broker.stomp.frames import Frame, Version
+from jdbcstore.broker.stomp.frames import Frame, Version, encode
 from jdbcstore.broker.transport import connection
 from jdbcstore.broker.transport.output import ClientOutput
 from jdbcstore.broker.turns import TurnLoop
@@ -163,9 +163,12 @@ def test_a_websocket_takes_it_whole_and_cannot_deliver_pieces(store: Store) -> N
         Served(store, uri="ws://127.0.0.1:0", min_large_message_size=LIMIT) as served,
         WebSocketClient(served.port) as client,
     ):
-        client.send(QUEUE, BODY[1:])
+        headers = {"destination": QUEUE, "persistent": "true", "content-length": str(len(BODY))}
+        frame = encode("SEND", headers.items(), Version.V1_2, BODY[::-1])
+        for part in (frame[:LIMIT], frame[LIMIT:]):  # else no reader would see that it is large
+            client.socket.sendall(part)
         client.subscribe(QUEUE)
-        assert client.expect("MESSAGE").body == BODY[1:]
+        assert client.expect("MESSAGE").body == BODY[::-1]
         wait_until(lambda: store.queue("ActiveMQ.DLQ").message_count() == 1)
     [letter] = store.queue("ActiveMQ.DLQ").recover()
     assert letter.body_size == len(BODY)

@@ -122,6 +122,25 @@ def test_a_transaction_is_all_or_nothing(store: Store) -> None:
         assert [message.body for message in store.queue("Q").recover()] == ["new"]
 
 
+@pytest.mark.parametrize("how", ["DISCONNECT", "lost"])
+def test_the_transaction_of_a_client_that_leaves_is_rolled_back(store: Store, how: str) -> None:
+    with Served(store) as served:
+        with Client(served.port) as client:
+            client.send(QUEUE, "a")
+            client.subscribe(QUEUE, ack="client")
+            key = client.expect("MESSAGE").headers["ack"]
+            client.request("BEGIN", {"transaction": "t"})
+            client.request("ACK", {"id": key, "transaction": "t"})
+            client.send("/queue/R", "b", transaction="t")
+            if how == "DISCONNECT":
+                client.request("DISCONNECT")
+        with Client(served.port) as other:
+            other.subscribe(QUEUE)
+            frame = other.expect("MESSAGE")
+            assert (frame.body, frame.headers["redelivered"]) == (b"a", "true")
+    assert store.queue("R").message_count() == 0
+
+
 def test_what_a_rollback_gives_back_is_before_the_others(store: Store) -> None:
     """An ACK in mode ``client`` then covers it again, and nothing behind it."""
     with talking(store) as (_, client):
