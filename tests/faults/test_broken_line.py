@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
 from sqlalchemy import Connection
 
 import jdbcstore
+from jdbcstore import Message
 from jdbcstore.abc import MessageReference, Store
-from jdbcstore.errors import StoreUnavailable
+from jdbcstore.errors import OutcomeUnknown, StoreClosed, StoreUnavailable
+from jdbcstore.testing.polling import wait_until
 from tests.support.crash.work import Names
 from tests.support.faults.effects import Call, Places, stored_places
-from tests.support.faults.line import Line
+from tests.support.faults.line import Break, Line
 
 HERE, THERE, TOPIC = "queue://HERE", "queue://THERE", "topic://NEWS"
 SUBSCRIPTION = "reader"
@@ -152,6 +155,20 @@ def test_a_line_that_stays_broken_is_told(line: Line, connection: Connection) ->
                 if not line.broke:
                     break
             assert failed > number
+
+
+@pytest.mark.backends("sqlite", "postgresql")
+def test_a_close_does_not_decide_what_is_in_doubt(line: Line) -> None:
+    store = jdbcstore.open(line.url, cleanup_period=0, reconnect_timeout=180.0)
+    queue = store.queue("HERE")
+    queue.add_message(Message("0"))
+    line.arm(Break.ANSWER, 1, lasting=True)
+    with ThreadPoolExecutor() as pool:
+        adding = pool.submit(queue.add_message, Message("1"))
+        wait_until(lambda: line.broke)
+        with pytest.raises(StoreClosed):
+            store.close(timeout=0.1)
+        assert isinstance(adding.exception(), OutcomeUnknown)
 
 
 def _reopen(store: Store) -> None:
