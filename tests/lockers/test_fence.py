@@ -73,8 +73,9 @@ def test_a_deposed_master_writes_nothing(open_locked: OpenLocked, database: Data
         store = open_locked()
         database.execute(DEPOSERS[how])
         before = contents(database)
-        with pytest.raises(LockLost, match="open it again"):
+        with pytest.raises(LockLost, match="open it again") as lost:
             WRITES[write](store)
+        assert not lost.value.in_doubt
         assert store.fence is not None
         assert store.fence.lost is not None
         # It has closed itself to writes, and says so to each.
@@ -192,6 +193,23 @@ def test_a_commit_in_doubt_is_settled_when_another_has_begun(
     # Told of a failure, nobody may find it stored, unless it was told to look.
     assert stored or isinstance(error, LockLost)
     assert not stored or error is None or (isinstance(error, LockLost) and error.in_doubt)
+
+
+@pytest.mark.backends("sqlite", "postgresql")
+def test_a_removal_in_doubt_stays_in_doubt_when_another_has_begun(
+    open_locked: OpenLocked, database: Database, line: Line
+) -> None:
+    """Its row may have been removed by either."""
+    queue = open_locked(url=line.url, reconnect_timeout=180.0).queue("Q")
+    reference = queue.add_message(Message("consumed"))
+    line.arm(Break.ANSWER, 1, lasting=True)
+    future = queue.acknowledge_async(reference)
+    wait_until(lambda: line.broke, what="the break")
+    database.execute(DEPOSERS["another begins an epoch"])
+    line.mend()
+    error = future.exception(180)
+    assert isinstance(error, LockLost)
+    assert error.in_doubt
 
 
 def test_a_second_store_waits_or_is_told_who_holds_the_lock(open_locked: OpenLocked) -> None:
