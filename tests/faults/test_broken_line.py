@@ -16,11 +16,13 @@ from sqlalchemy import Connection
 import jdbcstore
 from jdbcstore import Message
 from jdbcstore.abc import MessageReference, Store
-from jdbcstore.errors import OutcomeUnknown, StoreClosed, StoreUnavailable
+from jdbcstore.errors import OutcomeUnknown, StoreClosed, StoreError, StoreUnavailable
 from jdbcstore.testing.polling import wait_until
 from tests.support.crash.work import Names
-from tests.support.faults.effects import Call, Places, stored_places
+from tests.support.databases import Database
+from tests.support.faults.effects import WAIT, Call, Places, stored_places
 from tests.support.faults.line import Break, Line
+from tests.support.faults.refusing import refused
 
 HERE, THERE, TOPIC = "queue://HERE", "queue://THERE", "topic://NEWS"
 SUBSCRIPTION = "reader"
@@ -169,6 +171,31 @@ def test_a_close_does_not_decide_what_is_in_doubt(line: Line) -> None:
         with pytest.raises(StoreClosed):
             store.close(timeout=0.1)
         assert isinstance(adding.exception(), OutcomeUnknown)
+
+
+@pytest.mark.backends("sqlite")
+def test_what_the_database_then_refuses_is_not_in_doubt(line: Line, store: Store, database: Database) -> None:
+    queue = store.queue("HERE")
+    reference = queue.add_message(Message("0"))
+    with refused(database, "DELETE ON ACTIVEMQ_MSGS"):
+        line.arm(Break.STATEMENT, 1)
+        with pytest.raises(StoreError, match="refused") as error:
+            queue.acknowledge(reference)
+    assert line.broke
+    assert not isinstance(error.value, OutcomeUnknown)
+
+
+@pytest.mark.backends("sqlite", "postgresql")
+def test_what_cannot_be_looked_for_stays_in_doubt(line: Line, store: Store, database: Database) -> None:
+    queue = store.queue("HERE")
+    queue.add_message(Message("0"))
+    line.arm(Break.ANSWER, 1, lasting=True)
+    adding = queue.add_message_async(Message("1"))
+    wait_until(lambda: line.broke)
+    database.execute("ALTER TABLE ACTIVEMQ_MSGS RENAME TO ELSEWHERE")
+    line.mend()
+    assert isinstance(adding.exception(WAIT), OutcomeUnknown)
+    database.execute("ALTER TABLE ELSEWHERE RENAME TO ACTIVEMQ_MSGS")
 
 
 def _reopen(store: Store) -> None:
