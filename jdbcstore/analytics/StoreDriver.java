@@ -70,7 +70,7 @@ public class StoreDriver implements Driver {
         if (identity != null) {
             identify(connection, question, identity);
         }
-        return connection;
+        return parts[2].startsWith("postgresql:") ? CopiedRows.over(connection) : connection;
     }
 
     private static String decoded(String text) {

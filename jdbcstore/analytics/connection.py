@@ -14,7 +14,7 @@ from jdbcstore.analytics.catalog import check_catalog, name_views
 from jdbcstore.analytics.connected import Analytics, bounds_of, exported, needs_java, one
 from jdbcstore.analytics.decoding import plan_decoding
 from jdbcstore.analytics.pushdown import properties_for, register_dialect
-from jdbcstore.analytics.queries import journal, mean_size
+from jdbcstore.analytics.queries import journal
 from jdbcstore.analytics.questions import explained
 from jdbcstore.analytics.reading import JdbcReading, StoredMessages
 from jdbcstore.analytics.remote import is_remote
@@ -31,11 +31,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger(__name__)
-
-_FETCHED = 16 * 1024 * 1024
-"""Approximate bytes of one fetch of a partition."""
-_MOST_ROWS = 5000
-"""Maximum rows of one fetch; larger fetches are not faster."""
 
 
 def connect(
@@ -115,15 +110,11 @@ def _reading(spark: SparkSession, session: DatabaseSession) -> JdbcReading:
         identity = str(connection.exec_driver_sql(question).scalar())
     url = register_dialect(spark, driver.name, address.url, meaning)
     properties = properties_for(address, identity, question)
-    [mean] = one(session, mean_size(tables))
-    # Fewer rows at once where messages are large.
-    fetched = max(10, min(_MOST_ROWS, int(_FETCHED / max(1, float(mean or 0)))))
-    if driver.fetch_size is not None:
-        fetched = driver.fetch_size
+    properties["fetchsize"] = str(driver.fetch_size)
     # Spark keeps a catalog as long as its session, which several processes may share: under a name that was
     # used before, it would go on reading the earlier store.
     catalog = f"jdbcstore_{uuid.uuid4().hex}"
-    reading = JdbcReading(spark, session, vendor, url, properties, schema, catalog, fetched, meaning.padded)
+    reading = JdbcReading(spark, session, url, properties, schema, catalog, meaning.padded)
     reading.check()
     return reading
 

@@ -159,6 +159,7 @@ ANSWERED = frozenset(_ANSWERED[True])
 
 DRIVER = "jdbcstore.StoreDriver"
 _DIALECT = "jdbcstore.StoreDialect"
+_ROWS = "jdbcstore.CopiedRows"
 CATALOG = "jdbcstore.StoreCatalog"
 HEADERS = "jdbcstore.Headers"
 PROPERTIES = "jdbcstoreproperties"
@@ -208,10 +209,12 @@ def load_classes(spark: SparkSession) -> Any:
 def _load(spark: SparkSession, java: Any, loader: Any) -> None:
     jar = scratch("dialect") / "dialect.jar"
     with zipfile.ZipFile(jar, "w") as archive:
-        for source in (DRIVER, _DIALECT, CATALOG, HEADERS):
+        known = loader
+        for source in (_ROWS, DRIVER, _DIALECT, CATALOG, HEADERS):
             compiler = java.org.codehaus.janino.SimpleCompiler()
-            compiler.setParentClassLoader(loader)
+            compiler.setParentClassLoader(known)
             compiler.cook(resource(f"{source.partition('.')[2]}.java"))
+            known = compiler.getClassLoader()
             classes = compiler.getBytecodes()
             for name in classes:
                 archive.writestr(f"{name.replace('.', '/')}.class", bytes(classes[name]))

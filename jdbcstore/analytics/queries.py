@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from sqlalchemy import Dialect, Select, and_, case, exists, func, literal_column, not_, or_, select
@@ -10,9 +11,6 @@ from jdbcstore.database.adapters.base import Adapter
 from jdbcstore.database.statements.builder import ONE, ZERO, same_message, same_subscription
 from jdbcstore.database.statements.rows import acknowledged
 from jdbcstore.database.tables import Tables
-
-SAMPLE = 100
-"""Rows in the sample for the mean size."""
 
 
 def as_text(query: Select[Any], dialect: Dialect, schema: str) -> str:
@@ -137,11 +135,24 @@ def nth_id(tables: Tables, place: int, *conditions: Any) -> Select[Any]:
     return select(ids).where(*conditions).order_by(ids).limit(1).offset(place)
 
 
-def mean_size(tables: Tables) -> Select[Any]:
-    """Return the query for the mean size of the newest blobs, in bytes."""
+def sizes(tables: Tables, *conditions: Any) -> Select[Any]:
+    """Return the query for the ID of each message and the bytes of its blob, in the order of IDs."""
     t = tables.messages
-    newest = select(func.length(t.c.msg).label("size")).order_by(t.c.id.desc()).limit(SAMPLE).subquery()
-    return select(func.avg(newest.c.size))
+    return select(t.c.id, func.coalesce(func.length(t.c.msg), ZERO)).where(*conditions).order_by(t.c.id)
+
+
+def cut(sized: Iterable[Any], most: int) -> Iterator[list[int]]:
+    """Yield the IDs of :func:`sizes` in runs of ``most`` bytes, or of one message if that is larger."""
+    run: list[int] = []
+    total = 0
+    for id_, size in sized:
+        if run and total + size > most:
+            yield run
+            run, total = [], 0
+        run.append(id_)
+        total += size
+    if run:
+        yield run
 
 
 def last_id(tables: Tables) -> Select[Any]:

@@ -47,17 +47,27 @@ def as_json(frame: DataFrame) -> Iterator[str]:
     return (row.row for row in rows.toLocalIterator())
 
 
+_ENDED = (
+    "Spark's Java has ended, most likely for lack of memory; set spark.driver.memory, which is 1g unless set"
+    " (--conf spark.driver.memory=4g), and start again"
+)
+
+
 @contextlib.contextmanager
 def explained() -> Iterator[None]:
     """Translate Spark's errors in the block to one sentence.
 
-    :raises QueryFailed: Spark rejected or failed a query in the block
+    :raises QueryFailed: Spark rejected or failed a query in the block, or Java ended
     """
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
+    from jdbcstore.analytics.spark_session import JAVA_ENDED
+
     try:
         yield
+    except JAVA_ENDED as error:
+        raise QueryFailed(_ENDED) from error
     except PySparkException as error:
         raise QueryFailed(_first_sentence(str(error))) from error
     except Py4JJavaError as error:

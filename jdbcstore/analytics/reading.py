@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from jdbcstore.analytics.pushdown import ANSWERED, DRIVER, load_classes
-from jdbcstore.analytics.queries import as_text, between, count_ids, last_id, mean_size, nth_id, stored
+from jdbcstore.analytics.queries import as_text, between, count_ids, cut, last_id, nth_id, sizes, stored
 from jdbcstore.analytics.questions import connecting
-from jdbcstore.analytics.vendors import Vendor
+from jdbcstore.analytics.vendors import Vendor, vendor_of
 from jdbcstore.database.session import DatabaseSession
 
 if TYPE_CHECKING:
@@ -27,19 +27,21 @@ class JdbcReading:
 
     spark: SparkSession
     session: DatabaseSession
-    vendor: Vendor
     url: str
     """The URL that Spark uses: see :func:`jdbcstore.analytics.pushdown.register_dialect`."""
     properties: dict[str, str] = field(repr=False)
-    """Properties of its connections: the login, and the identity of the database."""
+    """Properties of its connections: the login, the identity of the database, and the fetch size."""
     schema: str
     """The schema of the tables; empty: the database does not have schemas."""
     catalog: str
-    fetch_size: int
     padded: frozenset[str] = frozenset()
     """CHAR columns whose values have blanks behind them."""
     init: str = ""
     """The first statement of each connection; empty: none."""
+
+    @property
+    def vendor(self) -> Vendor:
+        return vendor_of(self.session.adapter.name)
 
     def open_catalog(self) -> None:
         """Create Spark's catalog; the login is removed from the configuration afterwards."""
@@ -118,8 +120,7 @@ class JdbcReading:
 
     @property
     def _options(self) -> dict[str, str]:
-        first = {"sessionInitStatement": self.init} if self.init else {}
-        return {**first, "fetchsize": str(self.fetch_size)}
+        return {"sessionInitStatement": self.init} if self.init else {}
 
     @property
     def _jdbc_options(self) -> dict[str, str]:
@@ -146,13 +147,6 @@ class StoredMessages:
         """Return the number of messages, including those in doubt."""
         return self._ids(count_ids(self.reading.session.tables))[0]
 
-    def mean_size(self) -> int:
-        """Return the mean size of the newest messages, in bytes; 1 if there are none."""
-        session = self.reading.session
-        with session.translated(), session.engine.connect() as connection:
-            [mean] = connection.execute(mean_size(session.tables)).one()
-        return max(1, int(mean or 0))
-
     def ranges(self, after: int, up_to: int, count: int) -> Iterator[tuple[int, int]]:
         """Yield ranges of ``count`` messages from ``after``, exclusive, to ``up_to``, inclusive."""
         tables = self.reading.session.tables
@@ -160,6 +154,14 @@ class StoredMessages:
             [end] = self._ids(nth_id(tables, count - 1, *between(tables, after, up_to))) or [up_to]
             yield after, end
             after = end
+
+    def cut(self, after: int, up_to: int, most: int) -> Iterator[tuple[int, int]]:
+        """Yield parts of a range, of ``most`` bytes each, or of one message if that is larger."""
+        tables = self.reading.session.tables
+        sized = self._rows(sizes(tables, *between(tables, after, up_to)))
+        for run in cut(sized, most):
+            yield after, run[-1]
+            after = run[-1]
 
     def frame(self, ranges: list[tuple[int, int]], *, acknowledged: bool = False) -> DataFrame:
         """Read the columns :data:`RAW` of these ranges, one partition per range.
@@ -175,7 +177,10 @@ class StoredMessages:
         )
         return frame.select(*RAW)
 
-    def _ids(self, query: object) -> list[int]:
+    def _ids(self, query: Select[Any]) -> list[int]:
+        return [int(id_) for (id_,) in self._rows(query)]
+
+    def _rows(self, query: Select[Any]) -> Sequence[Any]:
         session = self.reading.session
         with session.translated(), session.engine.connect() as connection:
-            return [int(id_) for (id_,) in connection.execute(query)]  # type: ignore[call-overload]
+            return connection.execute(query).all()

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyspark import java_gateway
+from py4j.protocol import Py4JNetworkError
+from pyspark import SparkContext, accumulators, java_gateway
 
 from jdbcstore.analytics.java import find_java, make_shim, scratch
 from jdbcstore.analytics.spark_settings import (
@@ -31,6 +32,12 @@ if TYPE_CHECKING:
 
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """PySpark loggers that also print each error that is raised."""
+
+
+JAVA_ENDED = (Py4JNetworkError, EOFError, ConnectionError)
+"""Errors of calls to a Java that has ended."""
+_ENDING = 5.0
+"""Seconds for which Java may remove its files when it is to end."""
 
 
 def session(master: str | None = None, **settings: str) -> SparkSession:
@@ -80,6 +87,8 @@ def session(master: str | None = None, **settings: str) -> SparkSession:
 
 def errors_once() -> None:
     """Make PySpark raise its errors without printing them too."""
+    # Its thread prints a traceback if Java ends.
+    accumulators.AccumulatorTCPServer.handle_error = lambda *_: None  # type: ignore[method-assign]
     for logger in _LOGGERS:
         logging.getLogger(logger).disabled = True
 
@@ -88,7 +97,7 @@ def _submitted() -> dict[str, str]:
     """Return the configuration of spark-submit, if it started this program; else empty."""
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return {}
-    from pyspark import SparkConf, SparkContext
+    from pyspark import SparkConf
 
     SparkContext._ensure_initialized()
     return dict(SparkConf().getAll())
@@ -110,7 +119,7 @@ def check_session(spark: SparkSession) -> SparkSession:
 
 @contextmanager
 def ended_if_interrupted() -> Iterator[None]:
-    """Kill a JVM that is being started in the block if the block is interrupted: nothing else would."""
+    """Kill a JVM that is being started in the block if the block fails: nothing else would."""
     started: list[subprocess.Popen[bytes]] = []
     gateway: Any = java_gateway
     start = gateway.Popen
@@ -122,13 +131,26 @@ def ended_if_interrupted() -> Iterator[None]:
     gateway.Popen = note
     try:
         yield
-    except KeyboardInterrupt:
+    except BaseException:
         for process in started:
             process.kill()
             process.wait()
         raise
     finally:
         gateway.Popen = start
+
+
+def end_java() -> None:
+    """End the Java that this process started, by force if it is too busy to end by itself."""
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is None:
+        return
+    process.stdin.close()  # which it reads, to end with us
+    try:
+        process.wait(_ENDING)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 _shipped: set[str] = set()

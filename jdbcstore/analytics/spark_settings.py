@@ -14,6 +14,12 @@ _NATIVE = "/usr/lib/x86_64-linux-gnu/jni:/usr/lib/aarch64-linux-gnu/jni:/usr/lib
 # Arrow's bounds and null checks are unnecessary on batches from pyarrow, and cost a tenth of the time.
 _ARROW = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
 
+_ARROW_BYTES = "16777216"
+"""Bytes of messages that a worker decodes at once; Spark's default is larger or only counts messages."""
+
+# At the first error, since Java would go on without memory and without an answer, and not even end with us.
+_MEMORY = "-XX:+ExitOnOutOfMemoryError -XX:+DisplayVMOutputToStderr"
+
 _LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -67,9 +73,10 @@ def _ours(master: str, drivers: list[str]) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.redaction.regex": _HIDDEN,
         "spark.sql.ansi.enabled": "true",
+        "spark.sql.execution.arrow.maxBytesPerBatch": _ARROW_BYTES,
         _JARS: ",".join(map(str, jars_beside(drivers))),
         **({_PACKAGES: packages()} if packages() else {}),
-        "spark.driver.extraJavaOptions": f"{options} -Dlog4j2.configurationFile={logging}",
+        "spark.driver.extraJavaOptions": f"{options} {_MEMORY} -Dlog4j2.configurationFile={logging}",
         "spark.executor.extraJavaOptions": options,
     }
 

@@ -44,8 +44,8 @@ class JdbcDriver:
     do not wait for locks."""
     debian: str = ""
     """Debian's package; empty: there is none."""
-    fetch_size: int | None = None
-    """The only fetch size with which it does not read the whole answer into memory; None: any."""
+    fetch_size: int = 1
+    """The fetch size with which it holds one row at a time; ``CopiedRows.java`` and SQLite always do."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -150,7 +151,7 @@ class _Duck:
 
     @contextmanager
     def answer(self, query: str) -> Iterator[Answer]:
-        with self._views.picture(), self._views.explained():
+        with self._views.explained(), self._views.picture():
             yield _DuckAnswer(self._views.query(query))
 
 
@@ -171,8 +172,18 @@ def spark_session(options: SparkOptions = _HERE, where: str | Configuration | No
     if not root.handlers:
         # py4j logs a traceback there for each call that a Ctrl-C interrupts.
         root.addHandler(logging.NullHandler())
+    signal.signal(signal.SIGTERM, _end)
     bar = {"spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower()}
     return analytics.session(options.master, **{**bar, **options.conf})
+
+
+def _end(number: int, _frame: object) -> None:
+    """End with Java, which may not notice by itself that this process ends."""
+    from jdbcstore.analytics.spark_session import end_java
+
+    signal.signal(number, signal.SIG_IGN)
+    end_java()
+    raise SystemExit(128 + number)
 
 
 def _check(where: str | Configuration) -> None:
@@ -218,5 +229,5 @@ def _kept_messages(spark: SparkSession, folder: str) -> DataFrame:
 @contextmanager
 def answer(views: Analytics, query: str) -> Iterator[SparkAnswer]:
     """Run a query in Spark; the result is valid in the block, and an error of it becomes one line."""
-    with views.picture(), views.explained():
+    with views.explained(), views.picture():
         yield SparkAnswer(views.spark.sql(query))

@@ -16,8 +16,6 @@ from jdbcstore.database.engine import Database
 
 PAGE_BYTES = 16 * 1024 * 1024
 PAGE_ROWS = 20_000
-_FETCHED = 32
-"""Rows that a cursor is asked for at once: messages may be large, and the size of the next is not known."""
 
 Page = list[pa.Array]
 
@@ -154,10 +152,14 @@ def _fetched_pages(cursor: Any, types: Sequence[pa.DataType]) -> Iterator[Page]:
     blob = next((place for place, type_ in enumerate(types) if type_ == pa.binary()), None)
     rows: list[Any] = []
     size = 0
-    while some := cursor.fetchmany(_FETCHED if blob is not None else PAGE_ROWS):
-        rows += some
-        if blob is not None:
-            size += sum([len(row[blob] or b"") for row in some])
+    if blob is None:
+        while rows := cursor.fetchmany(PAGE_ROWS):
+            yield _columns(rows, types)
+        return
+    # One by one, since any of them may be large.
+    for row in iter(cursor.fetchone, None):
+        rows.append(row)
+        size += len(row[blob] or b"")
         if size >= PAGE_BYTES or len(rows) >= PAGE_ROWS:
             yield _columns(rows, types)
             rows, size = [], 0

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import Connection, Select, event, func, inspect, literal_column, or_, select
 
-from jdbcstore.analytics.queries import between, count_ids, journal, nth_id
+from jdbcstore.analytics.queries import between, count_ids, cut, journal, nth_id, sizes
 from jdbcstore.analytics.streaming.offsets import Gaps
 from jdbcstore.analytics.streaming.options import StreamOptions
 from jdbcstore.analytics.vendors import vendor_of
@@ -30,7 +30,7 @@ _LISTED = 100
 """IDs that a query names, and messages that are read by them."""
 _COLUMNS = ("id", "container", "msgid_prod", "msgid_seq", "expiration", "priority", "xid", "msg")
 _PAGE_BYTES = 16 * 1024 * 1024
-_LEAST_ROWS, _MOST_ROWS = 10, 5000
+_MOST_ROWS = 5000
 
 
 class Sight(NamedTuple):
@@ -191,30 +191,28 @@ class StreamDatabase:
         :raises BodyInJournal: the body of a message is still in a journal only
         """
         rows = 100
-        while True:
-            page = self._page(*self._between(start, end), rows=rows)
-            if page:
-                yield page
-            if len(page) < rows:
-                return
-            start = page[-1].id
-            mean = sum(len(row.msg or b"") for row in page) / len(page)
-            rows = max(_LEAST_ROWS, min(_MOST_ROWS, int(_PAGE_BYTES / max(1, mean))))
+        while sized := self._rows(sizes(self._database.tables, *self._between(start, end)).limit(rows)):
+            run = next(cut(sized, _PAGE_BYTES))
+            yield from self._page(*self._between(start, run[-1]))
+            start = run[-1]
+            # A server may have to read the messages to know their sizes.
+            rows = min(_MOST_ROWS, 2 * len(run))
 
     def pages_of(self, ids: Iterable[int]) -> Iterator[Sequence[Any]]:
         """Yield the messages with these IDs, in pages.
 
         :raises BodyInJournal: the body of a message is still in a journal only
         """
+        id_ = self._table.c.id
         for some in _by(_LISTED, ids):
-            if page := self._page(self._table.c.id.in_(some), *self._ours, rows=len(some)):
-                yield page
+            for run in cut(self._rows(sizes(self._database.tables, id_.in_(some), *self._ours)), _PAGE_BYTES):
+                yield from self._page(id_.in_(run))
 
-    def _page(self, *conditions: Any, rows: int) -> Sequence[Any]:
+    def _page(self, *conditions: Any) -> Iterator[Sequence[Any]]:
         columns = [self._table.c[name] for name in _COLUMNS]
-        page = self._rows(select(*columns).where(*conditions).order_by(columns[0]).limit(rows))
-        _refuse_references(page)
-        return page
+        if page := self._rows(select(*columns).where(*conditions).order_by(columns[0])):
+            _refuse_references(page)
+            yield page
 
 
 def _refuse_references(page: Sequence[Any]) -> None:

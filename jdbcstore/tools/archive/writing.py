@@ -37,8 +37,9 @@ if TYPE_CHECKING:
 KEY = ("id", "container", "msgid_prod", "msgid_seq")
 """The columns that identify a message."""
 _TASK_BYTES = 256 * 1024 * 1024
+"""Bytes of one task, at most, unless one message is larger."""
 _FEWEST, _MOST = 1_000, 250_000
-"""Messages of one task, which sorts them and writes one file for each day."""
+"""Messages of one task, which sorts them and writes one file for each day, unless they have more bytes."""
 _TASKS = 4
 """Tasks of one batch for each core, one after the other."""
 _BROADCAST = 2_000_000
@@ -47,6 +48,12 @@ _DAY_MS = 86_400_000
 _REST = "undecoded"
 """In place of the day of messages whose headers Java cannot read, until Python has."""
 _COMPARED_AT_ONCE = 100_000
+_BOUNDED = {
+    "parquet.page.size.row.check.min": "10",
+    "parquet.page.size.row.check.max": "10",
+    "parquet.memory.pool.ratio": "0.25",
+}
+"""Rows between looks at the memory of a file that is written, and the part of the heap for all such files."""
 _PLAINLY = {
     **{
         f"parquet.enable.dictionary#{name}": "false"
@@ -145,7 +152,7 @@ def write(
     """
     archive, window = Archive(where), window.now()
     messages = size = files = 0
-    with archive.writing(), analytics.stored_in(spark, store) as stored, analytics.explained():
+    with analytics.explained(), archive.writing(), analytics.stored_in(spark, store) as stored:
         for ranges in _batches(stored, archive, window, batch):
             folder = archive.begin()
             written = _write(spark, archive, folder, _new(stored, archive, window, ranges), window)
@@ -170,14 +177,14 @@ def _batches(
     if batch:
         each = -(-batch // cores)
     else:
-        each = _evenly(stored.count(), cores, stored.mean_size())
+        each = _evenly(stored.count(), cores)
         tasks *= _TASKS  # each batch costs what is not work on its messages
     wide = each * (max(1, _MOST // each) if archive.manifests() else 1)
     for many in _grouped(stored.ranges(-1, stored.last_id(), wide), tasks):
         narrow = _narrowed(stored, archive, window, many, wide, each)
         for some in _grouped(narrow, tasks):
-            if ranges := [*_narrowed(stored, archive, window, some, each, each)]:
-                yield ranges
+            ranges = _narrowed(stored, archive, window, some, each, each)
+            yield from _grouped((part for one in ranges for part in stored.cut(*one, _TASK_BYTES)), tasks)
 
 
 def _grouped(ranges: Iterator[tuple[int, int]], count: int) -> Iterator[_Ranges]:
@@ -185,10 +192,9 @@ def _grouped(ranges: Iterator[tuple[int, int]], count: int) -> Iterator[_Ranges]
         yield some
 
 
-def _evenly(count: int, cores: int, mean_size: int) -> int:
+def _evenly(count: int, cores: int) -> int:
     """Return the messages of each task: all cores get equally many tasks, and few, but of a bounded size."""
-    most = max(_FEWEST, min(_MOST, _TASK_BYTES // mean_size))
-    rounds = max(1, -(-count // (cores * most)))
+    rounds = max(1, -(-count // (cores * _MOST)))
     return max(_FEWEST, -(-count // (cores * rounds)))
 
 
@@ -238,7 +244,7 @@ def _write_part(archive: Archive, folder: str, frame: DataFrame, window: Window)
     totals = (F.count("id").alias("written"), F.count(F.when(F.col("date") != _REST, 1)).alias("known"))
     # A projection after the sort would copy the rows once more.
     frame = frame.sortWithinPartitions("date", "container", "id").observe(observed, *totals)
-    files = frame.write.mode("append").options(**_PLAINLY).partitionBy("date")
+    files = frame.write.mode("append").options(**_BOUNDED, **_PLAINLY).partitionBy("date")
     files.parquet(archive.folder.url(folder))
     return observed.get["written"], observed.get["known"]
 
@@ -366,7 +372,7 @@ def compare(
         for _ in pool.map(archive.check_sum, files):
             pass
     urls = [archive.folder.url(file.path) for file in files]
-    with analytics.stored_in(spark, store) as stored, analytics.explained():
+    with analytics.explained(), analytics.stored_in(spark, store) as stored:
         ranges = [*stored.ranges(-1, stored.last_id(), _COMPARED_AT_ONCE)] or [(-1, -1)]
         left = _digested(stored.frame(ranges))
         right = _digested(spark.read.parquet(*urls)) if urls else left.limit(0)

@@ -118,7 +118,6 @@ def test_conditions_select_the_same_whoever_evaluates_them(database: Database) -
 @every_vendor
 def test_one_moment(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetching, "PAGE_ROWS", 2)
-    monkeypatch.setattr(fetching, "_FETCHED", 2)
     filled(database)
     reader = read_arrow(database.url, ["id", "body_text"])
     filled(database)
@@ -130,7 +129,6 @@ def test_one_moment(database: Database, monkeypatch: pytest.MonkeyPatch) -> None
 
 @every_vendor
 def test_pages_are_bounded_in_rows_and_in_bytes(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetching, "_FETCHED", 1)
     with jdbcstore.open(database.url, cleanup_period=0.0) as store:
         for size in (10, 300_000, 10, 300_000, 300_000, 10):
             store.queue("A").add_message(Message(b"x" * size))
@@ -147,7 +145,6 @@ def test_pages_are_bounded_in_rows_and_in_bytes(database: Database, monkeypatch:
 @every_vendor
 def test_no_connection_is_left_open(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetching, "PAGE_ROWS", 1)
-    monkeypatch.setattr(fetching, "_FETCHED", 1)
     filled(database)
 
     def closed() -> bool:

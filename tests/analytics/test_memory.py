@@ -1,0 +1,147 @@
+"""Large messages older than many small ones, which every reader reads in a bounded memory; and Java's end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import jdbcstore
+from jdbcstore import Message, analytics
+from jdbcstore.analytics.streaming import reading
+from jdbcstore.analytics.streaming.options import read_options
+from jdbcstore.config import Configuration, DataSourceConfig
+from jdbcstore.tools.archive import Archive, Window, writing
+from tests.support import tiers
+from tests.support.cli.command_line import CommandLine
+from tests.support.databases import Database
+from tests.support.jvm import QUICK
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.timeout(900)
+
+LARGE, SMALL = 100, 200
+SIZE = 1_000_000
+BOUND = 200_000
+HEAP = ("--conf", "spark.driver.memory=200m", "--conf", "spark.testing.reservedMemory=1")
+"""Which Spark refuses otherwise."""
+
+
+def filled(database: Database, large: int, size: int, small: int) -> None:
+    """Store large messages, then small ones."""
+    with jdbcstore.open(database.url, cleanup_period=0.0) as store:
+        for _ in range(large):
+            store.queue("FILES").add_message(Message(os.urandom(size)))
+        store.queue("EVENTS").add_messages([Message("small") for _ in range(small)])
+
+
+@pytest.fixture
+def command(tmp_path: Path, spark_home: Path) -> CommandLine:
+    """The command line, with a Java that starts quickly."""
+    tiers.starts("spark")
+    (tmp_path / "settings").mkdir()
+    defaults = tmp_path / "settings" / "spark-defaults.conf"
+    defaults.write_text(f"spark.driver.defaultJavaOptions {' '.join(QUICK)}\n")
+    return CommandLine(tmp_path, SPARK_CONF_DIR=str(defaults.parent), SPARK_HOME=str(spark_home))
+
+
+@pytest.mark.slow
+@pytest.mark.backends("postgresql", "mariadb")
+def test_views_of_large_messages_older_than_small_ones(database: Database, command: CommandLine) -> None:
+    filled(database, LARGE, SIZE, SMALL)
+    question = "SELECT count(*) AS n, sum(octet_length(body_bytes)) AS bytes FROM messages_decoded"
+    done = command.run_anew("sql", "--json", question, "--url", database.url, *HEAP)
+    assert (done.code, done.err) == (0, "")
+    assert done.json == {"n": LARGE + SMALL, "bytes": LARGE * SIZE}
+
+
+@pytest.mark.backends("sqlite", "postgresql", "mariadb", "mysql")
+def test_pages_of_a_stream_are_bounded(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also the first one, and those behind small messages, and those of messages that came late."""
+    monkeypatch.setattr(reading, "_PAGE_BYTES", BOUND)
+    filled(database, 10, BOUND // 2 - 1000, 120)
+    filled(database, 10, BOUND // 2 - 1000, 1)
+    options = read_options({"url": database.url, "startingoffsets": "earliest"})
+    with closing(reading.StreamDatabase(options)) as stream:
+        last = stream.sight().highest
+        for pages in ([*stream.pages(0, last)], [*stream.pages_of(range(1, last + 1))]):
+            assert [row.id for page in pages for row in page] == [*range(1, last + 1)]
+            assert all(sum(len(row.msg) for row in page) <= BOUND for page in pages)
+            assert len(pages) < 24
+
+
+@pytest.mark.backends("sqlite", "postgresql", "mariadb")
+def test_batches_of_an_archive_are_bounded(
+    spark: SparkSession, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "_TASK_BYTES", BOUND)
+    filled(database, 10, BOUND // 2 - 1000, 120)
+    store = Configuration(data_source=DataSourceConfig(url=database.url))
+    with analytics.stored_in(spark, store) as stored:
+        batches = [*writing._batches(stored, Archive(tmp_path / "archive"), Window(), None)]
+    ranges = [each for batch in batches for each in batch]
+    assert [start for start, _ in ranges] == [-1, *(end for _, end in ranges[:-1])]
+    size = f"SELECT coalesce(sum({database.length}(MSG)), 0) FROM ACTIVEMQ_MSGS WHERE ID > :a AND ID <= :b"
+    assert all(database.rows(size, a=start, b=end)[0][0] <= BOUND for start, end in ranges)
+    assert len(ranges) < 10
+
+
+def java_of(process: subprocess.Popen[bytes]) -> int | None:
+    """The Java that a command has started, once it answers."""
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = (path / "stat").read_text().rpartition(")")[2].split()[1]
+            arguments = (path / "cmdline").read_text().split("\0")
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # ended
+        if int(parent) == process.pid and "org.apache.spark.deploy.SparkSubmit" in arguments:
+            return int(path.name)
+    return None
+
+
+def exists(process: int) -> bool:
+    return Path(f"/proc/{process}").exists()
+
+
+@pytest.mark.slow
+def test_java_without_memory_ends_and_so_does_the_command(command: CommandLine) -> None:
+    """With one sentence beside Java's, and an exit code."""
+    command("init")
+    large = "SELECT octet_length(repeat(id, 1000000000)) AS bytes FROM range(9)"
+    done = command.run_anew("sql", "--json", large, *HEAP)
+    assert (done.code, done.out) == (1, "")
+    java, *ours = done.err.splitlines()
+    assert java == "Terminating due to java.lang.OutOfMemoryError: Java heap space"
+    assert [line.partition("; ")[0] for line in ours] == [
+        "jdbcstore: Spark's Java has ended, most likely for lack of memory"
+    ]
+    assert "spark.driver.memory" in done.err
+
+
+@pytest.mark.slow
+def test_a_command_that_is_terminated_leaves_no_java(command: CommandLine) -> None:
+    """Even one that does nothing any more, as Java that only looks for memory."""
+    command("init")
+    with command.start("sql", "--shell", stdin=subprocess.PIPE, stdout=subprocess.PIPE) as shell:
+        assert shell.stdin is not None
+        assert shell.stdout is not None
+        shell.stdin.write(b"SELECT 1 AS one;\n")
+        shell.stdin.flush()
+        assert b"one" in shell.stdout.readline()
+        java = java_of(shell)
+        assert java is not None
+        os.kill(java, signal.SIGSTOP)
+        shell.send_signal(signal.SIGTERM)
+        try:
+            assert shell.wait(60) == 128 + signal.SIGTERM
+            assert not exists(java)
+        finally:
+            if exists(java):
+                os.kill(java, signal.SIGKILL)
