@@ -46,7 +46,7 @@ public class CopiedRows implements InvocationHandler {
         copy = call(manager.getClass(), manager, "copyOut", new Object[] {copied(query, columns)});
     }
 
-    /** The command: each value as eight bytes of an integer, as bytes, or as text. */
+    /** The command: each value as eight bytes of an integer, as bytes, or as text, which of CHAR has no blanks behind it. */
     private String copied(String query, ResultSetMetaData columns) throws SQLException {
         StringBuilder names = new StringBuilder();
         StringBuilder values = new StringBuilder();

@@ -114,7 +114,7 @@ def _reading(spark: SparkSession, session: DatabaseSession) -> JdbcReading:
     # Spark keeps a catalog as long as its session, which several processes may share: under a name that was
     # used before, it would go on reading the earlier store.
     catalog = f"jdbcstore_{uuid.uuid4().hex}"
-    reading = JdbcReading(spark, session, url, properties, schema, catalog, meaning.padded)
+    reading = JdbcReading(spark, session, url, properties, schema, catalog)
     reading.check()
     return reading
 

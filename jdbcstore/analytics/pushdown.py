@@ -66,8 +66,6 @@ class Meaning:
     """String columns, in lower case."""
     wholes: frozenset[str] = field(default=frozenset())
     """Integer columns, in lower case."""
-    padded: frozenset[str] = field(default=frozenset())
-    """CHAR columns, in lower case, that the driver returns with blanks behind the value."""
 
     @property
     def settings(self) -> dict[str, str]:
@@ -84,11 +82,10 @@ class Meaning:
             elif re.search("int", type_.lower()) and "unsigned" not in type_.lower():
                 wholes.add(name.lower())
         both = texts & wholes
-        padded = frozenset(name.lower() for name, type_ in types if "bpchar" in type_)
-        texts -= both | padded
-        if padded:  # what the queries answer of these columns is padded, too
-            texts -= _ANSWERED[True]
-        return replace(self, texts=frozenset(texts), wholes=frozenset(wholes - both), padded=padded)
+        # A comparison of PostgreSQL's CHAR ignores blanks, also in the answers of queries.
+        padded = {name.lower() for name, type_ in types if "bpchar" in type_}
+        texts -= both | padded | (_ANSWERED[True] if padded else set())
+        return replace(self, texts=frozenset(texts), wholes=frozenset(wholes - both))
 
 
 def _names(tables: Tables) -> list[str]:
@@ -154,8 +151,6 @@ def of_mysql(connection: Connection, tables: Tables) -> Meaning:
     meaning = Meaning(exact, exact, literals="hexadecimal", quote="`", nulls=False)
     return meaning.of_columns([(name, str(type_)) for name, type_ in types])
 
-
-ANSWERED = frozenset(_ANSWERED[True])
 
 DRIVER = "jdbcstore.StoreDriver"
 _DIALECT = "jdbcstore.StoreDialect"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from jdbcstore.analytics.pushdown import ANSWERED, DRIVER, load_classes
+from jdbcstore.analytics.pushdown import DRIVER, load_classes
 from jdbcstore.analytics.queries import as_text, between, count_ids, cut, last_id, nth_id, sizes, stored
 from jdbcstore.analytics.questions import connecting
 from jdbcstore.analytics.vendors import Vendor, vendor_of
@@ -34,8 +34,6 @@ class JdbcReading:
     schema: str
     """The schema of the tables; empty: the database does not have schemas."""
     catalog: str
-    padded: frozenset[str] = frozenset()
-    """CHAR columns whose values have blanks behind them."""
     init: str = ""
     """The first statement of each connection; empty: none."""
 
@@ -109,14 +107,8 @@ class JdbcReading:
         return self._read(read.jdbc(self.url, name, predicates=predicates, properties=self._jdbc_options))
 
     def _read(self, frame: DataFrame) -> DataFrame:
-        """Return the columns by names in lower case, without the blanks of CHAR columns."""
-        from pyspark.sql import functions as F  # noqa: N812
-
-        frame = frame.toDF(*(name.lower() for name in frame.columns))
-        if not self.padded:
-            return frame
-        padded = self.padded | ANSWERED
-        return frame.withColumns({name: F.rtrim(frame[name]) for name in frame.columns if name in padded})
+        """Return the columns by names in lower case."""
+        return frame.toDF(*(name.lower() for name in frame.columns))
 
     @property
     def _options(self) -> dict[str, str]:

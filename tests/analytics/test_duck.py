@@ -25,7 +25,7 @@ from jdbcstore.analytics.duck import DuckViews, as_rows  # noqa: E402
 from jdbcstore.analytics.questions import named, purpose  # noqa: E402
 from jdbcstore.cli import main  # noqa: E402
 from jdbcstore.errors import IN_JOURNAL, QueryFailed, SchemaError, StoreUnavailable, installation  # noqa: E402
-from tests.support.analytics.corpus import corpus  # noqa: E402
+from tests.support.analytics.corpus import corpus, pad  # noqa: E402
 from tests.support.analytics.questions import QUESTIONS, plain  # noqa: E402
 from tests.support.cli.command_line import Result  # noqa: E402
 from tests.support.databases import Database  # noqa: E402
@@ -52,6 +52,17 @@ def rows(views: DuckViews, query: str) -> list[dict[str, Any]]:
         reader = views.query(query)
         assert reader is not None
         return [{name: value for name, value in row.items() if name not in MOVING} for row in as_rows(reader)]
+
+
+@pytest.mark.backends("postgresql", "mariadb")
+def test_a_name_in_a_char_column_has_no_blanks_behind_it(database: Database) -> None:
+    xid = pad(database)
+    with duck.connect(database.url) as views:
+        [found] = rows(views, "FROM subscriptions WHERE client_id = 'ann' AND destination = 'topic://NEWS'")
+        assert found["subscription_name"] == "all"
+        assert len(rows(views, f"FROM in_doubt WHERE xid = '{xid}'")) == 1
+        for view in ("messages", "messages_decoded", "destinations"):
+            assert len(rows(views, f"FROM {view} WHERE destination = 'queue://ORDERS'")) == 1
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from jdbcstore.analytics.vendors import VENDORS
 from jdbcstore.errors import IN_JOURNAL, ConfigurationError, StoreUnavailable
 from jdbcstore.message.values import Byte, Char, Float, Long, Short
 from tests.support import recordings
+from tests.support.analytics.corpus import pad
 from tests.support.databases import Database
 
 if TYPE_CHECKING:
@@ -63,20 +64,22 @@ def test_names_are_compared_and_grouped_exactly(database: Database, connect: Con
 def test_a_name_in_a_char_column_has_no_blanks_behind_it(
     database: Database, connect: Connect, ask: Ask
 ) -> None:
+    xid = pad(database)
     with jdbcstore.open(database.url) as store:
-        store.queue("ORDERS").add_message(Message("pint"))
-    change = "ALTER COLUMN {} TYPE" if database.engine.dialect.name == "postgresql" else "MODIFY {}"
-    with database.engine.connect() as connection:
-        for column in ("CONTAINER", "MSGID_PROD"):
-            connection.exec_driver_sql(f"ALTER TABLE ACTIVEMQ_MSGS {change.format(column)} CHAR(250)")
-        connection.commit()
+        [found] = store.topic("NEWS").subscriptions()
+        assert (found.client_id, found.subscription_name) == ("ann", "all")
+        assert len(store.xa.recover()) == 1
     connect()
 
+    [subscription] = ask(
+        "SELECT * FROM subscriptions WHERE client_id = 'ann' AND destination = 'topic://NEWS'"
+    )
+    assert subscription.subscription_name == "all"
+    assert len(ask(f"SELECT id FROM in_doubt WHERE xid = '{xid}'")) == 1
     for view in ("messages", "messages_decoded", "destinations"):
         [row] = ask(f"SELECT destination FROM {view} WHERE destination = 'queue://ORDERS'")
         assert row.destination == "queue://ORDERS"
-    [row] = ask("SELECT msgid_prod FROM messages")
-    assert row.msgid_prod == row.msgid_prod.rstrip()
+    assert all(row.msgid_prod == row.msgid_prod.rstrip() for row in ask("SELECT msgid_prod FROM messages"))
 
 
 @every_vendor

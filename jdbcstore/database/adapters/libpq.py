@@ -80,6 +80,25 @@ def integer_loaders() -> tuple[type[Any], ...]:
     return IntegerLoader, IntegerBinaryLoader
 
 
+@functools.cache
+def char_loaders() -> tuple[type[Any], ...]:
+    """Return loaders of CHAR for both formats, which give a string without the blanks behind it.
+
+    Some tables were made with CHAR for VARCHAR; the other databases' drivers return no blanks.
+    """
+    from psycopg.types.string import TextBinaryLoader, TextLoader
+
+    class CharLoader(TextLoader):
+        def load(self, data: Any) -> Any:
+            return str(super().load(data)).rstrip(" ")
+
+    class CharBinaryLoader(TextBinaryLoader):
+        def load(self, data: Any) -> Any:
+            return str(super().load(data)).rstrip(" ")
+
+    return CharLoader, CharBinaryLoader
+
+
 def _whole(number: Decimal) -> Decimal | int:
     return int(number) if number.is_finite() and number == number.to_integral_value() else number
 

@@ -215,6 +215,8 @@ class PostgresqlAdapter(Adapter):
         connection.adapters.register_dumper(int, Int8BinaryDumper)
         for loader in libpq.integer_loaders():
             connection.adapters.register_loader("numeric", loader)
+        for loader in libpq.char_loaders():
+            connection.adapters.register_loader("bpchar", loader)
         connection.execute("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED")
         connection.execute("SET synchronous_commit = on")
         libpq.note_cancelled_waits(connection)

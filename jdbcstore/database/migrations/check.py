@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Column, Table
-from sqlalchemy.types import Integer, LargeBinary, Numeric, String
+from sqlalchemy.types import CHAR, NCHAR, Integer, LargeBinary, Numeric, String
 
 from jdbcstore.config.store import length_of
 from jdbcstore.database.adapters.base import Worded
@@ -89,6 +89,8 @@ def _judge_type(table: Table, column: Column[Any], found: FoundColumn) -> Iterat
     elif kind is String:
         if length and found_length and length != found_length:
             yield found_length < length, what
+        elif isinstance(found.type, CHAR | NCHAR) and not isinstance(wanted, CHAR | NCHAR):
+            yield False, what
     elif kind is not Numeric and str(found.type) != str(wanted):
         yield False, what
 

@@ -123,9 +123,12 @@ def test_types_of_somebodys_own_are_left_alone_and_told_of(
     local: SqliteDatabase, invoke: Invoke, tmp_path: Path
 ) -> None:
     LATEST.create(local)
-    for column, type_ in (("SELECTOR", "VARCHAR(1000)"), ("SUB_DEST", "VARCHAR(100)")):
+    types = {"SELECTOR": "VARCHAR(1000)", "SUB_DEST": "VARCHAR(100)"}
+    for column, type_ in types.items():
         local.execute(f"ALTER TABLE ACTIVEMQ_ACKS DROP COLUMN {column}")
         local.execute(f"ALTER TABLE ACTIVEMQ_ACKS ADD COLUMN {column} {type_}")
+    local.execute("ALTER TABLE ACTIVEMQ_LOCK DROP COLUMN BROKER_NAME")
+    local.execute("ALTER TABLE ACTIVEMQ_LOCK ADD COLUMN BROKER_NAME CHAR(250)")
     before = schema_of(local)["ACTIVEMQ_ACKS"]
 
     invoke("migrate")
@@ -133,7 +136,10 @@ def test_types_of_somebodys_own_are_left_alone_and_told_of(
     assert schema_of(local)["ACTIVEMQ_ACKS"] == before
     report = json.loads(invoke("schema", "check", "--json", code=1))
     assert report["missing"] == []
-    assert report["notes"] == ["SELECTOR of ACTIVEMQ_ACKS is VARCHAR(1000), not VARCHAR(250)"]
+    assert report["notes"] == [
+        "SELECTOR of ACTIVEMQ_ACKS is VARCHAR(1000), not VARCHAR(250)",
+        "BROKER_NAME of ACTIVEMQ_LOCK is CHAR(250), not VARCHAR(250)",
+    ]
     assert report["wrong"] == ["SUB_DEST of ACTIVEMQ_ACKS is VARCHAR(100), not VARCHAR(250)"]
     config = tmp_path / "jdbcstore.toml"
     config.write_text('string_id_data_type = "VARCHAR(100)"\n')

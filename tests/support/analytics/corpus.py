@@ -6,7 +6,8 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
-from jdbcstore import Destination, Message, MessageId, ProducerId
+import jdbcstore
+from jdbcstore import Destination, Message, MessageId, ProducerId, XATransactionId
 from jdbcstore.message import openwire
 from tests.support.databases import Database, PostgresqlDatabase
 
@@ -82,6 +83,28 @@ class IcuDatabase(PostgresqlDatabase):
         "CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8' LOCALE 'C.UTF-8'"
         " LOCALE_PROVIDER icu ICU_LOCALE 'en-US'"
     )
+
+
+_PADDED = {
+    "ACTIVEMQ_MSGS": ("CONTAINER", "MSGID_PROD", "XID"),
+    "ACTIVEMQ_ACKS": ("CONTAINER", "CLIENT_ID", "SUB_NAME"),
+}
+
+
+def pad(database: Database) -> str:
+    """Make the names CHAR, of a message, a subscription and a prepared transaction; the last is returned."""
+    with jdbcstore.open(database.url) as store:
+        store.queue("ORDERS").add_message(Message("pint"))
+        store.topic("NEWS").subscribe("ann", "all")
+        branch = store.xa.start(XATransactionId(86, b"\x01\x02", b"\x03"))
+        branch.queue("BEER").add_message(Message("beer"))
+        assert branch.prepare()
+    [(xid,)] = database.rows("SELECT XID FROM ACTIVEMQ_MSGS WHERE XID IS NOT NULL")
+    change = "ALTER COLUMN {} TYPE" if database.engine.dialect.name == "postgresql" else "MODIFY {}"
+    for table, columns in _PADDED.items():
+        for column in columns:
+            database.execute(f"ALTER TABLE {table} {change.format(column)} CHAR(250)")
+    return str(xid)
 
 
 class CDatabase(PostgresqlDatabase):
