@@ -62,16 +62,18 @@ def explained() -> Iterator[None]:
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
-    from jdbcstore.analytics.spark_session import JAVA_ENDED
+    from jdbcstore.analytics.spark_session import LOST, has_ended
 
     try:
         yield
-    except JAVA_ENDED as error:
-        raise QueryFailed(_ENDED) from error
     except PySparkException as error:
         raise QueryFailed(_first_sentence(str(error))) from error
     except Py4JJavaError as error:
         raise QueryFailed(_first_sentence(_first_cause(error.java_exception))) from error
+    except LOST as error:
+        if has_ended(error):
+            raise QueryFailed(_ENDED) from error
+        raise
 
 
 ANOTHER = "reaches another database than the Python driver"

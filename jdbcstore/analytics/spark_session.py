@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark import SparkContext, accumulators, java_gateway
 
 from jdbcstore.analytics.java import find_java, make_shim, scratch
@@ -34,8 +34,8 @@ _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """PySpark loggers that also print each error that is raised."""
 
 
-JAVA_ENDED = (Py4JNetworkError, EOFError, ConnectionError)
-"""Errors of calls to a Java that has ended."""
+LOST = (Py4JError, EOFError, ConnectionError)
+"""Errors of calls to Java, among them those after its end: see :func:`has_ended`."""
 _ENDING = 5.0
 """Seconds for which Java may remove its files when it is to end."""
 
@@ -138,6 +138,13 @@ def ended_if_interrupted() -> Iterator[None]:
         raise
     finally:
         gateway.Popen = start
+
+
+def has_ended(error: BaseException) -> bool:
+    """Return whether a call has failed with this error because Java has ended."""
+    if type(error) is Py4JError:
+        return "Trace:" not in str(error)  # which Java would have answered
+    return isinstance(error, (Py4JNetworkError, EOFError, ConnectionError))
 
 
 def end_java() -> None:

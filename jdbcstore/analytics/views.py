@@ -15,7 +15,7 @@ from jdbcstore.analytics.decoding import decoded, decoded_columns
 from jdbcstore.analytics.headers import HEADERS
 from jdbcstore.analytics.queries import destinations, subscriptions
 from jdbcstore.analytics.remote import is_remote
-from jdbcstore.analytics.spark_session import JAVA_ENDED
+from jdbcstore.analytics.spark_session import LOST, has_ended
 from jdbcstore.errors import ConfigurationError
 from jdbcstore.message.destination import DestinationKind
 
@@ -101,8 +101,10 @@ class Shown:
             return
         try:
             there = self._there()
-        except JAVA_ENDED:
-            return  # and its views with it
+        except LOST as error:
+            if has_ended(error):
+                return  # and its views with it
+            raise
         mine = [name for name in self._names if name in there and self._is_same(name, views)]
         if stack:
             self._show({name: stack[-1][name] for name in mine})
