@@ -20,7 +20,11 @@ LINES, METHODS = 400, 40
 OUTSIDE: dict[str, dict[str, set[str]]] = {
     "Objects of a library.": {
         "analytics/decoding.py": {"decode.__name__"},
-        "analytics/spark_session.py": {"gateway.Popen", "logging.getLogger(logger).disabled"},
+        "analytics/spark_session.py": {
+            "accumulators.AccumulatorTCPServer.handle_error",
+            "gateway.Popen",
+            "logging.getLogger(logger).disabled",
+        },
         "broker/console/rendering.py": {"self._environment.filters", "self._environment.globals"},
         "broker/transport/connector.py": {"context.minimum_version", "context.verify_mode"},
         "cli/app.py": {"commands.help"},
