@@ -159,7 +159,7 @@ def release(settings: Settings, worker: str) -> None:
     For a process that hangs. If it works on, its claims are lost, and it begins a new lease.
     """
     with open_claims(settings, _NAME) as claims:
-        ended = claims.lease.end_those_of(worker)
+        ended = claims.database.lease.end_those_of(worker)
     settings.print({"worker": worker, "ended": ended}, f"ended the lease of {printable(worker)}")
 
 

@@ -176,12 +176,12 @@ class Deliveries:
                     self.forget(delivery_tag)  # it returns by itself, and may be claimed again since
                 raise
         self._claims.pop(delivery_tag, None)
-        self._transport.shared.claims.wakeups.nudge(_ROOM)
+        self._transport.shared.claims.database.wakeups.nudge(_ROOM)
 
     def forget(self, delivery_tag: str) -> None:
         """Note that a claim is lost."""
         self._claims.pop(delivery_tag, None)
-        self._transport.shared.claims.wakeups.nudge(_ROOM)
+        self._transport.shared.claims.database.wakeups.nudge(_ROOM)
 
     def release(self) -> None:
         """Return what is claimed to its place."""
@@ -418,7 +418,7 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         properties = message["properties"]
         own = properties.get("expiration")
         own_ms = None if own is None else int(own)
-        now_ms = self._shared.claims.clock.now_ms()
+        now_ms = self._shared.claims.database.clock.now_ms()
         made = Message(
             dumps(message),
             priority=self._get_message_priority(message),
@@ -458,7 +458,7 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         if no_ack:
             self._without_ack.add(queue)
         super().basic_consume(queue, no_ack, callback, consumer_tag, **options)
-        self._shared.claims.wakeups.nudge(_ROOM)
+        self._shared.claims.database.wakeups.nudge(_ROOM)
 
     def basic_cancel(self, consumer_tag: str) -> None:
         """Stop consuming."""
@@ -499,7 +499,8 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         look.found(more=len(left) == limit, count=count, longest=longest)
         if not left:
             raise Empty
-        clock, lease = self._shared.claims.clock, self._shared.claims.lease
+        database = self._shared.claims.database
+        clock, lease = database.clock, database.lease
         try:
             # A callback may have taken longer than the lease, in a process that was stopped.
             while left and queue in self._active_queues and lease.holds(left[0].session):
@@ -525,8 +526,8 @@ class Channel(virtual.Channel):  # type: ignore[misc]
     def _look(self, queue: str) -> tuple[Look, int]:
         """Return the schedule of looks at a queue, and the number of its wake-ups."""
         container = Destination.queue(queue).qualified_name
-        claims = self._shared.claims
-        return self._looks.setdefault(queue, Look(claims.clock)), claims.wakeups.count(container)[0]
+        database = self._shared.claims.database
+        return self._looks.setdefault(queue, Look(database.clock)), database.wakeups.count(container)[0]
 
     @property
     def looks_in(self) -> float:
@@ -730,7 +731,7 @@ class Transport(virtual.Transport):  # type: ignore[misc]
         :raises TimeoutError: there was none
         """
         deadline = float("inf") if timeout is None else time.monotonic() + timeout
-        wakeups = self.shared.claims.wakeups
+        wakeups = self.shared.claims.database.wakeups
         while True:
             counts = {name: wakeups.count(name)[0] for name in self._names()}
             if self._deliver_some(timeout):
@@ -760,7 +761,7 @@ class Transport(virtual.Transport):  # type: ignore[misc]
             if self.turns.loop is loop:
                 return
             self.turns.close()
-        wakeups = self.shared.claims.wakeups
+        wakeups = self.shared.claims.database.wakeups
         self.turns = LoopTurns(loop, wakeups, self._names, self._deliver_some, self._looks_in)
 
     def _names(self) -> list[str]:

@@ -34,7 +34,9 @@ def test_rates_are_those_between_two_readings(claims: Claims) -> None:
     orders, bills = claims.queue("ORDERS"), claims.queue("BILLS")
     orders.add(*[Message("x")] * 4)
     bills.add(Message("x"))
-    readings = ClaimReadings(lambda: (read_shared(claims.session), read_last_id(claims.session)), 2.0, clock)
+    readings = ClaimReadings(
+        lambda: (read_shared(claims.database.session), read_last_id(claims.database.session)), 2.0, clock
+    )
 
     first = readings.read()
     assert [one.queue for one in first.numbers.queues] == ["ORDERS", "BILLS"]
@@ -73,7 +75,7 @@ def test_keys_have_rates(claims: Claims) -> None:
     queue.flow.share()
     queue.add(*(Message("x", group_id=key) for key in "aab"))
     assert len(queue.claim(2)) == 2
-    readings = ClaimReadings(lambda: (read_shared(claims.session, keys=True), None), 2.0, clock)
+    readings = ClaimReadings(lambda: (read_shared(claims.database.session, keys=True), None), 2.0, clock)
     readings.read()
     queue.add(*(Message("x", group_id=key) for key in "aac"))
     queue.acknowledge(*(one for one in queue.claim(9) if one.message.group_id == "c"))
@@ -120,7 +122,7 @@ def test_the_screen(claims: Claims) -> None:
     def read() -> tuple[SharedNumbers, None]:
         if failing:
             raise failing[0]
-        return read_shared(claims.session, keys=True), None
+        return read_shared(claims.database.session, keys=True), None
 
     async def main() -> None:
         app = ClaimsTop(ClaimReadings(read, 3600.0), 3600.0)

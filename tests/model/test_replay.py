@@ -54,7 +54,7 @@ class ClaimsAtWork:
 
     def _opened(self) -> tuple[Claims, Calls]:
         claims = Claims(self._database.url, lease=600.0, max_redeliveries=-1, clock=self._clock)
-        return claims, Calls(claims.session)
+        return claims, Calls(claims.database.session)
 
     def _note(self, kind: str, *numbers: int) -> None:
         self.trace.append((self._is[kind], *numbers))
@@ -143,14 +143,14 @@ class ClaimsAtWork:
             del self._given[process][number]
 
     def expire(self, process: int) -> None:
-        number = self._processes[process][0].lease.number
+        number = self._processes[process][0].database.lease.number
         self._database.execute("UPDATE JDBCSTORE_CLAIM_SESSIONS SET EXPIRES = 1 WHERE ID = :id", id=number)
         self._note("EXPIRE", process)
 
     def renew(self, process: int) -> None:
         claims, _ = self._processes[process]
-        claims.lease.renew()
-        claims.tidy()
+        claims.database.lease.renew()
+        claims.database.tidy()
 
     def reopen(self, process: int) -> None:
         self._processes[process][0].close()

@@ -85,7 +85,7 @@ def test_an_orm_session_and_a_connection_of_the_driver(
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Locks are waited for in vain soon."""
-    monkeypatch.setattr("jdbcstore.stores.claims.claims._CONFLICTS", 0.1)
+    monkeypatch.setattr("jdbcstore.stores.claims.database._CONFLICTS", 0.1)
     monkeypatch.setattr("jdbcstore.stores.claims.lease._CLOSE_WAIT", 0.1)
 
 
@@ -189,7 +189,7 @@ def test_a_lease_near_its_end_is_not_renewed_behind_the_lock(
 ) -> None:
     """No master can begin meanwhile; what was there before is seen by the guard."""
     [shared] = open_claims._shared.values()
-    shared.claims.lease._believed_until = 0.0
+    shared.claims.database.lease._believed_until = 0.0
     renewed = counted(monkeypatch, Lease, "_keep")
     with joined(work):
         app.send_task("second", ignore_result=True)

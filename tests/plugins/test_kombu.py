@@ -245,8 +245,10 @@ def test_what_a_channel_lost_and_claimed_again_returns_when_it_closes(
     publish(channel, "1", routing_key="q")
     assert len(drained(channel, "q")) == 1
     claims = channel.connection.shared.claims
-    database.execute("UPDATE JDBCSTORE_CLAIM_SESSIONS SET EXPIRES = 1 WHERE ID = :id", id=claims.lease.number)
-    claims.lease.renew()
+    database.execute(
+        "UPDATE JDBCSTORE_CLAIM_SESSIONS SET EXPIRES = 1 WHERE ID = :id", id=claims.database.lease.number
+    )
+    claims.database.lease.renew()
     assert [one.delivery_info["redelivered"] for one in drained(channel, "q")] == [True]
 
     channel.close()
@@ -262,7 +264,7 @@ def test_what_was_lost_while_a_message_before_it_was_processed_is_not_delivered(
     declare(channel, "q")
     for body in ("1", "2"):
         publish(channel, body, routing_key="q")
-    lease = channel.connection.shared.claims.lease
+    lease = channel.connection.shared.claims.database.lease
     delivered: list[Any] = []
     elsewhere: list[Any] = []
 
@@ -294,14 +296,14 @@ def test_a_return_without_an_answer_takes_no_message_from_another_channel(
     publish(channel, "1", routing_key="q")
     [message] = drained(channel, "q")
     shared = channel.connection.shared
-    run = shared.claims.run
+    run = shared.claims.database.run
 
     def unanswered(work: Callable[[Any], Any]) -> None:
         monkeypatch.undo()
         run(work)
         raise OutcomeUnknown
 
-    monkeypatch.setattr(shared.claims, "run", unanswered)
+    monkeypatch.setattr(shared.claims.database, "run", unanswered)
     if how == "requeue":
         with pytest.raises(OutcomeUnknown):
             message.requeue()
@@ -324,7 +326,7 @@ def test_the_shorter_time_to_live_applies(channel: Any, database: Database) -> N
     publish(channel, "2", routing_key="q", expiration=50)
     publish(channel, "3", routing_key="q", expiration=200)
 
-    now_ms = channel._shared.claims.clock.now_ms()
+    now_ms = channel._shared.claims.database.clock.now_ms()
     left = [
         (at - now_ms) / 1000 for (at,) in database.rows("SELECT EXPIRATION FROM ACTIVEMQ_MSGS ORDER BY ID")
     ]

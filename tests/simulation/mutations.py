@@ -29,7 +29,7 @@ from jdbcstore.lockers.mastership import Fence, Mastership
 from jdbcstore.plugins import kombu, sharing
 from jdbcstore.stores.claims import flow, joined, keys, settling, taking
 from jdbcstore.stores.claims import queue as claim_queue
-from jdbcstore.stores.claims.claims import Claims
+from jdbcstore.stores.claims.database import ClaimDatabase
 from jdbcstore.stores.claims.held import HeldClaims
 from jdbcstore.stores.jdbc.queue import JdbcMessageStore
 from jdbcstore.stores.jdbc.store import JdbcStore
@@ -215,7 +215,7 @@ def _forget_unreleased() -> list[tuple[Any, str, Any]]:
         with contextlib.suppress(StoreError):
             sharing.settle(queue.release, [*claims])
 
-    return [(sharing.SharedClaims, "release", release), (Claims, "return_unknown", lambda _: None)]
+    return [(sharing.SharedClaims, "release", release), (ClaimDatabase, "return_unknown", lambda _: None)]
 
 
 def _return_again() -> list[tuple[Any, str, Any]]:

@@ -83,7 +83,7 @@ class Worker:
         shown = ", ".join(sorted(queue.destination.name for queue in self._queues))
         log.info("worker %s runs tasks of the queues %s", self._id, shown)
         pause = _SHORTEST_PAUSE
-        wakeups = self._claims.wakeups
+        wakeups = self._claims.database.wakeups
         while not self._stopping:
             names = [queue.destination.qualified_name for queue in self._queues]
             counts = {name: wakeups.count(name)[0] for name in names}

@@ -122,7 +122,7 @@ class AsyncClaims:
 
     async def woken(self, name: str, count: int, seconds: float) -> None:
         """Wait until there is more to wake for than ``count`` in a queue, at most so long."""
-        wakeups = self.claims.wakeups
+        wakeups = self.claims.database.wakeups
         if self._bell is None:
             self._bell = wakeups.watch(self._names)
             asyncio.get_running_loop().add_reader(self._bell, self._ring)
@@ -144,7 +144,7 @@ class AsyncClaims:
         if self._bell is not None:
             self._bell.clear()
         for one in self._waiting:
-            if self._claims is None or self._claims.wakeups.count(one.name)[0] != one.seen:
+            if self._claims is None or self._claims.database.wakeups.count(one.name)[0] != one.seen:
                 one.event.set()
 
     async def close(self) -> None:
@@ -155,7 +155,7 @@ class AsyncClaims:
         self._queues.clear()
         if self._bell is not None:
             asyncio.get_running_loop().remove_reader(self._bell)
-            claims.wakeups.unwatch(self._bell)
+            claims.database.wakeups.unwatch(self._bell)
             self._bell = None
         self._ring()
         try:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.session import DatabaseSession
-from jdbcstore.database.statements.builder import Statement
 from jdbcstore.database.statements.flow import FlowStatements
 from jdbcstore.errors import ConfigurationError
 from jdbcstore.stores.claims.buckets import Rate, check_whole, checked, look_into, rate_of
+from jdbcstore.stores.claims.database import ClaimDatabase
 from jdbcstore.stores.claims.keys import (
     KEY_FIELDS,
     KEY_SETTINGS,
@@ -25,8 +25,6 @@ from jdbcstore.stores.claims.keys import (
 )
 from jdbcstore.stores.claims.lease import knows_flow
 from jdbcstore.stores.claims.marks import LOOK_AGAIN
-from jdbcstore.stores.claims.wakeups import Wakeups
-from jdbcstore.util.clock import Clock
 from jdbcstore.util.shared_queues import FlowSettings, KeySettings
 
 T = TypeVar("T")
@@ -37,20 +35,6 @@ CLAIMED = 5
 _PLAIN = FlowSettings()
 _PAUSE_KEY = "to claim nothing, pause the key"
 _KEYS = {Keying.IGNORED: None, Keying.SHARED: "shared", Keying.IN_ORDER: "in order"}
-
-
-class FlowOwner(Protocol):
-    """The part of the claims that flow control uses."""
-
-    session: DatabaseSession
-    wakeups: Wakeups
-    clock: Clock
-
-    def run(self, work: Callable[[Connection], T]) -> T:
-        """Do the work on a connection; again after a conflict, from the start."""
-
-    def fetch(self, sql: Statement, **values: Any) -> list[Row]:
-        """Return the rows of a statement, read in a transaction of its own."""
 
 
 class Room(NamedTuple):
@@ -129,8 +113,8 @@ class QueueFlow:
     is set for a queue that has some is in force for every claim that begins after the call has returned.
     """
 
-    def __init__(self, owner: FlowOwner, container: str) -> None:
-        self._owner = owner
+    def __init__(self, database: ClaimDatabase, container: str) -> None:
+        self._database = database
         self._container = container
         self._version: int | None = None
         self.applies = False
@@ -158,7 +142,7 @@ class QueueFlow:
         """
         if self._find_version() is None:
             return _PLAIN
-        return _settings(self._owner.fetch(self._sql.find, container=self._container))
+        return _settings(self._database.fetch(self._sql.find, container=self._container))
 
     def pause(self) -> None:
         """Let nobody claim messages of the queue. Claims that are held stay so.
@@ -296,9 +280,9 @@ class QueueFlow:
                     connection.insert_rows(sql.add_key, [key_row(**here, **values)])
                 connection.execute(sql.remove_plain_keys, container=self._container)
 
-        self._owner.session.prepare_flow()
-        self._owner.run(change)
-        self._owner.wakeups.wake(self._container, returned=True)
+        self._database.session.prepare_flow()
+        self._database.run(change)
+        self._database.wakeups.wake(self._container, returned=True)
 
     def key_settings(self) -> dict[str, KeySettings]:
         """Return what is set for keys, by key.
@@ -307,7 +291,7 @@ class QueueFlow:
         """
         if self._find_version() is None:
             return {}
-        return _of_keys(self._owner.fetch(self._sql.find_keys, container=self._container))
+        return _of_keys(self._database.fetch(self._sql.find_keys, container=self._container))
 
     def _change(self, changed: Callable[[FlowSettings], FlowSettings]) -> None:
         sql, here = self._sql, {"container": self._container}
@@ -320,7 +304,7 @@ class QueueFlow:
                 if after == _PLAIN:
                     connection.execute(sql.remove, **here)
                     return
-                refuse_older(connection.fetch(self._owner.session.claim_statements.find_sessions))
+                refuse_older(connection.fetch(self._database.session.claim_statements.find_sessions))
                 values = _values(after)
                 if found:
                     connection.execute(sql.change, **here, **values)
@@ -329,17 +313,17 @@ class QueueFlow:
 
         if changed(_PLAIN) == _PLAIN and self._find_version() is None:
             return  # nothing was ever set
-        self._owner.session.prepare_flow()
-        self._owner.run(change)
+        self._database.session.prepare_flow()
+        self._database.run(change)
         self.applies, self._version = True, None
-        self._owner.wakeups.wake(self._container, returned=True)
+        self._database.wakeups.wake(self._container, returned=True)
 
     def files(self) -> bool:
         """Return whether who adds messages files them under their keys, as of the last two seconds.
 
         :raises StoreUnavailable: the database does not answer
         """
-        if not self.is_known or self._owner.clock.monotonic() >= self._look_at:
+        if not self.is_known or self._database.clock.monotonic() >= self._look_at:
             self.look()
         return self.is_keyed
 
@@ -347,10 +331,10 @@ class QueueFlow:
 
     @property
     def _sql(self) -> FlowStatements:
-        return self._owner.session.flow_statements
+        return self._database.session.flow_statements
 
     def _find_version(self) -> int | None:
-        found = self._owner.fetch(self._sql.find_version)
+        found = self._database.fetch(self._sql.find_version)
         return int(found[0][0]) if found else None
 
     def look(self) -> None:
@@ -359,11 +343,11 @@ class QueueFlow:
         version = self._find_version()
         if version != self._version:
             find = self._sql.find
-            found = [] if version is None else self._owner.fetch(find, container=self._container)
+            found = [] if version is None else self._database.fetch(find, container=self._container)
             self.applies = bool(found)
             self._keying = Keying(_Stored(*found[0]).keying) if found else Keying.IGNORED
             self._version = version
-        self._look_at = self._owner.clock.monotonic() + LOOK_AGAIN
+        self._look_at = self._database.clock.monotonic() + LOOK_AGAIN
         self.is_known = True
 
     def has_room(self, connection: Connection) -> bool:
@@ -437,7 +421,7 @@ class QueueFlow:
     def draw(self, connection: Connection, room: Room, taken: int, turn: Turn) -> None:
         """Draw the tokens of what was claimed, and note whose turn it is, in the same transaction."""
         # Where the vendor chains writes, others are to see in this row that something was claimed.
-        if turn != room.turn or (taken and self._owner.session.adapter.chains_writes):
+        if turn != room.turn or (taken and self._database.session.adapter.chains_writes):
             values = {"last": turn.last, "credit": turn.credit}
             connection.execute(self._sql.turn, container=self._container, **values)
         if room.is_ahead or (room.spacing and taken):

@@ -8,50 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.callers import JoinedConnection
 from jdbcstore.database.connection import Connection
-from jdbcstore.database.session import DatabaseSession
-from jdbcstore.errors import ClaimLost, ConfigurationError
+from jdbcstore.errors import ClaimLost, ConfigurationError, NotMaster
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
-from jdbcstore.stores.claims.lease import Lease
+from jdbcstore.stores.claims.database import ClaimDatabase
+from jdbcstore.stores.claims.keys import filed_rows
 from jdbcstore.stores.claims.of_ids import execute, fetch
 from jdbcstore.stores.claims.queue import Claim, ClaimQueue
 from jdbcstore.stores.claims.settling import ids_of
 from jdbcstore.stores.shared.rows import EncodedMessage
 
 T = TypeVar("T")
-
-
-class JoinedClaims(Protocol):
-    """The part of the claims that a joined transaction uses."""
-
-    session: DatabaseSession
-    lease: Lease
-
-    def run(self, work: Callable[[Connection], T]) -> T:
-        """Do the work on a connection of the claims' own."""
-
-    def queue(self, name: str | Destination) -> ClaimQueue:
-        """Return the queue of a name."""
-
-    def row(self, name: str | Destination, message: Message) -> EncodedMessage:
-        """Return the row of a message in this queue, all but its ID."""
-
-    def add_by(
-        self,
-        connection: JoinedConnection,
-        encoded: Sequence[EncodedMessage],
-        delay: float,
-        keyed: Collection[str],
-    ) -> list[int]:
-        """Add messages by an application's connection; their IDs."""
-
-    def is_guarded(self, connection: JoinedConnection) -> bool:
-        """Return whether no master can begin before the transaction on this connection ends."""
 
 
 class JoinedTransaction:
@@ -61,10 +33,17 @@ class JoinedTransaction:
     Errors of the driver are not translated: they belong to the application's transaction.
     """
 
-    def __init__(self, claims: JoinedClaims, connection: JoinedConnection) -> None:
-        self._claims = claims
+    def __init__(
+        self,
+        database: ClaimDatabase,
+        connection: JoinedConnection,
+        find: Callable[[str | Destination], ClaimQueue],
+    ) -> None:
+        """``find`` returns the queue of a name."""
+        self._database = database
+        self._find = find
         self._connection = connection
-        self._sql = claims.session.claim_statements
+        self._sql = database.session.claim_statements
         self._is_checked = False
         self._added: dict[ClaimQueue, None] = {}
         self._returned: dict[ClaimQueue, float] = {}
@@ -82,17 +61,66 @@ class JoinedTransaction:
         :raises NotMaster: the lease has expired, and a broker or store serves the tables now
         """
         place = self._queue(queue)
-        encoded = [self._claims.row(queue, message) for message in messages]
+        encoded = [self._database.encode(place.destination, message) for message in messages]
         if not encoded:
             return []
         self._connection.check()
         keyed = {encoded[0].container} if place.flow.files() else ()
-        ids = self._claims.add_by(self._connection, encoded, delay, keyed)
+        ids = self._add(encoded, delay, keyed)
         if not self._is_checked:
             self._check_place()
             self._is_checked = True
         self._added[place] = None
         return ids
+
+    def _add(self, encoded: Sequence[EncodedMessage], delay: float, keyed: Collection[str]) -> list[int]:
+        """Add messages as :meth:`MessageAdder.add_rows` does.
+
+        :raises NotMaster: a broker or store serves the tables now
+        """
+        database, connection, lease = self._database, self._connection, self._database.lease
+        lease.check(renews=not database.session.adapter.in_files)
+        # SQLite's driver begins a transaction at its first write: a guard before that would be one alone.
+        ids = self._numbers(len(encoded))
+        epoch = lease.epoch
+        if not self._is_guarded():
+            raise NotMaster("another process has become the master in this transaction: roll it back")
+        if epoch != lease.epoch:
+            ids = self._numbers(len(encoded))
+        connection.insert_rows(
+            database.session.statements.add_message,
+            [one.row(id_) for one, id_ in zip(encoded, ids, strict=True)],
+        )
+        connection.insert_rows(database.session.flow_statements.add_keyed, filed_rows(encoded, ids, keyed))
+        if delay > 0:
+            for id_ in ids:
+                connection.execute(self._sql.delay_message, id_=id_, delay_ms=round(delay * 1000))
+        return ids
+
+    def _numbers(self, count: int) -> list[int]:
+        database = self._database
+        if not database.session.adapter.takes_numbers_apart:
+            return database.adder.numbers(self._connection.fetch, count)
+
+        def take(own: Connection) -> list[int]:
+            with own.transaction():
+                return database.adder.numbers(own.fetch, count)
+
+        return database.run_again(take)
+
+    def _is_guarded(self) -> bool:
+        """Return whether no master can begin before the transaction ends.
+
+        :raises NotMaster: the lease has expired, and a broker or store serves the tables now
+        """
+        if self._holds_epoch():
+            return True
+        # No lease can be renewed behind the lock of a whole database that this transaction has.
+        self._database.lease.rejoin(renews=not self._database.session.adapter.in_files)
+        return self._holds_epoch()
+
+    def _holds_epoch(self) -> bool:
+        return all(self._connection.lock(guard) for guard in self._database.lease.guard.short.first)
 
     def _queue(self, name: str | Destination) -> ClaimQueue:
         if not isinstance(name, str | Destination):
@@ -100,14 +128,14 @@ class JoinedTransaction:
             raise TypeError(
                 f'the first argument is the queue, as in acknowledge("ORDERS", claim); this is a {kind}'
             )
-        return self._claims.queue(name)
+        return self._find(name)
 
     def _check_place(self) -> None:
         """Make sure that the connection is to the same database."""
-        session, number, find = self._claims.session, self._claims.lease.number, self._sql.find_place
+        session, number, find = self._database.session, self._database.lease.number, self._sql.find_place
         wanted: list[Row] = [(number,)]
         if session.adapter.whereabouts:
-            wanted = [tuple(row) for row in self._claims.run(lambda own: own.fetch(find))]
+            wanted = [tuple(row) for row in self._database.run(lambda own: own.fetch(find))]
         if self._connection.fetch(find, session=number) != wanted:
             raise ConfigurationError(
                 f"the transaction is of another database than {session.place}, or it began before these"
@@ -155,7 +183,7 @@ class JoinedTransaction:
             place.held.end(claims)
 
     def _settle_here(self, place: ClaimQueue, claims: Sequence[Claim], delay: float | None) -> None:
-        ids, number = ids_of(claims, self._claims.lease)
+        ids, number = ids_of(claims, self._database.lease)
         try:
             self._hold(ids, number)
         except ClaimLost as error:
@@ -181,7 +209,7 @@ class JoinedTransaction:
 
         :raises ClaimLost: somebody has
         """
-        lease, adapter = self._claims.lease, self._claims.session.adapter
+        lease, adapter = self._database.lease, self._database.session.adapter
         if lease.check(renews=not adapter.in_files) != number:
             raise ClaimLost(tuple(ids))
         if adapter.locks_rows:
@@ -192,13 +220,13 @@ class JoinedTransaction:
         if lost := sorted({*ids} - {row[0] for row in mine}):
             self._check_sees_none(lost, number)
             raise ClaimLost(tuple(lost))
-        if not self._claims.is_guarded(self._connection) or lease.number != number:
+        if not self._is_guarded() or lease.number != number:
             raise ClaimLost(tuple(ids))
 
     def _check_sees_none(self, lost: list[int], number: int) -> None:
         """Make sure that claims that this transaction does not find are nowhere else."""
         find = partial(fetch, of_ids=self._sql.find_those, ids=lost, session=number)
-        if self._claims.run(find):
+        if self._database.run(find):
             raise ConfigurationError(
                 "the transaction does not see claims that this process has: it is of another database, or it"
                 " began before the claim, with REPEATABLE READ: roll it back, and begin one after the claim"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from jdbcstore.database.session import DatabaseSession
-from jdbcstore.errors import MessageNotFound
+from jdbcstore.errors import ConfigurationError, MessageNotFound
 from jdbcstore.message.destination import Destination
 from jdbcstore.stores.claims.claims import Claims
 from jdbcstore.stores.claims.numbers import read_held, read_shared
@@ -49,7 +49,7 @@ class SharedManagement:
         """
         return read_held(self._session, queue, limit)
 
-    def pause(self, queue: Destination, key: str | None) -> None:
+    def pause(self, queue: Destination, key: str | None = None) -> None:
         """Let nobody claim messages of a queue, or of one key of it.
 
         :raises StoreError: as the constructor of :class:`Claims`, and :meth:`QueueFlow.pause`
@@ -58,7 +58,7 @@ class SharedManagement:
             flow = claims.queue(queue).flow
             flow.pause() if key is None else flow.pause_key(key)
 
-    def resume(self, queue: Destination, key: str | None) -> None:
+    def resume(self, queue: Destination, key: str | None = None) -> None:
         """Undo :meth:`pause`.
 
         :raises StoreError: as there
@@ -70,12 +70,12 @@ class SharedManagement:
     def limit(
         self,
         queue: Destination,
-        key: str | None,
+        key: str | None = None,
         *,
-        claims: int | None,
-        rate: float | None,
-        burst: int | None,
-        weight: int,
+        claims: int | None = None,
+        rate: float | None = None,
+        burst: int | None = None,
+        weight: int = 1,
     ) -> None:
         """Set all limits of a queue; or of one key of it, with its weight.
 
@@ -91,16 +91,21 @@ class SharedManagement:
     def share(
         self,
         queue: Destination,
-        keys: str | None,
+        keys: str | None = None,
         *,
-        claims: int | None,
-        rate: float | None,
-        burst: int | None,
+        claims: int | None = None,
+        rate: float | None = None,
+        burst: int | None = None,
     ) -> None:
         """Set the use that a queue makes of keys, as :attr:`FlowSettings.keys` says it, and their limits.
 
+        :raises ConfigurationError: there are limits of keys that are ignored
         :raises StoreError: as :meth:`pause`, and :meth:`QueueFlow.share`
         """
+        if keys is None and (claims, rate, burst) != (None, None, None):
+            raise ConfigurationError(
+                "keys that are ignored have no limits: leave them empty, or share by keys"
+            )
         with self._claims() as opened:
             flow = opened.queue(queue).flow
             if keys is None:
@@ -115,7 +120,7 @@ class SharedManagement:
         :raises StoreError: as the constructor of :class:`Claims`
         """
         with self._claims() as claims:
-            return claims.lease.end_those_of(worker)
+            return claims.database.lease.end_those_of(worker)
 
     def release_message(self, queue: Destination, sequence: int) -> None:
         """Free a message that is claimed or delayed; whoever has it has lost it.
@@ -125,12 +130,12 @@ class SharedManagement:
         """
         with self._claims() as claims:
             values = {"container": queue.qualified_name, "id_": sequence}
-            sql = claims.session.claim_statements.release_claim
-            if not claims.run(lambda connection: connection.change(sql, **values)):
+            sql = claims.database.session.claim_statements.release_claim
+            if not claims.database.run(lambda connection: connection.change(sql, **values)):
                 raise MessageNotFound(
                     f"message {sequence} of {queue} is neither claimed nor delayed any more"
                 )
-            claims.wakeups.wake(queue.qualified_name, returned=True)
+            claims.database.wakeups.wake(queue.qualified_name, returned=True)
 
     def purge(self, queue: Destination) -> int:
         """Remove the messages of a queue that nobody has claimed; return their number.

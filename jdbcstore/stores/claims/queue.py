@@ -6,32 +6,25 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from jdbcstore.database.adapters.sql import Row
-from jdbcstore.database.connection import Connection, Recorder, RemovalReason, Runs
-from jdbcstore.database.session import DatabaseSession
-from jdbcstore.database.statements.builder import Statement
+from jdbcstore.database.connection import Connection, RemovalReason, Runs
 from jdbcstore.errors import BodyInJournal, ClaimLost, CorruptMessage, OutcomeUnknown, StoreError
 from jdbcstore.message import openwire
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import MessageId
 from jdbcstore.message.message import Message
-from jdbcstore.stores.claims.adding import MessageAdder
+from jdbcstore.stores.claims.database import ClaimDatabase
 from jdbcstore.stores.claims.flow import QueueFlow
-from jdbcstore.stores.claims.held import HeldClaims
-from jdbcstore.stores.claims.lease import Lease
 from jdbcstore.stores.claims.marks import LOOK_AGAIN, Marks
 from jdbcstore.stores.claims.of_ids import execute
 from jdbcstore.stores.claims.settling import Settling, ids_in_order, ids_of
 from jdbcstore.stores.claims.taking import Taking
 from jdbcstore.stores.claims.upkeep import Upkeep
-from jdbcstore.stores.claims.wakeups import Wakeups
 from jdbcstore.stores.shared.rows import EncodedMessage
-from jdbcstore.util.clock import Clock
 
 log = logging.getLogger(__name__)
 
@@ -86,52 +79,26 @@ class _Letters(NamedTuple):
     target: Destination | None
 
 
-class Owner(Protocol):
-    """The part of the claims that a queue uses."""
-
-    session: DatabaseSession
-    lease: Lease
-    wakeups: Wakeups
-    clock: Clock
-    limits: RedeliveryLimits
-    recorder: Recorder | None
-    adder: MessageAdder
-
-    def run(self, work: Callable[[Connection], T]) -> T:
-        """Do the work on a connection; again after a conflict, from the start."""
-
-    def fetch(self, sql: Statement, **values: Any) -> list[Row]:
-        """Return the rows of a statement, read in a transaction of its own."""
-
-    def taking(self) -> AbstractContextManager[None]:
-        """Around a query that claims messages, and the note of those that it has claimed."""
-
-    def return_unknown(self) -> None:
-        """Have the claims that no caller holds returned before the next query that claims messages."""
-
-    def encode(self, destination: Destination, message: Message) -> EncodedMessage:
-        """Return the row of a message."""
-
-
 class ClaimQueue:
     """A queue of :class:`~jdbcstore.stores.claims.Claims`. Thread-safe."""
 
-    def __init__(self, owner: Owner, destination: Destination) -> None:
+    def __init__(self, database: ClaimDatabase, limits: RedeliveryLimits, destination: Destination) -> None:
         self.destination = destination
         """The queue."""
-        self._owner = owner
-        self._sql = owner.session.claim_statements
+        self._database = database
+        self._limits = limits
+        self._sql = database.session.claim_statements
         self._container = destination.qualified_name
-        self._marks = Marks(owner.clock)
-        self.held = HeldClaims()
+        self._marks = Marks(database.clock)
+        self.held = database.hold()
         """Claims that were not settled yet."""
-        self.settling = Settling(owner, self.held)
+        self.settling = Settling(database, self.held)
         """Settles them."""
-        self.flow = QueueFlow(owner, self._container)
+        self.flow = QueueFlow(database, self._container)
         """Pause, limit and rate of the queue, for all processes."""
-        self._taking = Taking(owner.session, self._container, self.flow)
+        self._taking = Taking(database.session, self._container, self.flow)
         self._returned = 0
-        self._upkeep = Upkeep(owner, self._container, self.remove, self._taking.look)
+        self._upkeep = Upkeep(database, self._container, self.remove, self._taking.look)
         self._lock = threading.Lock()
         self._settings_due = float("-inf")
 
@@ -144,12 +111,12 @@ class ClaimQueue:
         :raises NotMaster: the lease has expired, and a broker or store serves the tables now
         :raises StoreUnavailable: the database does not answer
         """
-        owner = self._owner
-        encoded = [owner.encode(self.destination, message) for message in messages]
-        owner.lease.check()
+        database = self._database
+        encoded = [database.encode(self.destination, message) for message in messages]
+        database.lease.check()
         keyed = {self._container} if encoded and self.flow.files() else ()
-        add = partial(owner.adder.add_alone, encoded=encoded, delay=delay, keyed=keyed)
-        ids = owner.run(add) if encoded else []
+        add = partial(database.adder.add_alone, encoded=encoded, delay=delay, keyed=keyed)
+        ids = database.run(add) if encoded else []
         if delay > 0:
             with self._lock:
                 self._marks.look_again(delay)
@@ -159,7 +126,7 @@ class ClaimQueue:
 
     def wake(self) -> None:
         """Wake processes that wait for messages: after the commit of a joined transaction, for example."""
-        self._owner.wakeups.wake(self._container)
+        self._database.wakeups.wake(self._container)
 
     def claim(self, limit: int = 1, *, wait: float = 0.0) -> list[Claim]:
         """Claim up to ``limit`` messages that are free: higher priorities first, then in their order.
@@ -177,12 +144,12 @@ class ClaimQueue:
             left = deadline - time.monotonic()
             if found or left <= 0:
                 return found
-            self._owner.wakeups.wait(self._container, count, min(left, self.seconds(pause)))
+            self._database.wakeups.wait(self._container, count, min(left, self.seconds(pause)))
             pause = self.next_pause(pause, count)
 
     def look(self, limit: int) -> tuple[list[Claim], int]:
         """Claim messages without waiting; also the number of wake-ups before, beyond which one is new."""
-        count, returns = self._owner.wakeups.count(self._container)
+        count, returns = self._database.wakeups.count(self._container)
         return self._claim_now(limit, returns), count
 
     def seconds(self, pause: float) -> float:
@@ -193,42 +160,42 @@ class ClaimQueue:
 
     def next_pause(self, pause: float, count: int) -> float:
         """Return the pause after this one: longer, unless there was a wake-up beyond ``count``."""
-        woken = self._owner.wakeups.count(self._container)[0] != count
+        woken = self._database.wakeups.count(self._container)[0] != count
         return pause if woken else min(2 * pause, _LONGEST_PAUSE)
 
     def _claim_now(self, limit: int, returns: int) -> list[Claim]:
         while True:
-            session = self._owner.lease.check()
+            session = self._database.lease.check()
             with self._lock:
                 if returns != self._returned:
                     self._returned = returns
                     self._marks.look_again()
                 begin, from_start = self._marks.begin()
-            if from_start or not self.flow.is_known or self._owner.clock.monotonic() >= self._settings_due:
+            if from_start or not self.flow.is_known or self._database.clock.monotonic() >= self._settings_due:
                 self._look_around(from_start=from_start)
             take = self._taking.take_limited if self.flow.applies else self._taking.take
-            begun = self._owner.clock.monotonic() if from_start else 0.0
+            begun = self._database.clock.monotonic() if from_start else 0.0
             hold = 0  # of none, unless they are noted below
-            with self._owner.taking():
-                rows = self._owner.run(partial(take, session=session, begin=begin, limit=limit))
-                if session == self._owner.lease.number:
+            with self._database.taking():
+                rows = self._database.run(partial(take, session=session, begin=begin, limit=limit))
+                if session == self._database.lease.number:
                     hold = self.held.add([row[1] for row in rows], session)
             rows.sort(key=lambda row: (-row[0], row[1]))
             with self._lock:
                 self._marks.found([(lane, id_) for lane, id_, _, _ in rows], from_start=from_start)
                 if from_start:
-                    self._marks.looked(self._owner.clock.monotonic() - begun)
+                    self._marks.looked(self._database.clock.monotonic() - begun)
                 if from_start and self.flow.applies and self.flow.is_blocked:
                     self._marks.look_again()  # this was none
             try:
                 claims, dead = self._sorted_out(rows, session, hold)
                 if dead:
-                    self._bury_found(dead, "delivered too often", self._owner.limits.dead_letters)
+                    self._bury_found(dead, "delivered too often", self._limits.dead_letters)
                 is_late = self._came_late(claims, session)
             except StoreError:
                 # The good ones among them are delivered to nobody: they are returned before the next claim.
                 self.held.forget_those((row[1] for row in rows), session, hold)
-                self._owner.return_unknown()
+                self._database.return_unknown()
                 with self._lock:
                     self._marks.look_again()
                 raise
@@ -237,7 +204,7 @@ class ClaimQueue:
 
     def _came_late(self, claims: Sequence[Claim], session: int) -> bool:
         """Return whether the lease has expired before the answer, and there are claims; those are lost."""
-        if not claims or self._owner.lease.holds(session):
+        if not claims or self._database.lease.holds(session):
             return False
         # Whoever has claimed them since marks them as redelivered, and these would come unmarked.
         log.warning("%d claims of %s came after their lease", len(claims), self.destination)
@@ -249,7 +216,7 @@ class ClaimQueue:
     def _look_around(self, *, from_start: bool) -> None:
         """Look for settings; every few seconds for late messages, and what has expired or strayed."""
         self.flow.look()
-        self._settings_due = self._owner.clock.monotonic() + LOOK_AGAIN
+        self._settings_due = self._database.clock.monotonic() + LOOK_AGAIN
         if self.flow.is_keyed:
             self._taking.keyed.file_late()
         if from_start:
@@ -283,7 +250,7 @@ class ClaimQueue:
     @property
     def _most_redeliveries(self) -> int:
         """As in the limits: dead letters have nowhere to go to."""
-        limits = self._owner.limits
+        limits = self._limits
         return -1 if limits.dead_letters == self.destination else limits.max_redeliveries
 
     def acknowledge(self, *claims: Claim) -> None:
@@ -294,7 +261,7 @@ class ClaimQueue:
         """
         if not claims:
             return
-        if self._owner.session.adapter.chains_writes and self._owner.recorder is None:
+        if self._database.session.adapter.chains_writes and self._database.recorder is None:
             sql = self._sql.acknowledge_keyed if self.flow.is_keyed else self._sql.acknowledge
             self.settling.acknowledge(claims, sql, self.remove)
         else:
@@ -322,7 +289,7 @@ class ClaimQueue:
         with self._lock:
             self._marks.look_again(delay)
         if delay <= 0:
-            self._owner.wakeups.wake(self._container, returned=True)
+            self._database.wakeups.wake(self._container, returned=True)
 
     def release(self, *claims: Claim, delay: float = 0.0) -> None:
         """Return messages to their places, as if they had not been claimed; all or none.
@@ -343,7 +310,7 @@ class ClaimQueue:
         except StoreError as error:
             log.info("%d claims are returned later: %s", len(claims), error)
             self.held.forget(claims)
-            self._owner.return_unknown()
+            self._database.return_unknown()
             with self._lock:
                 self._marks.look_again()
 
@@ -369,10 +336,10 @@ class ClaimQueue:
         every = [*claims, *dead]
         if not every:
             return
-        ids, session = ids_of(claims, self._owner.lease)
+        ids, session = ids_of(claims, self._database.lease)
         values = {"session": session, "delay_ms": round(delay * 1000), "failures": failures}
-        target = self._owner.limits.dead_letters
-        letters = _letters(self._owner, self.destination, dead, "rejected too often", target)
+        target = self._limits.dead_letters
+        letters = _letters(self._database, self.destination, dead, "rejected too often", target)
 
         def settle(connection: Connection, _: object) -> None:
             if claims:
@@ -385,7 +352,7 @@ class ClaimQueue:
             self.settling.run_with(every, settle, adds=bool(letters.written))
         except OutcomeUnknown:
             if self.held.forget(every, are_rejected=bool(failures)):
-                self._owner.return_unknown()
+                self._database.return_unknown()
                 self.returned()
             raise
         except BaseException:
@@ -404,7 +371,7 @@ class ClaimQueue:
         :raises ClaimLost: some are no longer this process's
         :raises StoreUnavailable: the database does not answer
         """
-        self._owner.lease.renew()
+        self._database.lease.renew()
         self.held.check(claims)
         self.settling.run_with(claims, lambda *_: None)
 
@@ -439,7 +406,7 @@ class ClaimQueue:
         self._discard(claims, reason, self._bury)
 
     def _discard(self, claims: Sequence[Claim], reason: str, bury: Callable[..., None]) -> None:
-        target = self._owner.limits.dead_letters or _UNREADABLE
+        target = self._limits.dead_letters or _UNREADABLE
         for claim in claims:
             log.error("message %d of %s cannot be processed: %s", claim.sequence, self.destination, reason)
         if target != self.destination:
@@ -454,14 +421,14 @@ class ClaimQueue:
         except ClaimLost as error:
             log.warning("dead letters are left to another process: %s", error)
             if self.held.forget(dead):
-                self._owner.return_unknown()
+                self._database.return_unknown()
 
     def _bury(
         self, dead: Sequence[Claim], reason: str, target: Destination | None, *, is_readable: bool = True
     ) -> None:
         letters = _Letters(dead, [], dead, target)
         if is_readable:
-            letters = _letters(self._owner, self.destination, dead, reason, target)
+            letters = _letters(self._database, self.destination, dead, reason, target)
         adds = bool(letters.written)
         self.settling.settle(dead, lambda connection, _: self._move(connection, letters), adds=adds)
         if self.flow.applies:
@@ -469,7 +436,7 @@ class ClaimQueue:
 
     def _move(self, connection: Connection, letters: _Letters) -> None:
         if letters.written:
-            self._owner.adder.add_rows(connection, letters.written)
+            self._database.adder.add_rows(connection, letters.written)
         log.warning("%d messages of %s are dead letters now", len(letters.dead), self.destination)
         moved = [claim.sequence for claim in letters.moved]
         if moved and letters.target is not None:
@@ -484,12 +451,12 @@ class ClaimQueue:
 
     def count(self) -> tuple[int, int]:
         """Return the numbers of messages, and of those that can be claimed now. Reads the whole queue."""
-        [(every, free)] = self._owner.fetch(self._sql.count, container=self._container)
+        [(every, free)] = self._database.fetch(self._sql.count, container=self._container)
         return int(every), int(free)
 
     def purge(self) -> int:
         """Remove all messages that nobody has claimed, delayed ones too; return their number."""
-        return self._upkeep.remove(self._owner.session.statements.find_ids, RemovalReason.PURGED)
+        return self._upkeep.remove(self._database.session.statements.find_ids, RemovalReason.PURGED)
 
     def __repr__(self) -> str:
         return f"<ClaimQueue {self.destination}>"
@@ -501,7 +468,11 @@ def _text(error: Exception) -> str:
 
 
 def _letters(
-    owner: Owner, source: Destination, dead: Sequence[Claim], reason: str, target: Destination | None
+    database: ClaimDatabase,
+    source: Destination,
+    dead: Sequence[Claim],
+    reason: str,
+    target: Destination | None,
 ) -> _Letters:
     written: list[EncodedMessage] = []
     moved: list[Claim] = []
@@ -509,7 +480,7 @@ def _letters(
         return _Letters(dead, written, moved, target)
     for claim in dead:
         try:
-            written.append(owner.encode(target, _letter(claim.message, reason)))
+            written.append(database.encode(target, _letter(claim.message, reason)))
         except StoreError as error:
             log.error(
                 "message %d of %s is moved to the dead letters as it is: %s",

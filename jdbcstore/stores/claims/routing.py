@@ -115,17 +115,17 @@ class Routing:
 
     def __init__(self, claims: Claims, grace: float) -> None:
         self._claims = claims
-        self._clock = claims.clock
+        self._clock = claims.database.clock
         self._grace_ms = round(grace * 1000)
         self._used: dict[str, float] = {}
         """When a use of queues that expire was last written down."""
         self._known: KnownRouting | None = None
-        claims.session.prepare_routing()
-        claims.session.drop_idle()
-        self._sql = claims.session.routing_statements
+        claims.database.session.prepare_routing()
+        claims.database.session.drop_idle()
+        self._sql = claims.database.session.routing_statements
 
     def _fetch(self, sql: Sql, **values: Any) -> list[Row]:
-        return self._claims.run(lambda connection: connection.fetch(sql, **values))
+        return self._claims.database.run(lambda connection: connection.fetch(sql, **values))
 
     def _change(self, *changes: tuple[Sql, dict[str, Any]]) -> None:
         def change(connection: Connection) -> None:
@@ -135,7 +135,7 @@ class Routing:
                 connection.execute(self._sql.count_change)
 
         try:
-            self._claims.run(change)
+            self._claims.database.run(change)
         finally:
             self._known = None
 
@@ -147,14 +147,14 @@ class Routing:
                 with connection.transaction():
                     connection.execute(sql, **values)
                     connection.execute(self._sql.count_change)
-            except self._claims.session.failures as error:
-                if self._claims.session.classify(error) is not Failure.DUPLICATE:
+            except self._claims.database.session.failures as error:
+                if self._claims.database.session.classify(error) is not Failure.DUPLICATE:
                     raise
                 return False
             return True
 
         try:
-            return self._claims.run(insert)
+            return self._claims.database.run(insert)
         finally:
             self._known = None
 
@@ -230,7 +230,7 @@ class Routing:
         if found == wanted:
             if recent:
                 return
-            self._claims.run(lambda connection: connection.execute(self._sql.change_queue, **values))
+            self._claims.database.run(lambda connection: connection.execute(self._sql.change_queue, **values))
         else:
             if found is None:
                 self._remove_unused(name)
@@ -263,7 +263,7 @@ class Routing:
         """Keep a queue from expiring; whether it is there."""
         values = {"name_": name, "unused_ms": self._unused_ms(expires_ms)}
         # Some drivers count only rows that have changed.
-        used = self._claims.run(lambda connection: connection.change(self._sql.use_queue, **values))
+        used = self._claims.database.run(lambda connection: connection.change(self._sql.use_queue, **values))
         return bool(used) or self._load_queue(name) is not None
 
     def remove_queue(self, name: str) -> int:
@@ -291,11 +291,11 @@ class Routing:
                 connection.execute(self._sql.count_change)
                 return True
 
-        if not self._claims.run(is_unused):
+        if not self._claims.database.run(is_unused):
             return False
         self._claims.queue(Destination.queue(name)).purge()
         try:
-            return self._claims.run(remove)
+            return self._claims.database.run(remove)
         finally:
             self._known = None
 
@@ -399,14 +399,14 @@ class Routing:
 
     def _send(self, messages: Mapping[str, Message], version: int, durable: bool) -> bool:
         queues = [self._claims.queue(Destination.queue(name)) for name in messages]
-        self._claims.lease.check()
+        self._claims.database.lease.check()
         rows = [
-            self._claims.encode(queue.destination, one)
+            self._claims.database.encode(queue.destination, one)
             for queue, one in zip(queues, messages.values(), strict=True)
         ]
         keyed = {queue.destination.qualified_name for queue in queues if queue.flow.files()}
-        added = self._claims.run(
-            lambda connection: self._claims.adder.add_routed(
+        added = self._claims.database.run(
+            lambda connection: self._claims.database.adder.add_routed(
                 connection, rows, version, durable=durable, keyed=keyed
             )
         )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from jdbcstore.database.adapters.sql import Row, Sql
 from jdbcstore.database.connection import Connection
-from jdbcstore.database.session import DatabaseSession
 from jdbcstore.errors import ClaimLost
+from jdbcstore.stores.claims.database import ClaimDatabase
 from jdbcstore.stores.claims.held import Held, HeldClaims
 from jdbcstore.stores.claims.lease import Lease
 from jdbcstore.stores.claims.of_ids import fetch
@@ -19,25 +19,12 @@ Work = Callable[[Connection, list[int]], None]
 """The work on the messages of claims, in a transaction in which these are locked."""
 
 
-class SettlingOwner(Protocol):
-    """The part of the claims that a settlement uses."""
-
-    session: DatabaseSession
-    lease: Lease
-
-    def run(self, work: Callable[[Connection], T]) -> T:
-        """Do the work on a connection; again after a conflict, from the start."""
-
-    def return_unknown(self) -> None:
-        """Have the claims that no caller holds returned before the next query that claims messages."""
-
-
 class Settling:
     """Settles the claims of one queue."""
 
-    def __init__(self, owner: SettlingOwner, held: HeldClaims) -> None:
-        self._owner = owner
-        self._sql = owner.session.claim_statements
+    def __init__(self, database: ClaimDatabase, held: HeldClaims) -> None:
+        self._database = database
+        self._sql = database.session.claim_statements
         self._held = held
 
     def settle(self, claims: Sequence[Held], work: Work, *, adds: bool = False) -> None:
@@ -58,12 +45,12 @@ class Settling:
 
         :raises ClaimLost: some are no longer this process's, or another call is settling them
         """
-        ids, session = ids_of(claims, self._owner.lease)
+        ids, session = ids_of(claims, self._database.lease)
         values = {"ids": ids, "session": session, "count": len(ids)}
         self._held.begin(claims)
         try:
             try:
-                mine = self._owner.run(lambda connection: connection.fetch(sql, **values))
+                mine = self._database.run(lambda connection: connection.fetch(sql, **values))
                 _check(ids, mine)
             except ClaimLost as error:
                 self.lose(error, claims)
@@ -80,16 +67,16 @@ class Settling:
 
         :raises ClaimLost: some are not
         """
-        ids, session = ids_of(claims, self._owner.lease)
+        ids, session = ids_of(claims, self._database.lease)
 
         def run(connection: Connection) -> None:
-            with connection.transaction(epoch=self._owner.lease.guard if adds else None):
+            with connection.transaction(epoch=self._database.lease.guard if adds else None):
                 _check(ids, fetch(connection, self._sql.find_mine, ids, session=session))
                 work(connection, ids)
 
         if ids:
             try:
-                self._owner.run(run)
+                self._database.run(run)
             except ClaimLost as error:
                 self.lose(error, claims)
                 raise
@@ -101,7 +88,7 @@ class Settling:
         this session's again: then they are returned, as rejected, before the next query that claims messages.
         """
         if self._held.forget([one for one in claims if one.sequence in lost.sequences], are_rejected=True):
-            self._owner.return_unknown()
+            self._database.return_unknown()
 
 
 def ids_of(claims: Sequence[Held], lease: Lease) -> tuple[list[int], int]:

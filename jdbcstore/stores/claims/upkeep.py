@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import TypeVar
 
-from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.connection import Connection, RemovalReason
-from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.builder import Statement
-from jdbcstore.stores.claims.lease import Lease
+from jdbcstore.stores.claims.database import ClaimDatabase
 from jdbcstore.stores.claims.of_ids import execute, fetch
-from jdbcstore.util.clock import Clock
 
 T = TypeVar("T")
 
@@ -25,20 +22,6 @@ _PARTS = 1000
 """Places of a period, of which the number of a session chooses its first."""
 
 
-class UpkeepOwner(Protocol):
-    """The part of the claims that the upkeep uses."""
-
-    session: DatabaseSession
-    lease: Lease
-    clock: Clock
-
-    def run(self, work: Callable[[Connection], T]) -> T:
-        """Do the work on a connection; again after a conflict, from the start."""
-
-    def fetch(self, sql: Statement, **values: Any) -> list[Row]:
-        """Return the rows of a statement, read in a transaction of its own."""
-
-
 class Upkeep:
     """Removes messages that nobody has claimed, and finds those that no claim would find.
 
@@ -47,13 +30,13 @@ class Upkeep:
 
     def __init__(
         self,
-        owner: UpkeepOwner,
+        database: ClaimDatabase,
         container: str,
         remove: Callable[[Connection, list[int], RemovalReason], None],
         file: Callable[[Connection], None],
     ) -> None:
-        self._owner = owner
-        self._sql = owner.session.claim_statements
+        self._database = database
+        self._sql = database.session.claim_statements
         self._container = container
         self._remove = remove
         self._file = file
@@ -64,15 +47,15 @@ class Upkeep:
 
     def keep_up(self) -> None:
         """Remove what has expired, and look for strays, if it is time to."""
-        now = self._owner.clock.monotonic()
+        now = self._database.clock.monotonic()
         if now < min(self._expiry_due, self._strays_due):
             return
         # Each process does it: of many, none so often.
-        self.processes = processes = len(self._owner.fetch(self._sql.find_sessions))
+        self.processes = processes = len(self._database.fetch(self._sql.find_sessions))
         if now >= self._expiry_due:
             if self._is_new and processes > 1:
                 # It reads the whole queue, and of many that begin at once none needs to do it now.
-                part = self._owner.lease.number % _PARTS / _PARTS
+                part = self._database.lease.number % _PARTS / _PARTS
                 self._expiry_due = now + _EXPIRY * processes * part
             else:
                 self._expiry_due = self._after(self._remove_expired, processes)
@@ -82,7 +65,7 @@ class Upkeep:
 
     def _after(self, work: Callable[[], object], processes: int) -> float:
         """Do the work; return when it is due again."""
-        clock = self._owner.clock
+        clock = self._database.clock
         begun = clock.monotonic()
         work()
         ended = clock.monotonic()
@@ -94,25 +77,25 @@ class Upkeep:
 
     def _bring_in(self) -> None:
         """Give messages without a priority, or with one outside of 0 to 9, the nearest, and all a key."""
-        while rows := self._owner.fetch(self._sql.find_strays, container=self._container, limit=_PAGE):
-            self._owner.run(partial(execute, of_ids=self._sql.bring_in, ids=[row[0] for row in rows]))
-        self._owner.run(self._file)
+        while rows := self._database.fetch(self._sql.find_strays, container=self._container, limit=_PAGE):
+            self._database.run(partial(execute, of_ids=self._sql.bring_in, ids=[row[0] for row in rows]))
+        self._database.run(self._file)
 
     def remove(self, find: Statement, outcome: RemovalReason) -> int:
         """Remove those that a statement finds and nobody has claimed; return their number."""
         removed, after = 0, 0
         while True:
             page = {"container": self._container, "after": after, "limit": _PAGE}
-            ids = [row[0] for row in self._owner.fetch(find, **page)]
+            ids = [row[0] for row in self._database.fetch(find, **page)]
             if not ids:
                 return removed
-            removed += self._owner.run(partial(self._remove_free, ids=ids, outcome=outcome))
+            removed += self._database.run(partial(self._remove_free, ids=ids, outcome=outcome))
             after = ids[-1]
 
     def _remove_free(self, connection: Connection, ids: list[int], outcome: RemovalReason) -> int:
         with connection.transaction():
             free = [row[0] for row in fetch(connection, self._sql.lock_unclaimed, ids)]
-            if free and self._owner.session.adapter.locks_rows:
+            if free and self._database.session.adapter.locks_rows:
                 # Looked at again now that they are locked.
                 free = [row[0] for row in fetch(connection, self._sql.lock_unclaimed, free)]
             if free:

@@ -86,10 +86,10 @@ class Cancelling:
         self.calls = 0
         self.task: asyncio.Task[Any] | None = None
         self._loop = asyncio.get_running_loop()
-        adapter: Any = claims.claims.session.adapter
+        adapter: Any = claims.claims.database.session.adapter
         cursor = adapter.cursor
         adapter.cursor = lambda raw: _Cursor(self, cursor(raw))
-        claims.claims._connections.forget_idle()  # they have cursors that nobody watches
+        claims.claims.database._connections.forget_idle()  # they have cursors that nobody watches
 
     def point(self, call: Callable[[], Any]) -> Any:
         self.reach()

@@ -41,7 +41,7 @@ def test_claimed(claims: Claims, database: Database, case: str, keys: str) -> No
         queue.flow.share(in_order=keys == "in order")
     id_ = bad_messages.add(claims, database, "Q", case)
     queue.add(Message("good"))
-    assert read_shared(claims.session, keys=True).queues
+    assert read_shared(claims.database.session, keys=True).queues
 
     found = list[Claim]()
     while some := queue.claim():
@@ -54,7 +54,7 @@ def test_claimed(claims: Claims, database: Database, case: str, keys: str) -> No
     letters = database.rows("SELECT ID FROM ACTIVEMQ_MSGS")
     assert letters == ([] if found[0].sequence == id_ else [(id_,)])
     assert claims.queue("ActiveMQ.DLQ").claim() == []  # it is dead there, too
-    read_shared(claims.session, keys=True)
+    read_shared(claims.database.session, keys=True)
 
 
 @pytest.mark.parametrize("keys", ["ignored", "in order"])

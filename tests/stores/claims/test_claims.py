@@ -134,7 +134,7 @@ def test_of_claims_of_two_sessions_those_of_the_ended_one_are_lost(
     queue.add(*numbered(2))
     [old] = queue.claim()
     database.execute("DELETE FROM JDBCSTORE_CLAIM_SESSIONS")
-    claims.lease.renew()
+    claims.database.lease.renew()
     claimed = queue.claim(2)
     new = claimed[-1]
 
@@ -253,14 +253,14 @@ def test_one_that_cannot_be_a_dead_letter_holds_up_no_other(
     damage(database, headless, 3, 20)
     found = {claim.sequence: claim for claim in queue.claim(10)}
     assert found.keys() == {good, broken, large}
-    encode = claims.encode
+    encode = claims.database.encode
 
     def too_large(destination: Destination, message: Message) -> Any:
         if message.body == "large":
             raise MessageTooLarge(2, 1, "send it in parts")
         return encode(destination, message)
 
-    claims.encode = too_large  # type: ignore[method-assign]
+    claims.database.encode = too_large  # type: ignore[method-assign]
     queue.reject(*found.values())
 
     assert queue.count() == (0, 0)
@@ -326,7 +326,7 @@ def test_several_are_added_after_a_claim_was_lost(queue: ClaimQueue) -> None:
     for _ in range(9):  # a driver prepares what is repeated
         queue.release(*queue.claim())
     [claim] = queue.claim()
-    queue._owner.run(lambda connection: connection.execute(queue._sql.return_all, session=claim.session))
+    queue._database.run(lambda connection: connection.execute(queue._sql.return_all, session=claim.session))
     with pytest.raises(ClaimLost):
         queue.release(claim)
 
@@ -582,7 +582,7 @@ def test_claims_whose_answer_was_lost_are_returned(claims: Claims, database: Dat
     database.execute(
         "INSERT INTO JDBCSTORE_CLAIMS (ID, SESSION, DUE, TAKEN, FAILED) VALUES (:id, :session, 0, 1, 0)",
         id=held.sequence + 1,
-        session=claims.lease.number,
+        session=claims.database.lease.number,
     )
     database.rows(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
@@ -608,16 +608,16 @@ def test_claims_whose_answer_was_lost_are_returned_without_another_claim(
     database.execute(
         "INSERT INTO JDBCSTORE_CLAIMS (ID, SESSION, DUE, TAKEN, FAILED) VALUES (:id, :session, 0, 1, 0)",
         id=id_,
-        session=claims.lease.number,
+        session=claims.database.lease.number,
     )
     queue.claim()
-    with claims.lease._lock:  # else a renewal may find the lost connection first
+    with claims.database.lease._lock:  # else a renewal may find the lost connection first
         database.end_connections()
         with pytest.raises(OutcomeUnknown):
             queue.claim()
 
     wait_until(lambda: queue.count() == (1, 1), 30.0)
-    assert claims._lost == []
+    assert claims.database._lost == []
 
 
 @pytest.mark.backends("postgresql")
@@ -627,14 +627,14 @@ def test_a_renewal_of_the_lease_waits_for_a_connection_that_is_in_use(
     """Another one would be kept for some seconds, in each idle process, at each renewal."""
     queue.claim()
     monkeypatch.setattr("jdbcstore.stores.claims.connections._PATIENCE", 60.0)
-    before, renewing = database.connections(), threading.Thread(target=claims.lease.renew)
+    before, renewing = database.connections(), threading.Thread(target=claims.database.lease.renew)
 
     def work(_: Connection) -> int:
         renewing.start()
-        wait_until(lambda: bool(claims._connections._freed._waiters))  # type: ignore[attr-defined]
+        wait_until(lambda: bool(claims.database._connections._freed._waiters))  # type: ignore[attr-defined]
         return database.connections()
 
-    assert claims.run(work) == before
+    assert claims.database.run(work) == before
     renewing.join()
     assert database.connections() == before
 
@@ -643,7 +643,7 @@ def test_a_connection_that_cannot_be_prepared_is_closed(
     claims: Claims, queue: ClaimQueue, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queue.claim()
-    claims._connections.forget_idle()
+    claims.database._connections.forget_idle()
     before = database.connections()
 
     def fail(_: Connection) -> None:
@@ -653,7 +653,7 @@ def test_a_connection_that_cannot_be_prepared_is_closed(
     with pytest.raises(StoreUnavailable):
         queue.claim()
     wait_until(lambda: database.connections() <= before, 30.0)
-    assert claims._connections._used == []
+    assert claims.database._connections._used == []
     monkeypatch.undo()
 
 
@@ -705,15 +705,15 @@ def test_mysql_s_url_of_a_mariadb_is_refused(database: Database) -> None:
 
 @pytest.mark.backends("postgresql", "mariadb", "mysql")
 def test_connections_take_turns(claims: Claims, queue: ClaimQueue) -> None:
-    rows = [claims.encode(queue.destination, Message(str(number))) for number in range(4)]
+    rows = [claims.database.encode(queue.destination, Message(str(number))) for number in range(4)]
 
     def one(first: Connection) -> None:
         def other(second: Connection) -> None:
             for connection, row in zip([first, second, first, second], rows, strict=True):
-                claims.adder.add_rows(connection, [row])
+                claims.database.adder.add_rows(connection, [row])
 
-        claims.run(other)
+        claims.database.run(other)
 
-    claims.run(one)
+    claims.database.run(one)
 
     assert [claim.message.body for claim in queue.claim(4)] == ["0", "1", "2", "3"]

@@ -67,7 +67,7 @@ def test_one_whose_lease_a_master_has_ended_adds_nothing(database: Database) -> 
         queue.add(Message("poison"))
         [poison] = queue.claim()
         # Alive for its own renewals and claims, but not for the master.
-        number = claims.lease.number
+        number = claims.database.lease.number
         database.execute("UPDATE JDBCSTORE_CLAIM_SESSIONS SET ID = -1, EXPIRES = 1")
         with master(database.url) as store:
             [(lease,)] = database.rows("SELECT EXPIRES FROM JDBCSTORE_CLAIM_SESSIONS")
@@ -122,7 +122,7 @@ def test_a_master_waits_for_what_a_joined_transaction_has_added(database: Databa
             serving = threading.Thread(target=serve)
             serving.start()
             # A master that does not wait is found, too.
-            wait_until(lambda: found or database.rows(WAITING[claims.session.adapter.name]))
+            wait_until(lambda: found or database.rows(WAITING[claims.database.session.adapter.name]))
             committed.set()
             connection.commit()
         serving.join()
@@ -165,7 +165,7 @@ def test_nothing_is_added_behind_a_store_that_opened_after_the_lease(
 ) -> None:
     """A process is paused for longer than its lease, between the numbers of its messages and their commit."""
     claims, stores = open_claims(lease=600.0), list[JdbcStore]()
-    numbers, passed = claims.adder.numbers, list[int]()
+    numbers, passed = claims.database.adder.numbers, list[int]()
 
     def paused(*given: Any) -> list[int]:
         found = numbers(*given)
@@ -175,7 +175,7 @@ def test_nothing_is_added_behind_a_store_that_opened_after_the_lease(
             passed.append(stores[0].queue("ORDERS").add_message(Message("passed")).sequence)
         return found
 
-    monkeypatch.setattr(claims.adder, "numbers", paused)
+    monkeypatch.setattr(claims.database.adder, "numbers", paused)
     ids = claims.queue("ORDERS").add(Message("0"), Message("1"))
 
     [store] = stores
@@ -300,7 +300,7 @@ def test_a_master_that_begins_before_a_joined_transaction_writes(database: Datab
     class Late(sqlite3.Cursor):
         def execute(self, sql: str, parameters: Any = (), /) -> Self:
             if not masters and not sql.startswith("SELECT"):
-                number = claims.lease.number
+                number = claims.database.lease.number
                 database.execute("UPDATE JDBCSTORE_CLAIM_SESSIONS SET ID = -1, EXPIRES = 1")
                 masters.append(master(database.url))
                 database.execute(

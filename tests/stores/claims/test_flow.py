@@ -240,7 +240,7 @@ def test_what_is_claimed_while_a_process_waits_for_the_lock_counts(
 ) -> None:
     one, _ = two
     one.flow.limit(claims=1)
-    session = one._owner.lease.number
+    session = one._database.lease.number
     [(first,)] = database.rows("SELECT MIN(ID) FROM ACTIVEMQ_MSGS")
     waiting = WAITING[database.engine.dialect.name]
     with database.engine.connect() as rival, ThreadPoolExecutor(1) as pool:
@@ -336,11 +336,11 @@ def test_a_statement_finds_the_room_that_a_process_would(claims: Claims, databas
         )
 
         limit = chance.randint(1, 4)
-        found = claims.run(
+        found = claims.database.run(
             lambda connection, limit=limit: connection.fetch(  # type: ignore[misc]
-                claims.session.flow_statements.claim_seen,
+                claims.database.session.flow_statements.claim_seen,
                 container="queue://ORDERS",
-                session=claims.lease.check(),
+                session=claims.database.lease.check(),
                 limit=limit,
                 marks=[0] * len(LANES),
                 leaps=[0] * len(LANES),

@@ -139,7 +139,7 @@ def test_a_commit_a_minute_late_is_seen(
     claims = open_claims(clock=clock)
     queue = claims.queue("ORDERS")
     engine = create_engine(database.url)
-    at_once = 100 if claims.session.claim_statements.settles_singly else 1000
+    at_once = 100 if claims.database.session.claim_statements.settles_singly else 1000
     with engine.connect() as connection:
         claims.join(connection).add("ORDERS", Message("early"))
         for _ in range(10):

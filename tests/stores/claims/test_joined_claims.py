@@ -58,12 +58,12 @@ def test_consumed_written_and_sent_in_one_commit_or_not_at_all(claims: Claims, d
             work(claims, caller, claim)
             caller.commit()
         assert (queue.count(), sent.count()) == ((0, 0), (number + 1, number + 1))
-        claims.tidy()
+        claims.database.tidy()
         with pytest.raises(ClaimLost):
             queue.acknowledge(claim)
     assert effects(database) == sorted(WAYS)
     assert queue.held.joined == {}
-    assert queue.held.of(claims.lease.number) == set()
+    assert queue.held.of(claims.database.lease.number) == set()
 
 
 @pytest.mark.parametrize("method", ["acknowledge", "release", "add"])
@@ -114,7 +114,7 @@ def test_released_after_the_commit(claims: Claims, database: Database) -> None:
     queue = claims.queue("ORDERS")
     queue.add(Message("now"), Message("later"))
     now, later = queue.claim(2)
-    before = claims.wakeups.count(queue.destination.qualified_name)
+    before = claims.database.wakeups.count(queue.destination.qualified_name)
     with opened(database.url, "driver") as caller:
         joined = claims.join(caller.connection)
         joined.release("ORDERS", now)
@@ -123,7 +123,7 @@ def test_released_after_the_commit(claims: Claims, database: Database) -> None:
         caller.commit()
         joined.wake()
     assert queue.count() == (2, 1)
-    assert claims.wakeups.count(queue.destination.qualified_name) != before
+    assert claims.database.wakeups.count(queue.destination.qualified_name) != before
     [again] = queue.claim(9)
     assert (again.message.body, again.redeliveries) == ("now", 0)
 
@@ -132,7 +132,7 @@ def test_a_claim_that_another_has_taken_is_lost(open_claims: OpenClaims, databas
     create_effects(database)
     one, other = open_claims(lease=600.0), open_claims(lease=600.0)
     claim = one_claim(one.queue("ORDERS"))
-    number = one.lease.number
+    number = one.database.lease.number
     database.execute("UPDATE JDBCSTORE_CLAIM_SESSIONS SET EXPIRES = 1 WHERE ID = :id", id=number)
     [again] = other.queue("ORDERS").claim()
     with opened(database.url, "core") as caller:
@@ -151,7 +151,7 @@ def test_a_lease_that_was_begun_again_has_lost_its_claims(claims: Claims, databa
     queue = claims.queue("ORDERS")
     claim = one_claim(queue)
     database.execute("UPDATE JDBCSTORE_CLAIM_SESSIONS SET EXPIRES = 1")
-    claims.lease.renew()
+    claims.database.lease.renew()
     with opened(database.url, "driver") as caller, pytest.raises(ClaimLost):
         claims.join(caller.connection).acknowledge("ORDERS", claim)
     assert queue.count() == (1, 1)
@@ -252,7 +252,7 @@ def test_limits_and_order_follow_the_transaction(claims: Claims, database: Datab
         joined = claims.join(caller.connection)
         joined.acknowledge("ORDERS", claim)
         assert database.rows(keyed) == [(2,)]
-        if claims.session.adapter.locks_rows:
+        if claims.database.session.adapter.locks_rows:
             assert queue.claim(9) == [], "there is no room before the commit"
         caller.rollback()
         assert queue.claim(9) == []

@@ -259,7 +259,7 @@ def test_filing_reads_no_bodies(claims: Claims, monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(Connection, "fetch", counted)
     [claim] = queue.claim()
-    read_shared(claims.session)
+    read_shared(claims.database.session)
 
     assert sum(size for size in read if size >= body) <= len(claim.message.body or b"") + 1000
     assert sum(read) < body + (count + 2) * 5000
@@ -282,7 +282,7 @@ def test_what_is_committed_late_is_not_overtaken(open_claims: OpenClaims, monkey
     claims, worker = open_claims(), open_claims()
     queue, mine = worker.queue("ORDERS"), claims.queue("ORDERS")
     queue.flow.share(in_order=True)
-    numbered, goes_on, numbers = threading.Event(), threading.Event(), claims.adder.numbers
+    numbered, goes_on, numbers = threading.Event(), threading.Event(), claims.database.adder.numbers
 
     def slow(*given: Any) -> list[int]:
         found = numbers(*given)
@@ -290,7 +290,7 @@ def test_what_is_committed_late_is_not_overtaken(open_claims: OpenClaims, monkey
         assert goes_on.wait(60.0)
         return found
 
-    monkeypatch.setattr(claims.adder, "numbers", slow)
+    monkeypatch.setattr(claims.database.adder, "numbers", slow)
     created = [Message(f"created {number}", group_id="k") for number in range(2)]
     thread = threading.Thread(target=mine.add, args=created)
     thread.start()
@@ -480,7 +480,7 @@ def test_a_claim_by_key_is_one_statement(open_claims: OpenClaims, clock: FakeClo
     add(queue, "abcabcabcabcabcabc")
     queue.flow.share(in_order=True)
     queue.acknowledge(*queue.claim())
-    connection, asked = claims._connections.checkout(), list[Sql]()
+    connection, asked = claims.database._connections.checkout(), list[Sql]()
     fetch = connection.fetch
 
     def counted(sql: Sql, **values: Any) -> list[Row]:
@@ -489,7 +489,7 @@ def test_a_claim_by_key_is_one_statement(open_claims: OpenClaims, clock: FakeClo
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(connection, "fetch", counted)
-        claims._connections.give_back(connection)
+        claims.database._connections.give_back(connection)
         found = []
         for limit in (1, 1, 2):
             claimed = queue.claim(limit)
@@ -498,9 +498,9 @@ def test_a_claim_by_key_is_one_statement(open_claims: OpenClaims, clock: FakeClo
 
     assert found == [["b0"], ["c0"], ["a1", "b1"]]
     # An idle connection is asked whether it is there before it is used again.
-    asked = [sql for sql in asked if sql is not claims.session.lock_statements.find_epoch]
-    acknowledge = claims.session.claim_statements.acknowledge_keyed
-    claim_next = claims.session.flow_statements.claim_next
+    asked = [sql for sql in asked if sql is not claims.database.session.lock_statements.find_epoch]
+    acknowledge = claims.database.session.claim_statements.acknowledge_keyed
+    claim_next = claims.database.session.flow_statements.claim_next
     assert asked == [sql for single in (True, True, False) for sql in (claim_next[True, single], acknowledge)]
 
 
@@ -512,7 +512,7 @@ def test_numbers_of_keys_and_claims(two: tuple[ClaimQueue, ClaimQueue]) -> None:
     one.claim(9)
 
     one.flow.set_key("z", paused=True)
-    [numbers] = read_shared(one._owner.session, keys=True).queues
+    [numbers] = read_shared(one._database.session, keys=True).queues
 
     assert (numbers.queue, numbers.claimed, numbers.waiting_keys) == ("ORDERS", 2, 1)
     assert [(key.key, key.free, key.claimed, key.settings.paused) for key in numbers.keys] == [
@@ -520,7 +520,7 @@ def test_numbers_of_keys_and_claims(two: tuple[ClaimQueue, ClaimQueue]) -> None:
         ("b", 0, 1, False),
         ("z", 0, 0, True),
     ]
-    assert not read_shared(one._owner.session).queues[0].keys
+    assert not read_shared(one._database.session).queues[0].keys
 
 
 def test_each_key_is_set_and_paused_by_its_name(two: tuple[ClaimQueue, ClaimQueue]) -> None:
@@ -533,7 +533,7 @@ def test_each_key_is_set_and_paused_by_its_name(two: tuple[ClaimQueue, ClaimQueu
 
     assert sorted(bodies(other.claim(99))) == sorted(map(ascii, NAMES[1::2]))
     assert len(one.flow.key_settings()) == len(NAMES[::2])
-    [numbers] = read_shared(one._owner.session, keys=True).queues
+    [numbers] = read_shared(one._database.session, keys=True).queues
     assert sum(key.free for key in numbers.keys) == len(NAMES[::2])
     assert sum(key.claimed for key in numbers.keys) == len(NAMES[1::2])
     for key in NAMES[::2]:

@@ -49,7 +49,7 @@ def expire(database: Database, claims: Claims, ends: int = 1) -> None:
     database.execute(
         "UPDATE JDBCSTORE_CLAIM_SESSIONS SET EXPIRES = :ends WHERE ID = :id",
         ends=ends,
-        id=claims.lease.number,
+        id=claims.database.lease.number,
     )
 
 
@@ -59,9 +59,9 @@ def claim_without_answer(database: Database, claims: Claims, id_: int) -> None:
     database.execute(
         "INSERT INTO JDBCSTORE_CLAIMS (ID, SESSION, DUE, TAKEN, FAILED) VALUES (:id, :session, 0, 1, 0)",
         id=id_,
-        session=claims.lease.number,
+        session=claims.database.lease.number,
     )
-    claims.return_unknown()
+    claims.database.return_unknown()
 
 
 @pytest.mark.backends("postgresql", "mariadb")
@@ -75,13 +75,13 @@ def test_a_claim_of_another_process_is_not_returned(
 
     def paused(connection: Connection, sql: Any, **values: Any) -> list[Row]:
         rows = fetch(connection, sql, **values)
-        if sql is one.session.claim_statements.find_all:
+        if sql is one.database.session.claim_statements.find_all:
             expire(database, one)
             taken.extend(other.queue("Q").claim())
         return rows
 
     monkeypatch.setattr(Connection, "fetch", paused)
-    one.tidy()
+    one.database.tidy()
 
     assert [claim.redeliveries for claim in taken] == [1]
     other.queue("Q").acknowledge(*taken)
@@ -101,9 +101,9 @@ def test_a_claim_that_was_answered_after_its_lease_is_not_delivered(
             return number
         expire(database, one)
         if is_known:
-            one.lease.renew()
+            one.database.lease.renew()
         else:
-            monkeypatch.setattr(one.lease, "_believed_until", float("-inf"))
+            monkeypatch.setattr(one.database.lease, "_believed_until", float("-inf"))
         taken.extend(other.queue("Q").claim())
         return number
 
@@ -112,7 +112,7 @@ def test_a_claim_that_was_answered_after_its_lease_is_not_delivered(
     assert queue.claim() == []
 
     assert [claim.redeliveries for claim in taken] == [1]
-    one.tidy()
+    one.database.tidy()
     other.queue("Q").acknowledge(*taken)
 
 
@@ -124,7 +124,7 @@ def test_a_claim_that_was_answered_late_in_a_lease_that_runs_is_delivered(
 
     def paused(ids: Iterable[int], session: int) -> int:
         number = add(ids, session)
-        monkeypatch.setattr(one.lease, "_believed_until", float("-inf"))
+        monkeypatch.setattr(one.database.lease, "_believed_until", float("-inf"))
         return number
 
     monkeypatch.setattr(queue.held, "add", paused)
@@ -142,7 +142,7 @@ def test_what_this_process_claims_again_before_the_answer_to_a_return_is_kept(
 ) -> None:
     queue, again = one.queue("Q"), list[Claim]()
     [claim] = queue.claim()
-    run = one.run
+    run = one.database.run
 
     def overtaken(work: Callable[[Connection], Any]) -> Any:
         monkeypatch.undo()
@@ -153,11 +153,11 @@ def test_what_this_process_claims_again_before_the_answer_to_a_return_is_kept(
             raise OutcomeUnknown
         return result
 
-    monkeypatch.setattr(one, "run", overtaken)
+    monkeypatch.setattr(one.database, "run", overtaken)
     with nullcontext() if is_answered or how == "abandon" else pytest.raises(OutcomeUnknown):
         queue.abandon([claim]) if how == "abandon" else getattr(queue, how)(claim)
-    one.return_unknown()
-    one.tidy()
+    one.database.return_unknown()
+    one.database.tidy()
 
     assert other.queue("Q").claim() == []
     queue.acknowledge(*again)
@@ -174,10 +174,10 @@ def test_a_return_that_may_not_have_taken_effect_is_made_later(
         monkeypatch.undo()
         raise OutcomeUnknown
 
-    monkeypatch.setattr(one, "run", lost)
+    monkeypatch.setattr(one.database, "run", lost)
     with pytest.raises(OutcomeUnknown):
         getattr(queue, how)(claim)
-    one.tidy()
+    one.database.tidy()
 
     assert [claim.redeliveries for claim in other.queue("Q").claim()] == [redeliveries]
 
@@ -187,11 +187,11 @@ def test_what_was_held_in_an_earlier_session_is_returned(
 ) -> None:
     [claim] = one.queue("Q").claim()
     expire(database, one)
-    one.lease.renew()
-    assert claim.session != one.lease.number
+    one.database.lease.renew()
+    assert claim.session != one.database.lease.number
     claim_without_answer(database, one, claim.sequence)
 
-    one.tidy()
+    one.database.tidy()
 
     assert len(other.queue("Q").claim()) == 1
 
@@ -206,7 +206,7 @@ def test_what_was_lost_while_the_clock_was_ahead_is_returned_as_a_redelivery(
     expire(database, one, 2**52)
     assert other.queue("Q").claim() == []
 
-    one.tidy()
+    one.database.tidy()
 
     assert [claim.redeliveries for claim in other.queue("Q").claim()] == [1]
 
@@ -225,18 +225,18 @@ def test_what_was_lost_before_a_close_is_a_redelivery(one: Claims, other: Claims
 def test_an_answer_that_is_lost_while_claims_are_returned_is_not_overlooked(
     one: Claims, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    returned, work = [], one._return_unknown
+    returned, work = [], one.database._return_unknown
 
     def return_unknown(connection: Connection) -> None:
         returned.append(connection)
         work(connection)
         if len(returned) == 1:
-            one.return_unknown()
+            one.database.return_unknown()
 
-    monkeypatch.setattr(one, "_return_unknown", return_unknown)
-    one.return_unknown()
+    monkeypatch.setattr(one.database, "_return_unknown", return_unknown)
+    one.database.return_unknown()
     for _ in range(3):
-        one.tidy()
+        one.database.tidy()
     assert len(returned) == 2
 
 
@@ -261,7 +261,7 @@ def test_a_claim_that_was_returned_settles_no_newer_one(
         settle(queue, again, old)
 
     assert lost.value.sequences == (old.sequence,)
-    one.tidy()  # which returns what nobody holds
+    one.database.tidy()  # which returns what nobody holds
     assert other.queue("Q").claim() == []
     queue.acknowledge(new)
     assert queue.count() == (0, 0)
@@ -278,7 +278,7 @@ def test_a_return_in_doubt_that_is_made_again_leaves_a_newer_claim(
         monkeypatch.undo()
         raise OutcomeUnknown
 
-    monkeypatch.setattr(one, "run", lost)
+    monkeypatch.setattr(one.database, "run", lost)
     with pytest.raises(OutcomeUnknown):
         settle(queue, how, old)
     with pytest.raises(ClaimLost):
@@ -287,7 +287,7 @@ def test_a_return_in_doubt_that_is_made_again_leaves_a_newer_claim(
     with pytest.raises(ClaimLost):
         settle(queue, how, old)
 
-    one.tidy()
+    one.database.tidy()
     assert other.queue("Q").claim() == []
     queue.acknowledge(new)
 
@@ -297,7 +297,7 @@ def test_a_claim_is_settled_by_one_call_at_a_time(
     one: Claims, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     """Once the first call has returned the message, the second one could meet a newer claim."""
-    queue, run, new = one.queue("Q"), one.run, list[Claim]()
+    queue, run, new = one.queue("Q"), one.database.run, list[Claim]()
     [old] = queue.claim()
 
     def overtaken(work: Callable[[Connection], Any]) -> Any:
@@ -312,7 +312,7 @@ def test_a_claim_is_settled_by_one_call_at_a_time(
             settle(queue, how, old)
         return result
 
-    monkeypatch.setattr(one, "run", overtaken)
+    monkeypatch.setattr(one.database, "run", overtaken)
     queue.release(old)
 
     queue.acknowledge(*new)
@@ -330,7 +330,7 @@ def test_what_could_not_be_settled_can_be_again(
         monkeypatch.undo()
         raise StoreUnavailable("a test")
 
-    monkeypatch.setattr(one, "run", unavailable)
+    monkeypatch.setattr(one.database, "run", unavailable)
     with pytest.raises(StoreUnavailable, match="a test"):
         settle(queue, how, claim)
 
@@ -398,14 +398,14 @@ def test_a_clock_that_is_set_back_lengthens_no_lease_and_no_delay(
     queue.reject(*queue.claim(), delay=100.0)
 
     set_clock_back(database)
-    assert all(one.lease_left > 3000 for one in read_shared(other.session).workers)
+    assert all(one.lease_left > 3000 for one in read_shared(other.database.session).workers)
     open_claims(name="third", lease=60.0)
 
-    assert all(0 < one.lease_left < 70 for one in read_shared(other.session).workers)
-    held = read_held(other.session, queue.destination, 9)
+    assert all(0 < one.lease_left < 70 for one in read_shared(other.database.session).workers)
+    held = read_held(other.database.session, queue.destination, 9)
     assert [(one.worker, one.due_in < 110) for one in held] == [("victim", True), (None, True)]
     assert held[1].due_in > 50
-    victim.lease.check()
+    victim.database.lease.check()
 
 
 def test_a_store_opens_soon_after_the_clock_was_set_back(open_claims: OpenClaims, database: Database) -> None:
@@ -415,7 +415,7 @@ def test_a_store_opens_soon_after_the_clock_was_set_back(open_claims: OpenClaims
     with pytest.raises(NotMaster, match="victim"):
         JdbcStore(database.url, locker=LeaseDatabaseLocker(name="broker"), lock_timeout=0.0)
 
-    assert 0 < read_shared(claims.session).workers[0].lease_left < 70
+    assert 0 < read_shared(claims.database.session).workers[0].lease_left < 70
 
 
 def test_a_dead_letter_that_is_lost_is_not_made(one: Claims, other: Claims, database: Database) -> None:

@@ -34,7 +34,7 @@ def test_what_is_claimed_and_by_which_worker(
     [other] = second.queue("ORDERS").claim()
     second.queue("OTHER").add(Message("0"))
 
-    found = read_shared(first.session)
+    found = read_shared(first.database.session)
     assert [_of(one) for one in found.queues] == [("ORDERS", 2, 3, 1, 1), ("OTHER", 1, 0, 0, 0)]
     assert [(one.name, one.claims) for one in found.workers] == [("w-1", 2), ("w-2", 1)]
     for worker in found.workers:
@@ -50,7 +50,7 @@ def test_what_is_claimed_and_by_which_worker(
     [left] = second.queue("ORDERS").claim()
     assert left.message is not None
     database.execute("UPDATE JDBCSTORE_CLAIM_SESSIONS SET EXPIRES = 1 WHERE NAME = 'w-2'")
-    found = read_shared(first.session)
+    found = read_shared(first.database.session)
     numbers = found.queues[0]
     assert (numbers.claimed, numbers.delayed) == (2, 1)
     assert numbers.redeliveries >= 2  # of the one that was left, too
@@ -72,9 +72,9 @@ def test_a_worker_is_ended_and_others_have_its_claims(open_claims: OpenClaims) -
     [claim] = hanging.queue("ORDERS").claim()
 
     with pytest.raises(MessageNotFound, match="there is no worker w-3"):
-        other.lease.end_those_of("w-3")
+        other.database.lease.end_those_of("w-3")
     assert other.queue("ORDERS").claim() == []
-    assert other.lease.end_those_of("w-1") == 1
+    assert other.database.lease.end_those_of("w-1") == 1
     [again] = other.queue("ORDERS").claim()
 
     assert again.sequence == claim.sequence
@@ -99,7 +99,7 @@ def test_the_oldest_free_and_claimed(open_claims: OpenClaims) -> None:
         queue.add(Message("x", timestamp_ms=now_ms - age * 1000, priority=priority))
     assert len(queue.claim(2)) == 2  # that of priority 9, and the oldest
 
-    [numbers] = read_shared(claims.session).queues
+    [numbers] = read_shared(claims.database.session).queues
     assert numbers.oldest_claimed == pytest.approx(400, abs=60)
     assert numbers.oldest_free == pytest.approx(300, abs=60)
 
@@ -117,7 +117,7 @@ def test_only_so_many_messages_keys_and_queues_are_looked_at(
     for name, most in (("COUNTED", 3), ("OF_KEY", 1), ("KEYS", 2), ("QUEUES", 1)):
         monkeypatch.setattr(f"jdbcstore.stores.claims.numbers.MOST_{name}", most)
 
-    found = read_shared(claims.session, keys=True)
+    found = read_shared(claims.database.session, keys=True)
     [numbers] = found.queues
     assert (numbers.queue, found.more_queues) == ("ORDERS", 1)
     assert (numbers.free, numbers.has_more, numbers.claimed) == (3, True, 1)
@@ -144,7 +144,7 @@ def test_what_is_claimed_delayed_and_failed_of_each_key(open_claims: OpenClaims,
     database.execute("UPDATE JDBCSTORE_CLAIM_SESSIONS SET EXPIRES = 1 WHERE NAME = 'w-2'")
 
     def found(*, only_set: bool = False) -> list[tuple[str, int, int, int, int]]:
-        [numbers] = read_shared(first.session, keys=True, only_set=only_set).queues
+        [numbers] = read_shared(first.database.session, keys=True, only_set=only_set).queues
         return [(one.key, one.free, one.claimed, one.delayed, one.redeliveries) for one in numbers.keys]
 
     every = [("A", 1, 0, 0, 1), ("a", 1, 1, 1, 2), ("b", 1, 0, 0, 1), ("none", 0, 0, 0, 0)]
@@ -160,12 +160,12 @@ def test_held_messages(open_claims: OpenClaims) -> None:
     queue.claim()
     claims.queue("OTHER").add(Message("3"), delay=3600)
 
-    held = read_held(claims.session, queue.destination, 10)
+    held = read_held(claims.database.session, queue.destination, 10)
     assert [(one.sequence, one.worker, one.due_in > 0, one.redeliveries) for one in held] == [
         (ids[0], "w-1", False, 1),
         (ids[1], None, True, 0),
     ]
-    assert len(read_held(claims.session, queue.destination, 1)) == 1
+    assert len(read_held(claims.database.session, queue.destination, 1)) == 1
 
 
 def test_one_message_is_released(open_claims: OpenClaims, database: Database) -> None:
@@ -174,7 +174,7 @@ def test_one_message_is_released(open_claims: OpenClaims, database: Database) ->
     queue.add(Message("0"))
     [later] = queue.add(Message("1"), delay=3600)
     [held] = queue.claim()
-    managed = SharedManagement(claims.session, partial(Claims, database.url))
+    managed = SharedManagement(claims.database.session, partial(Claims, database.url))
 
     for wrong, sequence in ((Destination.queue("OTHER"), later), (queue.destination, later + 1)):
         with pytest.raises(MessageNotFound, match="neither claimed nor delayed"):

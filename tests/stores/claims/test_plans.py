@@ -23,7 +23,7 @@ REMOVED = 20_000
 
 def buffers(database: Database, claims: Claims, queue: ClaimQueue) -> int:
     """The pages that a claim of ten reads, from where this process would begin to look."""
-    sql = claims.session.claim_statements
+    sql = claims.database.session.claim_statements
     begin, _ = queue._marks.begin()
     places = {"marks": begin.marks, "leaps": begin.leaps}
     row = sql.claim.row(container=queue.destination.qualified_name, session=1, limit=10, **places)
@@ -36,7 +36,7 @@ def explained(database: Database, claims: Claims, sql: Sql, row: Row) -> int:
         raw: Any = connection.connection.dbapi_connection
         raw.autocommit = False
         cursor = raw.cursor()
-        claims.session.adapter.control(cursor).read_in_order()
+        claims.database.session.adapter.control(cursor).read_in_order()
         cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql.text}", row)
         [[[plan]]] = cursor.fetchall()
         raw.rollback()
@@ -100,7 +100,7 @@ def test_an_acknowledgement_reads_little_whatever_is_believed_of_the_table(
     fill()
     found = queue.claim(10)
     ids = [claim.sequence for claim in found]
-    sql = claims.session.claim_statements
+    sql = claims.database.session.claim_statements
     acknowledge = sql.acknowledge_keyed if keyed else sql.acknowledge
     row = acknowledge.row(ids=ids, session=found[0].session, count=len(ids))
 
@@ -116,8 +116,8 @@ def test_a_claim_by_key_reads_little_in_a_table_of_which_nothing_is_known(
     queue.add(*(Message("x", group_id=f"k{number % 7}") for number in range(3000)))
     assert queue.claim()
     container = queue.destination.qualified_name
-    values = {"container": container, "session": claims.lease.number, "limit": 2, "number": 2}
-    for sql in claims.session.flow_statements.claim_next.values():
+    values = {"container": container, "session": claims.database.lease.number, "limit": 2, "number": 2}
+    for sql in claims.database.session.flow_statements.claim_next.values():
         row = sql.row(**values, after=queue._taking.keyed.filed_to)
         assert explained(database, claims, sql, row) <= 100
 
@@ -193,7 +193,7 @@ def test_a_claim_that_another_took_meanwhile_does_not_end_the_search(
     columns = "ID, SESSION, DUE, TAKEN, FAILED"
     with database.engine.connect() as rival, ThreadPoolExecutor(1) as pool:
         rival.exec_driver_sql("BEGIN")
-        values = f"({first}, {claims.lease.number}, 0, 1, 0)"
+        values = f"({first}, {claims.database.lease.number}, 0, 1, 0)"
         rival.exec_driver_sql(f"INSERT INTO jdbcstore_claims ({columns}) VALUES {values}")
         claimed = pool.submit(queue.claim)
         # Its snapshot is from before the rival's commit.

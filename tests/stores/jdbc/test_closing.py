@@ -107,16 +107,16 @@ def test_a_close_waits_for_calls_of_other_threads(database: Database) -> None:
 
     def work(connection: Connection) -> None:
         begun.set()
-        wait_until(lambda: claims._connections._closed, what="the close")
-        connection.fetch(claims.session.claim_statements.find_sessions)
+        wait_until(lambda: claims.database._connections._closed, what="the close")
+        connection.fetch(claims.database.session.claim_statements.find_sessions)
         ended.set()
 
-    thread = threading.Thread(target=claims.run, args=(work,))
+    thread = threading.Thread(target=claims.database.run, args=(work,))
     thread.start()
     assert begun.wait(60)
     claims.close()
     assert ended.is_set()
-    assert claims._connections._used == []
+    assert claims.database._connections._used == []
     thread.join()
     database.expect_closed()
 
@@ -125,5 +125,5 @@ def test_a_close_waits_for_calls_of_other_threads(database: Database) -> None:
 def test_claims_are_closed_in_the_middle_of_a_call(database: Database) -> None:
     """As by a signal."""
     claims = Claims(database.url)
-    claims.run(lambda _: claims.close())
+    claims.database.run(lambda _: claims.close())
     database.expect_closed()

@@ -101,7 +101,7 @@ class _Worker:
             self._note("lost", name, begun, [claim])
 
     def _note(self, what: str, queue: str, begun: float, claims: Iterable[Claim]) -> None:
-        lease = self._claims.lease
+        lease = self._claims.database.lease
         believed = lease._believed_until  # before the number: that of another lease may be later
         ids, session = [claim.sequence for claim in claims], next(claim.session for claim in claims)
         if lease.number != session:
