@@ -35,6 +35,7 @@ from jdbcstore.message.destination import Destination
 MAX_BROWSED = 1000
 """Messages that are browsed or consumed by one request at most."""
 _LARGEST_PAGE = 1000
+_MOST_CLAIMS = (1 << 63) - 1
 _PAGE = 100
 _KINDS = {"queue": ("queues",), **dict.fromkeys(("destination", "target"), ("queues", "topics"))}
 """The collections that a destination of a path is in, by what the path calls it."""
@@ -87,6 +88,11 @@ class Operation:
     """Under ``/api``. ``{queue}`` and ``{destination}`` are destinations that exist, ``{target}`` is one that
     need not, by a name that may say its kind; others are strings."""
     parameters: tuple[Parameter, ...] = ()
+
+    @property
+    def part(self) -> str:
+        """The part of a management that has the method: ``claims`` where no broker serves."""
+        return self.call.partition(".")[0]
 
     @property
     def only_reads(self) -> bool:
@@ -156,6 +162,11 @@ _CHOICE = Parameter("choice", "choice")
 _TO = Parameter("to", "destination", "to")
 _SELECTOR = Parameter("selector", "text", "selector")
 _LIMIT = _number("limit", _PAGE, least=1, most=MAX_BROWSED)
+_KEY = Parameter("key", "text", "key")
+_RATES = (
+    *(_number(name, least=1, most=_MOST_CLAIMS) for name in ("claims", "burst")),
+    Parameter("rate", "decimal", "rate"),
+)
 _SORTS = (
     *("name", "size", "enqueued", "dequeued", "dispatched", "in_flight", "consumers", "producers", "dead"),
     *("average_wait", "enqueued_per_second", "dispatched_per_second", "dequeued_per_second", "idle"),
@@ -257,6 +268,28 @@ OPERATIONS = {
         _change("broker.cleanup", "/cleanup"),
         _change("broker.checkpoint", "/checkpoint"),
         _change("broker.hand_over", "/hand-over"),
+        _view("numbers", "/claims", Parameter("keyed", "text", "queue"), part="claims", name="claims"),
+        _view("held", "/{queue}/claims", _LIMIT, part="claims", name="held"),
+        _change("claims.pause", "/{queue}/claims/pause", _KEY, name="pause_claims"),
+        _change("claims.resume", "/{queue}/claims/resume", _KEY, name="resume_claims"),
+        _change(
+            "claims.limit",
+            "/{queue}/claims/limit",
+            _KEY,
+            *_RATES,
+            _number("weight", least=1, most=_MOST_CLAIMS),
+            name="limit_claims",
+        ),
+        _change(
+            "claims.share",
+            "/{queue}/claims/share",
+            Parameter("keys", "one_of", "keys", {"choices": ("shared", "in order")}),
+            *_RATES,
+            name="share_claims",
+        ),
+        _change("claims.purge", "/{queue}/claims/purge", name="purge_free"),
+        _change("claims.release_message", "/{queue}/claims/{sequence}/release"),
+        _change("claims.release_worker", "/workers/{worker}/release"),
     )
 }
 """The operations by name."""

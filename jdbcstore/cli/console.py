@@ -39,7 +39,9 @@ def console(settings: Settings, listen: str, manage: bool, users: str | None) ->
     try:
         from jdbcstore.broker.console.database import DatabaseSource
         from jdbcstore.broker.console.pages import Console
+        from jdbcstore.broker.management.claims import ClaimManagement
         from jdbcstore.broker.management.guard import Guard
+        from jdbcstore.broker.management.http import Api
         from jdbcstore.broker.management.metrics import served
         from jdbcstore.broker.management.shared_metrics import shared_page
         from jdbcstore.broker.management.views import BrokerIdentity
@@ -72,11 +74,14 @@ def console(settings: Settings, listen: str, manage: bool, users: str | None) ->
             )
             source, guard = DatabaseSource(store, identity), Guard(security, address.host)
             opened = partial(open_claims, settings, "jdbcstore console") if manage else None
-            shared = SharedManagement(session, opened)
+            queues = SharedManagement(session, opened)
+            shared = ClaimManagement(queues)
             pages = Console(source, guard, shared=shared, schema=lambda: schema_view(settings))
-            page = partial(shared_page, source.checkup, partial(asyncio.to_thread, shared.measured))
+            page = partial(shared_page, source.checkup, partial(asyncio.to_thread, queues.measured))
             metrics = served(page, guard)
-            asyncio.run(_serve(settings, {"/console": pages.application(), "/metrics": metrics}, address))
+            parts = {"/console": pages.application(), "/metrics": metrics}
+            parts["/api"] = Api(shared, guard).application()
+            asyncio.run(_serve(settings, parts, address))
         finally:
             security.close()
 

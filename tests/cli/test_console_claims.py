@@ -13,6 +13,7 @@ from jdbcstore import Claims, Message
 from jdbcstore.broker.security import hash_password
 from jdbcstore.config.users import ROLES, write_user
 from jdbcstore.errors import ClaimLost
+from tests.support.broker.api import ApiClient
 from tests.support.broker.console import FORM, ConsoleClient
 from tests.support.cli.console import console_on
 
@@ -161,3 +162,67 @@ def test_claims_are_managed(tmp_path: Path, url: str, claims: Claims) -> None:
         ("pause-claims", "", None),
     ]
     assert [line.get("count", line.get("error")) for line in lines[-3:]] == [1, 1, "MessageNotFound"]
+
+
+def test_claims_are_managed_over_http(tmp_path: Path, url: str, claims: Claims) -> None:
+    users, log = tmp_path / "users.toml", tmp_path / "err.log"
+    for role in ROLES:
+        write_user(users, role, hash_password("secret"), role=role)
+    orders = claims.queue("ORDERS")
+    orders.add(*(Message("x", group_id=key) for key in ("a", "")))
+    orders.flow.share()
+    [claim] = orders.claim()
+
+    manage = ("--manage", "--users", str(users))
+    with log.open("wb") as stderr, console_on(tmp_path, url, *manage, stderr=stderr) as console:
+        api, viewer = (ApiClient(console.api.address, (role, "secret")) for role in ("manage", "view"))
+        found = viewer.get("/api/claims?queue=ORDERS")
+        [numbers] = found["queues"]
+        assert (numbers["queue"], numbers["claimed"], numbers["settings"]["keys"]) == ("ORDERS", 1, "shared")
+        assert [one["key"] for one in numbers["keys"]] == ["", "a"]
+        [held] = viewer.get("/api/queues/ORDERS/claims")
+        assert (held["sequence"], held["worker"]) == (claim.sequence, "w-1")
+
+        assert viewer.ask("POST", "/api/queues/ORDERS/claims/pause", {})[0] == 403
+        assert not orders.flow.settings().paused
+        assert api.post("/api/queues/ORDERS/claims/pause") == {}
+        assert orders.flow.settings().paused
+        assert api.post("/api/queues/ORDERS/claims/resume") == {}
+        assert api.post("/api/queues/ORDERS/claims/pause", key="") == {}
+        assert [key for key, one in orders.flow.key_settings().items() if one.paused] == [""]
+        assert api.post("/api/queues/ORDERS/claims/limit", claims=3, rate=0.5) == {}
+        assert (orders.flow.settings().claims, orders.flow.settings().rate) == (3, 0.5)
+        assert api.post("/api/queues/ORDERS/claims/share", keys="in order", claims=1) == {}
+        assert (orders.flow.settings().keys, orders.flow.settings().claims_per_key) == ("in order", 1)
+        for path, fields, said in (
+            ("limit", {"claims": 0}, "claims must be an integer from 1"),
+            ("limit", {"rate": "fast"}, "rate must be a number"),
+            ("limit", {"burst": 2}, "burst=2 needs a rate"),
+            ("share", {"claims": 2}, "have no limits"),
+            ("pause", {"keys": "a"}, "unknown field 'keys'"),
+            ("first/release", {}, "not the ID of a message"),
+        ):
+            status, answer = api.ask("POST", f"/api/queues/ORDERS/claims/{path}", fields)
+            assert (status, said in answer["error"]) == (400, True), answer
+
+        assert api.post(f"/api/queues/ORDERS/claims/{claim.sequence}/release") == {}
+        with pytest.raises(ClaimLost):
+            orders.acknowledge(claim)
+        assert api.post("/api/queues/ORDERS/claims/purge")["count"] == 2
+        assert api.post("/api/workers/w-1/release")["count"] == 1
+        assert api.ask("POST", "/api/workers/nobody/release", {})[0] == 404
+        assert api.ask("POST", "/api/queues/ORDERS/pause", {})[0] == 404, "of a broker"
+
+    audited = [json.loads(line) for line in log.read_text().splitlines() if line.startswith('{"time_ms"')]
+    assert [line["user"] for line in audited if line["operation"] == "refused"] == ["view"]
+    first = next(line for line in audited if line["operation"] == "pause-claims")
+    assert (first["user"], first["destination"], first.get("error")) == ("manage", "queue://ORDERS", None)
+    assert [line.get("count", line.get("error")) for line in audited[-3:]] == [2, 1, "MessageNotFound"]
+
+
+def test_claims_are_only_looked_at_over_http_without_manage(tmp_path: Path, url: str, claims: Claims) -> None:
+    claims.queue("ORDERS").add(Message("x"))
+    with console_on(tmp_path, url) as console:
+        assert [one["queue"] for one in console.api.get("/api/claims")["queues"]] == ["ORDERS"]
+        assert console.api.ask("POST", "/api/queues/ORDERS/claims/pause", {})[0] == 404
+        assert not claims.queue("ORDERS").flow.settings().paused

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from jdbcstore.broker.console.confirmations import Affected, affected
 from jdbcstore.broker.console.rendering import bare, url
 from jdbcstore.broker.console.visits import Visit
-from jdbcstore.broker.management.management import Management
 from jdbcstore.broker.management.messages import MessageChoice
-from jdbcstore.broker.management.requests import Fields, destination_of, expiration_of
+from jdbcstore.broker.management.performing import Affected, Performing
+from jdbcstore.broker.management.requests import Fields, destination_of, expiration_of, sequence_of
+from jdbcstore.broker.management.texts import counted
 from jdbcstore.broker.operations import OPERATIONS, NotARequest, Operation, OperationOutcome
 from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.message import Message
 
 _LONGEST = 1 << 53
+_MOST_CLAIMS = (1 << 63) - 1
 _MOST_IDS = 1000
 _VALUES: dict[str, Callable[[str], Any]] = {
     "string": str,
@@ -41,7 +43,7 @@ class Action:
     """The question before it is done."""
     done: str
     """The report. ``{counted}`` is the number of messages, as the subject of a sentence; ``{stayed}``
-    says how many stayed, and why."""
+    says how many stayed, and why; ``{leases}`` is the number of leases."""
     why: str = "because consumers or transactions have them"
     """Why messages stay."""
     is_final: bool = False
@@ -50,6 +52,11 @@ class Action:
     """The page to go to; that of the destination by default."""
     typed: str = ""
     """The field with the name that has to be typed; empty if messages are chosen, or nothing is lost."""
+
+    @property
+    def operation(self) -> str:
+        """The name of its row in the table of operations."""
+        return self.name.replace("-", "_")
 
     @property
     def is_long(self) -> bool:
@@ -64,9 +71,9 @@ class Action:
     def _operation(self, name: str) -> Operation:
         """Return the operation for a destination of this name, or for the broker."""
         resets_all = self.name == "reset" and not name
-        return OPERATIONS["reset_all" if resets_all else self.name.replace("-", "_")]
+        return OPERATIONS["reset_all" if resets_all else self.operation]
 
-    async def run(self, management: Management, visit: Visit) -> tuple[str, str]:
+    async def run(self, management: Performing, visit: Visit) -> tuple[str, str]:
         """Do what a form says; return what was done, and the page to go to.
 
         :raises NotARequest: a field is wrong
@@ -85,14 +92,15 @@ class Action:
         return self._report(outcome, visit.text("name"), arguments), self._next(visit)
 
     def _report(self, outcome: object, name: str, arguments: Mapping[str, Any]) -> str:
-        counted = stayed = ""
+        removed = leases = stayed = ""
         if isinstance(outcome, OperationOutcome):
             count = outcome.count
-            counted = f"{count:,} {'message was' if count == 1 else 'messages were'}"
+            removed = f"{count:,} {'message was' if count == 1 else 'messages were'}"
+            leases = counted(count, "lease")
             stayed = f"; {outcome.left:,} stayed, {self.why}" if outcome.left else ""
             stayed += "; then it was stopped" if outcome.is_stopped else ""
         to = bare(arguments["to"]) if "to" in arguments else ""
-        return self.done.format(counted=counted, stayed=stayed, name=name, to=to)
+        return self.done.format(counted=removed, leases=leases, stayed=stayed, name=name, to=to)
 
     def _next(self, visit: Visit) -> str:
         if self.name == "delete":
@@ -106,19 +114,23 @@ class Action:
         if visit.text("group"):
             return visit.came_from(url("dead-letters"))
         return visit.came_from(
-            url(self.back) if self.back else url(_kind(visit), name=name) if name else url()
+            url(self.back, name=name if self.back == "claims" else "")
+            if self.back
+            else url(_kind(visit), name=name)
+            if name
+            else url()
         )
 
-    async def affected(self, management: Management, visit: Visit) -> Affected | None:
+    async def affected(self, management: Performing, visit: Visit) -> Affected | None:
         """Count what it would be for now; None if that is not messages.
 
         :raises NotARequest: a field is wrong
         :raises StoreError: the selector is invalid, or the store cannot be read
         """
         if "choice" in self.parameters:
-            return await affected(management.views, visit.destination(), _choice(visit))
+            return await management.affected(visit.destination(), _choice(visit))
         if self.typed == "name":
-            return await affected(management.views, visit.destination(kind_of(visit)), None)
+            return await management.affected(visit.destination(kind_of(visit)), None)
         return None
 
 
@@ -131,9 +143,11 @@ def _kind(visit: Visit) -> str:
     return "topic" if kind_of(visit) is DestinationKind.TOPIC else "queue"
 
 
-def _path_value(name: str, visit: Visit) -> Destination | str:
+def _path_value(name: str, visit: Visit) -> Destination | int | str:
     if name == "queue":
         return visit.destination()
+    if name == "sequence":
+        return sequence_of(visit.text("message"))
     kind = kind_of(visit)
     if name == "target":
         return destination_of(visit.destination(kind).name, kind)
@@ -166,6 +180,25 @@ def _target(visit: Visit) -> Destination:
 
 def _priority(visit: Visit) -> int | None:
     return visit.number("priority", least=0, most=9)
+
+
+def _claims(visit: Visit, name: str) -> int | None:
+    return visit.number(name, least=1, most=_MOST_CLAIMS)
+
+
+def _keys(visit: Visit) -> str | None:
+    keys = visit.text("keys") or None
+    if keys not in (None, "shared", "in order"):
+        raise NotARequest('keys must be empty, "shared" or "in order"')
+    return keys
+
+
+def _rate(visit: Visit) -> float | None:
+    text = visit.text("rate").strip()
+    try:
+        return float(text) if text else None
+    except ValueError:
+        raise NotARequest("rate must be a number, such as 0.5") from None
 
 
 def _ttl_ms(visit: Visit, *, least: int) -> int | None:
@@ -208,6 +241,11 @@ _READERS: Mapping[str, Callable[[Visit], Any]] = {
     "priority": _priority,
     "expiration_ms": lambda visit: expiration_of(_ttl_ms(visit, least=0)),
     "messages": _messages,
+    # The key may be empty: that of messages without one.
+    "key": lambda visit: visit.text("key") if "key" in visit.form else None,
+    "keys": _keys,
+    "rate": _rate,
+    **{name: partial(_claims, name=name) for name in ("claims", "burst", "weight")},
 }
 """The fields of a form, by the parameters of operations."""
 
@@ -356,6 +394,61 @@ ACTIONS = {
             " open; then this one serves again.",
             "The mastership is being handed over.",
             back="broker",
+        ),
+        Action(
+            "pause-claims",
+            "Pause claims",
+            "Nobody claims messages until you resume. Producers go on, and what is claimed stays claimed.",
+            "Claims are paused; producers go on.",
+            back="claims",
+        ),
+        Action(
+            "resume-claims",
+            "Resume claims",
+            "Messages are claimed again, within the limits.",
+            "Messages are claimed again.",
+            back="claims",
+        ),
+        Action(
+            "limit-claims",
+            "Set the limits",
+            "What is left empty is without limit. If more is claimed already, that stays so, and nothing is"
+            " claimed until there is room.",
+            "The limits are set.",
+            back="claims",
+        ),
+        Action(
+            "share-claims",
+            "Set the use of keys",
+            "By keys, each that has messages gets its share. The limits are those of a key that has none of"
+            " its own; what is left empty is without limit.",
+            "The use of keys is set.",
+            back="claims",
+        ),
+        Action(
+            "release-worker",
+            "Release the claims of a worker",
+            "Its lease ends, and others can claim at once what it has. If it works on, its messages are"
+            " processed twice: do this to a process that hangs.",
+            "{leases} ended; others can claim what it had.",
+            back="claims",
+        ),
+        Action(
+            "release-message",
+            "Release the message",
+            "Others can claim it at once, whatever its delay. If a worker has it and works on, it is"
+            " processed twice.",
+            "The message is free.",
+            back="claims",
+        ),
+        Action(
+            "purge-free",
+            "Purge",
+            "All unclaimed messages are removed, delayed ones, too.",
+            "{counted} removed.",
+            is_final=True,
+            typed="name",
+            back="claims",
         ),
     )
 }

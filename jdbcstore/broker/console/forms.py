@@ -10,13 +10,13 @@ from typing import NamedTuple
 from aiohttp import web
 
 from jdbcstore.broker.console.actions import Action, kind_of
-from jdbcstore.broker.console.claims import ClaimAction
-from jdbcstore.broker.console.confirmations import Affected, NotConfirmed, check, chosen_by
+from jdbcstore.broker.console.confirmations import NotConfirmed, check, chosen_by
 from jdbcstore.broker.console.database import ConsoleSource
 from jdbcstore.broker.console.exports import form_of
 from jdbcstore.broker.console.frame import PageFrame
 from jdbcstore.broker.console.rendering import url
 from jdbcstore.broker.console.visits import Visit
+from jdbcstore.broker.management.performing import Affected
 from jdbcstore.broker.operations import NotARequest, status_of
 from jdbcstore.errors import StoreError
 from jdbcstore.message.destination import DestinationKind
@@ -28,7 +28,7 @@ _MOMENT = 1.0
 class Offer(NamedTuple):
     """An operation, and what does it for a visit."""
 
-    action: Action | ClaimAction
+    action: Action
     run: Callable[[Visit], Coroutine[None, None, tuple[str, str]]]
     affected: Callable[[Visit], Awaitable[Affected | None]]
 

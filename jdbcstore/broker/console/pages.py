@@ -15,7 +15,7 @@ from jdbcstore.abc import RemovalRecord
 from jdbcstore.broker.console.actions import ACTIONS
 from jdbcstore.broker.console.bodies import properties_of, shown_body
 from jdbcstore.broker.console.charts import chart
-from jdbcstore.broker.console.claims import CLAIM_ACTIONS, SharedQueues, claims_context
+from jdbcstore.broker.console.claims import claims_context
 from jdbcstore.broker.console.database import ConsoleSource
 from jdbcstore.broker.console.dead import grouped
 from jdbcstore.broker.console.exports import body_file, download, exported
@@ -28,6 +28,7 @@ from jdbcstore.broker.console.rendering import Renderer, Static, bare, url
 from jdbcstore.broker.console.tables import CONNECTIONS, DESTINATIONS, ROWS, SUBSCRIBERS, listed
 from jdbcstore.broker.console.visits import MAX_FORM, Door, Visit
 from jdbcstore.broker.management.alarms import alarms
+from jdbcstore.broker.management.claims import ClaimManagement, SharedQueues
 from jdbcstore.broker.management.guard import Guard
 from jdbcstore.broker.management.history import DEAD, DEQUEUED, ENQUEUED, SIZE, SPANS, CounterHistory
 from jdbcstore.broker.management.management import Management
@@ -70,26 +71,22 @@ class Console:
         guard: Guard,
         *,
         management: Management | None = None,
-        shared: SharedQueues | None = None,
+        shared: ClaimManagement | None = None,
         schema: Schema | None = None,
         master: Master | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._source = source
         self._management = management
-        self._shared = shared
+        self._shared = None if shared is None else shared.claims
         self._clock = clock or SystemClock()
-        offers: dict[str, Offer] = {}
-        if management is not None:
-            offers |= {
-                name: Offer(one, partial(one.run, management), partial(one.affected, management))
-                for name, one in ACTIONS.items()
-            }
-        if shared is not None and shared.may_change:
-            offers |= {
-                name: Offer(one, partial(one.run, shared, self._clock), partial(one.affected, shared))
-                for name, one in CLAIM_ACTIONS.items()
-            }
+        offers = {
+            name: Offer(action, partial(action.run, performing), partial(action.affected, performing))
+            for performing in (management, shared)
+            if performing is not None
+            for name, action in ACTIONS.items()
+            if action.operation in performing.operations
+        }
         self._door = Door(guard)
         self._lookups = Lookups(schema=schema, master=master, clock=self._clock)
         self._static = Static()

@@ -12,10 +12,10 @@ from typing import Any
 from aiohttp import web
 
 from jdbcstore.broker.management.guard import Guard
-from jdbcstore.broker.management.management import Management
 from jdbcstore.broker.management.messages import Consumed, MessagePage, defect_of
-from jdbcstore.broker.management.requests import Fields, destination_of, position
-from jdbcstore.broker.operations import OPERATIONS, NotARequest, Operation, kind_of, status_of
+from jdbcstore.broker.management.performing import Performing
+from jdbcstore.broker.management.requests import Fields, destination_of, position, sequence_of
+from jdbcstore.broker.operations import NotARequest, Operation, kind_of, status_of
 from jdbcstore.errors import CorruptMessage, StoreError
 from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.facts import facts_of
@@ -32,14 +32,14 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class Api:
     """The operations of the management as resources."""
 
-    def __init__(self, management: Management, guard: Guard) -> None:
+    def __init__(self, management: Performing, guard: Guard) -> None:
         self._management = management
         self._guard = guard
 
     def application(self) -> web.Application:
         """Return an application to be mounted under ``/api``."""
         application = web.Application(middlewares=[as_json], client_max_size=MAX_BODY)
-        for operation in OPERATIONS.values():
+        for operation in self._management.operations.values():
             for path, is_topic in operation.routes:
                 kind = DestinationKind.TOPIC if is_topic else DestinationKind.QUEUE
                 application.router.add_route(operation.method, path, self._handler(operation, kind))
@@ -60,9 +60,11 @@ class Api:
         return handle
 
 
-def _path_value(name: str, text: str, kind: DestinationKind) -> Destination | str:
+def _path_value(name: str, text: str, kind: DestinationKind) -> Destination | int | str:
     if name == "target":
         return destination_of(text, kind)
+    if name == "sequence":
+        return sequence_of(text)
     return Destination(kind, text) if name in ("queue", "destination") else text
 
 

@@ -5,7 +5,7 @@ Everything runs on the broker's loop and by the broker's own rules.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from inspect import isawaitable
 from operator import attrgetter
 from pathlib import Path
@@ -19,15 +19,18 @@ from jdbcstore.broker.management.history import CounterHistory
 from jdbcstore.broker.management.holds import HoldOperations
 from jdbcstore.broker.management.inside import BrokerInside, LogTail
 from jdbcstore.broker.management.master import CurrentMaster, Managed
+from jdbcstore.broker.management.messages import MessageChoice
+from jdbcstore.broker.management.performing import Affected, affected
 from jdbcstore.broker.management.queues import QueueOperations
 from jdbcstore.broker.management.reading import Views
 from jdbcstore.broker.management.runs import OperationRuns
 from jdbcstore.broker.management.scheduled import ScheduledOperations
 from jdbcstore.broker.management.subscriptions import SubscriptionOperations
 from jdbcstore.broker.management.watch import BrokerWatch
-from jdbcstore.broker.operations import Operation
+from jdbcstore.broker.operations import OPERATIONS, Operation
 from jdbcstore.broker.security import AllowAll
 from jdbcstore.config import Configuration
+from jdbcstore.message.destination import Destination
 from jdbcstore.util.clock import Clock, SystemClock
 
 
@@ -68,6 +71,15 @@ class Management:
         self.subscriptions = SubscriptionOperations(audit=audit, runs=runs)
         self.scheduled = ScheduledOperations(audit=audit, master=master)
         self.holds = HoldOperations(audit=audit, clock=clock)
+
+    @property
+    def operations(self) -> Mapping[str, Operation]:
+        """The operations on a broker."""
+        return {name: one for name, one in OPERATIONS.items() if hasattr(self, one.part)}
+
+    async def affected(self, destination: Destination, choice: MessageChoice | None) -> Affected | None:
+        """Count what an operation would be for, as :meth:`Performing.affected` says."""
+        return await affected(self.views, destination, choice)
 
     async def perform(self, operation: Operation, actor: Actor, *values: Any, **arguments: Any) -> Any:
         """Do what a row of :data:`jdbcstore.broker.operations.OPERATIONS` says, and return its result.

@@ -81,6 +81,13 @@ class Fields:
             raise NotARequest(f"{name} must be an integer from {least} to {most}")
         return value
 
+    def decimal(self, name: str) -> float | None:
+        """Return a number."""
+        value = self.take(name)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise NotARequest(f"{name} must be a number, such as 0.5")
+        return value
+
     def flag(self, name: str) -> bool | None:
         """Return true or false."""
         value = self.take(name)
@@ -211,6 +218,16 @@ def destination_of(name: str, kind: DestinationKind) -> Destination:
         kinds = ("queue", "topic") if found.is_topic else ("topic", "queue")
         raise NotARequest(f"the address is one of a {kinds[0]}, and {found} is a {kinds[1]}; use its address")
     return found
+
+
+def sequence_of(text: str) -> int:
+    """Return the ID of a message's row.
+
+    :raises NotARequest: the text is not one
+    """
+    if not (text.isascii() and text.isdecimal() and len(text) < 20):
+        raise NotARequest(f"{text[:80]!r} is not the ID of a message; see the list of claims")
+    return int(text)
 
 
 def expiration_of(ttl_ms: int | None) -> int | None:

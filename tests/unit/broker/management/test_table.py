@@ -13,12 +13,14 @@ import pytest
 
 from jdbcstore import Destination
 from jdbcstore.broker.console.actions import ACTIONS
+from jdbcstore.broker.management.claims import ClaimManagement
 from jdbcstore.broker.management.management import Management
 from jdbcstore.broker.management.messages import MessageChoice
 from jdbcstore.broker.management.requests import Fields
 from jdbcstore.broker.operations import OPERATIONS, Operation
 from jdbcstore.config.users import BROWSE, MANAGE, VIEW
-from jdbcstore.errors import NotMaster
+from jdbcstore.errors import NotMaster, StoreUnavailable
+from jdbcstore.stores.claims.managing import SharedManagement
 from tests.support.broker.managed import ALICE, Process
 
 VALUES: dict[str, Any] = {
@@ -30,14 +32,19 @@ VALUES: dict[str, Any] = {
 
 
 CHANGES = [operation for operation in OPERATIONS.values() if not operation.only_reads]
+OF_CLAIMS = [operation for operation in CHANGES if operation.part == "claims"]
+OF_BROKERS = [operation for operation in CHANGES if operation.part != "claims"]
 each_operation = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=list(OPERATIONS))
 
 
 @each_operation
 def test_its_method_takes_what_the_row_gives(operation: Operation) -> None:
-    method = attrgetter(operation.call)(Management(Process(None)))
+    management: Any = Management(Process(None))
+    if operation.part == "claims":
+        management = ClaimManagement(SharedManagement(None, None))  # type: ignore[arg-type]
+    method = attrgetter(operation.call)(management)
     arguments = {parameter.name: None for parameter in operation.parameters}
-    asks = [] if operation.only_reads else [ALICE]
+    asks = [] if operation.only_reads or operation.part == "claims" else [ALICE]
 
     signature(method).bind(*asks, *operation.path_names, **arguments)
 
@@ -60,7 +67,7 @@ def test_only_reads_are_for_those_who_may_not_change_anything(operation: Operati
     assert operation.role in ((VIEW, BROWSE) if operation.only_reads else (MANAGE,))
 
 
-@pytest.mark.parametrize("operation", CHANGES, ids=[operation.name for operation in CHANGES])
+@pytest.mark.parametrize("operation", OF_BROKERS, ids=[operation.name for operation in OF_BROKERS])
 def test_a_change_leaves_an_audit_line_if_it_is_refused_too(
     operation: Operation, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -73,6 +80,32 @@ def test_a_change_leaves_an_audit_line_if_it_is_refused_too(
 
     [line] = [json.loads(one.getMessage()) for one in caplog.records if one.name == "jdbcstore.audit"]
     assert (line["user"], line["error"]) == ("alice", "NotMaster")
+
+
+@pytest.mark.parametrize("operation", OF_CLAIMS, ids=[operation.name for operation in OF_CLAIMS])
+def test_a_change_of_claims_leaves_an_audit_line_if_it_fails_too(
+    operation: Operation, caplog: pytest.LogCaptureFixture
+) -> None:
+    def unavailable() -> Any:
+        raise StoreUnavailable("no answer")
+
+    values = [VALUES.get(name, 1) for name in operation.path_names]
+    claims = ClaimManagement(SharedManagement(None, unavailable))  # type: ignore[arg-type]
+    with caplog.at_level(logging.INFO, "jdbcstore.audit"), pytest.raises(StoreUnavailable):
+        asyncio.run(claims.perform(operation, ALICE, *values))
+
+    [line] = [json.loads(one.getMessage()) for one in caplog.records if one.name == "jdbcstore.audit"]
+    assert (line["user"], line["error"]) == ("alice", "StoreUnavailable")
+
+
+def test_a_management_performs_its_own_operations() -> None:
+    broker = {*Management(Process(None)).operations}
+    looking = {*ClaimManagement(SharedManagement(None, None)).operations}  # type: ignore[arg-type]
+    changing = {*ClaimManagement(SharedManagement(None, Any)).operations}  # type: ignore[arg-type]
+
+    assert broker | changing == OPERATIONS.keys()
+    assert not broker & changing
+    assert looking == {name for name in changing if OPERATIONS[name].only_reads}
 
 
 def test_no_two_have_the_same_address() -> None:
