@@ -323,6 +323,7 @@ def test_a_claim_is_settled_by_one_call_at_a_time(
 def test_what_could_not_be_settled_can_be_again(
     one: Claims, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
+    """Then the process has forgotten the claim: it may run for years."""
     queue = one.queue("Q")
     [claim] = queue.claim()
 
@@ -333,8 +334,10 @@ def test_what_could_not_be_settled_can_be_again(
     monkeypatch.setattr(one.database, "run", unavailable)
     with pytest.raises(StoreUnavailable, match="a test"):
         settle(queue, how, claim)
+    assert queue.held.of(claim.session) == {claim.sequence}
 
     settle(queue, how, claim)
+    assert queue.held.of(claim.session) == set()
 
 
 def test_a_claim_that_was_returned_by_a_joined_transaction_settles_no_newer_one(
