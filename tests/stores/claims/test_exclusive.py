@@ -14,7 +14,7 @@ from sqlalchemy import create_engine, make_url
 import jdbcstore
 from jdbcstore import Message
 from jdbcstore.database.session import DatabaseSession
-from jdbcstore.errors import NotMaster, OutcomeUnknown
+from jdbcstore.errors import ClaimLost, NotMaster, OutcomeUnknown
 from jdbcstore.lockers.database import LeaseDatabaseLocker
 from jdbcstore.stores.claims import Claims
 from jdbcstore.stores.claims.routing import Routing
@@ -64,13 +64,15 @@ def test_one_whose_lease_a_master_has_ended_adds_nothing(database: Database) -> 
     engine = create_engine(database.url)
     try:
         queue, routing = claims.queue("ORDERS"), Routing(claims, 0.0)
-        queue.add(Message("poison"))
-        [poison] = queue.claim()
+        queue.add(Message("poison"), Message("lost"))
+        poison, lost = queue.claim(2)
         # Alive for its own renewals and claims, but not for the master.
         number = claims.database.lease.number
         database.execute("UPDATE JDBCSTORE_CLAIM_SESSIONS SET ID = -1, EXPIRES = 1")
         with master(database.url) as store:
             [(lease,)] = database.rows("SELECT EXPIRES FROM JDBCSTORE_CLAIM_SESSIONS")
+            with pytest.raises(ClaimLost):
+                queue.acknowledge(lost)
             database.execute(f"UPDATE JDBCSTORE_CLAIM_SESSIONS SET ID = {number}, EXPIRES = {2**52}")
             for add in (
                 lambda: queue.add(Message("one")),
@@ -84,7 +86,7 @@ def test_one_whose_lease_a_master_has_ended_adds_nothing(database: Database) -> 
                     add()
             with engine.connect() as connection, pytest.raises(NotMaster, match="broker"):
                 claims.join(connection).add("ORDERS", Message("joined"))
-            assert [message.body for message in store.queue("ORDERS").recover()] == ["poison"]
+            assert [message.body for message in store.queue("ORDERS").recover()] == ["poison", "lost"]
             assert store.queue("DEAD").message_count() == 0
         # It serves no longer, and claims go on.
         assert queue.add(Message("after"))
