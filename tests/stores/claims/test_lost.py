@@ -6,7 +6,7 @@ Found by the model of claims, ``tests/model/claims.pml``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ import pytest
 from jdbcstore import Message
 from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.connection import Connection
-from jdbcstore.errors import ClaimLost, NotMaster, OutcomeUnknown, StoreUnavailable
+from jdbcstore.errors import ClaimLost, NotMaster, OutcomeUnknown, StoreError, StoreUnavailable
 from jdbcstore.lockers.database import LeaseDatabaseLocker
 from jdbcstore.plugins import sharing
 from jdbcstore.stores.claims import Claim, ClaimQueue, Claims
@@ -92,11 +92,12 @@ def test_a_claim_that_was_answered_after_its_lease_is_not_delivered(
     one: Claims, other: Claims, database: Database, monkeypatch: pytest.MonkeyPatch, is_known: bool
 ) -> None:
     """Seed 305484 of the world of kombu: it came unmarked, behind the delivery of another process."""
-    queue, taken = one.queue("Q"), list[Claim]()
+    queue, taken, sessions = one.queue("Q"), list[Claim](), list[int]()
     add = queue.held.add
 
     def paused(ids: Iterable[int], session: int) -> int:
         number = add(ids, session)
+        sessions.append(session)
         if taken:
             return number
         expire(database, one)
@@ -111,6 +112,7 @@ def test_a_claim_that_was_answered_after_its_lease_is_not_delivered(
 
     assert queue.claim() == []
 
+    assert queue.held.of(sessions[0]) == set()
     assert [claim.redeliveries for claim in taken] == [1]
     one.database.tidy()
     other.queue("Q").acknowledge(*taken)
@@ -338,6 +340,47 @@ def test_what_could_not_be_settled_can_be_again(
 
     settle(queue, how, claim)
     assert queue.held.of(claim.session) == set()
+
+
+def test_a_claim_that_could_not_be_abandoned_is_returned_later(
+    one: Claims, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = one.queue("Q")
+    [claim] = queue.claim()
+
+    def unavailable(_: Any) -> None:
+        monkeypatch.undo()
+        raise StoreUnavailable("a test")
+
+    monkeypatch.setattr(one.database, "run", unavailable)
+    queue.abandon([claim])
+
+    [again] = queue.claim()
+    assert (again.sequence, again.redeliveries) == (claim.sequence, 0)
+
+
+@pytest.mark.parametrize("error", [StoreUnavailable("a test"), ClaimLost(())], ids=["outage", "lost"])
+def test_what_was_claimed_and_could_not_be_buried_is_returned(
+    one: Claims, database: Database, monkeypatch: pytest.MonkeyPatch, error: StoreError
+) -> None:
+    """And so are the messages that were claimed with it, unless these are delivered."""
+    queue, good = one.queue("Q"), list[Claim]()
+    [damaged] = queue.add(Message("damaged"))
+    database.execute("UPDATE ACTIVEMQ_MSGS SET MSG = :msg WHERE ID = :id", msg=b"\0", id=damaged)
+
+    def settle(*_: Any, **__: Any) -> None:
+        monkeypatch.undo()
+        raise error
+
+    monkeypatch.setattr(queue.settling, "settle", settle)
+    with suppress(StoreUnavailable):
+        good += queue.claim(2)
+    assert one.queue("ActiveMQ.DLQ").count() == (0, 0)
+
+    queue.returned()  # as if it were time to look from the start
+    good += queue.claim(2)
+    assert [(claim.message.body, claim.redeliveries) for claim in good] == [("0", 0)]
+    assert one.queue("ActiveMQ.DLQ").count() == (1, 1)
 
 
 def test_a_claim_that_was_returned_by_a_joined_transaction_settles_no_newer_one(
