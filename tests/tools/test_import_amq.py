@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from jdbcstore.tools.transfer import MessageRow
 from jdbcstore.util.file_lock import FileLock
 from tests.support.databases import Database
 from tests.support.importing.comparing import by_id, comparable, contents, seen
+from tests.support.importing.logs import AmqWriter
 from tests.support.importing.old_damages import OldJudge, damage
 from tests.support.importing.olds_recorded import VERSIONS, Recorded, recordings
 from tests.tools.conftest import NewDatabase, place
@@ -198,3 +200,67 @@ def test_a_message_that_cannot_be_decoded(recorded: Recorded, tmp_path: Path) ->
     assert len(found) == len(wanted) - 1
     [damaged] = findings.damages
     assert damaged.file == str(path)
+
+
+@pytest.mark.parametrize("is_deleted", [False, True], ids=["lost", "deleted"])
+def test_a_subscription_that_is_not_known(tmp_path: Path, is_deleted: bool) -> None:
+    """The reference store knows that one was deleted, of which the journal only has acknowledgements."""
+    log = AmqWriter(tmp_path / "amq")
+    log.receive("topic://T", 1)
+    log.deleted = [("topic://T", "s")] if is_deleted else []
+    log.write()
+
+    _, findings = read(log.folder)
+
+    text = "the subscription s of c to topic://T has acknowledged messages, and is not known"
+    assert any(text in note for note in findings.notes) is not is_deleted
+
+
+def test_a_subscription_that_was_deleted_is_not_imported(tmp_path: Path) -> None:
+    log = AmqWriter(tmp_path / "amq")
+    log.subscribe("topic://T", "s")
+    log.subscribe("topic://T", "t")
+    log.send("topic://T", 1)
+    log.deleted = [("topic://T", "s")]
+    log.write()
+
+    assert pending(log.folder) == {"t": ["ID:writer-1:1:1:1"]}
+
+
+def test_messages_that_were_acknowledged_before_they_were_added_are_noted(tmp_path: Path) -> None:
+    log = AmqWriter(tmp_path / "amq")
+    log.receive("queue://Q", 1)
+    log.send("queue://Q", 1)
+    log.write()
+
+    rows, findings = read(log.folder)
+
+    assert len(rows) == 1
+    assert "1 messages were acknowledged before they were added" in findings.notes[-1]
+
+
+@pytest.mark.parametrize(
+    ("file", "offset", "reason"),
+    [
+        (2, 10_000, "data-2 at {end}: data-control has noted a record at 10000"),
+        (3, 1, "data-3 at 0: it is missing, and data-control has noted it"),
+        (2, 1, None),
+        (1, 1, None),
+    ],
+)
+def test_a_file_is_shorter_than_the_control_file_says(
+    tmp_path: Path, file: int, offset: int, reason: str | None
+) -> None:
+    """A record that was noted in a file before may have been removed with it since."""
+    log = AmqWriter(tmp_path / "amq")
+    log.next_file()
+    log.send("queue://Q", 1)
+    first, last = log.write()
+    first.unlink()
+    location = struct.pack(">?iiib", True, file, offset, 1, 1)
+    state = struct.pack(">i?", 1, False) + location
+    (last.parent / "data-control").write_bytes(bytes(8) + state.ljust(1028, b"\0") + bytes(8))
+
+    damages = [f"{Path(one.file).name} at {one.offset}: {one.reason}" for one in read(log.folder)[1].damages]
+
+    assert damages == ([] if reason is None else [reason.format(end=last.stat().st_size)])

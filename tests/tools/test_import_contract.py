@@ -196,6 +196,27 @@ def test_a_prepared_transaction_acknowledges_in_doubt(log: LogWriter) -> None:
     assert states(log) == [("body 2", XID), ("body 3", None)]
 
 
+def test_a_subscription_waits_for_what_came_after_it(log: LogWriter) -> None:
+    log.subscribe(TOPIC, "first")
+    log.send(TOPIC, 1)
+    log.subscribe(TOPIC, "second")
+    log.send(TOPIC, 2)
+    log.write()
+
+    with opened(log) as source:
+        [(topic, subscriptions)] = source.replay.topics().items()
+        waiting = {
+            one.info.subscription_name: [
+                state.name.rpartition(":")[2]
+                for state in source.replay.states(topic, one)
+                if not state.is_acknowledged
+            ]
+            for one in subscriptions
+        }
+
+    assert waiting == {"first": ["1", "2"], "second": ["2"]}
+
+
 # Temporary destinations
 
 
@@ -260,6 +281,7 @@ def test_a_message_that_is_there_twice_is_imported_once(log: LogWriter) -> None:
 
 def test_stores_of_a_tree(kind: type[LogWriter], tmp_path: Path) -> None:
     tree = tmp_path / "data"
+    count = 0
     for n, name in enumerate(("b", "a"), 1):
         log = kind(tree / name)
         log.send(Q, n)
@@ -268,6 +290,7 @@ def test_stores_of_a_tree(kind: type[LogWriter], tmp_path: Path) -> None:
         log.next_file()
         log.send(Q, 20 + n)
         log.write()
+        count += sum(len(file) for file in log.files)
     apart = kind(tree / "c" / kind.APART)
     apart.send(Q, 5)
     apart.write()
@@ -279,8 +302,7 @@ def test_stores_of_a_tree(kind: type[LogWriter], tmp_path: Path) -> None:
     assert bodies[:4] == ["body 2", "body 22", "body 1", "body 21"]
     assert sorted(bodies[4:]) == ["body 11", "body 12"]
     files, records = kind.COUNTED
-    assert facts.pop(records) > 6
-    assert facts == {"folders": 2, files: 4, "in_doubt": 2}
+    assert facts == {"folders": 2, files: 4, records: count, "in_doubt": 2}
 
 
 def test_a_folder_apart_is_imported_if_it_is_named(kind: type[LogWriter], tmp_path: Path) -> None:

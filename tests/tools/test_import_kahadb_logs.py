@@ -20,12 +20,14 @@ from jdbcstore.tools.transfer import MessageRow
 from tests.support.importing.writer import (
     add,
     batch,
+    binary,
     body,
     command,
     outcome,
     remove,
     remove_destination,
     remove_job,
+    remove_jobs,
     reschedule,
     rewritten,
     schedule,
@@ -334,6 +336,26 @@ def test_rescheduled_messages(tmp_path: Path) -> None:
         ("ID:a:1", 7000, 3),
         ("ID:b:1", 7000, -1),
     ]
+
+
+@pytest.mark.parametrize(
+    ("removed", "left"),
+    [
+        (remove_jobs(1000, 2000), ["ID:c:1"]),
+        (remove_jobs(1001, 2000), ["ID:a:1", "ID:c:1"]),
+        (remove_jobs(1000, 1999), ["ID:b:1", "ID:c:1"]),
+        (command(15, binary(1, "JMS")), []),
+    ],
+)
+def test_scheduled_messages_are_removed_by_their_time(
+    tmp_path: Path, removed: bytes, left: list[str]
+) -> None:
+    jobs = [schedule(f"ID:{name}:1", n, 1000 * n, 0) for n, name in enumerate("abc", 1)]
+    write_log(tmp_path, 1, [*jobs, removed])
+
+    rows, _ = read(tmp_path)
+
+    assert [Job.of(openwire.decode(row.msg)).job_id for row in rows] == left
 
 
 # SourceDamage

@@ -56,8 +56,8 @@ class LogWriter:
         """Acknowledge a message; of a topic, for the subscription ``s`` of the client ``c``."""
         raise NotImplementedError
 
-    def subscribe(self, topic: str) -> None:
-        """Create the subscription ``s`` of the client ``c``."""
+    def subscribe(self, topic: str, name: str = "s") -> None:
+        """Create a subscription of the client ``c``."""
         raise NotImplementedError
 
     def prepare(self, transaction: TransactionId) -> None:
@@ -89,8 +89,8 @@ class KahaDbWriter(LogWriter):
         key = "c:s" if Destination.parse(name).is_topic else None
         self._add(writer.remove(name, n, key, _known(transaction)))
 
-    def subscribe(self, topic: str) -> None:
-        self._add(writer.subscribe(topic, "c", "s"))
+    def subscribe(self, topic: str, name: str = "s") -> None:
+        self._add(writer.subscribe(topic, "c", name))
 
     def prepare(self, transaction: TransactionId) -> None:
         self._add(writer.outcome(3, _known(transaction)))
@@ -118,6 +118,11 @@ class AmqWriter(LogWriter):
     SCHEME, APART, COUNTED = "amq", "archive", ("files", "commands")
     MARK = b"SOR"
 
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.deleted: list[tuple[str, str]] = []
+        """Subscriptions of the client ``c`` that the reference store had: the topic and the name."""
+
     def send(self, name: str, n: int, transaction: TransactionId | None = None, sent_ms: int = 1) -> None:
         message = Message(
             f"body {n}", destination=Destination.parse(name), message_id=MessageId(PRODUCER, n),
@@ -136,8 +141,8 @@ class AmqWriter(LogWriter):
         ack = head + place + _nested(transaction) + consumer + b"\2" + name_ + name_
         self._command(52, place + ack + struct.pack(">i", 1))
 
-    def subscribe(self, topic: str) -> None:
-        self._record(writer.subscription(topic, "c", "s"))
+    def subscribe(self, topic: str, name: str = "s") -> None:
+        self._record(writer.subscription(topic, "c", name))
 
     def prepare(self, transaction: TransactionId) -> None:
         self.end(commands.PREPARE, transaction)
@@ -161,6 +166,9 @@ class AmqWriter(LogWriter):
         state = self.folder / "kr-store" / "state"
         state.mkdir(parents=True)
         (state / "index-kaha").write_bytes(struct.pack(">2s?qqiqiiqi", b"zU", False, *[-1] * 8))
+        infos = [writer.subscription(topic, "c", name) for topic, name in self.deleted]
+        values = (struct.pack(">bii", 1, len(info) + 4, len(info)) + info for info in infos)
+        (state / "data-kaha-1").write_bytes(b"".join(values))
         paths = [journal / f"data-{n}" for n, _ in enumerate(self.files, 1)]
         for path, records in zip(paths, self.files, strict=True):
             path.write_bytes(b"".join(records))
@@ -235,10 +243,10 @@ class LevelDbWriter(LogWriter):
             self._record(logs.REMOVE_ENTRY, fields)
         self._end()
 
-    def subscribe(self, topic: str) -> None:
-        names = binary(2, "c") + binary(3, "s") + binary(5, topic)
-        key = self._new((topic, "s"), self._SUBSCRIPTION, number(1, self._collection(topic)) + names)
-        before = max((entry for (name, _), entry in self._numbers.items() if name == topic), default=0)
+    def subscribe(self, topic: str, name: str = "s") -> None:
+        names = binary(2, "c") + binary(3, name) + binary(5, topic)
+        key = self._new((topic, name), self._SUBSCRIPTION, number(1, self._collection(topic)) + names)
+        before = max((entry for (of, _), entry in self._numbers.items() if of == topic), default=0)
         self._record(logs.ADD_ENTRY, number(1, key) + binary(2, b"p") + number(3, before))
         self._end()
 

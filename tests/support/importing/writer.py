@@ -139,6 +139,11 @@ def remove_job(job_id: str, at_ms: int = -1) -> bytes:
     return command(13, binary(1, "JMS"), binary(2, job_id), number(3, at_ms))
 
 
+def remove_jobs(from_ms: int, to_ms: int) -> bytes:
+    """Remove those that are due between two times, both inclusive."""
+    return command(14, binary(1, "JMS"), number(2, from_ms), number(3, to_ms))
+
+
 def batch(*commands: bytes, checksum: bool = True) -> bytes:
     records = b"".join(struct.pack(">ib", len(one) + 5, 1) + one for one in commands)
     check = zlib.adler32(records) if checksum else 0
