@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
@@ -17,6 +20,7 @@ from jdbcstore.tools import transfer
 from jdbcstore.tools.importing.folders import FolderSource
 from jdbcstore.tools.importing.keeping import KeptRecords
 from jdbcstore.tools.importing.kinds import open_source
+from jdbcstore.tools.importing.numbered import CommandRecord, FileReader
 from jdbcstore.tools.importing.source import Findings, NothingToImport, SourceInUse
 from jdbcstore.util.file_lock import FileLock
 from tests.support.importing.logs import LOCAL, WRITERS, XID, LogWriter
@@ -362,6 +366,14 @@ def test_files_in_order_have_nothing_to_report(log: LogWriter) -> None:
     assert read(log) == Read(["body 1", "body 2", "body 3"], [], [], "", set())
 
 
+def test_the_bytes_of_all_files_are_counted(log: LogWriter) -> None:
+    paths = three_files(log)
+    counted: list[int] = []
+
+    with open_source(str(log.folder), counted.append):
+        assert counted == [path.stat().st_size for path in paths]
+
+
 def test_a_missing_file_is_named(log: LogWriter) -> None:
     _, second, _ = three_files(log)
     second.unlink()
@@ -446,6 +458,20 @@ def test_what_is_damaged_is_left_out_and_named(log: LogWriter, n: int) -> None:
     assert sorted({*found.bodies, f"body {n}"}) == ["body 1", "body 2", "body 3"]
     assert len(found.bodies) == 2
     assert found.damages == {path.name}
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    class Failing(FileReader):
+        def _records(self, file: BinaryIO) -> Iterator[CommandRecord]:
+            yield CommandRecord(0, file.read(3))
+            raise OSError(errno.EIO, "Input/output error")
+
+    (tmp_path / "log").write_bytes(bytes(10))
+    damages: list[tuple[int, int, str]] = []
+    reader = Failing(tmp_path / "log", lambda *damage: damages.append(damage))
+
+    assert [*reader.records()] == [CommandRecord(0, bytes(3))]
+    assert damages == [(3, 7, "it cannot be read: Input/output error")]
 
 
 def test_a_message_that_cannot_be_read_any_more_is_named(log: LogWriter) -> None:

@@ -477,11 +477,16 @@ def _read_until_now() -> int:
     return int(count)
 
 
-def test_logs_that_are_missing_are_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("last", "missing"), [(2, ""), (3, "db-2.log"), (4, "db-2.log to db-3.log"), (5, "db-2.log to db-4.log")]
+)
+def test_logs_that_are_missing_are_named(tmp_path: Path, last: int, missing: str) -> None:
     write_log(tmp_path, 1, [add("queue://Q", 1)])
-    write_log(tmp_path, 5, [add("queue://Q", 2)])
+    write_log(tmp_path, last, [add("queue://Q", 2)])
 
-    assert "does not have db-2.log to db-4.log" in read(tmp_path)[1].notes[0]
+    found = [note.partition(": ")[0] for note in read(tmp_path)[1].notes]
+
+    assert found == ([f"{tmp_path} does not have {missing}"] if missing else [])
 
 
 def index(folder: Path, log: int, offset: int) -> None:
@@ -496,6 +501,13 @@ def test_a_log_is_shorter_than_its_index_says(tmp_path: Path) -> None:
     assert damaged(tmp_path) == []
     index(tmp_path, 1, ONE)
     assert damaged(tmp_path) == [f"db-1.log at {ONE}: the index has noted a record at {ONE}"]
+
+
+def test_a_log_of_zeros_has_no_record_that_its_index_has_noted(tmp_path: Path) -> None:
+    write_log(tmp_path, 1, [], end=bytes(100))
+    index(tmp_path, 1, 0)
+
+    assert damaged(tmp_path) == ["db-1.log at 0: the index has noted a record at 0"]
 
 
 def test_the_last_log_is_missing(tmp_path: Path) -> None:
