@@ -489,6 +489,22 @@ def test_logs_that_are_missing_are_named(tmp_path: Path, last: int, missing: str
     assert found == ([f"{tmp_path} does not have {missing}"] if missing else [])
 
 
+def test_logs_that_are_empty_are_named(tmp_path: Path) -> None:
+    """A broker that is killed as it creates the last one leaves that empty."""
+    for n in (1, 2, 3):
+        write_log(tmp_path, n, [add("queue://Q", n)] if n == 2 else [], end=b"")
+
+    _, findings = read(tmp_path)
+
+    assert [str(one) for one in findings.damages] == [
+        f"{tmp_path}/db-1.log at 0: it is empty: what it had is missing"
+    ]
+    assert findings.notes == [
+        f"{tmp_path}/db-3.log is empty: if the broker had written to it, messages are missing or are there"
+        " again"
+    ]
+
+
 def index(folder: Path, log: int, offset: int) -> None:
     """Write the first page of an index, whose last update was there."""
     page = struct.pack(">iqbii", 1, 2, 1, log, offset)
