@@ -142,7 +142,7 @@ def plain_jdbc(spark: SparkSession, name: str, url: str, count: int) -> DataFram
         "lowerBound": "1",
         "upperBound": str(count),
         "numPartitions": str(READERS),
-        "fetchsize": str(driver.fetch_size or 5000),
+        "fetchsize": str(driver.fetch_size if driver.fetch_size < 0 else 5000),
         **address.properties,
     }
     return spark.read.format("jdbc").options(**options).load()
