@@ -603,3 +603,27 @@ def test_logs_in_the_wrong_order_are_noticed(tmp_path: Path) -> None:
 
     assert len(rows) == 1
     assert "1 messages were acknowledged before they were added" in findings.notes[0]
+
+
+def test_an_outcome_that_all_stores_have_is_forgotten(tmp_path: Path) -> None:
+    write_log(tmp_path / "A", 1, [add("queue://A", 1, transaction=LOCAL), outcome(PREPARE, LOCAL)])
+    write_log(tmp_path / "txStore", 1, [outcome(PREPARE, LOCAL), outcome(COMMIT, LOCAL)])
+
+    assert left(tmp_path) == []
+
+
+@pytest.mark.parametrize("one", [add("queue://A", 1), schedule("ID:a:1", 1, 1000, 9)], ids=["message", "job"])
+def test_logs_of_one_kind_are_not_noted(tmp_path: Path, one: bytes) -> None:
+    write_log(tmp_path, 1, [one])
+
+    assert read(tmp_path)[1].notes == []
+
+
+def test_the_first_message_of_each_log_is_compared(tmp_path: Path) -> None:
+    for log, (n, sent_ms) in enumerate([(1, 1000), (2, 3000), (3, 2000), (1, 4000)], 1):
+        write_log(tmp_path, log, [add("queue://Q", n, sent_ms=sent_ms)])
+
+    older, same = read(tmp_path)[1].notes
+
+    assert "db-3.log begins with an older message" in older
+    assert "db-4.log begins with the same message as db-1.log" in same
