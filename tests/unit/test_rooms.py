@@ -29,15 +29,10 @@ CONSTRUCTORS = {
 }
 FUNCTIONS = {
     "broker/engine.py: __init__",
-    "broker/process/host.py: start",
     "broker/queues/pending.py: __init__",
     "broker/queues/queue.py: __init__",
-    "database/statements/claim_numbers.py: __init__",
-    "database/statements/claims.py: _define_claims",
-    "database/statements/lock.py: __init__",
     "stores/jdbc/store.py: __init__",
     "stores/journaled/store.py: __init__",
-    "testing/contract/test_xa.py: test_both_phases",
 }
 
 # The state of messages, of the overlay, of writers and of the journal: these modules own it.

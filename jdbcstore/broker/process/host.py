@@ -171,47 +171,7 @@ class BrokerHost:
         self._security = make_security(broker.users_file, broker.roles_of_groups)
         self._warn()
         if broker.health is not None:
-            try:
-                from jdbcstore.broker.console.pages import Console
-                from jdbcstore.broker.management.admin import AdminPages
-                from jdbcstore.broker.management.guard import Guard
-                from jdbcstore.broker.management.http import Api
-                from jdbcstore.broker.management.jolokia import Jolokia
-                from jdbcstore.broker.management.metrics import Metrics
-                from jdbcstore.broker.process.health import HealthServer
-            except ImportError as error:
-                raise ConfigurationError(
-                    f"HTTP needs aiohttp, jinja2 and prometheus_client; run: {installation('broker')}",
-                    option="health",
-                ) from error
-            address = Address.parse(broker.health, "health")
-            folders = [*_folders(self._configuration)]
-            self._tail.start()
-            inside = BrokerInside(self._configuration, self._security, self._tail)
-            management = Management(self, self._clock or SystemClock(), folders=folders, inside=inside)
-            guard = Guard(self._security, address.host, broker.origins_of_management)
-            console = Console(
-                management.views,
-                guard,
-                management=management,
-                schema=self._schema,
-                master=self._find_master,
-                clock=self._clock,
-            )
-            name = self._configuration.broker_name
-            parts = {
-                "/api/jolokia": Jolokia(management, guard, name).application(),
-                "/admin/xml": AdminPages(management.views, guard).application(),
-                "/api": Api(management, guard).application(),
-                "/console": console.application(),
-                "/metrics": Metrics(
-                    management.views, guard, broker.metrics_destinations, folders
-                ).application(),
-            }
-            shortage = partial(self._shortage, management.views)
-            self._health = HealthServer(address, self.obstacle, parts, shortage=shortage)
-            self._health_address = await self._health.start()
-            self.identity = _identity(self._configuration, self._health_address)
+            await self._serve_http(Address.parse(broker.health, "health"))
         hosts, urls = broker.checked_network
         if hosts or urls:
             self._network = NetworkWatch(
@@ -226,6 +186,47 @@ class BrokerHost:
             watching = self._network.run()
             self._network_task = asyncio.get_running_loop().create_task(watching, name="jdbcstore-network")
         self._task = asyncio.get_running_loop().create_task(self._run(), name="jdbcstore-broker")
+
+    async def _serve_http(self, address: Address) -> None:
+        broker = self._configuration.broker
+        try:
+            from jdbcstore.broker.console.pages import Console
+            from jdbcstore.broker.management.admin import AdminPages
+            from jdbcstore.broker.management.guard import Guard
+            from jdbcstore.broker.management.http import Api
+            from jdbcstore.broker.management.jolokia import Jolokia
+            from jdbcstore.broker.management.metrics import Metrics
+            from jdbcstore.broker.process.health import HealthServer
+        except ImportError as error:
+            raise ConfigurationError(
+                f"HTTP needs aiohttp, jinja2 and prometheus_client; run: {installation('broker')}",
+                option="health",
+            ) from error
+        folders = [*_folders(self._configuration)]
+        self._tail.start()
+        inside = BrokerInside(self._configuration, self._security, self._tail)
+        management = Management(self, self._clock or SystemClock(), folders=folders, inside=inside)
+        guard = Guard(self._security, address.host, broker.origins_of_management)
+        console = Console(
+            management.views,
+            guard,
+            management=management,
+            schema=self._schema,
+            master=self._find_master,
+            clock=self._clock,
+        )
+        name = self._configuration.broker_name
+        parts = {
+            "/api/jolokia": Jolokia(management, guard, name).application(),
+            "/admin/xml": AdminPages(management.views, guard).application(),
+            "/api": Api(management, guard).application(),
+            "/console": console.application(),
+            "/metrics": Metrics(management.views, guard, broker.metrics_destinations, folders).application(),
+        }
+        shortage = partial(self._shortage, management.views)
+        self._health = HealthServer(address, self.obstacle, parts, shortage=shortage)
+        self._health_address = await self._health.start()
+        self.identity = _identity(self._configuration, self._health_address)
 
     async def ready(self) -> None:
         """Wait until it serves.

@@ -32,12 +32,7 @@ class ClaimNumberStatements(FreeMessages):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        t, c, s, k = (
-            self._tables.messages,
-            self._tables.claims,
-            self._tables.claim_sessions,
-            self._tables.keyed,
-        )
+        t, c, s = self._tables.messages, self._tables.claims, self._tables.claim_sessions
         limit = bindparam("limit", type_=Integer())
         claims = select(func.count()).where(c.c.session == s.c.id).scalar_subquery()
         self.find_workers = self._compile(
@@ -75,6 +70,11 @@ class ClaimNumberStatements(FreeMessages):
             )
         )
         """The first messages of a queue that are claimed or delayed. Reads all claims at most."""
+        self._define_keys()
+
+    def _define_keys(self) -> None:
+        c, k = self._tables.claims, self._tables.keyed
+        limit = bindparam("limit", type_=Integer())
         begin = bindparam("name_", type_=k.c.name.type)
         in_queue = k.c.container == bindparam("container", type_=k.c.container.type)
         self.first_key = self._compile(lambda: self._next(k.c.name, in_queue))

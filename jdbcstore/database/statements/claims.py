@@ -254,6 +254,7 @@ class ClaimStatements(FreeMessages):
         super().__init__(*arguments, **options)
         self._define_sessions()
         self._define_claims()
+        self._define_settlements()
         self._define_upkeep()
 
     def _define_sessions(self) -> None:
@@ -340,6 +341,10 @@ class ClaimStatements(FreeMessages):
             else self._compile(lambda: select(s.c.id).where(s.c.id == me))
         )
         """Rows that only a connection to the same database finds; without ``whereabouts``, the session's."""
+
+    def _define_settlements(self) -> None:
+        t, c = self._tables.messages, self._tables.claims
+        me = bindparam("session", type_=BigInteger())
         self.remove_claims = self._of_ids(c, lambda these: delete(c).where(these), locks=True)
         delay = bindparam("delay_ms", type_=BigInteger())
         self.return_claims = self._of_ids(
@@ -359,7 +364,6 @@ class ClaimStatements(FreeMessages):
         self.return_all = self._compile(
             lambda: update(c).where(c.c.session == me).values(session=null(), due=ZERO)
         )
-        t = self._tables.messages
         here = select(ONE).where(t.c.id == c.c.id, self._found_here(t)).scalar_subquery()
         self.release_claim = self._compile(
             lambda: (

@@ -73,6 +73,23 @@ class LockStatements(StatementBuilder):
         if self.now_ms is None and adapter.now_ms:
             clock: ColumnElement[Any] = literal_column(adapter.now_ms)
             self.now_ms = self._compile(lambda: select(clock).select_from(lock).where(self._row))
+        self._define_state()
+        in_epoch = and_(self._epoch, state.c.number == bindparam("epoch", type_=BigInteger()))
+        held = and_(self._row, lock.c.broker_name == bindparam("holder"))
+        self._unchanged = self._compile(lambda: select(state.c.number).where(in_epoch))
+        if adapter.touches_to_lock:
+            same = update(state).values(number=state.c.number)
+            self._of_epoch = self._compile(lambda: same.where(in_epoch))
+            self._of_holder = self._compile(lambda: update(lock).values(id=lock.c.id).where(held))
+        else:
+            self._of_epoch = self._compile(lambda: adapter.shared(select(state.c.number).where(in_epoch)))
+            self._of_holder = self._compile(lambda: adapter.shared(select(lock.c.id).where(held)))
+        both = select(state.c.number).select_from(lock, state).where(in_epoch, held)
+        self._of_both = self._compile(lambda: adapter.shared(both))
+
+    def _define_state(self) -> None:
+        """Define the statements of JDBCSTORE_STATE: epochs, and rows by name."""
+        state = self._tables.state
         self.find_epoch = self._compile(lambda: select(state.c.number).where(self._epoch))
         self.add_epoch = self._compile(
             lambda: insert(state).values(name=bindparam("epoch_row"), number=literal_column("0"))
@@ -98,18 +115,6 @@ class LockStatements(StatementBuilder):
             lambda: update(state).where(self._epoch).values(number=state.c.number + literal_column("1"))
         )
         """Others that count it, too, wait for the end of this transaction."""
-        in_epoch = and_(self._epoch, state.c.number == bindparam("epoch", type_=BigInteger()))
-        held = and_(self._row, lock.c.broker_name == bindparam("holder"))
-        self._unchanged = self._compile(lambda: select(state.c.number).where(in_epoch))
-        if adapter.touches_to_lock:
-            same = update(state).values(number=state.c.number)
-            self._of_epoch = self._compile(lambda: same.where(in_epoch))
-            self._of_holder = self._compile(lambda: update(lock).values(id=lock.c.id).where(held))
-        else:
-            self._of_epoch = self._compile(lambda: adapter.shared(select(state.c.number).where(in_epoch)))
-            self._of_holder = self._compile(lambda: adapter.shared(select(lock.c.id).where(held)))
-        both = select(state.c.number).select_from(lock, state).where(in_epoch, held)
-        self._of_both = self._compile(lambda: adapter.shared(both))
 
     def guard(self, epoch: int, holder: str | None) -> EpochGuard:
         """Return the guard that this epoch has not ended and, with a holder, that it holds the lock's row."""

@@ -75,16 +75,15 @@ def test_both_phases(
     transaction.queue("ORDERS").add_message(Message("new", priority=7))
     transaction.topic("EVENTS").acknowledge_subscription("client", "reader", reader.recover()[0])
     transaction.topic("EVENTS").add_message(Message("news", priority=7))
-    transaction.queue("DONE").add_message(Message("first", priority=2))
-    transaction.queue("DONE").add_message(Message("second", priority=2))
+    for body in ("first", "second"):
+        transaction.queue("DONE").add_message(Message(body, priority=2))
     assert content(orders) == ["taken", "left"]
     assert transaction.prepare()
 
     if restarted:
         store = restart(store)
     orders, events = store.queue("ORDERS"), store.topic("EVENTS")
-    reader = events.subscription("client", "reader")
-    witness = events.subscription("client", "witness")
+    reader, witness = (events.subscription("client", name) for name in ("reader", "witness"))
     assert content(orders) == ["left"]
     assert content(events) == ["read", "unread"]
     assert content(reader) == ["unread"]
