@@ -14,10 +14,8 @@ from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import MessageId
 from jdbcstore.stores.filtered import FilteredStore, Route
 from jdbcstore.stores.io_exceptions import GuardedStore, Tenure
-from jdbcstore.stores.jdbc.pauses import check_pause
 from jdbcstore.stores.jdbc.store import JdbcStore
 from jdbcstore.stores.journaled import JournaledStore
-from jdbcstore.stores.shared.operations import RESUME, announcing, of_queue, pausing
 from jdbcstore.util.checkup import Checkup
 from jdbcstore.util.clock import Clock
 from jdbcstore.util.stream_health import StreamHealth
@@ -38,11 +36,7 @@ class JournaledJdbcStore(JournaledStore):
 
     def announce(self, addresses: Iterable[tuple[str, str]]) -> None:
         """As :meth:`jdbcstore.abc.Announcing.announce`, in the database."""
-        if self.is_replicated:
-            now_ms = self._clock.now_ms()
-            self._operate(lambda: announcing(addresses, now_ms))
-        else:
-            self.database.announce(addresses)
+        self.database.announce(addresses)
 
     def announced(self) -> list[MasterAddress]:
         """As :meth:`jdbcstore.abc.Announcing.announced`, from the database."""
@@ -50,19 +44,11 @@ class JournaledJdbcStore(JournaledStore):
 
     def pause_queue(self, queue: Destination, user: str) -> None:
         """As :meth:`jdbcstore.abc.Pausing.pause_queue`, in the database."""
-        if self.is_replicated:
-            now_ms = self._clock.now_ms()
-            check_pause(queue, user, now_ms)
-            self._operate(lambda: pausing(queue, user, now_ms))
-        else:
-            self.database.pause_queue(queue, user)
+        self.database.pause_queue(queue, user)
 
     def resume_queue(self, queue: Destination) -> None:
         """As :meth:`jdbcstore.abc.Pausing.resume_queue`."""
-        if self.is_replicated:
-            self._operate(lambda: of_queue(RESUME, queue))
-        else:
-            self.database.resume_queue(queue)
+        self.database.resume_queue(queue)
 
     def paused_queues(self) -> list[PausedQueue]:
         """As :meth:`jdbcstore.abc.Pausing.paused_queues`, from the database."""

@@ -112,6 +112,9 @@ class SubscriptionCache:
             return {topic: layer.consumed_by_all(keys) for topic, keys in every.items()}
 
 
+Operate = Callable[[Callable[[], RecordedOperation | None]], None]
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """The collaborators that the destinations and transactions of one store share."""
@@ -123,7 +126,7 @@ class Context:
     bodies: Bodies
     subscriptions: SubscriptionCache
     clock: Clock
-    operate: Callable[[Callable[[], RecordedOperation | None]], None] | None
+    operate: Operate | None
     """Has each of several databases do an operation, made while nothing is written; None if there is one.
 
     It is decided then whether there is anything to do: a record that a database refuses would stop each."""

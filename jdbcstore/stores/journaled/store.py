@@ -11,11 +11,11 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from jdbcstore.abc import JournalState, Measured, MessageReference, Outcome, Progress
 from jdbcstore.config.journal import JournalConfig
-from jdbcstore.errors import LockLost, OutcomeUnknown, StoreClosed, StoreError
+from jdbcstore.errors import StoreClosed
 from jdbcstore.journal.log import Journal
 from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.ids import ProducerId
@@ -26,10 +26,11 @@ from jdbcstore.stores.journaled.destinations import (
     Context,
     JournaledMessageStore,
     JournaledTopicMessageStore,
+    Operate,
     SubscriptionCache,
 )
 from jdbcstore.stores.journaled.overlay import Overlay
-from jdbcstore.stores.journaled.records import OPERATE, RecordedWrites
+from jdbcstore.stores.journaled.records import RecordedWrites
 from jdbcstore.stores.journaled.recovery import JournalBinding, Recovery
 from jdbcstore.stores.journaled.refused import RefusedMessage
 from jdbcstore.stores.journaled.transactions import JournaledTransactions
@@ -38,8 +39,6 @@ from jdbcstore.stores.shared.checkpoint import CheckpointedStore
 from jdbcstore.stores.shared.checks import destination_named
 from jdbcstore.stores.shared.cleanup_timer import CleanupTimer
 from jdbcstore.stores.shared.encoding import encode_each, nothing, own_destination
-from jdbcstore.stores.shared.operations import DROP_RECORD, RECORD_QUEUE, RecordedOperation, of_queue
-from jdbcstore.stores.shared.paging import counted
 from jdbcstore.stores.shared.rows import EncodedMessage
 from jdbcstore.stores.shared.store import DestinationsStore
 from jdbcstore.stores.shared.transaction import BufferedTransaction
@@ -90,8 +89,6 @@ class JournaledStore(DestinationsStore[JournaledMessageStore, JournaledTopicMess
         self._store = store
         self._clock = clock
         self._place_of_journal = config.place
-        self.is_replicated = config.replicated
-        """Whether other databases follow the journal, each of another broker."""
         self._memory_limit = config.memory_limit
         self._overlay = overlay = Overlay()
         due = threading.Event()
@@ -138,7 +135,7 @@ class JournaledStore(DestinationsStore[JournaledMessageStore, JournaledTopicMess
             bodies,
             subscriptions,
             clock,
-            self._operate if config.replicated else None,
+            self._recording,
             prepared_before,
         )
         self.xa = JournaledTransactions(self._context, self)
@@ -154,6 +151,11 @@ class JournaledStore(DestinationsStore[JournaledMessageStore, JournaledTopicMess
         self._checkpointer.start()
         self._cleanup = CleanupTimer(self._clean, self.config.cleanup_period)
         self._cleanup.start()
+
+    @property
+    def _recording(self) -> Operate | None:
+        """What does an operation by a record of the journal; None if it is done in the backing store."""
+        return None
 
     def _begun(self) -> None:
         """Do what comes before anything else is written."""
@@ -266,39 +268,11 @@ class JournaledStore(DestinationsStore[JournaledMessageStore, JournaledTopicMess
         known = (doubtful & opened) - self._recorded
         return sorted((one for one in every if one not in known or self._has_any(one)), key=str)
 
-    def _operate(self, make: Callable[[], RecordedOperation | None]) -> None:
-        """Do an operation that is in the journal before it is in the backing store.
-
-        :raises OutcomeUnknown: it is in the journal, or may be, and is not in the backing store yet
-        """
-        self._writer.check_open()
-        with self._checkpointer.up_to_date(), self._writer.paused():
-            self._checkpointer.checkpoint()
-            operation = make()
-            if operation is None:
-                return
-            writes = RecordedWrites(operation=operation)
-            self._writer.write_now(JournalUnit(writes, nothing, kind=OPERATE))
-            try:
-                self._checkpointer.checkpoint()
-            except LockLost:
-                raise
-            except StoreError as error:
-                raise OutcomeUnknown(
-                    f"this is in the journal, and will be done once the database takes it: {error}"
-                ) from error
-
     def _releasable(self, number: int) -> int:
         """Return up to which record the journal may be released, of those up to a number."""
         return number
 
     def record_queue(self, name: str | Destination) -> None:
-        if self.is_replicated:
-            queue = destination_named(name, DestinationKind.QUEUE, self._lengths)
-            if queue not in self._recorded:
-                self._operate(lambda: of_queue(RECORD_QUEUE, queue))
-            self._recorded.add(queue)
-            return
         # Not in the journal: it is one row, which may well be there before the messages are.
         self._writer.check_open()
         self._store.record_queue(name)
@@ -306,10 +280,7 @@ class JournaledStore(DestinationsStore[JournaledMessageStore, JournaledTopicMess
 
     def drop_record(self, queue: Destination) -> None:
         self._writer.check_open()
-        if self.is_replicated:
-            self._operate(lambda: of_queue(DROP_RECORD, queue))
-        else:
-            self._store.drop_record(queue)
+        self._store.drop_record(queue)
         self._recorded.discard(queue)
 
     def _found(self) -> tuple[set[Destination], set[Destination]]:
@@ -342,23 +313,11 @@ class JournaledStore(DestinationsStore[JournaledMessageStore, JournaledTopicMess
         return max((number for number in (added, stored) if number is not None), default=None)
 
     def cleanup(self, progress: Progress | None = None) -> int:
-        if self.is_replicated:
-            return counted(self._cleaned(), progress)
         with self._checkpointer.up_to_date():
             return self._store.cleanup(progress)
 
-    def _cleaned(self) -> Iterator[int]:
-        """Remove what all subscriptions have consumed by records: the same is removed in each database."""
-        with self._checkpointer.up_to_date():
-            for container, sequences in self._store.consumed_by_all():
-                removes = RecordedWrites(removes=[(container, sequences)])
-                self._writer.write_now(JournalUnit(removes, nothing))
-                yield len(sequences)
-
     def _clean(self) -> int:
         """As :meth:`cleanup`, without a checkpoint: what that is needed for can wait for the next one."""
-        if self.is_replicated:
-            return self.cleanup()
         total = 0
         for topic, done in self._subscriptions.consumed(self._overlay, self._overlay.active).items():
             if done:

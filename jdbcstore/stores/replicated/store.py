@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -13,15 +13,32 @@ from pathlib import Path
 from jdbcstore.abc import Progress
 from jdbcstore.config import Configuration
 from jdbcstore.config.journal import JournalConfig
-from jdbcstore.errors import ConfigurationError, StoreError
+from jdbcstore.errors import ConfigurationError, LockLost, OutcomeUnknown, StoreError
 from jdbcstore.journal.abc import Span
 from jdbcstore.journal.stream.members import MASTER, Copy, Member, Members, ReplicaGroup
 from jdbcstore.journal.stream.server import StreamServer
+from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.stores.guarded import JournaledJdbcStore
+from jdbcstore.stores.jdbc.pauses import check_pause
 from jdbcstore.stores.jdbc.store import JdbcStore
+from jdbcstore.stores.journaled.destinations import Operate
+from jdbcstore.stores.journaled.records import OPERATE, RecordedWrites
+from jdbcstore.stores.journaled.writer import JournalUnit
 from jdbcstore.stores.replicated.copying import take_copy
 from jdbcstore.stores.replicated.nodes import database_file, life_of, node_of, place_of
-from jdbcstore.stores.shared.operations import BEGIN, RecordedOperation
+from jdbcstore.stores.shared.checks import destination_named
+from jdbcstore.stores.shared.encoding import nothing
+from jdbcstore.stores.shared.operations import (
+    BEGIN,
+    DROP_RECORD,
+    RECORD_QUEUE,
+    RESUME,
+    RecordedOperation,
+    announcing,
+    of_queue,
+    pausing,
+)
+from jdbcstore.stores.shared.paging import counted
 from jdbcstore.util.clock import Clock
 from jdbcstore.util.stream_health import StreamHealth, StreamMember
 
@@ -71,6 +88,69 @@ class ReplicatedStore(JournaledJdbcStore):
         self._checkpointer.checkpoint(is_replay=True)
         facts = {"is_empty": self._was_empty, "writer": self._journal.writer}
         self._operate(lambda: RecordedOperation(BEGIN, facts))
+
+    @property
+    def _recording(self) -> Operate:
+        return self._operate
+
+    def _operate(self, make: Callable[[], RecordedOperation | None]) -> None:
+        """Do an operation that is in the journal before it is in the backing store.
+
+        :raises OutcomeUnknown: it is in the journal, or may be, and is not in the backing store yet
+        """
+        self._writer.check_open()
+        with self._checkpointer.up_to_date(), self._writer.paused():
+            self._checkpointer.checkpoint()
+            operation = make()
+            if operation is None:
+                return
+            writes = RecordedWrites(operation=operation)
+            self._writer.write_now(JournalUnit(writes, nothing, kind=OPERATE))
+            try:
+                self._checkpointer.checkpoint()
+            except LockLost:
+                raise
+            except StoreError as error:
+                raise OutcomeUnknown(
+                    f"this is in the journal, and will be done once the database takes it: {error}"
+                ) from error
+
+    def record_queue(self, name: str | Destination) -> None:
+        queue = destination_named(name, DestinationKind.QUEUE, self._lengths)
+        if queue not in self._recorded:
+            self._operate(lambda: of_queue(RECORD_QUEUE, queue))
+        self._recorded.add(queue)
+
+    def drop_record(self, queue: Destination) -> None:
+        self._writer.check_open()
+        self._operate(lambda: of_queue(DROP_RECORD, queue))
+        self._recorded.discard(queue)
+
+    def announce(self, addresses: Iterable[tuple[str, str]]) -> None:
+        now_ms = self._clock.now_ms()
+        self._operate(lambda: announcing(addresses, now_ms))
+
+    def pause_queue(self, queue: Destination, user: str) -> None:
+        now_ms = self._clock.now_ms()
+        check_pause(queue, user, now_ms)
+        self._operate(lambda: pausing(queue, user, now_ms))
+
+    def resume_queue(self, queue: Destination) -> None:
+        self._operate(lambda: of_queue(RESUME, queue))
+
+    def cleanup(self, progress: Progress | None = None) -> int:
+        return counted(self._cleaned(), progress)
+
+    def _cleaned(self) -> Iterator[int]:
+        """Remove what all subscriptions have consumed by records: the same is removed in each database."""
+        with self._checkpointer.up_to_date():
+            for container, sequences in self._store.consumed_by_all():
+                removes = RecordedWrites(removes=[(container, sequences)])
+                self._writer.write_now(JournalUnit(removes, nothing))
+                yield len(sequences)
+
+    def _clean(self) -> int:
+        return self.cleanup()
 
     def _positions(self) -> tuple[int, int]:
         return self._checkpointer.mark.applied, self._journal.last_number
