@@ -154,7 +154,7 @@ class JournaledStore(DestinationsStore[JournaledMessageStore, JournaledTopicMess
 
     @property
     def _recording(self) -> Operate | None:
-        """What does an operation by a record of the journal; None if it is done in the backing store."""
+        """The way to do an operation by a record of the journal; None if the backing store does it."""
         return None
 
     def _begun(self) -> None:
