@@ -49,7 +49,7 @@ class Worker(Member):
             except StoreError:
                 scheduler.sleep(0.1)
                 continue
-            self.world.trace("lease", process.name, session=self.store.lease.number)
+            self.world.trace("lease", process.name, session=self.store.database.lease.number)
             for _ in range(self.workers):
                 self.wake()
             return
