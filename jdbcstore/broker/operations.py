@@ -35,7 +35,8 @@ from jdbcstore.message.destination import Destination
 MAX_BROWSED = 1000
 """Messages that are browsed or consumed by one request at most."""
 _LARGEST_PAGE = 1000
-_MOST_CLAIMS = (1 << 63) - 1
+MOST_CLAIMS = (1 << 63) - 1
+"""The largest limit of claims, burst or weight in a request; the store's own limits are lower."""
 _PAGE = 100
 _KINDS = {"queue": ("queues",), **dict.fromkeys(("destination", "target"), ("queues", "topics"))}
 """The collections that a destination of a path is in, by what the path calls it."""
@@ -164,7 +165,7 @@ _SELECTOR = Parameter("selector", "text", "selector")
 _LIMIT = _number("limit", _PAGE, least=1, most=MAX_BROWSED)
 _KEY = Parameter("key", "text", "key")
 _RATES = (
-    *(_number(name, least=1, most=_MOST_CLAIMS) for name in ("claims", "burst")),
+    *(_number(name, least=1, most=MOST_CLAIMS) for name in ("claims", "burst")),
     Parameter("rate", "decimal", "rate"),
 )
 _SORTS = (
@@ -277,7 +278,7 @@ OPERATIONS = {
             "/{queue}/claims/limit",
             _KEY,
             *_RATES,
-            _number("weight", least=1, most=_MOST_CLAIMS),
+            _number("weight", least=1, most=MOST_CLAIMS),
             name="limit_claims",
         ),
         _change(

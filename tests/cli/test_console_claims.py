@@ -84,7 +84,7 @@ def test_claims_are_managed(tmp_path: Path, url: str, claims: Claims) -> None:
             return console.act(f"/do/{do}", {key: str(value) for key, value in fields.items()}).text
 
         asked = console.get("/do/pause-claims", name="ORDERS")
-        assert "Nobody claims messages until you resume" in asked.text
+        assert "No messages are claimed until you resume" in asked.text
         assert not queue.flow.settings().paused
         assert "Claims are paused" in act("pause-claims", name="ORDERS")
         assert queue.flow.settings().paused
@@ -137,6 +137,8 @@ def test_claims_are_managed(tmp_path: Path, url: str, claims: Claims) -> None:
         queue.acknowledge(second)
         gone = console.act("/do/release-message", {"name": "ORDERS", "message": str(second.sequence)})
         assert (gone.status, "neither claimed nor delayed" in gone.text) == (404, True)
+        large = console.act("/do/release-message", {"name": "ORDERS", "message": str(1 << 63)})
+        assert (large.status, "not the ID of a message" in large.text) == (400, True)
         assert "1 message was removed" in act("purge-free", name="OTHER")
         assert "1 lease ended" in act("release-worker", worker="w-1")
         with pytest.raises(ClaimLost):
@@ -201,6 +203,7 @@ def test_claims_are_managed_over_http(tmp_path: Path, url: str, claims: Claims) 
             ("share", {"claims": 2}, "have no limits"),
             ("pause", {"keys": "a"}, "unknown field 'keys'"),
             ("first/release", {}, "not the ID of a message"),
+            (f"{1 << 63}/release", {}, "not the ID of a message"),
         ):
             status, answer = api.ask("POST", f"/api/queues/ORDERS/claims/{path}", fields)
             assert (status, said in answer["error"]) == (400, True), answer

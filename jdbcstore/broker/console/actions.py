@@ -17,12 +17,11 @@ from jdbcstore.broker.management.messages import MessageChoice
 from jdbcstore.broker.management.performing import Affected, Performing
 from jdbcstore.broker.management.requests import Fields, destination_of, expiration_of, sequence_of
 from jdbcstore.broker.management.texts import counted
-from jdbcstore.broker.operations import OPERATIONS, NotARequest, Operation, OperationOutcome
+from jdbcstore.broker.operations import MOST_CLAIMS, OPERATIONS, NotARequest, Operation, OperationOutcome
 from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.message import Message
 
 _LONGEST = 1 << 53
-_MOST_CLAIMS = (1 << 63) - 1
 _MOST_IDS = 1000
 _VALUES: dict[str, Callable[[str], Any]] = {
     "string": str,
@@ -92,15 +91,15 @@ class Action:
         return self._report(outcome, visit.text("name"), arguments), self._next(visit)
 
     def _report(self, outcome: object, name: str, arguments: Mapping[str, Any]) -> str:
-        removed = leases = stayed = ""
+        messages = leases = stayed = ""
         if isinstance(outcome, OperationOutcome):
             count = outcome.count
-            removed = f"{count:,} {'message was' if count == 1 else 'messages were'}"
+            messages = f"{count:,} {'message was' if count == 1 else 'messages were'}"
             leases = counted(count, "lease")
             stayed = f"; {outcome.left:,} stayed, {self.why}" if outcome.left else ""
             stayed += "; then it was stopped" if outcome.is_stopped else ""
         to = bare(arguments["to"]) if "to" in arguments else ""
-        return self.done.format(counted=removed, leases=leases, stayed=stayed, name=name, to=to)
+        return self.done.format(counted=messages, leases=leases, stayed=stayed, name=name, to=to)
 
     def _next(self, visit: Visit) -> str:
         if self.name == "delete":
@@ -113,13 +112,9 @@ class Action:
         name = visit.text("name")
         if visit.text("group"):
             return visit.came_from(url("dead-letters"))
-        return visit.came_from(
-            url(self.back, name=name if self.back == "claims" else "")
-            if self.back
-            else url(_kind(visit), name=name)
-            if name
-            else url()
-        )
+        if self.back:
+            return visit.came_from(url(self.back, name=name))
+        return visit.came_from(url(_kind(visit), name=name) if name else url())
 
     async def affected(self, management: Performing, visit: Visit) -> Affected | None:
         """Count what it would be for now; None if that is not messages.
@@ -183,7 +178,7 @@ def _priority(visit: Visit) -> int | None:
 
 
 def _claims(visit: Visit, name: str) -> int | None:
-    return visit.number(name, least=1, most=_MOST_CLAIMS)
+    return visit.number(name, least=1, most=MOST_CLAIMS)
 
 
 def _keys(visit: Visit) -> str | None:
@@ -398,8 +393,9 @@ ACTIONS = {
         Action(
             "pause-claims",
             "Pause claims",
-            "Nobody claims messages until you resume. Producers go on, and what is claimed stays claimed.",
-            "Claims are paused; producers go on.",
+            "No messages are claimed until you resume. Producers continue, and claimed messages stay"
+            " claimed.",
+            "Claims are paused; producers continue.",
             back="claims",
         ),
         Action(
@@ -412,31 +408,31 @@ ACTIONS = {
         Action(
             "limit-claims",
             "Set the limits",
-            "What is left empty is without limit. If more is claimed already, that stays so, and nothing is"
-            " claimed until there is room.",
+            "An empty field means no limit. Claims above a new limit stay, and no more are made until there"
+            " is room.",
             "The limits are set.",
             back="claims",
         ),
         Action(
             "share-claims",
             "Set the use of keys",
-            "By keys, each that has messages gets its share. The limits are those of a key that has none of"
-            " its own; what is left empty is without limit.",
+            "With keys, every key that has messages gets a fair share. The limits apply to keys without"
+            " their own; an empty field means no limit.",
             "The use of keys is set.",
             back="claims",
         ),
         Action(
             "release-worker",
             "Release the claims of a worker",
-            "Its lease ends, and others can claim at once what it has. If it works on, its messages are"
-            " processed twice: do this to a process that hangs.",
-            "{leases} ended; others can claim what it had.",
+            "Its lease ends, and other workers can claim its messages at once. If it is still working, they"
+            " are processed twice, so release only a worker that hangs.",
+            "{leases} ended; other workers can claim the messages.",
             back="claims",
         ),
         Action(
             "release-message",
             "Release the message",
-            "Others can claim it at once, whatever its delay. If a worker has it and works on, it is"
+            "Any worker can claim it at once, whatever its delay. If a worker is still processing it, it is"
             " processed twice.",
             "The message is free.",
             back="claims",
@@ -444,7 +440,7 @@ ACTIONS = {
         Action(
             "purge-free",
             "Purge",
-            "All unclaimed messages are removed, delayed ones, too.",
+            "All unclaimed messages are removed, including delayed ones.",
             "{counted} removed.",
             is_final=True,
             typed="name",

@@ -14,6 +14,7 @@ from jdbcstore.message.message import Message
 
 _MOST_IDS = 1000
 _LONGEST = 1 << 63
+_LAST_ID = (1 << 63) - 1
 LONGEST_TTL = 1 << 53
 """Milliseconds that a message lives at most."""
 
@@ -225,7 +226,7 @@ def sequence_of(text: str) -> int:
 
     :raises NotARequest: the text is not one
     """
-    if not (text.isascii() and text.isdecimal() and len(text) < 20):
+    if not (text.isascii() and text.isdecimal() and len(text) < 20 and int(text) <= _LAST_ID):
         raise NotARequest(f"{text[:80]!r} is not the ID of a message; see the list of claims")
     return int(text)
 
