@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _CONFLICTS = 10.0
-"""Seconds for which work is tried again that other processes were in the way of."""
+"""Seconds for which work is retried after conflicts with other processes."""
 _SUSPENSION = 30.0
 _CALLS_END = 10.0
 """Seconds for which a close waits for calls of other threads, of which cancelled ones may be left behind."""

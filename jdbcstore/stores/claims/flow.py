@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.connection import Connection
@@ -26,9 +26,6 @@ from jdbcstore.stores.claims.keys import (
 from jdbcstore.stores.claims.lease import knows_flow
 from jdbcstore.stores.claims.marks import LOOK_AGAIN
 from jdbcstore.util.shared_queues import FlowSettings, KeySettings
-
-T = TypeVar("T")
-
 
 CLAIMED = 5
 """Columns of a message that was found, in a statement that claims."""

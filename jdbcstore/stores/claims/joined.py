@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from typing import TypeVar
 
 from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.callers import JoinedConnection
@@ -22,8 +21,6 @@ from jdbcstore.stores.claims.of_ids import execute, fetch
 from jdbcstore.stores.claims.queue import Claim, ClaimQueue
 from jdbcstore.stores.claims.settling import ids_of
 from jdbcstore.stores.shared.rows import EncodedMessage
-
-T = TypeVar("T")
 
 
 class JoinedTransaction:

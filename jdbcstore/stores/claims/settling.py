@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
 
 from jdbcstore.database.adapters.sql import Row, Sql
 from jdbcstore.database.connection import Connection
@@ -12,8 +11,6 @@ from jdbcstore.stores.claims.database import ClaimDatabase
 from jdbcstore.stores.claims.held import Held, HeldClaims
 from jdbcstore.stores.claims.lease import Lease
 from jdbcstore.stores.claims.of_ids import fetch
-
-T = TypeVar("T")
 
 Work = Callable[[Connection, list[int]], None]
 """The work on the messages of claims, in a transaction in which these are locked."""

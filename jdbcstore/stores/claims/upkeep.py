@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
 
 from jdbcstore.database.connection import Connection, RemovalReason
 from jdbcstore.database.statements.builder import Statement
 from jdbcstore.stores.claims.database import ClaimDatabase
 from jdbcstore.stores.claims.of_ids import execute, fetch
-
-T = TypeVar("T")
 
 _EXPIRY = 10.0
 """Seconds between two removals of what has expired, which nobody claims anyway, and looks for strays."""

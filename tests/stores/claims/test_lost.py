@@ -321,6 +321,16 @@ def test_a_claim_is_settled_by_one_call_at_a_time(
     assert queue.count() == (0, 0)
 
 
+def fail_once(claims: Claims, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the next work fail, as if the database did not answer."""
+
+    def unavailable(_: Any) -> None:
+        monkeypatch.undo()
+        raise StoreUnavailable("a test")
+
+    monkeypatch.setattr(claims.database, "run", unavailable)
+
+
 @pytest.mark.parametrize("how", [how for how in HOW if how != "extend"])
 def test_what_could_not_be_settled_can_be_again(
     one: Claims, monkeypatch: pytest.MonkeyPatch, how: str
@@ -329,11 +339,7 @@ def test_what_could_not_be_settled_can_be_again(
     queue = one.queue("Q")
     [claim] = queue.claim()
 
-    def unavailable(_: Any) -> None:
-        monkeypatch.undo()
-        raise StoreUnavailable("a test")
-
-    monkeypatch.setattr(one.database, "run", unavailable)
+    fail_once(one, monkeypatch)
     with pytest.raises(StoreUnavailable, match="a test"):
         settle(queue, how, claim)
     assert queue.held.of(claim.session) == {claim.sequence}
@@ -348,11 +354,7 @@ def test_a_claim_that_could_not_be_abandoned_is_returned_later(
     queue = one.queue("Q")
     [claim] = queue.claim()
 
-    def unavailable(_: Any) -> None:
-        monkeypatch.undo()
-        raise StoreUnavailable("a test")
-
-    monkeypatch.setattr(one.database, "run", unavailable)
+    fail_once(one, monkeypatch)
     queue.abandon([claim])
 
     [again] = queue.claim()
