@@ -7,8 +7,8 @@ an ActiveMQ that reads the message there. Without an SDK, spans are dropped.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from opentelemetry.context import Context
@@ -26,15 +26,11 @@ from opentelemetry.trace import (
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from jdbcstore.abc import (
-    Cursor,
-    DurableSubscription,
     MessageReference,
-    MessageStore,
-    Outcome,
     Page,
     Reference,
     Store,
-    TopicMessageStore,
+    SubscriptionInfo,
     Transaction,
     TransactionalStore,
 )
@@ -132,25 +128,23 @@ def end(span: Span, error: BaseException | None = None) -> None:
     span.end()
 
 
-@contextmanager
-def _during(span: Span) -> Iterator[None]:
+T = TypeVar("T")
+
+
+def _watched(span: Span, do: Callable[[], T]) -> T:
+    """Do an operation; end its span with it, or when the future that it returns is done."""
     try:
-        yield
+        result = do()
     except BaseException as error:
         end(span, error)
         raise
-    end(span)
-
-
-F = TypeVar("F", bound=StoreFuture[Any])
-
-
-def _until(span: Span, future: F) -> F:
-    """End the span when the future is done."""
-    future.add_done_callback(
-        lambda done: end(span, None if done.cancelled() else done.exception())  # of a store's thread
-    )
-    return future
+    if isinstance(result, StoreFuture):
+        result.add_done_callback(
+            lambda done: end(span, None if done.cancelled() else done.exception())  # of a store's thread
+        )
+    else:
+        end(span)
+    return result
 
 
 def traced(store: S) -> S:
@@ -165,137 +159,104 @@ def traced(store: S) -> S:
     return cast(S, _TracedStore(store))
 
 
-class _Wrapper:
-    """Everything that it does not have itself is that of the wrapped object."""
+class _Traced:
+    """An object of a store, with spans; what it does not have itself is that of the traced object."""
 
-    def __init__(self, wrapped: Any) -> None:
-        self._wrapped = wrapped
+    def __init__(self, traced: Any) -> None:
+        self._traced = traced
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._wrapped, name)
+        return getattr(self._traced, name)
 
 
-class _TracedStore(_Wrapper):
-    def queue(self, name: str | Destination, *, prioritized: bool | None = None) -> MessageStore:
-        return cast(MessageStore, _TracedMessages(self._wrapped.queue(name, prioritized=prioritized)))
+class _TracedStore(_Traced):
+    def queue(self, name: str | Destination, *, prioritized: bool | None = None) -> _TracedSource:
+        return _TracedSource(self._traced.queue(name, prioritized=prioritized))
 
-    def topic(self, name: str | Destination, *, prioritized: bool | None = None) -> TopicMessageStore:
-        return cast(TopicMessageStore, _TracedTopic(self._wrapped.topic(name, prioritized=prioritized)))
+    def topic(self, name: str | Destination, *, prioritized: bool | None = None) -> _TracedSource:
+        return _TracedSource(self._traced.topic(name, prioritized=prioritized))
 
-    def transaction(self) -> Transaction:
-        return cast(Transaction, _TracedTransaction(self._wrapped.transaction()))
+    def transaction(self) -> _TracedTransaction:
+        return _TracedTransaction(self._traced.transaction())
 
     def __enter__(self) -> _TracedStore:
-        self._wrapped.__enter__()
+        self._traced.__enter__()
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._wrapped.__exit__(*exc)
+        self._traced.__exit__(*exc)
 
 
-class _Consumable(_Wrapper):
-    """A queue, a topic, or a durable subscription."""
+class _TracedSource(_Traced):
+    """A queue, a topic, or one of its durable subscriptions."""
 
-    def __init__(self, wrapped: Any, destination: Destination, subscription: str | None = None) -> None:
-        super().__init__(wrapped)
-        self._destination, self._subscription = destination, subscription
+    def __init__(self, traced: Any) -> None:
+        super().__init__(traced)
+        self._info: SubscriptionInfo | None = getattr(traced, "info", None)
+        self._place: Destination = (self._info or traced).destination
 
-    def recover(self, limit: int = 500, after: Cursor | None = None) -> Page:
+    def __getattr__(self, name: str) -> Any:
+        found = super().__getattr__(name)
+        if name.startswith("add_"):
+            return partial(self._add, found)
+        if name.startswith("acknowledge"):
+            return partial(self._acknowledge, found)
+        if name in ("subscribe", "subscription"):
+            return lambda *names, **options: _TracedSource(found(*names, **options))
+        return found
+
+    def _add(self, add: Callable[..., T], *args: Any, **named: Any) -> T:
+        [given] = (*args, *named.values())
+        messages = [given] if isinstance(given, Message) else [*given]
+        if len(messages) == 1 and not is_traced(messages[0]):
+            span = self._begin("send", "send", SpanKind.PRODUCER, messages)
+            messages = [carrying(messages[0], span)]
+        else:
+            messages = [_created(one, self._place) for one in messages]
+            span = self._begin("send", "send", SpanKind.CLIENT, messages)
+        return _watched(span, partial(add, messages[0] if isinstance(given, Message) else messages))
+
+    def _acknowledge(self, acknowledge: Callable[..., T], *messages: Reference) -> T:
+        known = [one for one in messages if isinstance(one, Message)]
+        span = self._begin("acknowledge", "settle", SpanKind.CLIENT, known)
+        return _watched(span, partial(acknowledge, *messages))
+
+    def recover(self, *limits: Any, **options: Any) -> Page:
         # Its links are known at its end only.
-        page = cast(Page, self._wrapped.recover(limit, after))
+        page: Page = self._traced.recover(*limits, **options)
         if page:
             end(self._begin("receive", "receive", SpanKind.CLIENT, page))
         return page
-
-    def acknowledge(self, *messages: Reference) -> None:
-        with _during(self._settle(messages)):
-            self._wrapped.acknowledge(*messages)
-
-    def acknowledge_async(self, *messages: Reference) -> StoreFuture[None]:
-        return _until(self._settle(messages), self._wrapped.acknowledge_async(*messages))
-
-    def _settle(self, messages: Sequence[Reference]) -> Span:
-        known = [one for one in messages if isinstance(one, Message)]
-        return self._begin("acknowledge", "settle", SpanKind.CLIENT, known)
 
     def _begin(self, name: str, kind: str, span_kind: SpanKind, messages: Sequence[Message]) -> Span:
         return begin(
             name,
             kind,
-            self._destination,
+            self._place,
             span_kind=span_kind,
             messages=messages,
-            subscription=self._subscription,
+            subscription=None if self._info is None else self._info.subscription_name,
         )
 
 
-class _TracedMessages(_Consumable):
-    def __init__(self, wrapped: MessageStore) -> None:
-        super().__init__(wrapped, wrapped.destination)
-
-    def add_message(self, message: Message) -> MessageReference:
-        span, [message] = self._send([message])
-        with _during(span):
-            return cast(MessageReference, self._wrapped.add_message(message))
-
-    def add_message_async(self, message: Message) -> StoreFuture[MessageReference]:
-        span, [message] = self._send([message])
-        return _until(span, self._wrapped.add_message_async(message))
-
-    def add_messages(self, messages: Iterable[Message]) -> list[MessageReference]:
-        span, created = self._send([*messages])
-        with _during(span):
-            return cast(list[MessageReference], self._wrapped.add_messages(created))
-
-    def add_messages_async(self, messages: Iterable[Message]) -> StoreFuture[list[MessageReference]]:
-        span, created = self._send([*messages])
-        return _until(span, self._wrapped.add_messages_async(created))
-
-    def add_each_async(self, messages: Iterable[Message]) -> StoreFuture[list[Outcome]]:
-        span, created = self._send([*messages])
-        return _until(span, self._wrapped.add_each_async(created))
-
-    def _send(self, messages: list[Message]) -> tuple[Span, list[Message]]:
-        if len(messages) == 1 and not is_traced(messages[0]):
-            span = self._begin("send", "send", SpanKind.PRODUCER, messages)
-            return span, [carrying(messages[0], span)]
-        created = [_created(one, self._destination) for one in messages]
-        return self._begin("send", "send", SpanKind.CLIENT, created), created
-
-
-class _TracedTopic(_TracedMessages):
-    def subscribe(self, client_id: str, subscription_name: str, **options: Any) -> DurableSubscription:
-        return self._of(self._wrapped.subscribe(client_id, subscription_name, **options), subscription_name)
-
-    def subscription(self, client_id: str, subscription_name: str) -> DurableSubscription:
-        return self._of(self._wrapped.subscription(client_id, subscription_name), subscription_name)
-
-    def _of(self, made: DurableSubscription, name: str) -> DurableSubscription:
-        return cast(DurableSubscription, _Consumable(made, self._destination, name))
-
-
-class _TracedTransaction(_Wrapper):
+class _TracedTransaction(_Traced):
     """A traced transaction: its messages get ``create`` spans, and the commit is one ``send`` span."""
 
-    def __init__(self, wrapped: Transaction) -> None:
-        super().__init__(wrapped)
+    def __init__(self, traced: Transaction) -> None:
+        super().__init__(traced)
         self._created: list[tuple[Destination, Message]] = []
 
-    def queue(self, name: str | Destination) -> TransactionalStore:
-        return self._of(self._wrapped.queue(name))
+    def queue(self, name: str | Destination) -> _TracedWrites:
+        return _TracedWrites(self._traced.queue(name), self._created)
 
-    def topic(self, name: str | Destination) -> TransactionalStore:
-        return self._of(self._wrapped.topic(name))
-
-    def _of(self, target: TransactionalStore) -> TransactionalStore:
-        return cast(TransactionalStore, _TracedWrites(target, self._created))
+    def topic(self, name: str | Destination) -> _TracedWrites:
+        return _TracedWrites(self._traced.topic(name), self._created)
 
     def commit(self) -> list[MessageReference]:
-        with _during(self._commit()):
-            return cast(list[MessageReference], self._wrapped.commit())
+        return _watched(self._commit(), self._traced.commit)
 
     def commit_async(self) -> StoreFuture[list[MessageReference]]:
-        return _until(self._commit(), self._wrapped.commit_async())
+        return _watched(self._commit(), self._traced.commit_async)
 
     def _commit(self) -> Span:
         places = {place for place, _ in self._created}
@@ -305,26 +266,26 @@ class _TracedTransaction(_Wrapper):
         return begin(name, kind, place, span_kind=SpanKind.CLIENT, messages=messages)
 
     def __enter__(self) -> _TracedTransaction:
-        self._wrapped.__enter__()
+        self._traced.__enter__()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
-        if kind is not None:
-            self._wrapped.__exit__(kind, *exc)
-            return
-        with _during(self._commit()):
-            self._wrapped.__exit__(kind, *exc)
+        leave = partial(self._traced.__exit__, kind, *exc)
+        if kind is None:
+            _watched(self._commit(), leave)
+        else:
+            leave()
 
 
-class _TracedWrites(_Wrapper):
-    def __init__(self, wrapped: TransactionalStore, created: list[tuple[Destination, Message]]) -> None:
-        super().__init__(wrapped)
+class _TracedWrites(_Traced):
+    def __init__(self, traced: TransactionalStore, created: list[tuple[Destination, Message]]) -> None:
+        super().__init__(traced)
         self._created = created
 
     def add_message(self, message: Message) -> None:
-        message = _created(message, self._wrapped.destination)
-        self._wrapped.add_message(message)
-        self._created.append((self._wrapped.destination, message))
+        message = _created(message, self._traced.destination)
+        self._traced.add_message(message)
+        self._created.append((self._traced.destination, message))
 
 
 def _created(message: Message, destination: Destination) -> Message:
@@ -332,5 +293,4 @@ def _created(message: Message, destination: Destination) -> Message:
     if is_traced(message):
         return message
     span = begin("create", "create", destination, span_kind=SpanKind.PRODUCER, messages=[message])
-    with _during(span):
-        return carrying(message, span)
+    return _watched(span, partial(carrying, message, span))

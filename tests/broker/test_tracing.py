@@ -207,6 +207,24 @@ def test_the_store_alone(spans: InMemorySpanExporter, store: Store) -> None:
     assert seen.queue("Q").destination == Destination.queue("Q")
 
 
+def test_a_write_that_is_refused_at_once_ends_its_span(spans: InMemorySpanExporter, store: Store) -> None:
+    queue, topic = traced(store).queue("Q"), traced(store).topic("T")
+    durable = topic.subscribe(client_id="c", subscription_name="s")
+    queue.add_message(message=Message("one"))
+    store.close()
+    for add in (queue.add_message, queue.add_message_async, topic.add_message_async):
+        with pytest.raises(StoreClosed):
+            add(Message("two"))
+    with pytest.raises(StoreClosed):
+        durable.acknowledge_async(1).result()
+
+    def errors(name: str) -> list[object]:
+        return [(one.attributes or {}).get("error.type") for one in named(spans, name)]
+
+    assert errors("send Q") == [None, "StoreClosed", "StoreClosed"]
+    assert errors("send T") == errors("acknowledge T") == ["StoreClosed"]
+
+
 def test_off_it_is_not_imported(tmp_path: Path) -> None:
     code = (
         "import sys, jdbcstore, jdbcstore.broker.engine, jdbcstore.broker.process.host;"

@@ -102,7 +102,9 @@ class Writing:
 
     @staticmethod
     def _is_one_guarded_row(batch: Batch, guards: Guards) -> bool:
-        if len(batch.adds) != 1 or batch.updates or batch.removes or any(rows for _, rows in batch.others):
+        if len(batch.adds) != 1 or batch.updates or batch.removes:
+            return False
+        if batch.others and any(rows for _, rows in batch.others):
             return False
         return len(guards.first) == 1 and not guards.last
 

@@ -12,8 +12,7 @@ from functools import partial
 from itertools import cycle, islice
 from typing import Any
 
-from jdbcstore.abc import Cursor, MessageReference, Page, Progress, Reference, Statistics
-from jdbcstore.abc import Outcome as Added
+from jdbcstore.abc import Cursor, Page, Progress, Reference, Statistics
 from jdbcstore.config.store import NameLengths
 from jdbcstore.database.adapters.sql import Row, Sql
 from jdbcstore.database.connection import Connection, RemovalReason
@@ -37,15 +36,15 @@ from jdbcstore.stores.shared.paging import (
     id_pages,
     read_page,
 )
-from jdbcstore.stores.shared.rows import EncodedMessage, fits
+from jdbcstore.stores.shared.rows import fits
+from jdbcstore.stores.shared.writing import UnitWrites
 from jdbcstore.util.clock import Clock
-from jdbcstore.util.futures import StoreFuture
 
 _SAMPLE = 1_000
 """Rows whose priorities decide whether a destination is prioritised."""
 
 
-class JdbcMessageStore:
+class JdbcMessageStore(UnitWrites[WriteUnit]):
     """One destination; see :class:`jdbcstore.abc.MessageStore` for its promises. Thread-safe.
 
     Without ``prioritized`` the rows that are stored decide: by priority if any has one above 0.
@@ -66,42 +65,36 @@ class JdbcMessageStore:
         self._session = session
         self._sql = session.statements
         self._writer = writer
-        self._encoder = encoder
         self._clock = clock
         self._lengths = lengths
         self._bodies = bodies
         self.destination = destination
         self._container = destination.qualified_name
         self.prioritized = self._looks_prioritized() if prioritized is None else prioritized
+        self.execute, self.submit = writer.execute, writer.submit
+        self.encode, self.encode_all = encoder.of(destination, prioritized=self.prioritized)
 
     def _looks_prioritized(self) -> bool:
         rows = self._fetch(self._sql.find_priorities, limit=_SAMPLE)
         return any(priority for (priority,) in rows)
 
-    def add_message(self, message: Message) -> MessageReference:
-        reference: MessageReference = self._writer.execute(WriteUnit(only, adds=[self.encode(message)]))
-        return reference
+    def unit_of_add(self, message: Message) -> WriteUnit:
+        return WriteUnit(only, adds=[self.encode(message)])
 
-    def add_message_async(self, message: Message) -> StoreFuture[MessageReference]:
-        return self._writer.submit(WriteUnit(only, adds=[self.encode(message)]))
+    def unit_of_adds(self, messages: Iterable[Message]) -> WriteUnit:
+        return WriteUnit(adds=self.encode_all(messages))
 
-    def add_messages(self, messages: Iterable[Message]) -> list[MessageReference]:
-        unit = WriteUnit(adds=self.encode_all(messages))
-        references: list[MessageReference] = self._writer.execute(unit)
-        return references
-
-    def add_messages_async(self, messages: Iterable[Message]) -> StoreFuture[list[MessageReference]]:
-        return self._writer.submit(WriteUnit(adds=self.encode_all(messages)))
-
-    def add_each_async(self, messages: Iterable[Message]) -> StoreFuture[list[Added]]:
+    def unit_of_each(self, messages: Iterable[Message]) -> WriteUnit:
         adds, outcomes = encode_each(messages, self.encode)
-        return self._writer.submit(WriteUnit(outcomes, adds=adds, apart=True))
+        return WriteUnit(outcomes, adds=adds, apart=True)
 
-    def encode(self, message: Message) -> EncodedMessage:
-        return self._encoder.encode(message, self.destination, prioritized=self.prioritized)
+    def unit_of_removes(self, messages: Sequence[Reference]) -> WriteUnit:
+        unit = WriteUnit(nothing)
+        self.acknowledge_in(unit, messages)
+        return unit
 
-    def encode_all(self, messages: Iterable[Message]) -> list[EncodedMessage]:
-        return self._encoder.encode_all(messages, self.destination, prioritized=self.prioritized)
+    def unit_of_update(self, message: Message) -> WriteUnit:
+        return WriteUnit(nothing, updates=[self._encode_update(message)])
 
     def get_message(self, message: MessageId | int) -> Message:
         for id_, _ in self.resolve(message):
@@ -120,22 +113,8 @@ class JdbcMessageStore:
         """Replaces a reference in MSG by the message body in the journal; None if no row has one."""
         return self._bodies.complete(self._container)
 
-    def acknowledge(self, *messages: Reference) -> None:
-        self._writer.execute(self._removal(messages))
-
-    def acknowledge_async(self, *messages: Reference) -> StoreFuture[None]:
-        return self._writer.submit(self._removal(messages))
-
-    def _removal(self, messages: Sequence[Reference]) -> WriteUnit:
-        unit = WriteUnit(nothing)
-        self.acknowledge_in(unit, messages)
-        return unit
-
-    def update_message(self, message: Message) -> None:
-        self._writer.execute(WriteUnit(nothing, updates=[self._encode_update(message)]))
-
     def add_in(self, writes: WriteUnit, message: Message) -> None:
-        writes.adds.append(self._encoder.encode(message, self.destination, prioritized=self.prioritized))
+        writes.adds.append(self.encode(message))
 
     def acknowledge_in(self, writes: WriteUnit, messages: Sequence[Reference]) -> None:
         container, removes, singly = self._container, writes.removes, self._sql.removes_singly

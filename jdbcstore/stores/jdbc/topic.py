@@ -24,7 +24,6 @@ from jdbcstore.stores.shared.subscriptions import (
     subscription_exists,
     subscription_not_found,
 )
-from jdbcstore.util.futures import StoreFuture
 
 
 class JdbcTopicMessageStore(JdbcMessageStore, SubscribedTopic[WriteUnit]):
@@ -143,12 +142,6 @@ class JdbcTopicMessageStore(JdbcMessageStore, SubscribedTopic[WriteUnit]):
                 found = AcknowledgementTracker(self._sql, self._container, *name)
                 self._doubted[name] = found
             return found
-
-    def execute(self, unit: WriteUnit) -> None:
-        self._writer.execute(unit)
-
-    def submit(self, unit: WriteUnit) -> StoreFuture[None]:
-        return self._writer.submit(unit)
 
     def acknowledgement(self, info: SubscriptionInfo, messages: Sequence[Reference]) -> WriteUnit:
         unit = WriteUnit(nothing)

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from jdbcstore.abc import (
     Cursor,
     DurableSubscription,
-    MessageReference,
-    Outcome,
     Page,
     Progress,
     Reference,
@@ -35,7 +33,7 @@ from jdbcstore.stores.shared.checkpoint import (
     SubscriptionKey,
 )
 from jdbcstore.stores.shared.checks import message_not_found, name_of
-from jdbcstore.stores.shared.encoding import encode_each, everything, nothing
+from jdbcstore.stores.shared.encoding import encode_each, nothing
 from jdbcstore.stores.shared.operations import (
     SUBSCRIBE,
     UNSUBSCRIBE,
@@ -51,8 +49,8 @@ from jdbcstore.stores.shared.subscriptions import (
     subscription_exists,
     subscription_not_found,
 )
+from jdbcstore.stores.shared.writing import UnitWrites
 from jdbcstore.util.clock import Clock
-from jdbcstore.util.futures import StoreFuture
 
 _END = 2**63 - 1
 
@@ -134,12 +132,14 @@ class Context:
     """XA transactions prepared in the backing store before it had a journal."""
 
 
-class JournaledMessageStore:
+class JournaledMessageStore(UnitWrites[JournalUnit]):
     """See :class:`jdbcstore.abc.MessageStore`."""
 
     def __init__(self, context: Context, backing: CheckpointedDestination) -> None:
         self._context = context
         self._writer = context.writer
+        self.execute, self.submit = context.writer.execute, context.writer.submit
+        self.encode = backing.encode
         self._overlay = context.overlay
         self._backing = backing
         self.destination = backing.destination
@@ -148,38 +148,26 @@ class JournaledMessageStore:
         self._lanes = PRIORITIES if self.prioritized else 1
         self._source = PageSource(context.overlay, self._container, self._lanes)
 
-    def add_message(self, message: Message) -> MessageReference:
-        reference: MessageReference = self._writer.execute(Add(self._backing.encode(message)))
-        return reference
+    def unit_of_add(self, message: Message) -> JournalUnit:
+        return Add(self.encode(message))
 
-    def add_message_async(self, message: Message) -> StoreFuture[MessageReference]:
-        return self._writer.submit(Add(self._backing.encode(message)))
+    def unit_of_adds(self, messages: Iterable[Message]) -> JournalUnit:
+        return JournalUnit(RecordedWrites(adds=self._backing.encode_all(messages)))
 
-    def add_messages(self, messages: Iterable[Message]) -> list[MessageReference]:
-        unit = JournalUnit(RecordedWrites(adds=self._backing.encode_all(messages)), everything)
-        references: list[MessageReference] = self._writer.execute(unit)
-        return references
+    def unit_of_each(self, messages: Iterable[Message]) -> JournalUnit:
+        adds, outcomes = encode_each(messages, self.encode)
+        return JournalUnit(RecordedWrites(adds=adds), outcomes)
 
-    def add_messages_async(self, messages: Iterable[Message]) -> StoreFuture[list[MessageReference]]:
-        return self._writer.submit(
-            JournalUnit(RecordedWrites(adds=self._backing.encode_all(messages)), everything)
-        )
+    def unit_of_removes(self, messages: Sequence[Reference]) -> JournalUnit:
+        return Removal(self._container, self._resolved(messages))
 
-    def add_each_async(self, messages: Iterable[Message]) -> StoreFuture[list[Outcome]]:
-        adds, outcomes = encode_each(messages, self._backing.encode)
-        return self._writer.submit(JournalUnit(RecordedWrites(adds=adds), outcomes))
-
-    def encode(self, message: Message) -> EncodedMessage:
-        return self._backing.encode(message)
+    def unit_of_update(self, message: Message) -> JournalUnit:
+        writes = RecordedWrites()
+        self.update_in(writes, message)
+        return JournalUnit(writes, nothing)
 
     def add_in(self, writes: RecordedWrites, message: Message) -> None:
-        writes.adds.append(self._backing.encode(message))
-
-    def acknowledge(self, *messages: Reference) -> None:
-        self._writer.execute(Removal(self._container, self._resolved(messages)))
-
-    def acknowledge_async(self, *messages: Reference) -> StoreFuture[None]:
-        return self._writer.submit(Removal(self._container, self._resolved(messages)))
+        writes.adds.append(self.encode(message))
 
     def acknowledge_in(self, writes: RecordedWrites, messages: Sequence[Reference]) -> None:
         sequences = self._resolved(messages)
@@ -212,11 +200,6 @@ class JournaledMessageStore:
         """Return the sequences without those that a durable subscription has in doubt."""
         return sequences
 
-    def update_message(self, message: Message) -> None:
-        writes = RecordedWrites()
-        self.update_in(writes, message)
-        self._writer.execute(JournalUnit(writes, nothing))
-
     def update_in(self, writes: RecordedWrites, message: Message) -> None:
         try:
             stored: Message | CorruptMessage = self.get_message(name_of(message))
@@ -226,7 +209,7 @@ class JournaledMessageStore:
             if isinstance(stored, CorruptMessage):
                 raise stored
             message = message.replace(message_id=stored.message_id)
-        writes.updates.append((stored.sequence or 0, self._backing.encode(message)))
+        writes.updates.append((stored.sequence or 0, self.encode(message)))
 
     def get_message(self, message: MessageId | int) -> Message:
         sequences = [message] if isinstance(message, int) else [found for found, _ in self.resolve(message)]
@@ -461,12 +444,6 @@ class JournaledTopicMessageStore(JournaledMessageStore, SubscribedTopic[JournalU
         writes = RecordedWrites()
         self.acknowledge_for_in(writes, info.client_id, info.subscription_name, messages)
         return JournalUnit(writes, nothing)
-
-    def execute(self, unit: JournalUnit) -> None:
-        self._writer.execute(unit)
-
-    def submit(self, unit: JournalUnit) -> StoreFuture[None]:
-        return self._writer.submit(unit)
 
 
 def pending(backing: DurableSubscription, sequences: Sequence[int]) -> set[int]:

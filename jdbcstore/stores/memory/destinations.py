@@ -9,7 +9,6 @@ from itertools import islice
 from jdbcstore.abc import (
     Cursor,
     MessageReference,
-    Outcome,
     Page,
     Progress,
     Reference,
@@ -23,6 +22,7 @@ from jdbcstore.message.message import Message
 from jdbcstore.stores.memory.shelf import MemorySubscription, Shelf, StoredMessage
 from jdbcstore.stores.memory.state import (
     HeldWrite,
+    MemoryUnit,
     MemoryWrite,
     State,
     hold_acknowledged,
@@ -31,7 +31,7 @@ from jdbcstore.stores.memory.state import (
 )
 from jdbcstore.stores.shared.checkpoint import Referring
 from jdbcstore.stores.shared.checks import message_not_found, name_of
-from jdbcstore.stores.shared.encoding import encode_each
+from jdbcstore.stores.shared.encoding import encode_each, everything, nothing, only
 from jdbcstore.stores.shared.paging import read_lanes
 from jdbcstore.stores.shared.rows import EncodedMessage, StoredRow
 from jdbcstore.stores.shared.subscriptions import (
@@ -40,10 +40,10 @@ from jdbcstore.stores.shared.subscriptions import (
     subscription_exists,
     subscription_not_found,
 )
-from jdbcstore.util.futures import StoreFuture, done
+from jdbcstore.stores.shared.writing import UnitWrites
 
 
-class MemoryMessageStore:
+class MemoryMessageStore(UnitWrites[MemoryUnit]):
     """See :class:`jdbcstore.abc.MessageStore`. Futures are done when they are returned."""
 
     def __init__(self, state: State, shelf: Shelf) -> None:
@@ -52,31 +52,33 @@ class MemoryMessageStore:
         """The messages; for the store, under its lock."""
         self.destination = shelf.destination
         self.prioritized = shelf.prioritized
+        self.execute, self.submit = state.execute, state.submit
+        self.encode, self.encode_all = state.encoder.of(self.destination, prioritized=self.prioritized)
 
-    def add_message(self, message: Message) -> MessageReference:
-        return self._state.execute([self.adding(message)])[0]
+    def unit_of_add(self, message: Message) -> MemoryUnit:
+        return MemoryUnit(only, [self.adding(message)])
 
-    def add_message_async(self, message: Message) -> StoreFuture[MessageReference]:
-        return done(self.add_message(message))
+    def unit_of_adds(self, messages: Iterable[Message]) -> MemoryUnit:
+        return MemoryUnit(everything, [self.adding(message) for message in messages])
 
-    def add_messages(self, messages: Iterable[Message]) -> list[MessageReference]:
-        return self._state.execute([self.adding(message) for message in messages])
-
-    def add_messages_async(self, messages: Iterable[Message]) -> StoreFuture[list[MessageReference]]:
-        return done(self.add_messages(messages))
-
-    def add_each_async(self, messages: Iterable[Message]) -> StoreFuture[list[Outcome]]:
+    def unit_of_each(self, messages: Iterable[Message]) -> MemoryUnit:
         writes, outcomes = encode_each(messages, self.adding)
-        return done(outcomes([*self._state.execute(writes)]))
+        return MemoryUnit(outcomes, writes)
 
-    def add_in(self, writes: list[MemoryWrite], message: Message) -> None:
-        writes.append(self.adding(message))
+    def unit_of_removes(self, messages: Sequence[Reference]) -> MemoryUnit:
+        return MemoryUnit(nothing, [self._acknowledging(messages)])
 
-    def acknowledge_in(self, writes: list[MemoryWrite], messages: Sequence[Reference]) -> None:
-        writes.append(self._acknowledging(messages))
+    def unit_of_update(self, message: Message) -> MemoryUnit:
+        return MemoryUnit(nothing, [self._updating(message)])
 
-    def update_in(self, writes: list[MemoryWrite], message: Message) -> None:
-        writes.append(self._updating(message))
+    def add_in(self, writes: MemoryUnit, message: Message) -> None:
+        writes.writes.append(self.adding(message))
+
+    def acknowledge_in(self, writes: MemoryUnit, messages: Sequence[Reference]) -> None:
+        writes.writes.append(self._acknowledging(messages))
+
+    def update_in(self, writes: MemoryUnit, message: Message) -> None:
+        writes.writes.append(self._updating(message))
 
     def adding(self, message: Message) -> MemoryWrite:
         shelf, state = self.shelf, self._state
@@ -98,16 +100,6 @@ class MemoryMessageStore:
             return None if is_duplicate() else hold_added(state, shelf, name, store)
 
         return MemoryWrite(add, hold=hold)
-
-    def encode(self, message: Message) -> EncodedMessage:
-        """Return the row that it would be in a database, checked."""
-        shelf = self.shelf
-        return self._state.encoder.encode(message, shelf.destination, prioritized=shelf.prioritized)
-
-    def encode_all(self, messages: Iterable[Message]) -> list[EncodedMessage]:
-        """As :meth:`encode`, of messages that are stored together."""
-        shelf = self.shelf
-        return self._state.encoder.encode_all(messages, shelf.destination, prioritized=shelf.prioritized)
 
     def put(self, sequence: int, encoded: EncodedMessage) -> None:
         """Store a message with a sequence higher than any other; the lock is held."""
@@ -175,19 +167,6 @@ class MemoryMessageStore:
             return sequence
         raise message_not_found(name, self.destination)
 
-    def execute(self, unit: list[MemoryWrite]) -> None:
-        self._state.execute(unit)
-
-    def submit(self, unit: list[MemoryWrite]) -> StoreFuture[None]:
-        self._state.execute(unit)
-        return done(None)
-
-    def acknowledge(self, *messages: Reference) -> None:
-        self.execute([self._acknowledging(messages)])
-
-    def acknowledge_async(self, *messages: Reference) -> StoreFuture[None]:
-        return self.submit([self._acknowledging(messages)])
-
     def _acknowledging(self, messages: Sequence[Reference]) -> MemoryWrite:
         sequences = self.find(messages)
 
@@ -202,9 +181,6 @@ class MemoryMessageStore:
         names = [name_of(message) for message in messages]
         with self._state.entered():
             return [sequence for name in names for sequence in self.shelf.find(name)]
-
-    def update_message(self, message: Message) -> None:
-        self.execute([self._updating(message)])
 
     def _updating(self, message: Message) -> MemoryWrite:
         with self._state.entered():
@@ -260,7 +236,7 @@ class MemoryMessageStore:
         return self._state.remove(self.shelf, lambda: self.shelf.expired(now_ms, -1), progress)
 
 
-class MemoryTopicMessageStore(MemoryMessageStore, SubscribedTopic[list[MemoryWrite]]):
+class MemoryTopicMessageStore(MemoryMessageStore, SubscribedTopic[MemoryUnit]):
     """See :class:`jdbcstore.abc.TopicMessageStore`."""
 
     def _subscribe(self, info: SubscriptionInfo, *, retroactive: bool) -> None:
@@ -305,7 +281,7 @@ class MemoryTopicMessageStore(MemoryMessageStore, SubscribedTopic[list[MemoryWri
 
     def acknowledge_for_in(
         self,
-        writes: list[MemoryWrite],
+        writes: MemoryUnit,
         client_id: str,
         subscription_name: str,
         messages: Sequence[Reference],
@@ -325,12 +301,12 @@ class MemoryTopicMessageStore(MemoryMessageStore, SubscribedTopic[list[MemoryWri
             subscription = self._subscription(client_id, subscription_name)
             return hold_acknowledged(subscription, sequences)
 
-        writes.append(MemoryWrite(acknowledge, check, hold))
+        writes.writes.append(MemoryWrite(acknowledge, check, hold))
 
-    def acknowledgement(self, info: SubscriptionInfo, messages: Sequence[Reference]) -> list[MemoryWrite]:
-        writes: list[MemoryWrite] = []
-        self.acknowledge_for_in(writes, info.client_id, info.subscription_name, messages)
-        return writes
+    def acknowledgement(self, info: SubscriptionInfo, messages: Sequence[Reference]) -> MemoryUnit:
+        unit = MemoryUnit(nothing)
+        self.acknowledge_for_in(unit, info.client_id, info.subscription_name, messages)
+        return unit
 
     def recover_pending(self, info: SubscriptionInfo, limit: int, after: Cursor | None) -> Page:
         with self._state.entered():

@@ -19,7 +19,7 @@ from jdbcstore.message.ids import XATransactionId
 from jdbcstore.stores.memory.shelf import MemorySubscription, Shelf, Total
 from jdbcstore.stores.shared.audit import DuplicateAudit
 from jdbcstore.stores.shared.checkpoint import FindBody, JournalMark
-from jdbcstore.stores.shared.encoding import MessageEncoder
+from jdbcstore.stores.shared.encoding import MessageEncoder, Result, everything
 from jdbcstore.stores.shared.paging import REMOVE_BATCH, counted
 from jdbcstore.stores.shared.transaction import (
     BufferedStore,
@@ -60,6 +60,14 @@ class MemoryWrite(NamedTuple):
 
 
 @dataclass(slots=True)
+class MemoryUnit:
+    """Writes that are applied together or not at all; ``result`` makes its result of references."""
+
+    result: Result = everything
+    writes: list[MemoryWrite] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class State:
     """The lock, the sequence and the prepared transactions of one store."""
 
@@ -91,25 +99,26 @@ class State:
         if self.changed is not None and self.total.size != before:
             self.changed()
 
-    def execute(self, writes: Sequence[MemoryWrite]) -> list[MessageReference]:
-        """Apply all or none; the references of the messages added."""
+    def execute(self, unit: MemoryUnit) -> Any:
+        """Apply all or none; the result of the messages added."""
         with self.entered():
-            for write in writes:
+            for write in unit.writes:
                 write.check()
-            return [reference for write in writes if (reference := write.apply()) is not None]
+            references = [one for write in unit.writes if (one := write.apply()) is not None]
+        return unit.result(references)
 
-    def submit(self, writes: Sequence[MemoryWrite]) -> StoreFuture[list[MessageReference]]:
+    def submit(self, unit: MemoryUnit) -> StoreFuture[Any]:
         """As :meth:`execute`; the future is done when it is returned."""
-        return done(self.execute(writes))
+        return done(self.execute(unit))
 
-    def prepare(self, xid: XATransactionId, writes: Sequence[MemoryWrite]) -> bool:
+    def prepare(self, xid: XATransactionId, unit: MemoryUnit) -> bool:
         """Hold all or none; False if there is nothing to decide."""
         with self.entered():
             if xid in self.prepared:
                 raise prepared_before(xid)
-            for write in writes:
+            for write in unit.writes:
                 write.check()
-            held = [held for write in writes if (held := write.hold()) is not None]
+            held = [held for write in unit.writes if (held := write.hold()) is not None]
             if held:
                 self.prepared[xid] = held
             return bool(held)
@@ -147,13 +156,15 @@ class State:
 class MemoryXAResource:
     """See :class:`jdbcstore.abc.XAResource`."""
 
-    def __init__(self, store: BufferedStore[list[MemoryWrite]], state: State) -> None:
+    def __init__(self, store: BufferedStore[MemoryUnit], state: State) -> None:
         self._store = store
         self._state = state
 
-    def start(self, xid: XATransactionId) -> BufferedXATransaction[list[MemoryWrite]]:
+    def start(self, xid: XATransactionId) -> BufferedXATransaction[MemoryUnit]:
         check_xid(xid, self._state.lengths)
-        return BufferedXATransaction(self._store, [], self._state, xid=xid, prepare=self._state.prepare)
+        return BufferedXATransaction(
+            self._store, MemoryUnit(), self._state, xid=xid, prepare=self._state.prepare
+        )
 
     def recover(self) -> list[PreparedTransaction]:
         with self._state.entered():

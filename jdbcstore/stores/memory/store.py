@@ -13,7 +13,7 @@ from jdbcstore.message.ids import ProducerId
 from jdbcstore.message.message import Message
 from jdbcstore.stores.memory.destinations import MemoryMessageStore, MemoryTopicMessageStore
 from jdbcstore.stores.memory.shelf import Shelf
-from jdbcstore.stores.memory.state import MemoryWrite, MemoryXAResource, State
+from jdbcstore.stores.memory.state import MemoryUnit, MemoryWrite, MemoryXAResource, State
 from jdbcstore.stores.shared.audit import DuplicateAudit
 from jdbcstore.stores.shared.checkpoint import Changes, FindBody, JournalMark, Referring
 from jdbcstore.stores.shared.cleanup_timer import CleanupTimer
@@ -22,7 +22,7 @@ from jdbcstore.stores.shared.rows import EncodedMessage
 from jdbcstore.stores.shared.store import DestinationsStore
 from jdbcstore.stores.shared.transaction import BufferedTransaction
 from jdbcstore.util.clock import Clock, SystemClock
-from jdbcstore.util.futures import StoreFuture, done
+from jdbcstore.util.futures import StoreFuture
 
 _LARGEST = 2**31 - 1
 """The limit of an MSG column."""
@@ -57,12 +57,12 @@ class MemoryStore(DestinationsStore[MemoryMessageStore, MemoryTopicMessageStore]
         with self._state.entered():  # or it is closed
             return kind(self._state, Shelf(destination, bool(prioritized), self._state.total))
 
-    def transaction(self) -> BufferedTransaction[list[MemoryWrite]]:
-        return BufferedTransaction(self, [], self._state)
+    def transaction(self) -> BufferedTransaction[MemoryUnit]:
+        return BufferedTransaction(self, MemoryUnit(), self._state)
 
     def add_each_async(self, messages: Sequence[Message]) -> StoreFuture[list[Outcome]]:
         writes, outcomes = encode_each(messages, self._adding)
-        return done(outcomes([*self._state.execute(writes)]))
+        return self._state.submit(MemoryUnit(outcomes, writes))
 
     def _adding(self, message: Message) -> MemoryWrite:
         return self._place(own_destination(message)).adding(message)

@@ -84,14 +84,14 @@ class Referring(NamedTuple):
 class CheckpointedDestination(MessageStore, Protocol):
     """A destination of a store that can have a journal in front of it."""
 
-    def encode(self, message: Message) -> EncodedMessage:
+    def encode(self, message: Message, /) -> EncodedMessage:
         """Return the message's row, checked as :meth:`add_message` checks it.
 
         :raises InvalidMessage: it cannot be stored
         """
         ...
 
-    def encode_all(self, messages: Iterable[Message]) -> list[EncodedMessage]:
+    def encode_all(self, messages: Iterable[Message], /) -> list[EncodedMessage]:
         """As :meth:`encode`, of messages that are stored together."""
         ...
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from operator import itemgetter
 from typing import Any, TypeVar
 
@@ -19,6 +20,8 @@ from jdbcstore.util.clock import Clock
 T = TypeVar("T")
 Name = tuple[str, int]
 """The producer's name for a message: the columns MSGID_PROD and MSGID_SEQ."""
+Encode = Callable[[Message], EncodedMessage]
+EncodeAll = Callable[[Iterable[Message]], list[EncodedMessage]]
 Result = Callable[[list[Any]], Any]
 """Makes what a write returns of the references of the messages that it added."""
 _DESTINATIONS = 4096
@@ -60,6 +63,11 @@ class MessageEncoder:
         rows = self._rows.get(destination.qualified_name) or self._rows_of(destination)
         now_ms, other = self._clock.now_ms(), self._encode_any
         return rows.rows(messages, now_ms, prioritized, lambda one: other(one, destination, prioritized))
+
+    def of(self, destination: Destination, *, prioritized: bool) -> tuple[Encode, EncodeAll]:
+        """Return both for a destination, each without a call of its own for a message."""
+        place: dict[str, Any] = {"destination": destination, "prioritized": prioritized}
+        return partial(self.encode, **place), partial(self.encode_all, **place)
 
     def _rows_of(self, destination: Destination) -> Rows:
         if len(self._rows) >= _DESTINATIONS:

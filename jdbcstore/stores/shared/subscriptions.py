@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from jdbcstore.abc import Cursor, Page, Reference, SubscriptionInfo
 from jdbcstore.config.store import NameLengths
@@ -12,13 +12,14 @@ from jdbcstore.errors import InvalidSubscription, SubscriptionExists, Subscripti
 from jdbcstore.message.destination import Destination
 from jdbcstore.stores.shared.checks import check_length
 from jdbcstore.stores.shared.rows import fits
+from jdbcstore.stores.shared.writing import UnitWrites
 from jdbcstore.util.futures import StoreFuture
 
 U = TypeVar("U")
 
 
-class SubscribedTopic(ABC, Generic[U]):
-    """The durable subscriptions of a topic; ``U`` is a unit of work of its store."""
+class SubscribedTopic(UnitWrites[U]):
+    """A topic and its durable subscriptions; ``U`` is a unit of work of its store."""
 
     destination: Destination
 
@@ -58,14 +59,6 @@ class SubscribedTopic(ABC, Generic[U]):
     @abstractmethod
     def acknowledgement(self, info: SubscriptionInfo, messages: Sequence[Reference]) -> U:
         """Return the unit of work that marks messages as consumed by a subscription."""
-
-    @abstractmethod
-    def execute(self, unit: U) -> None:
-        """Write a unit of work; returns once it is committed."""
-
-    @abstractmethod
-    def submit(self, unit: U) -> StoreFuture[None]:
-        """As :meth:`execute`, without waiting."""
 
 
 class TopicSubscription:

@@ -18,7 +18,7 @@ from jdbcstore.abc import Reference
 from jdbcstore.errors import TransactionError
 from jdbcstore.stores.memory.destinations import MemoryMessageStore, MemoryTopicMessageStore
 from jdbcstore.stores.memory.shelf import Shelf
-from jdbcstore.stores.memory.state import MemoryWrite, State
+from jdbcstore.stores.memory.state import MemoryUnit, MemoryWrite, State
 from jdbcstore.stores.shared.transaction import (
     BufferedTransaction,
     BufferedTransactionQueue,
@@ -62,11 +62,11 @@ class Model(MemoryStore):
             self.counting[name].last_sequence = 0
 
 
-class _Transaction(BufferedTransaction[list[MemoryWrite]]):
+class _Transaction(BufferedTransaction[MemoryUnit]):
     _store: Model
 
     def __init__(self, store: Model) -> None:
-        super().__init__(store, [], store._state)
+        super().__init__(store, MemoryUnit(), store._state)
         self._stores: set[str] = set()
         self._in_one_only = False
         self._marked: dict[int, MemoryWrite] = {}
@@ -83,7 +83,7 @@ class _Transaction(BufferedTransaction[list[MemoryWrite]]):
         self._in_one_only |= in_one_only
 
     def marks(self, write: MemoryWrite) -> None:
-        self._marked[len(self.writes) - 1] = write
+        self._marked[len(self.writes.writes) - 1] = write
 
     def commit(self) -> list[MessageReference]:
         self._mark()
@@ -103,10 +103,10 @@ class _Transaction(BufferedTransaction[list[MemoryWrite]]):
                 self.rollback()
                 raise TransactionError("this is done in one store only")
             for at, write in self._marked.items():
-                self.writes[at] = write
+                self.writes.writes[at] = write
 
 
-class _Queue(BufferedTransactionQueue[list[MemoryWrite]]):
+class _Queue(BufferedTransactionQueue[MemoryUnit]):
     _transaction: _Transaction
     _store: MemoryMessageStore
 
@@ -124,7 +124,7 @@ class _Queue(BufferedTransactionQueue[list[MemoryWrite]]):
         self._transaction.writes_to(self.destination, in_one_only=True)
 
 
-class _Topic(_Queue, BufferedTransactionTopic[list[MemoryWrite]]):
+class _Topic(_Queue, BufferedTransactionTopic[MemoryUnit]):
     _store: MemoryTopicMessageStore
 
     def acknowledge_subscription(self, client_id: str, subscription_name: str, *messages: Reference) -> None:
