@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 from jdbcstore.config.broker import BrokerConfig
 from jdbcstore.config.data_source import DataSourceConfig
+from jdbcstore.config.fates import FATES, element_of
 from jdbcstore.config.fields import camel, check, convert, find_field, is_camel, snake, types_of, unknown
 from jdbcstore.config.given import Given, Kind, Note, Section
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.config.locker import IOExceptionHandlerConfig, LockerConfig
 from jdbcstore.config.policy import PolicyEntry
-from jdbcstore.config.reasons import TOML
 from jdbcstore.config.routed import RoutedStoreConfig, check_routed
 from jdbcstore.config.statements import plain, property_name
 from jdbcstore.config.store import NAMES_AND_TYPES, StoreConfig
@@ -149,6 +149,7 @@ def build(values: Section) -> Configuration:
         builder.sources["password"] = builder.sources["url"]
     store = builder.make(StoreConfig, parts["store"], "")
     about: dict[str, Any] = {"sources": builder.sources, "problems": builder.problems}
+    about["notes"] = tuple(builder.notes)
     try:
         return Configuration(data_source=data_source, store=store, **rest, **about)
     except ConfigurationError as error:
@@ -164,9 +165,9 @@ def _part_of(name: str, value: object) -> str:
             return part
     known = find_field(Configuration, name)
     if known is None or known.name in (*_FLAT, *_ABOUT):
-        reason = TOML.get(camel(snake(name)))
-        if reason is not None:
-            raise ConfigurationError(f"{name} has no effect: {reason}; remove it", place=_place(value))
+        fate = FATES.get(("jdbcstore.toml", camel(snake(name))))
+        if fate is not None:
+            raise ConfigurationError(f"{name} has no effect: {fate.reason}; remove it", place=_place(value))
         names = [one.name for kind in (*_FLAT.values(), Configuration) for one in fields(kind)]
         raise ConfigurationError(unknown("option", name, {*names} - {*_FLAT, *_ABOUT}), place=_place(value))
     return ""
@@ -193,6 +194,7 @@ class _Builder:
     def __init__(self) -> None:
         self.sources: dict[str, str] = {}
         self.problems: dict[str, ConfigurationError] = {}
+        self.notes: list[Note] = []
 
     def make(self, kind: type, section: Section, path: str) -> Any:
         values = self.values(kind, section, path)
@@ -207,6 +209,11 @@ class _Builder:
         values = {}
         for name, value in section.items():
             known = find_field(kind, name)
+            fate = FATES.get((element_of(kind), camel(snake(name))))
+            if known is None and fate is not None and isinstance(value, Given):
+                if str(value.value).lower() not in fate.harmless:
+                    self.notes.append(Note(fate.kind, value.place, f"{name}: {fate.reason}"))
+                continue
             if known is None:
                 known_names = [one.name for one in fields(kind)]
                 raise ConfigurationError(unknown("option", name, known_names), place=_place(value))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,6 @@ from jdbcstore.config.configuration import Configuration, build
 from jdbcstore.config.data_source import DataSourceConfig
 from jdbcstore.config.fields import types_of, unknown
 from jdbcstore.config.given import Given, Kind, Note, Section, merge, parse_toml, put
-from jdbcstore.config.policy import DiscardingDeadLetterStrategy, PolicyEntry
-from jdbcstore.config.reasons import by_name
 from jdbcstore.config.statements import unused_statements
 from jdbcstore.config.store import StoreConfig
 from jdbcstore.errors import ConfigurationError
@@ -35,27 +33,6 @@ _PATHS = (
 """Options whose value is a path, relative to the folder of the TOML file."""
 _SECTIONS = ("locker", "journal", "broker", "io_exception_handler")
 """Sections whose options may be given in the environment."""
-
-_AUDIT = ("enable_audit", "max_producers_to_audit", "max_audit_depth")
-_OF_POLICY = by_name({
-    (Kind.IGNORED, "it tunes the cursors and threads of ActiveMQ, which clients do not notice"): (
-        "store_usage_high_water_mark", "minimum_message_size", "use_cache", "lazy_dispatch",
-        "use_prefetch_extension", "gc_inactive_destinations", "inactive_timeout_before_gc",
-    ),
-    (Kind.IGNORED, "each subscriber of a topic gets its messages in order"): ("dispatch_policy",),
-    (Kind.IGNORED, "the store recognises duplicates; set its option enable_audit"): (
-        *_AUDIT, "max_queue_audit_depth", "send_duplicate_from_store_to_dlq",
-    ),
-    (Kind.UNSUPPORTED, "jdbcstore broker does not support it"): (
-        "strict_order_dispatch",
-    ),
-})  # fmt: skip
-"""Options of a policy that ``jdbcstore broker`` does not obey."""
-_DEAD_LETTERS = {
-    True: (Kind.UNSUPPORTED, "a message that is rejected on two queues becomes a dead letter twice"),
-    False: (Kind.IGNORED, "dead letters are never audited"),
-}
-"""The note on the audit of a dead-letter strategy, by whether it is on."""
 
 
 def load_config(
@@ -95,7 +72,12 @@ def load_file(path: Path, environment: Mapping[str, str] = os.environ) -> Config
 def _built(values: Section, notes: list[Note]) -> Configuration:
     configuration = build(values)
     missing = (Note(Kind.MISSING, one.place or "", one.args[0]) for one in configuration.problems.values())
-    return replace(configuration, notes=(*missing, *notes, *_not_obeyed(configuration)))
+    unused = (
+        Note(Kind.IGNORED, configuration.sources.get(f"statements.{name}", "configuration"), text)
+        for name, reason in unused_statements(configuration.store.statements)
+        for text in [f"{name} is not run: {reason}"]
+    )
+    return replace(configuration, notes=(*missing, *notes, *configuration.notes, *unused))
 
 
 def _read_file(path: Path, environment: Mapping[str, str]) -> tuple[Section, list[Note]]:
@@ -167,31 +149,3 @@ def _variables() -> dict[str, str]:
 def _scalars(kind: type) -> list[str]:
     simple = {str, int, float, bool, type(None)}
     return [one.name for one in fields(kind) if simple.issuperset(types_of(kind)[one.name])]
-
-
-def _not_obeyed(configuration: Configuration) -> Iterator[Note]:
-    """Yield a note for each option that is set and has no effect."""
-    sources, default = configuration.sources, PolicyEntry()
-    for name, reason in unused_statements(configuration.store.statements):
-        place = sources.get(f"statements.{name}", "configuration")
-        yield Note(Kind.IGNORED, place, f"{name} is not run: {reason}")
-    for number, policy in enumerate(configuration.policies):
-        for option, (kind, reason) in _OF_POLICY.items():
-            given = sources.get(f"policies[{number}].{option}")
-            changed = option in _AUDIT or getattr(policy, option) != getattr(default, option)
-            if given is not None and changed:
-                yield Note(kind, given, _explained(option, "policy", given, reason))
-        strategy = policy.dead_letter_strategy
-        if isinstance(strategy, DiscardingDeadLetterStrategy):
-            continue
-        for option in _AUDIT:
-            given = sources.get(f"policies[{number}].dead_letter_strategy.{option}")
-            if given is not None:
-                kind, reason = _DEAD_LETTERS[strategy.enable_audit]
-                yield Note(kind, given, _explained(option, "dead-letter strategy", given, reason))
-
-
-def _explained(option: str, owner: str, place: str, reason: str) -> str:
-    """Return the text of a note, which names the option unless its place ends in ActiveMQ's name for it."""
-    is_named = place.rpartition(", ")[2].lower() == option.replace("_", "")
-    return reason if is_named else f"{option} of a {owner}: {reason}"

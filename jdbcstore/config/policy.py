@@ -10,13 +10,6 @@ from jdbcstore.config.fields import Options, check, option
 from jdbcstore.errors import ConfigurationError, InvalidDestination
 from jdbcstore.message.destination import Destination
 
-_DISPATCH_POLICIES = (
-    "roundRobinDispatchPolicy",
-    "strictOrderDispatchPolicy",
-    "simpleDispatchPolicy",
-    "priorityDispatchPolicy",
-)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _DeadLetterStrategy(Options):
@@ -28,12 +21,6 @@ class _DeadLetterStrategy(Options):
     """Whether non-persistent messages become dead letters; else they are dropped."""
     expiration: float = option(0.0, at_least=0, milliseconds=True)
     """Seconds after which a dead letter expires; 0 is never."""
-    enable_audit: bool = True
-    """Whether a second dead letter with the same message id is dropped. Not done; a note says so."""
-    max_producers_to_audit: int = option(64, at_least=1)
-    """Producers that the audit remembers. Not used; a note says so."""
-    max_audit_depth: int = option(2048, at_least=1)
-    """Message ids per producer that the audit remembers. Not used; a note says so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -316,8 +303,6 @@ class PolicyEntry(Options):
     """The earlier messages that a new subscriber of a topic gets."""
     slow_consumer_strategy: SlowConsumerStrategy | None = None
     """The end of consumers that do not keep up; with None they stay."""
-    dispatch_policy: str = option("roundRobinDispatchPolicy", choices=_DISPATCH_POLICIES)
-    """The order in which subscribers of a topic get a message. Not obeyed."""
     pending_message_limit: int | None = option(None, at_least=0)
     """Messages kept for a slow subscriber beyond its prefetch, if they are not stored; None means unlimited.
     ``limit`` of ActiveMQ's ``constantPendingMessageLimitStrategy``."""
@@ -330,10 +315,6 @@ class PolicyEntry(Options):
     """Bytes of messages in memory per destination; 0 is the broker's limit."""
     cursor_memory_high_water_mark: int = option(70, at_least=0)
     """Per cent of the memory at which a cursor stops reading ahead."""
-    store_usage_high_water_mark: int = option(100, at_least=0)
-    """Per cent of the store's limit at which producers wait. Not obeyed: a database has its own limit."""
-    minimum_message_size: int = option(1024, at_least=0)
-    """Bytes that a message counts at least. Not obeyed."""
     producer_flow_control: bool = True
     """Whether producers wait when the memory is full."""
     blocked_producer_warning_interval: float = option(30.0, at_least=0, milliseconds=True)
@@ -355,16 +336,8 @@ class PolicyEntry(Options):
     persist_jms_redelivered: bool = False
     """Whether a queue stores that a message is redelivered before its first delivery, for the next broker.
     Such a queue, and one whose arrivals are watched, stores messages before it dispatches them."""
-    use_cache: bool = True
-    """Whether a cursor keeps new messages in memory. Not obeyed."""
-    lazy_dispatch: bool = False
-    """Whether messages are dispatched in batches of the prefetch. Not obeyed."""
-    strict_order_dispatch: bool = False
-    """Whether a queue waits for a redelivery before it dispatches later messages. Not obeyed."""
     use_consumer_priority: bool = True
     """Whether consumers of a higher priority get a queue's messages first."""
-    use_prefetch_extension: bool = True
-    """Whether messages of an open transaction leave room in the prefetch. Not obeyed."""
     all_consumers_exclusive_by_default: bool = False
     """Whether one consumer of a queue gets all messages, and the next when that one has gone."""
     always_retroactive: bool = False
@@ -394,24 +367,9 @@ class PolicyEntry(Options):
 
     expire_messages_period: float = option(30.0, at_least=0, milliseconds=True, negative_is_off=True)
     """Seconds between searches for expired messages; 0 is never."""
-    gc_inactive_destinations: bool = False
-    """Whether unused destinations are deleted. Not obeyed: they take no memory."""
-    inactive_timeout_before_gc: float = option(60.0, at_least=0, milliseconds=True)
-    """Seconds without use before that. Not obeyed."""
     max_destinations: int | None = option(None, at_least=0)
     """The destinations of this entry that there may be at a time: with one more, the client gets an error.
     What the store has is always there. None means unlimited."""
-
-    enable_audit: bool = True
-    """Whether a destination recognises duplicates. Not obeyed: ``enable_audit`` of the store does."""
-    max_producers_to_audit: int = option(64, at_least=1)
-    """Producers that this audit remembers. Not obeyed, as the next three."""
-    max_audit_depth: int = option(10_000, at_least=1)
-    """Message ids per producer that this audit remembers."""
-    max_queue_audit_depth: int = option(10_000, at_least=1)
-    """Message ids per producer that a queue remembers."""
-    send_duplicate_from_store_to_dlq: bool = False
-    """Whether duplicates found in the store become dead letters."""
 
     advisory_for_delivery: bool = False
     """Whether JMS clients can watch which messages arrive."""

@@ -53,7 +53,7 @@ def test_the_table(invoke: Invoke, tmp_path: Path) -> None:
     assert rows["password"] == ["***", "jdbcstore.toml"]
     assert rows["create_tables_on_startup"] == ["true", "default"]
     assert rows["table_prefix"] == ["''", "default"]
-    assert "strict_order_dispatch of a policy" in result.out
+    assert "strict_order_dispatch: " in result.out
     assert SECRET not in result.out + result.err
 
 

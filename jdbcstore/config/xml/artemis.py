@@ -6,15 +6,14 @@ The tables of a ``database-store`` are not ActiveMQ Classic's, and are not read.
 from __future__ import annotations
 
 from jdbcstore.config.data_source import sqlite_url
+from jdbcstore.config.fates import ARTEMIS_TABLES, FATES, names_of
 from jdbcstore.config.given import Given, Kind, Section, merge, put
 from jdbcstore.config.locker import LeaseDatabaseLockerConfig, SharedFileLockerConfig
 from jdbcstore.config.plugins import LoggingConfig
-from jdbcstore.config.reasons import ARTEMIS_TABLES, DATA_SOURCE, DATABASE_STORE, FILE_STORES
 from jdbcstore.config.routed import DATABASE
 from jdbcstore.config.xml.artemis_acceptors import read_acceptors
 from jdbcstore.config.xml.artemis_addresses import read_addresses
 from jdbcstore.config.xml.artemis_codec import Codec, unwrapped
-from jdbcstore.config.xml.artemis_reasons import CORE, REFUSED_CORE, UNSUPPORTED_CORE
 from jdbcstore.config.xml.artemis_security import is_secured
 from jdbcstore.config.xml.beans import Document, Element
 from jdbcstore.config.xml.file_stores import TAKEN, converted, note_old_files
@@ -50,11 +49,11 @@ _DIRECT = {
     "network-check-ping6-command": "networkCheckPing6Command",
 }
 """Elements of ``core`` that are options of the broker."""
-_NETWORK = {"network-check-NIC": "the system chooses the network card"}
+_DATABASE = "database-store"
 _READ = (
     *("name", "store", "acceptors", "addresses", "queues", "diverts", "address-settings", "ha-policy"),
     *("security-settings", "security-enabled", "broker-plugins", "wildcard-addresses", *_DIRECT),
-    *(*TAKEN[_FILE], *FILE_STORES[_FILE], *_DIRECTORIES, "journal-retention-directory"),
+    *(*TAKEN[_FILE], *names_of(_FILE), *_DIRECTORIES, "journal-retention-directory"),
 )
 """Elements of ``core`` that are read."""
 _LOGGED = {
@@ -113,15 +112,10 @@ def _read_serving(document: Document, core: Element, secrets: _Secrets) -> Secti
 
 def _report(document: Document, element: Element) -> None:
     """Note what becomes of an element of ``core`` that is not read."""
-    name = element.name
-    if name in REFUSED_CORE:
-        if element.children:
-            document.refuse(element, f"{REFUSED_CORE[name]}; remove it")
-    elif name in UNSUPPORTED_CORE:
-        document.note(Kind.UNSUPPORTED, element, UNSUPPORTED_CORE[name])
-    elif name in CORE or name in _NETWORK:
-        document.ignore(element, {**CORE, **_NETWORK}[name])
-    elif name not in (*DATABASE_STORE, "retention"):
+    fate = FATES.get(("core", element.name))
+    if fate is not None:
+        document.tell(element, fate, "x" if element.children else "")
+    elif element.name not in (*names_of(_DATABASE), "retention"):
         document.refuse(element, "unknown element of core; correct it or remove it")
 
 
@@ -177,8 +171,8 @@ def _take(document: Document, element: Element, section: Section, secrets: _Secr
     elif element.name == "data-source-properties":
         for one in element.children:
             _take_property(document, one, section, secrets)
-    elif element.name in DATABASE_STORE:
-        document.ignore(element, DATABASE_STORE[element.name])
+    elif (fate := FATES.get((_DATABASE, element.name))) is not None:
+        document.tell(element, fate, element.text)
     elif element.name not in _LEASE:
         document.note(Kind.UNKNOWN, element, "unknown element of database-store; correct it or remove it")
 
@@ -189,7 +183,8 @@ def _take_property(document: Document, element: Element, section: Section, secre
         at = Element(key, element.line, {}, {})
         section[_PROPERTIES[key]] = secrets.given(at, value, _PROPERTIES[key])
     else:
-        document.ignore(element, DATA_SOURCE.get(key, "the size of the pool is pool_size"), key)
+        fate = FATES.get(("DataSource", key))
+        document.ignore(element, fate.reason if fate else "the size of the pool is pool_size", key)
 
 
 def _read_lease(document: Document, store: Element) -> Section:
@@ -218,15 +213,15 @@ def _read_files(document: Document, core: Element) -> Section:
         },
         "journal": {"directory": Given(journal, place)},
     }
-    taken, reasons = TAKEN[_FILE], FILE_STORES[_FILE]
+    taken = TAKEN[_FILE]
     for element in core.children:
         name = element.name
         if name in taken and name not in (*_DIRECT, "name"):
             put(section, taken[name], converted(document, document.given(element, element.text), element))
         elif name == "journal-retention-directory":
             _take_retention(document, element, section)
-        elif name in reasons:
-            document.ignore(element, reasons[name])
+        elif (fate := FATES.get((_FILE, name))) is not None:
+            document.tell(element, fate, element.text)
     note_old_files(document, core, _FILE, journal)
     return section
 

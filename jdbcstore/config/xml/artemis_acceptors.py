@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from urllib.parse import unquote
 
 from jdbcstore.config.broker import AUTO, AUTO_TLS, OPENWIRE, OPENWIRE_TLS, STOMP, STOMP_TLS
+from jdbcstore.config.fates import FATES
 from jdbcstore.config.given import Given, Kind, Section
-from jdbcstore.config.xml.artemis_reasons import ACCEPTORS, REFUSED_ACCEPTORS
 from jdbcstore.config.xml.beans import Document, Element
 
 _OURS = {
@@ -91,10 +91,9 @@ def _read_acceptor(document: Document, element: Element, reveal: Reveal) -> Sect
 
 
 def _report(document: Document, element: Element, key: str, text: str) -> None:
-    if key in REFUSED_ACCEPTORS:
-        document.refuse(element, f"{REFUSED_ACCEPTORS[key]}; remove it", key)
-    elif key in ACCEPTORS:
-        document.ignore(element, ACCEPTORS[key], key)
+    fate = FATES.get(("acceptor", key))
+    if fate is not None:
+        document.tell(element, fate, text, key)
     elif not text.startswith("${"):
         text = f"unknown parameter {key!r} of an acceptor, which may decide who is let in"
         document.refuse(element, f"{text}; correct it or remove it", key)

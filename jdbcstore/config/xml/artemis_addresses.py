@@ -5,14 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from jdbcstore.config.fates import FATES
 from jdbcstore.config.given import Given, Section
 from jdbcstore.config.policy import SlowConsumerRateStrategy
-from jdbcstore.config.xml.artemis_reasons import (
-    ADDRESS_SETTINGS,
-    QUEUES,
-    REFUSED_QUEUES,
-    REFUSED_SETTINGS,
-)
 from jdbcstore.config.xml.beans import Document, Element
 from jdbcstore.errors import InvalidDestination
 from jdbcstore.message.destination import Destination
@@ -159,12 +154,9 @@ def _check_queue(document: Document, queue: Element, kind: str) -> None:
     for name, text in given.items():
         if name in ("name", "address", "filter") or (name in _QUEUE_OPTIONS and kind == "queue"):
             continue
-        if name in REFUSED_QUEUES:
-            harmless, reason = REFUSED_QUEUES[name]
-            if text.lower() not in harmless:
-                document.refuse(queue, f"{reason}; remove it", name)
-        elif name in QUEUES:
-            document.ignore(queue, QUEUES[name], name)
+        fate = FATES.get(("queue of core", name))
+        if fate is not None:
+            document.tell(queue, fate, text, name)
         else:
             document.refuse(queue, f"unknown attribute {name!r} of queue; correct it or remove it", name)
 
@@ -357,14 +349,10 @@ def _covers(document: Document, wide: _Setting, narrow: _Setting) -> bool:
 
 
 def _check_setting(document: Document, element: Element) -> None:
-    name, text = element.name, element.text
-    if name in REFUSED_SETTINGS:
-        harmless, reason = REFUSED_SETTINGS[name]
-        if text.lower() not in harmless:
-            document.refuse(element, f"{reason}; remove it")
-    elif name in ADDRESS_SETTINGS:
-        document.ignore(element, ADDRESS_SETTINGS[name])
-    elif name not in _OBEYED:
+    fate = FATES.get(("address-setting", element.name))
+    if fate is not None:
+        document.tell(element, fate, element.text)
+    elif element.name not in _OBEYED:
         document.refuse(element, "unknown element of address-setting; correct it or remove it")
 
 

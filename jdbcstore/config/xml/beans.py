@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Protocol
 from xml.parsers import expat
 
+from jdbcstore.config.fates import ANY, FATES, Fate, element_of, names_of
 from jdbcstore.config.fields import camel, find_field, unknown
 from jdbcstore.config.given import Given, Kind, Note, Section
-from jdbcstore.config.reasons import REFUSED, UNSUPPORTED
 from jdbcstore.config.xml.placeholders import Placeholders, Unresolved
 from jdbcstore.errors import ConfigurationError
 
@@ -182,6 +182,11 @@ class Document:
         """Add a note because of which the broker does not start."""
         self.note(Kind.REFUSED, at, text, name)
 
+    def tell(self, at: Located, fate: Fate, value: str, name: str | None = None) -> None:
+        """Note the fate of a setting, unless nothing changes by its value."""
+        if value.strip().lower() not in fate.harmless:
+            self.note(fate.kind, at, fate.reason, name)
+
     def error(self, at: Located, text: str, name: str | None = None) -> ConfigurationError:
         """Return an error about something in this file, to be raised."""
         return ConfigurationError(text, place=self.place(at, name))
@@ -310,20 +315,19 @@ class Document:
             raise self.error(value, "must be a string, not an element; write it as an attribute")
         return self.given(value, value.text)
 
-    def take(
-        self, bean: Bean, value: Value, kind: type, section: Section, reasons: Mapping[str, str]
-    ) -> None:
+    def take(self, bean: Bean, value: Value, kind: type, section: Section) -> None:
         """Put a property into the section if the dataclass has such an option, else note why not.
 
         A name that only ActiveMQ's manuals spell so, or in other capitals, is taken for the right one.
         """
-        name = value.name
+        element, name = element_of(kind), value.name
+        known = {camel(one.name) for one in fields(kind)} | names_of(element)
         if find_field(kind, name) is None:
-            name = self._spelling(value, {camel(one.name) for one in fields(kind)})
+            name = self._spelling(value, known)
         if find_field(kind, name):
             section[name] = self.scalar(value)
         else:
-            self.report(bean, value, reasons, (camel(one.name) for one in fields(kind)))
+            self.report(bean, value, known, element=element, name=name)
 
     def _spelling(self, value: Value, known: Iterable[str]) -> str:
         """Return the right spelling of a name, with a note that it is taken for that; else the name."""
@@ -339,28 +343,27 @@ class Document:
         self,
         bean: Bean,
         value: Value,
-        reasons: Mapping[str, str],
         known: Iterable[str] = (),
         *,
+        element: str | None = None,
+        name: str | None = None,
         is_harmless: bool = False,
     ) -> None:
-        """Note why a property has no effect: its reason, or that it is unknown.
+        """Note the fate of a property, or that it is unknown.
 
-        A feature that jdbcstore does not have is not noted where the file turns it off. What is unknown may
-        decide anything, and ActiveMQ does not start with it either.
+        What is unknown may decide anything, and ActiveMQ does not start with it either.
 
+        :param element: the element of the table of fates; None is that of the bean
+        :param name: the name of the property there; None is that of the value
         :param is_harmless: whether nothing of this bean decides which messages are kept, or who may read them
         """
-        name, is_off = value.name, (value.text or "").lower() == "false"
-        if name in reasons:
-            self.ignore(value, reasons[name])
-        elif name in REFUSED:
-            self.refuse(value, f"{REFUSED[name]}; remove it")
-        elif name not in UNSUPPORTED:
-            text = unknown("attribute", name, {*known, *reasons}, f" of {bean.kind}")
+        element, name = element or bean.kind, name or value.name
+        fate = FATES.get((element, name)) or FATES.get((ANY, name))
+        if fate is None:
+            text = unknown("attribute", name, {*known, *names_of(element)}, f" of {bean.kind}")
             self.note(Kind.UNKNOWN if is_harmless else Kind.REFUSED, value, text)
-        elif not is_off:
-            self.note(Kind.UNSUPPORTED, value, UNSUPPORTED[name])
+        else:
+            self.tell(value, fate, value.text or next(("x" for _ in self.beans(value)), ""))
 
     def define_placeholders(self) -> None:
         """Read the properties that the file, or the files that it names, define for placeholders."""

@@ -2,48 +2,46 @@
 
 from __future__ import annotations
 
+from jdbcstore.config.fates import FATES
 from jdbcstore.config.given import Given, Section
-from jdbcstore.config.reasons import DATA_SOURCE, by_name
 from jdbcstore.config.xml.beans import Bean, Document, Value
 
+_ELEMENT = "DataSource"
 _URL = ("url", "jdbcUrl", "URL", "jdbcURL")
-_LOGIN = by_name({"user": ("username", "user", "userName"), "password": ("password",)})
+_LOGIN = {**dict.fromkeys(("username", "user", "userName"), "user"), "password": "password"}
 _POOL = ("maxTotal", "maxActive", "maximumPoolSize", "maxPoolSize", "maxConnections")
-_PARTS = by_name({
-    "server": ("serverName", "server", "host", "serverNames"),
-    "port": ("portNumber", "port", "portNumbers"),
-    "database": ("databaseName", "database", "SID"),
-    "service": ("serviceName",),
-    "kind": ("createDatabase", "driverType"),
-})  # fmt: skip
+_PARTS = {
+    **dict.fromkeys(("serverName", "server", "host", "serverNames"), "server"),
+    **dict.fromkeys(("portNumber", "port", "portNumbers"), "port"),
+    **dict.fromkeys(("databaseName", "database", "SID"), "database"),
+    "serviceName": "service",
+    **dict.fromkeys(("createDatabase", "driverType"), "kind"),
+}
 """Parts of a URL that a bean may have instead of a URL."""
 _WRAPPED = ("targetDataSource", "dataSource", "constructor-arg")
 """Properties in which a bean wraps another: Spring's proxies, Hikari's configuration."""
 
-_URLS = by_name({
-    ("jdbc:derby:{database}{create}", 0): (
-        "EmbeddedDataSource", "EmbeddedConnectionPoolDataSource", "EmbeddedXADataSource",
-    ),
-    ("jdbc:derby://{server}:{port}/{database}", 1527): (
-        "ClientDataSource", "ClientConnectionPoolDataSource",
-    ),
-    ("jdbc:mysql://{server}:{port}/{database}", 3306): (
-        "MysqlDataSource", "MysqlConnectionPoolDataSource", "MysqlXADataSource",
-    ),
-    ("jdbc:mariadb://{server}:{port}/{database}", 3306): ("MariaDbDataSource", "MariaDbPoolDataSource"),
-    ("jdbc:postgresql://{server}:{port}/{database}", 5432): (
-        "PGPoolingDataSource", "PGSimpleDataSource", "PGConnectionPoolDataSource", "PGXADataSource",
-        "Jdbc3PoolingDataSource",
-    ),
-    ("jdbc:oracle:{kind}:@{server}:{port}{name}", 1521): (
-        "OracleDataSource", "OracleConnectionPoolDataSource", "OracleXADataSource",
-    ),
-    ("jdbc:sqlserver://{server}:{port};databaseName={database}", 1433): (
-        "SQLServerDataSource", "SQLServerConnectionPoolDataSource",
-    ),
-    ("jdbc:jtds:sqlserver://{server}:{port}/{database}", 1433): ("JtdsDataSource",),
-    ("jdbc:db2://{server}:{port}/{database}", 50000): ("DB2SimpleDataSource", "DB2DataSource"),
-})  # fmt: skip
+_URLS = {
+    kind: (url, port)
+    for (url, port), kinds in {
+        ("jdbc:derby:{database}{create}", 0):
+            "EmbeddedDataSource EmbeddedConnectionPoolDataSource EmbeddedXADataSource",
+        ("jdbc:derby://{server}:{port}/{database}", 1527): "ClientDataSource ClientConnectionPoolDataSource",
+        ("jdbc:mysql://{server}:{port}/{database}", 3306):
+            "MysqlDataSource MysqlConnectionPoolDataSource MysqlXADataSource",
+        ("jdbc:mariadb://{server}:{port}/{database}", 3306): "MariaDbDataSource MariaDbPoolDataSource",
+        ("jdbc:postgresql://{server}:{port}/{database}", 5432):
+            "PGPoolingDataSource PGSimpleDataSource PGConnectionPoolDataSource"
+            " PGXADataSource Jdbc3PoolingDataSource",
+        ("jdbc:oracle:{kind}:@{server}:{port}{name}", 1521):
+            "OracleDataSource OracleConnectionPoolDataSource OracleXADataSource",
+        ("jdbc:sqlserver://{server}:{port};databaseName={database}", 1433):
+            "SQLServerDataSource SQLServerConnectionPoolDataSource",
+        ("jdbc:jtds:sqlserver://{server}:{port}/{database}", 1433): "JtdsDataSource",
+        ("jdbc:db2://{server}:{port}/{database}", 50000): "DB2SimpleDataSource DB2DataSource",
+    }.items()
+    for kind in kinds.split()
+}  # fmt: skip
 """URLs and default ports of DataSource classes that have parts, by the last part of the class's name."""
 
 
@@ -66,8 +64,8 @@ def _read(document: Document, bean: Bean) -> Section:
     section: Section = {}
     parts: dict[str, str] = {}
     for name, value in bean.values.items():
-        if value.text is None and name not in DATA_SOURCE:
-            document.ignore(value, DATA_SOURCE["connectionProperties"])
+        if value.text is None and (_ELEMENT, name) not in FATES:
+            document.tell(value, FATES[_ELEMENT, "connectionProperties"], "")
         elif name in _PARTS:
             parts[_PARTS[name]] = document.text(value, value.text)
         elif name in _URL:
@@ -78,7 +76,7 @@ def _read(document: Document, bean: Bean) -> Section:
             _take_pool_size(document, value, section)
         else:
             known = (*_URL, *_LOGIN, *_POOL, *_PARTS)
-            document.report(bean, value, DATA_SOURCE, known, is_harmless=True)
+            document.report(bean, value, known, element=_ELEMENT, is_harmless=True)
     section.setdefault("url", _built_url(document, bean, parts))
     return section
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from jdbcstore.config.data_source import sqlite_url
 from jdbcstore.config.given import Given, Kind, Section, put
-from jdbcstore.config.reasons import FILE_STORES, by_name
 from jdbcstore.config.routed import DATABASE, JOURNAL
 from jdbcstore.config.xml.beans import Bean, Document, Located, Value
 from jdbcstore.config.xml.lockers import LOCKING, read_locker
@@ -58,14 +57,19 @@ TAKEN = {
 """The options that settings become, by the element of the store; for Artemis by the file."""
 _SYNCED = {"true": "always", "false": "never"}
 _VALUES = {
-    "journalDiskSyncStrategy": by_name({"always": ["always"], "periodic": ["periodic"], "never": ["never"]}),
+    "journalDiskSyncStrategy": {kind: kind for kind in ("always", "periodic", "never")},
     **dict.fromkeys(("enableJournalDiskSyncs", "sync", "syncOnWrite", "journal-datasync"), _SYNCED),
-    "preallocationStrategy": by_name(
-        {"sparse_file": ["sparse_file"], "zeros": ["zeros", "chunked_zeros", "os_kernel_copy"]}
-    ),
-    "preallocationScope": by_name(
-        {"entire_journal": ["entire_journal", "entire_journal_async"], "none": ["none"]}
-    ),
+    "preallocationStrategy": {
+        "sparse_file": "sparse_file",
+        "zeros": "zeros",
+        "chunked_zeros": "zeros",
+        "os_kernel_copy": "zeros",
+    },
+    "preallocationScope": {
+        "entire_journal": "entire_journal",
+        "entire_journal_async": "entire_journal",
+        "none": "none",
+    },
 }
 """Option values by the values of some settings, in lower case."""
 _NANOSECONDS = ("journal-buffer-timeout",)
@@ -119,12 +123,12 @@ def take_archive(document: Document, bean: Bean, directory: str, section: Sectio
 
 def take_options(document: Document, bean: Bean, section: Section) -> None:
     """Take the attributes that become options, and note the others."""
-    taken, reasons = TAKEN[bean.kind], FILE_STORES[bean.kind]
+    taken = TAKEN[bean.kind]
     for name, value in bean.values.items():
         if name in taken:
             put(section, taken[name], converted(document, document.scalar(value), value))
         elif name not in (*LOCKING, *PLACES[bean.kind]):
-            document.report(bean, value, reasons, (*taken, *PLACES[bean.kind]))
+            document.report(bean, value, (*taken, *PLACES[bean.kind]))
 
 
 def converted(document: Document, given: Given, at: Located) -> Given:

@@ -11,7 +11,6 @@ from jdbcstore.config.locker import (
     LockerConfig,
     SharedFileLockerConfig,
 )
-from jdbcstore.config.reasons import LOCKER
 from jdbcstore.config.xml.beans import Bean, Document, Value, is_python
 from jdbcstore.config.xml.data_source import read_data_source
 
@@ -49,7 +48,7 @@ def read_locker(document: Document, adapter: Bean, default: str = "database-lock
         if inner.name == "dataSource":
             section["data_source"] = _data_source(document, inner)
         else:
-            document.take(bean, inner, kind, section, LOCKER)
+            document.take(bean, inner, kind, section)
     _inherit_place(document, adapter, kind, section)
     if kind is LeaseDatabaseLockerConfig:
         _renew_in_time(document, bean, section)

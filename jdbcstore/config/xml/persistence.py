@@ -8,7 +8,6 @@ from dataclasses import replace
 from jdbcstore.config.fields import find_field
 from jdbcstore.config.given import Given, Kind, Section, merge
 from jdbcstore.config.journal import JournalConfig
-from jdbcstore.config.reasons import ADAPTER, FILE_STORES, PERSISTENCE_ADAPTER
 from jdbcstore.config.routed import folder_name
 from jdbcstore.config.xml.beans import Bean, Document, Value
 from jdbcstore.config.xml.data_source import read_data_source
@@ -80,7 +79,7 @@ def _read_jdbc(document: Document, bean: Bean, directory: str | None = None) -> 
         elif name == "useExternalMessageReferences":
             _note_references(document, value)
         elif name not in (*LOCKING, *_DIRECTORIES):
-            document.report(bean, value, PERSISTENCE_ADAPTER, _OPTIONS)
+            document.report(bean, value, _OPTIONS, element=_JDBC)
     locker = read_locker(document, bean)
     if "url" not in section:
         # ActiveMQ's default: an embedded Derby.
@@ -119,7 +118,7 @@ def _read_journaled(document: Document, bean: Bean) -> Section:
         elif name == "useExternalMessageReferences":
             _note_references(document, value)
         else:
-            document.take(bean, value, JournalConfig, journal, PERSISTENCE_ADAPTER)
+            document.take(bean, value, JournalConfig, journal)
     if not journal:
         journal["directory"] = Given(f"{_directory(document, bean)}/journal", document.place(bean, ""))
     return {**section, "journal": journal}
@@ -147,7 +146,7 @@ def _read_several(document: Document, bean: Bean) -> Section:
                 stores.append(store)
                 section = merge(rest, section)
         elif name not in (*LOCKING, "directory"):
-            document.report(bean, value, FILE_STORES[_SEVERAL], (_STORES,))
+            document.report(bean, value, (_STORES,))
     if not stores:
         text = f"{_SEVERAL} does not have {_STORES}, and so no store; add a {_FILTERED}"
         raise document.error(bean, text)
@@ -170,8 +169,8 @@ def _read_filtered(document: Document, bean: Bean, parent: str) -> tuple[Section
         elif name == "persistenceAdapter":
             adapter = document.resolve(value) or adapter
         else:
-            reasons = {"usage": "the store of a destination may take any room"}
-            document.report(bean, value, reasons, (*_PATTERNS, "perDestination", "persistenceAdapter"))
+            known = (*_PATTERNS, "perDestination", "persistenceAdapter")
+            document.report(bean, value, known, element=_FILTERED)
     for name in (*LOCKING, *(("failIfLocked", "disableLocking") if adapter.kind in FILES else ())):
         locking = adapter.values.pop(name, None)
         if locking is not None:
@@ -248,7 +247,7 @@ def _read_adapter(document: Document, value: Value) -> Section:
         elif inner.name == "useExternalMessageReferences":
             _note_references(document, inner)
         else:
-            document.report(bean, inner, ADAPTER)
+            document.report(bean, inner, element="adapter")
     return section
 
 

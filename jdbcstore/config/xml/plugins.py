@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from jdbcstore.config.fates import FATES
 from jdbcstore.config.given import Given, Section
 from jdbcstore.config.plugins import (
     DiscardingDeadLettersConfig,
@@ -10,8 +11,7 @@ from jdbcstore.config.plugins import (
     StatisticsConfig,
     TimeStampingConfig,
 )
-from jdbcstore.config.reasons import NO_NETWORKS, by_name
-from jdbcstore.config.xml.beans import Bean, Document, Value
+from jdbcstore.config.xml.beans import Document, Value
 
 _KINDS = {
     kind.type.lower(): kind
@@ -29,32 +29,6 @@ _CLASSES = {
     "statisticsbroker": "statisticsbrokerplugin",
 }
 """Other elements and classes of the same plug-ins."""
-REASONS = by_name({
-    NO_NETWORKS: ("processNetworkMessages",),
-    "a client has no sessions at the broker": ("logSessionEvents",),
-    "the broker in the same file is used": ("adminConnectionContext", "next", "brokerService"),
-    "its elements have a pattern each: use dropOnly": ("destFilter",),
-})  # fmt: skip
-"""Attributes of plug-ins that have no effect."""
-_NO_EFFECT = by_name({
-    "a message does not tell which brokers it has passed": ("tracebrokerpathplugin",),
-    "nothing is sent to other machines": ("multicasttracebrokerplugin", "udptracebrokerplugin"),
-    "no picture of connections and destinations is written: see the console": (
-        "connectiondotfileplugin", "destinationdotfileplugin",
-    ),
-    "a virtual topic sends to each consumer's queue what the consumer's selector matches": (
-        "virtualselectorcachebrokerplugin", "subqueueselectorcachebrokerplugin",
-    ),
-    "a change of the file is in effect with the next start": ("runtimeconfigurationplugin",),
-})  # fmt: skip
-_REFUSED = by_name({
-    "the parts of names are between dots here, and clients would use other destinations": (
-        "destinationpathseparatorplugin",
-    ),
-    "messages would stay here that Camel's routes pass on": ("camelroutesbrokerplugin",),
-    "clients would not be sent to the brokers that have their destinations": ("partitionbrokerplugin",),
-})  # fmt: skip
-_DESTINATIONS = "destinationsplugin"
 
 
 def read_plugins(document: Document, value: Value) -> Section:
@@ -65,23 +39,15 @@ def read_plugins(document: Document, value: Value) -> Section:
         name = _CLASSES.get(name, name)
         kind = _KINDS.get(name)
         if kind is None:
-            _report(document, bean, name)
+            fate = FATES.get(("plugins", name))  # another may be about users
+            if fate is not None:
+                document.tell(bean, fate, name)
             continue
         section: Section = {"type": Given(kind.type, document.place(bean))}
         for inner in bean.values.values():
-            document.take(bean, inner, kind, section, REASONS)
+            document.take(bean, inner, kind, section)
         found.append(section)
     return {"plugins": found} if found else {}
-
-
-def _report(document: Document, bean: Bean, name: str) -> None:
-    """Note what becomes of a plug-in that is not about users."""
-    if name in _REFUSED:
-        document.refuse(bean, f"{_REFUSED[name]}; remove it")
-    elif name in _NO_EFFECT:
-        document.ignore(bean, _NO_EFFECT[name])
-    elif name == _DESTINATIONS:
-        document.ignore(bean, "destinations are known from the store: the file of their names is not written")
 
 
 def read_destinations(document: Document, value: Value) -> Given:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import fields, replace
 from typing import Any, get_args
 
+from jdbcstore.config.fates import FATES
 from jdbcstore.config.fields import camel, find_field
 from jdbcstore.config.given import Given, Kind, Section
 from jdbcstore.config.policy import (
@@ -16,7 +17,6 @@ from jdbcstore.config.policy import (
     SlowConsumerStrategy,
     SubscriptionRecoveryPolicy,
 )
-from jdbcstore.config.reasons import NO_NETWORKS, ONLY_JMX, POLICY, REDELIVERY, REDELIVERY_PLUGIN
 from jdbcstore.config.xml.beans import Bean, Document, Value, is_python
 from jdbcstore.errors import ConfigurationError, InvalidDestination
 from jdbcstore.message.destination import Destination
@@ -25,7 +25,7 @@ from jdbcstore.message.patterns import DestinationMap
 _CHOICES = {
     camel(one.name): choices for one in fields(PolicyEntry) if (choices := one.metadata.get("choices"))
 }
-"""The cursors and dispatch policies that an entry may name, by attribute."""
+"""The cursors that an entry may name, by attribute."""
 _CLASSES = {
     "VMPendingQueueMessageStoragePolicy": "vmQueueCursor",
     "FilePendingQueueMessageStoragePolicy": "fileQueueCursor",
@@ -40,34 +40,12 @@ _CLASSES = {
 """Elements of ActiveMQ's classes, where they are not called like the class."""
 
 
-_STRATEGIES: dict[str, tuple[Any, str, dict[str, str]]] = {
-    "deadLetterStrategy": (
-        DeadLetterStrategy,
-        "one queue ActiveMQ.DLQ",
-        dict.fromkeys(
-            (
-                *("deadLetterQueue", "enableAudit", "expiration", "maxAuditDepth", "maxProducersToAudit"),
-                *("processExpired", "processNonPersistent"),
-            ),
-            "the messages are dropped",
-        ),
-    ),
-    "subscriptionRecoveryPolicy": (
-        SubscriptionRecoveryPolicy,
-        "no earlier messages",
-        {"useSharedBuffer": "each topic has its own buffer, as in ActiveMQ"},
-    ),
-    "slowConsumerStrategy": (
-        SlowConsumerStrategy,
-        "consumers that do not keep up stay",
-        {
-            "ignoreNetworkConsumers": NO_NETWORKS,
-            "name": ONLY_JMX,
-            "brokerService": "the broker in the same file is used",
-        },
-    ),
+_STRATEGIES: dict[str, tuple[Any, str]] = {
+    "deadLetterStrategy": (DeadLetterStrategy, "one queue ActiveMQ.DLQ"),
+    "subscriptionRecoveryPolicy": (SubscriptionRecoveryPolicy, "no earlier messages"),
+    "slowConsumerStrategy": (SlowConsumerStrategy, "consumers that do not keep up stay"),
 }
-"""The strategies that jdbcstore has, the default in words, and why some attributes have no effect."""
+"""The strategies that jdbcstore has, and the default in words."""
 _TEMPORARY = ("tempQueue", "tempTopic")
 _PARSE = {"queue": Destination.queue, "topic": Destination.topic}
 
@@ -80,7 +58,7 @@ def read_policies(document: Document, value: Value) -> Iterator[Section]:
                 entries = (_read_entry(document, entry) for entry in document.beans(inner))
                 yield from (entry for entry in entries if entry is not None)
             else:
-                document.report(policy_map, inner, {}, ("policyEntries", "defaultEntry"))
+                document.report(policy_map, inner, ("policyEntries", "defaultEntry"))
 
 
 def _read_entry(document: Document, bean: Bean) -> Section | None:
@@ -92,7 +70,9 @@ def _read_entry(document: Document, bean: Bean) -> Section | None:
             return None
     section: Section = {}
     for name, value in bean.values.items():
-        if name in _CHOICES:
+        if name == "dispatchPolicy":
+            _report_dispatch(document, value)
+        elif name in _CHOICES:
             _take_choice(document, value, section)
         elif name in _STRATEGIES:
             _take_strategy(document, value, section)
@@ -101,7 +81,7 @@ def _read_entry(document: Document, bean: Bean) -> Section | None:
         elif name == "messageEvictionStrategy":
             _check_eviction(document, value)
         elif not _take_destination(document, value, section):
-            document.take(bean, value, PolicyEntry, section, POLICY)
+            document.take(bean, value, PolicyEntry, section)
     return section
 
 
@@ -121,15 +101,8 @@ def _take_destination(document: Document, value: Value, section: Section) -> boo
 
 
 def _take_choice(document: Document, value: Value, section: Section) -> None:
-    """Take the name of a cursor or dispatch policy."""
+    """Take the name of a cursor."""
     bean, kind = _chosen(document, value)
-    if kind == "priorityNetworkDispatchPolicy":
-        document.ignore(bean, NO_NETWORKS, kind)
-        return
-    if kind not in _CHOICES[value.name] and value.name == "dispatchPolicy":
-        text = f"{bean.class_name or 'this'} is not supported, and every subscriber would get the messages"
-        document.refuse(bean, f"{text}; remove it", kind)
-        return
     if kind not in _CHOICES[value.name]:
         text = f"{bean.kind or 'this'} is not supported, and the default is used; use one of"
         document.note(Kind.UNKNOWN, bean, f"{text} {', '.join(_CHOICES[value.name])}", value.name)
@@ -139,8 +112,18 @@ def _take_choice(document: Document, value: Value, section: Section) -> None:
         document.ignore(inner, "the cursor always works like ActiveMQ's default")
 
 
+def _report_dispatch(document: Document, value: Value) -> None:
+    bean, kind = _chosen(document, value)
+    fate = FATES.get((value.name, kind))
+    if fate is not None:
+        document.tell(bean, fate, kind, kind)
+    else:
+        text = f"{bean.class_name or 'this'} is not supported, and every subscriber would get the messages"
+        document.refuse(bean, f"{text}; remove it", kind)
+
+
 def _take_strategy(document: Document, value: Value, section: Section) -> None:
-    kinds, default, reasons = _STRATEGIES[value.name]
+    kinds, default = _STRATEGIES[value.name]
     bean, name = _chosen(document, value)
     kind = next((one for one in get_args(kinds) if one.type == name), None)
     if kind is None:
@@ -156,7 +139,7 @@ def _take_strategy(document: Document, value: Value, section: Section) -> None:
         if inner.name == "deadLetterQueue" and find_field(kind, inner.name):
             strategy[inner.name] = _queue_name(document, inner)
         else:
-            document.take(bean, inner, kind, strategy, reasons)
+            document.take(bean, inner, kind, strategy)
     section[value.name] = strategy
 
 
@@ -229,7 +212,7 @@ def read_redelivery(document: Document, value: Value) -> Iterator[Section]:
                 for entries in policy_map.values.values():
                     yield from (_read_redelivery(document, bean) for bean in document.beans(entries))
             elif (inner.text or "").lower() != "true":
-                document.report(plugin, inner, REDELIVERY_PLUGIN)
+                document.report(plugin, inner)
 
 
 def _read_redelivery(document: Document, bean: Bean) -> Section:
@@ -238,7 +221,7 @@ def _read_redelivery(document: Document, bean: Bean) -> Section:
         if name in _PARSE:
             section[name] = document.scalar(value)
         elif not _take_destination(document, value, section):
-            document.take(bean, value, RedeliveryPolicy, section, REDELIVERY)
+            document.take(bean, value, RedeliveryPolicy, section)
     return section
 
 

@@ -26,13 +26,10 @@ from jdbcstore.config.locker import (
     IOExceptionHandlerConfig,
     LeaseLockerIOExceptionHandlerConfig,
 )
-from jdbcstore.config.reasons import CONNECTOR, LIMIT, PERSISTENCE_ADAPTER, SSL_CONTEXT, USAGE
 from jdbcstore.config.users import PluginUsers
 from jdbcstore.config.xml.artemis import is_artemis, read_artemis
 from jdbcstore.config.xml.artemis_security import read_artemis_users
 from jdbcstore.config.xml.beans import Bean, Document, Value
-from jdbcstore.config.xml.broker_reasons import NO_EFFECT, REFUSED
-from jdbcstore.config.xml.broker_reasons import UNSUPPORTED as UNSUPPORTED_PARTS
 from jdbcstore.config.xml.persistence import MEMORY, SQL, read_default, read_persistence
 from jdbcstore.config.xml.plugins import read_destinations, read_plugins
 from jdbcstore.config.xml.policies import read_policies, read_redelivery, with_redelivery
@@ -56,7 +53,7 @@ _SCHEMES = {
     WS: WS,
     WSS: WSS,
 }
-_BROKER = "broker"
+_BROKER, _CONNECTOR = "broker", "transportConnector"
 _OWN = frozenset(
     (
         *("persistent", "tmpDataDirectory", "populateJMSXUserID", "schedulerSupport"),
@@ -190,27 +187,16 @@ def _read_store(document: Document, broker: Bean, adapter: Bean | None, own: Sec
 
 def _report(document: Document, broker: Bean, value: Value) -> None:
     """Note what becomes of an attribute or element of the broker that is not an option."""
-    name, text = value.name, (value.text or "").strip().lower()
+    name = value.name
     if name in _DIRECTORIES and not broker.values.keys() & _STORES_OF_BROKER:
         return  # where the default store is
-    if name == "camelContext":
-        return  # refused wherever it is
-    if name in REFUSED:
-        if text != "false" and (text or any(document.beans(value))):
-            document.refuse(value, f"{REFUSED[name]}; remove it")
-    elif name in UNSUPPORTED_PARTS:
-        if text or any(document.beans(value)):
-            document.note(Kind.UNSUPPORTED, value, UNSUPPORTED_PARTS[name])
-    else:
-        document.report(broker, value, NO_EFFECT, (*_KNOWN, *REFUSED, *UNSUPPORTED_PARTS))
+    if name != "camelContext":  # that is refused wherever it is
+        document.report(broker, value, _KNOWN, element=_BROKER)
 
 
 def _report_memory(document: Document, adapter: Bean) -> None:
-    for name, value in adapter.values.items():
-        if name in ("createTransactionStore", "useExternalMessageReferences"):
-            document.ignore(value, "messages are in memory whole, and transactions always atomic")
-        else:
-            document.report(adapter, value, PERSISTENCE_ADAPTER)
+    for value in adapter.values.values():
+        document.report(adapter, value)
 
 
 def _take_own(document: Document, value: Value, section: Section, tls: Section) -> bool:
@@ -280,7 +266,7 @@ def _read_io_handler(document: Document, value: Value) -> Section | None:
         return None
     section: Section = {"type": Given(kind.type, document.place(bean))}
     for inner in bean.values.values():
-        document.take(bean, inner, kind, section, {})
+        document.take(bean, inner, kind, section)
     return section
 
 
@@ -295,10 +281,8 @@ def _read_tls(document: Document, broker: Bean) -> Section:
             section[_TLS[name]] = replace(given, value=str(document.path.parent / location))
         elif name in _TLS:
             section[_TLS[name]] = document.scalar(value)
-        elif name == "crlPath":
-            document.refuse(value, "clients with revoked certificates would be let in; remove it")
         else:
-            document.report(bean or broker, value, SSL_CONTEXT, _TLS)
+            document.report(bean or broker, value, _TLS, element="sslContext")
     return section if "certificate" in section else {}
 
 
@@ -307,7 +291,7 @@ def _read_connectors(document: Document, value: Value, tls: Section) -> Iterator
     for bean in document.beans(value):
         uri = bean.values.get("uri")
         if uri is None:
-            raise document.error(bean, "a transportConnector needs a uri; add one", "transportConnector")
+            raise document.error(bean, "a transportConnector needs a uri; add one", _CONNECTOR)
         if document.flag(bean, "autoStart") is False:
             text = "it does not listen: ActiveMQ starts it on demand, jdbcstore does not"
             document.note(Kind.UNSUPPORTED, bean.values["autoStart"], text)
@@ -319,7 +303,7 @@ def _read_connectors(document: Document, value: Value, tls: Section) -> Iterator
             if name == "name":
                 section["name"] = document.scalar(inner)
             elif name not in ("uri", "autoStart"):
-                document.report(bean, inner, CONNECTOR)
+                document.report(bean, inner, element=_CONNECTOR)
         yield section
 
 
@@ -373,7 +357,7 @@ def _read_usage(document: Document, value: Value) -> Section:
                 for bean in document.beans(inner):
                     _take_limit(document, bean, section, _LIMITS[inner.name])
             else:
-                document.report(usage, inner, USAGE, _LIMITS, is_harmless=True)
+                document.report(usage, inner, _LIMITS, element="systemUsage", is_harmless=True)
     return section
 
 
@@ -385,4 +369,4 @@ def _take_limit(document: Document, bean: Bean, section: Section, option: str) -
             text = f"jdbcstore does not take a share of a disk or of Java's memory; give {bean.kind} a limit"
             document.ignore(value, text)
         else:
-            document.report(bean, value, LIMIT, ("limit",), is_harmless=True)
+            document.report(bean, value, ("limit",), element="limit", is_harmless=True)

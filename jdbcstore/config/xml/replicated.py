@@ -6,7 +6,6 @@ import re
 
 from jdbcstore.config.data_source import sqlite_url
 from jdbcstore.config.given import Given, Kind, Section
-from jdbcstore.config.reasons import FILE_STORES
 from jdbcstore.config.routed import DATABASE
 from jdbcstore.config.xml.beans import Bean, Document, Value
 from jdbcstore.config.xml.file_stores import TAKEN, converted, note_old_files
@@ -39,10 +38,6 @@ _OBEYED = (
     ),
     *_SESSION_NAMES,
 )
-_REASONS = FILE_STORES["levelDB"] | {
-    "bind": "the brokers do not connect to each other: they follow a stream, whose servers replicate it",
-    "logDirectory": "the journal is in the stream",
-}
 
 
 def read_replicated(document: Document, bean: Bean) -> Section:
@@ -89,7 +84,7 @@ def _take(document: Document, bean: Bean, value: Value, journal: Section, locker
     elif name in LOCKING:
         document.ignore(value, "the master is elected by ZooKeeper, as by ActiveMQ")
     elif name not in _OBEYED:
-        document.report(bean, value, _REASONS, (*_OBEYED, "bind", "securityToken"))
+        document.report(bean, value, (*_OBEYED, "securityToken"))
 
 
 def _given(document: Document, bean: Bean, name: str, default: str) -> Given:

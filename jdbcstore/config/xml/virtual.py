@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from jdbcstore.config.given import Given, Section
-from jdbcstore.config.reasons import VIRTUAL
 from jdbcstore.config.virtual import CompositeConfig, ForwardConfig, VirtualTopicConfig
 from jdbcstore.config.xml.beans import Bean, Document, Value
 
@@ -52,13 +51,13 @@ def _virtual_destinations(document: Document, value: Value) -> Iterator[Bean]:
             if inner.name == "virtualDestinations":
                 yield from document.beans(inner)
             else:
-                document.report(interceptor, inner, {}, ("virtualDestinations",))
+                document.report(interceptor, inner, ("virtualDestinations",))
 
 
 def _read_topic(document: Document, bean: Bean) -> Section:
     section: Section = {}
     for inner in bean.values.values():
-        document.take(bean, inner, VirtualTopicConfig, section, VIRTUAL)
+        document.take(bean, inner, VirtualTopicConfig, section)
     return section
 
 
@@ -71,7 +70,7 @@ def _read_composite(document: Document, bean: Bean) -> Section:
             forwards = [_read_forward(document, one) for one in document.beans(inner)]
             section |= {"forwardTo": forwards} if forwards else {}
         else:
-            document.take(bean, inner, CompositeConfig, section, VIRTUAL)
+            document.take(bean, inner, CompositeConfig, section)
     return section
 
 
@@ -87,5 +86,5 @@ def _read_forward(document: Document, bean: Bean) -> Section:
         if inside is not None:
             section |= _read_forward(document, inside)
         else:
-            document.take(bean, inner, ForwardConfig, section, VIRTUAL)
+            document.take(bean, inner, ForwardConfig, section)
     return section

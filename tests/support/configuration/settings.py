@@ -16,9 +16,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from jdbcstore.config import Configuration, Kind, Note, load_file
-from jdbcstore.config.load import _OF_POLICY
+from jdbcstore.config.fates import names_of
 from jdbcstore.config.xml import read_plugin_users
-from jdbcstore.config.xml.artemis_reasons import ACCEPTORS, REFUSED_ACCEPTORS
 from jdbcstore.errors import ConfigurationError
 from tests.support import ROOT
 
@@ -235,7 +234,7 @@ def fates() -> Iterator[tuple[str, list[tuple[str, str]]]]:
             "acceptor of broker.xml",
             [
                 (name, _first(path, name, [_ACCEPTOR.replace("{}", name)], _ACCEPTOR.replace(";{}=1", "")))
-                for name in sorted({*ACCEPTORS, *REFUSED_ACCEPTORS})
+                for name in sorted(names_of("acceptor"))
             ],
         )
 
@@ -245,11 +244,6 @@ def _fate_of_attribute(path: Path, context: str, element: str, needed: str, name
     texts = [context.replace("{}", f'<{element} {needed} {name}="{value}"/>') for value in _VALUES]
     texts.append(context.replace("{}", f"<{element} {needed}><{name}><x/></{name}></{element}>"))
     return _first(path, name, texts, bare)
-
-
-def _fate_of_queue(path: Path, name: str) -> str:
-    texts = [_QUEUE.replace("{}", f'{name}="{value}"') for value in _VALUES]
-    return _first(path, name, texts, _QUEUE.replace("{}", ""))
 
 
 def _fate_of_element(path: Path, context: str, bare: str, name: str) -> str:
@@ -279,19 +273,10 @@ def _fate(path: Path, name: str, text: str, bare: str) -> str:
         return _told(notes[0])
     sources = [option for option, place in loaded.sources.items() if place.rpartition(", ")[2] == name]
     if sources:
-        return _fate_of_option(_plain(sources[0]))
+        return f"obeyed: `{_plain(sources[0])}`"
     if loaded.broker.users_file is not None:
         return _fate_of_users(path, name)
     return "obeyed" if text == bare or loaded != _loaded(path, bare) else ""
-
-
-def _fate_of_option(option: str) -> str:
-    """Return the fate of an option that was set; its default value has no note, though it has no effect."""
-    owner, _, name = option.rpartition(".")
-    if owner == "policies" and name in _OF_POLICY:
-        kind, reason = _OF_POLICY[name]
-        return _told(Note(kind, "", reason))
-    return f"obeyed: `{option}`"
 
 
 def _fate_of_error(error: ConfigurationError) -> str:

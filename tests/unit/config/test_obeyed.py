@@ -16,7 +16,8 @@ import jdbcstore
 from jdbcstore import config, load_config
 from jdbcstore.config import Configuration, DataSourceConfig, StoreConfig
 from jdbcstore.config.broker import BrokerConfig, ConnectorConfig
-from jdbcstore.config.fields import Options
+from jdbcstore.config.fates import FATES, element_of, names_of
+from jdbcstore.config.fields import Options, camel, snake
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.config.locker import (
     CustomLockerConfig,
@@ -97,26 +98,16 @@ READERS: dict[type, tuple[str, ...]] = {
     ),
 }
 
-# Options that nothing obeys, each with a value that is not the default: a note says so.
-_AUDIT: dict[str, object] = {"enable_audit": True, "max_producers_to_audit": 5, "max_audit_depth": 5}
-NOTED: dict[type, dict[str, object]] = {
-    SharedDeadLetterStrategy: _AUDIT,
-    IndividualDeadLetterStrategy: _AUDIT,
-    PolicyEntry: {
-        **_AUDIT,
-        "max_queue_audit_depth": 5,
-        "send_duplicate_from_store_to_dlq": True,
-        "store_usage_high_water_mark": 5,
-        "minimum_message_size": 5,
-        "use_cache": False,
-        "lazy_dispatch": True,
-        "use_prefetch_extension": False,
-        "gc_inactive_destinations": True,
-        "inactive_timeout_before_gc": 5.0,
-        "dispatch_policy": "priorityDispatchPolicy",
-        "strict_order_dispatch": True,
-    },
-}
+# Options of TOML that have no effect: a note says so.
+_AUDIT = ("enable_audit", "max_producers_to_audit", "max_audit_depth")
+NOTED = [
+    *(
+        (kind, option)
+        for kind in (SharedDeadLetterStrategy, IndividualDeadLetterStrategy)
+        for option in _AUDIT
+    ),
+    *((PolicyEntry, snake(name)) for name in sorted(names_of("PolicyEntry"))),
+]
 # About the options, and not options; and a name that only config show prints.
 NO_OPTIONS = {Configuration: {"sources", "notes", "problems"}, ConnectorConfig: {"name"}}
 
@@ -152,24 +143,16 @@ def test_every_class_of_options_has_its_readers() -> None:
 @pytest.mark.parametrize("kind", READERS, ids=lambda kind: kind.__name__)
 def test_every_option_is_obeyed_or_noted(kind: type) -> None:
     read = frozenset().union(*map(read_in, READERS[kind]))
-    noted = NOTED.get(kind, {})
 
     options = {one.name for one in fields(kind)} - NO_OPTIONS.get(kind, set())
-    silent = sorted(options - read - noted.keys())
-    assert silent == [], f"nothing reads {silent}: obey them, or add a note in config/load.py"
-    assert noted.keys() <= options
-    again = sorted(noted.keys() & read - {one.name for one in fields(StoreConfig)})
-    assert again == [], "obeyed now: remove them from NOTED, and the note from config/load.py"
+    silent = sorted(options - read)
+    assert silent == [], f"nothing reads {silent}: obey them, or make them rows of config/fates.py"
 
 
-def noted_options() -> Iterator[tuple[type, str]]:
-    return ((kind, option) for kind, options in NOTED.items() for option in options)
-
-
-@pytest.mark.parametrize(("kind", "option"), noted_options())
+@pytest.mark.parametrize(("kind", "option"), NOTED)
 def test_what_is_not_obeyed_is_noted(tmp_path: Path, kind: type, option: str) -> None:
-    value = NOTED[kind][option]
-    given = f"{option} = {str(value).lower() if isinstance(value, bool) else repr(value)}"
+    fate = FATES[element_of(kind), camel(option)]
+    given = f"{option} = {'true' if 'false' in fate.harmless else 'false'}"
     if kind is not PolicyEntry:
         given = f'dead_letter_strategy = {{ type = "{kind.type}", {given} }}'  # type: ignore[attr-defined]
     path = tmp_path / "jdbcstore.toml"
@@ -177,7 +160,7 @@ def test_what_is_not_obeyed_is_noted(tmp_path: Path, kind: type, option: str) ->
 
     [note] = load_config(path, environment={}).notes
 
-    assert note.text.startswith(f"{option} of a ")
+    assert (note.kind, note.text) == (fate.kind, f"{option}: {fate.reason}")
     assert note.place.startswith(f"{path}, [[policies]] no. 1")
 
 

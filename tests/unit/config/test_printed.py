@@ -187,8 +187,8 @@ PRINTED = {
         '<policyEntry queue=">"><deadLetterStrategy><individualDeadLetterStrategy queuePrefix="DLQ."'
         ' enableAudit="false" maxAuditDepth="10" maxProducersToAudit="20"/></deadLetterStrategy>'
         "</policyEntry>",
-        ("enableAudit", "dead letters are never audited"),
-        ("maxProducersToAudit", "dead letters are never audited"),
+        ("maxAuditDepth", "becomes a dead letter twice"),
+        ("maxProducersToAudit", "becomes a dead letter twice"),
     ),
     "dead letters dropped": policy(
         '<policyEntry queue=">"><deadLetterStrategy><discarding/></deadLetterStrategy></policyEntry>'
