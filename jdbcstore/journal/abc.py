@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
@@ -133,6 +134,61 @@ class Contents(Numbered, Protocol):
         :raises CorruptJournal: one of them is damaged or missing
         """
         ...
+
+
+class RecordLog(ABC):
+    """A log as a backing store takes its records. One that another process writes is only read."""
+
+    _log: Numbered
+
+    @property
+    def journal(self) -> int:
+        """The number that identifies this journal: positive, 63 bits, chosen at random when it was
+        created."""
+        return self._log.journal
+
+    @property
+    def first_number(self) -> int:
+        """The number of the first record still in the files; after the last one if there is none."""
+        return self._log.first_number
+
+    @property
+    def last_number(self) -> int:
+        """The number of the last record written, durable as the sync strategy says; 0 if there was never
+        one."""
+        return self._log.last_number
+
+    @property
+    def last_sequence(self) -> int:
+        """The last of the store's sequences that was given out."""
+        return self._log.last_sequence
+
+    @abstractmethod
+    def records(self, after: int, *, applied: int = 0) -> Iterator[Record]:
+        """Return the records after a number, up to the last that was written when this was called.
+
+        Of those up to ``applied``, the first ones may be missing in a stream: a process that wrote it before
+        may release them still.
+
+        :raises CorruptJournal: one of them is damaged or missing
+        """
+
+    @abstractmethod
+    def aside(self, folder: str) -> Aside:
+        """Return the files beside the log in a folder."""
+
+    def skip(self, last_sequence: int) -> None:  # noqa: B027 - that process gives them out
+        """Give out no sequence up to this one; to be called before anything is appended."""
+
+    def sync(self) -> None:  # noqa: B027 - what was read is durable
+        """Make everything written durable; needed before other durable data refers to it where the sync
+        strategy does not sync every write.
+
+        :raises JournalFailed: it may not be durable
+        """
+
+    def release(self, up_to: int) -> None:  # noqa: B027 - that process releases
+        """Declare the records up to a number obsolete: their segments may be reused, archived or removed."""
 
 
 class LogMoved(Exception):

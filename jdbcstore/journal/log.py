@@ -23,7 +23,7 @@ from jdbcstore.errors import (
     StoreClosed,
     StoreError,
 )
-from jdbcstore.journal.abc import Aside, Contents, Log, LogMoved, Span
+from jdbcstore.journal.abc import Aside, Contents, Log, LogMoved, RecordLog, Span
 from jdbcstore.journal.layout import LARGEST, JournalEntry, Record, WrittenEntry
 from jdbcstore.journal.logs import claim
 from jdbcstore.util.clock import Clock, SystemClock
@@ -51,7 +51,7 @@ Accept = Callable[[Contents], tuple[int, int]]
 journal belongs to and the lowest sequence to give out, or raises."""
 
 
-class Journal:
+class Journal(RecordLog):
     """A journal open for writing, in files or in a stream. Thread-safe.
 
     Opening reads the log, and discards a record that was being written at an unclean shutdown;
@@ -122,34 +122,11 @@ class Journal:
         self._log.open(first_sequence=first_sequence, store=store)
 
     @property
-    def journal(self) -> int:
-        """The number that identifies this journal: positive, 63 bits, chosen at random when it was
-        created."""
-        return self._log.journal
-
-    @property
-    def first_number(self) -> int:
-        """The number of the first record still in the files; after the last one if there is none."""
-        return self._log.first_number
-
-    @property
-    def last_number(self) -> int:
-        """The number of the last record written, durable as the sync strategy says; 0 if there was never
-        one."""
-        return self._log.last_number
-
-    @property
-    def last_sequence(self) -> int:
-        """The last of the store's sequences that was given out."""
-        return self._log.last_sequence
-
-    @property
     def writer(self) -> int:
         """The random number by which a stream names this process; 0 of files."""
         return self._log.writer
 
     def skip(self, last_sequence: int) -> None:
-        """Give out no sequence up to this one; to be called before anything is appended."""
         self._log.skip(last_sequence)
 
     def append(self, entry: JournalEntry, *, waits: bool = False) -> None:
@@ -214,11 +191,6 @@ class Journal:
         return self._log.is_at_risk(applied)
 
     def sync(self) -> None:
-        """Make everything written durable; needed before other durable data refers to it where the sync
-        strategy does not sync every write.
-
-        :raises JournalFailed: it may not be durable
-        """
         try:
             self._log.sync()
         except StoreError as error:
@@ -226,13 +198,6 @@ class Journal:
             raise
 
     def records(self, after: int, *, applied: int = 0) -> Iterator[Record]:
-        """Return the records after a number, up to the last that was written when this was called.
-
-        Of those up to ``applied``, the first ones may be missing in a stream: a process that wrote it before
-        may release them still.
-
-        :raises CorruptJournal: one of them is damaged or missing
-        """
         return self._log.records(after, applied=applied)
 
     def segments(self) -> list[Span]:
@@ -248,11 +213,9 @@ class Journal:
         return self._log.read(segment, offset, size)
 
     def aside(self, folder: str) -> Aside:
-        """Return the files beside the log in a folder."""
         return self._log.aside(folder)
 
     def release(self, up_to: int) -> None:
-        """Declare the records up to a number obsolete: their segments may be reused, archived or removed."""
         self._log.release(up_to)
 
     def close(self, timeout: float | None = None) -> None:

@@ -36,7 +36,8 @@ from jdbcstore.stores.jdbc.store import JdbcStore
 from jdbcstore.stores.jdbc.writer.committer import Committer, _Attempts
 from jdbcstore.stores.journaled import checkpointer
 from jdbcstore.stores.journaled.checkpointer import Checkpointer
-from jdbcstore.stores.journaled.recovery import JournalBinding, Recovery
+from jdbcstore.stores.journaled.front import JournalFront
+from jdbcstore.stores.journaled.recovery import JournalBinding
 from jdbcstore.stores.replicated import copying, follower
 from jdbcstore.stores.shared.checkpoint import Changes
 from tests.simulation.database import server_at
@@ -288,26 +289,26 @@ def _doubt_nothing() -> list[tuple[Any, str, Any]]:
 
 
 def _skip_a_record() -> list[tuple[Any, str, Any]]:
-    records = follower._FollowedLog.records
+    records = follower.FollowedLog.records
 
     def skipping(self: Any, after: int, *, applied: int = 0) -> Iterator[Record]:
         yield from (one for one in records(self, after, applied=applied) if one.number % 5)
 
-    return [(follower._FollowedLog, "records", skipping)]
+    return [(follower.FollowedLog, "records", skipping)]
 
 
 def _serve_early() -> list[tuple[Any, str, Any]]:
-    look, run = follower.Following._round, Recovery.run
+    look, run = follower.Following._round, JournalFront.recover
 
     def early(self: Any, *, settled: bool) -> bool:
         return self._follower.is_stopping(0) or look(self, settled=settled)
 
     def believing(self: Any, progress: Any) -> None:
-        if not isinstance(self.writer.journal, follower._FollowedLog):
-            self.binding.after = self.writer.journal.last_number
+        if not isinstance(self.writer.log, follower.FollowedLog):
+            self.binding.after = self.writer.log.last_number
         run(self, progress)
 
-    return [(follower.Following, "_round", early), (Recovery, "run", believing)]
+    return [(follower.Following, "_round", early), (JournalFront, "recover", believing)]
 
 
 def _apply_twice() -> list[tuple[Any, str, Any]]:

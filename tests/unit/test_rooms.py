@@ -24,15 +24,12 @@ CONSTRUCTORS = {
     "message/message.py: Message",
     "stores/claims/claims.py: Claims",
     "stores/jdbc/store.py: JdbcStore",
-    "stores/journaled/admission.py: Admission",
-    "stores/journaled/checkpointer.py: Checkpointer",
 }
 FUNCTIONS = {
     "broker/engine.py: __init__",
     "broker/queues/pending.py: __init__",
     "broker/queues/queue.py: __init__",
     "stores/jdbc/store.py: __init__",
-    "stores/journaled/store.py: __init__",
 }
 
 # The state of messages, of the overlay, of writers and of the journal: these modules own it.
@@ -50,11 +47,18 @@ OUTSIDE = {
     "stores/jdbc/writer/writer.py": {"completion"},  # a method would cost a frame for each message
     # Each sets the overlay's marks while it holds the overlay's lock.
     "stores/journaled/checkpointer.py": {"written"},
-    "stores/journaled/recovery.py": {"found", "journaled", "last_number", "written"},
+    "stores/journaled/front.py": {
+        "found",
+        "journal",
+        "journaled",
+        "last_number",
+        "last_sequence",
+        "log",
+        "mark",
+        "written",
+    },
     "stores/journaled/writer.py": {"journaled", "last_number", "last_sequence", "written"},
-    # The journal is opened with the writer's callbacks.
-    "stores/journaled/store.py": {"journal"},
-    "stores/replicated/follower.py": {"journal"},
+    "stores/replicated/follower.py": {"log"},
     "stores/journaled/transactions.py": {"is_decided"},  # under the transaction's own lock
     # The modules of the memory store share one state, under one lock.
     "stores/memory/destinations.py": {"last_sequence", "message", "size"},

@@ -11,12 +11,12 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from jdbcstore.errors import StoreClosed, StoreError, StoreUnavailable
 from jdbcstore.stores.journaled.overlay import Overlay
 from jdbcstore.util.clock import Clock
-from jdbcstore.util.futures import Burst
+from jdbcstore.util.futures import Burst, Completion
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +34,7 @@ class Work(Protocol):
 
     cost: int
     """The memory it needs; 0 for what needs no room."""
+    completion: Completion[Any]
 
     @property
     def size(self) -> int: ...
@@ -54,8 +55,8 @@ class Admission(Generic[U]):
     """The queue before the journal. Its methods are called under the overlay's lock.
 
     ``is_full`` says whether there is no room for a unit, and ``enter`` counts one that is admitted; ``write``
-    and ``refuse`` are called under no lock. ``wake`` requests a checkpoint. ``left`` is notified when a unit
-    leaves the queue. ``timeout`` is in seconds.
+    is called under no lock. ``wake`` requests a checkpoint. ``left`` is notified when a unit leaves the
+    queue. ``timeout`` is in seconds.
     """
 
     def __init__(
@@ -63,12 +64,10 @@ class Admission(Generic[U]):
         overlay: Overlay,
         clock: Clock,
         timeout: float,
-        left: threading.Condition,
         *,
         is_full: Callable[[U], bool],
         enter: Callable[[U], None],
         write: Callable[[U], None],
-        refuse: Callable[[U, StoreError], None],
         wake: Callable[[], None],
     ) -> None:
         self._overlay = overlay
@@ -78,10 +77,9 @@ class Admission(Generic[U]):
         self._is_full = is_full
         self._enter = enter
         self._write = write
-        self._refuse = refuse
         self._wake = wake
         self._changed = threading.Condition(overlay.lock)
-        self._left = left
+        self.left = threading.Condition(overlay.lock)
         self._for_room: deque[_Waiting[U]] = deque()
         self._for_turn: deque[_Waiting[U]] = deque()
         """Units that need no room, and wait for the end of a pause."""
@@ -129,7 +127,7 @@ class Admission(Generic[U]):
                     self._for_turn.append(waiting)
                 self._update()
                 return True
-            self._left.wait()
+            self.left.wait()
             if self._stopped is not None:
                 raise self._stopped.with_traceback(None)
         return False
@@ -181,7 +179,7 @@ class Admission(Generic[U]):
     def stop(self, error: StoreError) -> None:
         """Accept no more units, for this reason. On a close, units that no caller waits for are admitted."""
         self._stopped = error
-        self._left.notify_all()
+        self.left.notify_all()
         self._update()
 
     def cancel(self) -> list[U]:
@@ -191,7 +189,7 @@ class Admission(Generic[U]):
         self._for_turn.clear()
         self._for_room.clear()
         self._bytes = 0
-        self._left.notify_all()
+        self.left.notify_all()
         self._changed.notify()
         return rest
 
@@ -210,7 +208,7 @@ class Admission(Generic[U]):
         if waiting.unit.cost:
             self._bytes -= waiting.unit.size
         self.is_busy = self._paused or not self.is_empty
-        self._left.notify_all()
+        self.left.notify_all()
 
     def _run(self) -> None:
         while True:
@@ -220,13 +218,13 @@ class Admission(Generic[U]):
                 return
             with Burst():
                 for unit, error in refused:
-                    self._refuse(unit, error)
+                    unit.completion.set_exception(error)
             for unit in units:
                 self._write(unit)
             with self._lock:
                 self._admitting = 0
                 self.is_busy = self._paused or not self.is_empty
-                self._left.notify_all()
+                self.left.notify_all()
 
     def _next(self) -> tuple[list[U], list[tuple[U, StoreError]]]:
         """Return the units to write now, and those to refuse; nothing at the end."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,11 +12,11 @@ from functools import cached_property
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import JournalFailed, LockLost, StoreClosed, StoreError, StoreUnavailable
 from jdbcstore.message import openwire
-from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import XATransactionId
 from jdbcstore.message.openwire.reference import SEQUENCE_AT, refer
 from jdbcstore.stores.journaled.bodies import Bodies
-from jdbcstore.stores.journaled.overlay import SMALL, Layer, Overlay, PreparedBranch
+from jdbcstore.stores.journaled.cache import SubscriptionCache
+from jdbcstore.stores.journaled.overlay import SMALL, Layer, PreparedBranch
 from jdbcstore.stores.journaled.records import PREPARE
 from jdbcstore.stores.journaled.refused import FOLDER, Refused, refuses_a_row, row_of
 from jdbcstore.stores.journaled.writer import JournalUnit, JournalWriter
@@ -133,30 +133,23 @@ class Checkpointer:
     def __init__(
         self,
         store: CheckpointedStore,
-        overlay: Overlay,
         writer: JournalWriter,
-        consumed: Callable[[Overlay, Layer], Mapping[Destination, set[int]]],
-        operated: Callable[[RecordedOperation], None],
+        *,
+        subscriptions: SubscriptionCache,
         bodies: Bodies,
         config: JournalConfig,
         clock: Clock,
         due: threading.Event,
-        releasable: Callable[[int], int] = int,
+        releasable: Callable[[int], int],
     ) -> None:
-        self._cleans = store.config.cleanup_period > 0 and not config.replicated
-        """Whether messages that all subscriptions have consumed may be left out."""
+        """``releasable`` returns up to which record the log may be released, of those up to a number."""
         self._store = store
-        self._overlay = overlay
+        self._overlay = writer.overlay
         self._failure: StoreError | None = None
         """Why the last checkpoint failed."""
         self._writer = writer
-        self._consumed = consumed
-        """Finds the messages of a layer that all subscriptions of their topic have consumed."""
-        self._operated = operated
-        """Called with each operation that the backing store has taken."""
-        self._is_replicated = config.replicated
+        self._subscriptions = subscriptions
         self._releasable = releasable
-        """Returns up to which record the log may be released, of those up to a number."""
         self._bodies = bodies
         self._batch_size = config.max_checkpoint_message_add_size
         self._interval = config.checkpoint_interval
@@ -177,7 +170,7 @@ class Checkpointer:
     @cached_property
     def refused(self) -> Refused:
         """The messages that the backing store has refused."""
-        return Refused(self._writer.journal.aside(FOLDER))
+        return Refused(self._writer.log.aside(FOLDER))
 
     @property
     def age(self) -> float:
@@ -266,12 +259,12 @@ class Checkpointer:
         if plan.changes is None:
             plan.changes = self._changes(plan)
         # Nothing may be in the backing store that a crash can take out of the journal.
-        self._writer.journal.sync()
+        self._writer.log.sync()
         while plan.changes:
             self._take(plan.changes[0])
             del plan.changes[0]
         if plan.operation is not None:
-            self._operated(plan.operation)
+            self._subscriptions.operated(plan.operation)
         self._drop_consumed()
         with self._overlay.lock:
             self._overlay.drop_frozen()
@@ -287,19 +280,22 @@ class Checkpointer:
             self.mark = self._bodies.moved(self.mark, up_to)
             with self._overlay.lock:
                 kept = min((held.number for held in self._overlay.prepared.values()), default=number + 1)
-            self._writer.journal.release(self._releasable(min(number, kept - 1)))
+            self._writer.log.release(self._releasable(min(number, kept - 1)))
 
     def _changes(self, plan: _Plan) -> list[Changes]:
         layer, mark = plan.layer, self.mark
-        left_out: set[int] = set()
-        if self._cleans:
-            left_out.update(*self._consumed(self._overlay, layer).values())
         end = replace(mark, applied=plan.cut, written=max(plan.last, mark.written))
         if plan.operation is not None and plan.operation.writer:
             end = replace(end, writer=plan.operation.writer)
-        every = changes_of(layer, mark, end, self._batch_size, left_out)
+        every = changes_of(layer, mark, end, self._batch_size, self._left_out(layer))
         every[-1] = replace(every[-1], operation=plan.operation)
         return every
+
+    def _left_out(self, layer: Layer) -> set[int]:
+        """Return the messages of a layer that need not be written: all subscriptions have consumed them."""
+        if self._store.config.cleanup_period <= 0:
+            return set()
+        return set().union(*self._subscriptions.consumed(self._overlay, layer).values())
 
     def _rewrite(self, xid: XATransactionId, held: PreparedBranch) -> None:
         """Write a prepare that is undecided again, after the cut: earlier files can then be released."""
@@ -315,10 +311,13 @@ class Checkpointer:
             with self.gate:
                 self.apply(changes)
         except StoreError as error:
-            # What one of several databases refuses, the others have: it is not refused for all.
-            if self._is_replicated or not refuses_a_row(error):
+            if not self._sets_aside(error):
                 raise
             self._take_apart(changes, error)
+
+    def _sets_aside(self, error: StoreError) -> bool:
+        """Return whether to set aside the messages that the backing store refuses with an error."""
+        return refuses_a_row(error)
 
     def _take_apart(self, changes: Changes, error: StoreError) -> None:
         """Apply it by halves, until a refused row is alone."""
@@ -448,15 +447,18 @@ class Checkpointer:
             self.checkpoint()
             if self.mark.referred:
                 self._release(everything=True)
-            # A database of several is never without its journal: nothing else may be written to it.
-            if not (self._overlay.prepared or self._is_replicated):
-                self._writer.journal.check()  # what is in doubt is not applied
-                self._writer.journal.sync()  # only the holder of the lock may say that it is applied
-                self.apply(Changes(replace(self.mark, journal=0)))
+            self._detach()
         except StoreError as error:
             log.warning(
                 "the store is closed before its last checkpoint; the rest stays in the journal: %s", error
             )
+
+    def _detach(self) -> None:
+        """Note in the backing store that it has everything; unless there are undecided transactions."""
+        if not self._overlay.prepared:
+            self._writer.journal.check()  # what is in doubt is not applied
+            self._writer.journal.sync()  # only the holder of the lock may say that it is applied
+            self.apply(Changes(replace(self.mark, journal=0)))
 
     def _wait_until_due(self) -> bool:
         while not self._stopping.is_set():
@@ -476,3 +478,16 @@ class Checkpointer:
         if is_due or not self._writer.journal.is_at_risk(self.mark.applied):
             return is_due
         return last > self.mark.applied and self._clock.monotonic() >= self._last + _LOOK
+
+
+class ReplicatedCheckpointer(Checkpointer):
+    """Makes the checkpoints of one of several databases, which get the same."""
+
+    def _left_out(self, layer: Layer) -> set[int]:  # noqa: ARG002
+        return set()
+
+    def _sets_aside(self, error: StoreError) -> bool:  # noqa: ARG002
+        return False  # the others may have it
+
+    def _detach(self) -> None:
+        """Nothing: it is never without its journal, because nothing else may be written to it."""

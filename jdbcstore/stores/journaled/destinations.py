@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from jdbcstore.abc import (
@@ -17,136 +16,46 @@ from jdbcstore.abc import (
 )
 from jdbcstore.errors import CorruptMessage
 from jdbcstore.message.destination import Destination
-from jdbcstore.message.ids import MessageId, XATransactionId
+from jdbcstore.message.ids import MessageId
 from jdbcstore.message.message import Message
 from jdbcstore.message.openwire.reference import REFERENCE_SIZE
-from jdbcstore.stores.journaled.bodies import Bodies
-from jdbcstore.stores.journaled.checkpointer import Checkpointer
-from jdbcstore.stores.journaled.overlay import Layer, Overlay
+from jdbcstore.stores.journaled.front import JournalFront
+from jdbcstore.stores.journaled.overlay import Layer
 from jdbcstore.stores.journaled.reading import PageSource, decode, read_page
 from jdbcstore.stores.journaled.records import FORGET, RecordedWrites
-from jdbcstore.stores.journaled.writer import Add, JournalUnit, JournalWriter, Removal
+from jdbcstore.stores.journaled.writer import Add, JournalUnit, Removal
 from jdbcstore.stores.shared.checkpoint import (
     CheckpointedDestination,
-    CheckpointedStore,
     CheckpointedTopic,
     SubscriptionKey,
 )
 from jdbcstore.stores.shared.checks import message_not_found, name_of
 from jdbcstore.stores.shared.encoding import encode_each, nothing
-from jdbcstore.stores.shared.operations import (
-    SUBSCRIBE,
-    UNSUBSCRIBE,
-    RecordedOperation,
-    subscribing,
-    unsubscribing,
-)
 from jdbcstore.stores.shared.paging import PRIORITIES, REMOVE_BATCH, counted
 from jdbcstore.stores.shared.rows import EncodedMessage
 from jdbcstore.stores.shared.subscriptions import (
     SubscribedTopic,
-    check_subscription,
-    subscription_exists,
-    subscription_not_found,
 )
 from jdbcstore.stores.shared.writing import UnitWrites
-from jdbcstore.util.clock import Clock
 
 _END = 2**63 - 1
-
-
-class SubscriptionCache:
-    """A cache of the backing store's subscriptions, which only the journal changes. Thread-safe."""
-
-    def __init__(self, store: CheckpointedStore) -> None:
-        self._store = store
-        self._lock = threading.Lock()
-        self._topics: dict[Destination, Mapping[SubscriptionKey, SubscriptionInfo]] = {}
-        self._lanes: dict[SubscriptionKey, int] = {}
-
-    def of(self, topic: Destination) -> Mapping[SubscriptionKey, SubscriptionInfo]:
-        with self._lock:
-            found = self._topics.get(topic)
-            if found is None:
-                found = self._topics[topic] = {
-                    SubscriptionKey(topic, info.client_id, info.subscription_name): info
-                    for info in self._store.topic(topic).subscriptions()
-                }
-            return found
-
-    def find(self, key: SubscriptionKey) -> SubscriptionInfo:
-        """Raise :class:`SubscriptionNotFound` if it does not exist."""
-        found = self.of(key.topic).get(key)
-        if found is None:
-            raise subscription_not_found(key.client_id, key.subscription_name, key.topic)
-        return found
-
-    def lanes(self, key: SubscriptionKey) -> int:
-        """Return the lanes it is read in: one, or one per priority, as its topic had when it was created."""
-        with self._lock:
-            found = self._lanes.get(key)
-            if found is None:
-                backing = self._store.topic(key.topic).subscription(key.client_id, key.subscription_name)
-                found = self._lanes[key] = len(backing.recover(1, Cursor((_END,))).cursor.positions)
-            return found
-
-    def operated(self, operation: RecordedOperation) -> None:
-        """Forget what an operation has changed."""
-        if operation.kind in (SUBSCRIBE, UNSUBSCRIBE):
-            self.changed(SubscriptionKey(operation.destination, *operation.subscriber))
-
-    def changed(self, key: SubscriptionKey) -> None:
-        """Forget a subscription that was created or deleted."""
-        with self._lock:
-            self._topics.pop(key.topic, None)
-            self._lanes.pop(key, None)
-
-    def consumed(self, overlay: Overlay, layer: Layer) -> dict[Destination, set[int]]:
-        """Messages of a layer that every subscription has consumed in it; takes the overlay's lock."""
-        with overlay.lock:
-            topics = {key.topic for key in layer.acknowledged}
-        every = {topic: list(self.of(topic)) for topic in topics}
-        with overlay.lock:
-            return {topic: layer.consumed_by_all(keys) for topic, keys in every.items()}
-
-
-Operate = Callable[[Callable[[], RecordedOperation | None]], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """The collaborators that the destinations and transactions of one store share."""
-
-    store: CheckpointedStore
-    overlay: Overlay
-    writer: JournalWriter
-    checkpointer: Checkpointer
-    bodies: Bodies
-    subscriptions: SubscriptionCache
-    clock: Clock
-    operate: Operate | None
-    """Has each of several databases do an operation, made while nothing is written; None if there is one.
-
-    It is decided then whether there is anything to do: a record that a database refuses would stop each."""
-    prepared_before: set[XATransactionId]
-    """XA transactions prepared in the backing store before it had a journal."""
 
 
 class JournaledMessageStore(UnitWrites[JournalUnit]):
     """See :class:`jdbcstore.abc.MessageStore`."""
 
-    def __init__(self, context: Context, backing: CheckpointedDestination) -> None:
-        self._context = context
-        self._writer = context.writer
-        self.execute, self.submit = context.writer.execute, context.writer.submit
+    def __init__(self, front: JournalFront, backing: CheckpointedDestination) -> None:
+        self._front = front
+        self._writer = front.writer
+        self.execute, self.submit = front.writer.execute, front.writer.submit
         self.encode = backing.encode
-        self._overlay = context.overlay
+        self._overlay = front.overlay
         self._backing = backing
         self.destination = backing.destination
         self.prioritized = backing.prioritized
         self._container = backing.destination.qualified_name
         self._lanes = PRIORITIES if self.prioritized else 1
-        self._source = PageSource(context.overlay, self._container, self._lanes)
+        self._source = PageSource(front.overlay, self._container, self._lanes)
 
     def unit_of_add(self, message: Message) -> JournalUnit:
         return Add(self.encode(message))
@@ -260,22 +169,22 @@ class JournaledMessageStore(UnitWrites[JournalUnit]):
         return read_page(self._source, self._backing.recover, limit, after)
 
     def recover_expired(self, limit: int = 500, after: Cursor | None = None) -> Page:
-        source = PageSource(self._overlay, self._container, 1, expired_ms=self._context.clock.now_ms())
+        source = PageSource(self._overlay, self._container, 1, expired_ms=self._front.clock.now_ms())
         return read_page(source, self._backing.recover_expired, limit, after)
 
     def message_count(self) -> int:
         # While no transaction of a checkpoint is written, what the backing store has is known exactly.
-        with self._context.checkpointer.gate:
+        with self._front.checkpointer.gate:
             laid = _overlaid(self._source)
             gone: Collection[int] = self._backing.present(laid.gone) if laid.gone else ()
             return self._backing.message_count() - len(gone) + laid.count
 
     def statistics(self) -> Statistics:
-        context, source, backing = self._context, self._source, self._backing
-        with context.checkpointer.gate:
+        front, source, backing = self._front, self._source, self._backing
+        with front.checkpointer.gate:
             laid = _overlaid(source)
             asked = [*laid.gone, *laid.updated]
-            referred = context.bodies.sizes(context.checkpointer.mark, source.container)
+            referred = front.bodies.sizes(front.checkpointer.mark, source.container)
             present = backing.present(asked) if asked else {}
             more = sum(size - REFERENCE_SIZE for size in referred.values())
             present.update((sequence, referred[sequence]) for sequence in present.keys() & referred.keys())
@@ -321,22 +230,16 @@ class JournaledMessageStore(UnitWrites[JournalUnit]):
 class JournaledTopicMessageStore(JournaledMessageStore, SubscribedTopic[JournalUnit]):
     """See :class:`jdbcstore.abc.TopicMessageStore`. Subscriptions are created and deleted at a checkpoint."""
 
-    def __init__(self, context: Context, backing: CheckpointedTopic) -> None:
-        super().__init__(context, backing)
+    def __init__(self, front: JournalFront, backing: CheckpointedTopic) -> None:
+        super().__init__(front, backing)
         self._topic = backing
 
     def _key(self, client_id: str, subscription_name: str) -> SubscriptionKey:
         return SubscriptionKey(self.destination, client_id, subscription_name)
 
     def _subscribe(self, info: SubscriptionInfo, *, retroactive: bool) -> None:
-        key, subscriptions = self._key(info.client_id, info.subscription_name), self._context.subscriptions
-        if self._context.operate is not None:
-            if not self._has(key, info):
-                check_subscription(info, self._context.store.config.name_lengths)
-                self._context.operate(lambda: self._subscribing(key, info, retroactive=retroactive))
-            subscriptions.lanes(key)
-            return
-        with self._context.checkpointer.up_to_date():
+        key, subscriptions = self._key(info.client_id, info.subscription_name), self._front.subscriptions
+        with self._front.checkpointer.up_to_date():
             try:
                 self._topic.subscribe(
                     info.client_id,
@@ -349,52 +252,28 @@ class JournaledTopicMessageStore(JournaledMessageStore, SubscribedTopic[JournalU
                 subscriptions.changed(key)
             subscriptions.lanes(key)
 
-    def _has(self, key: SubscriptionKey, info: SubscriptionInfo) -> bool:
-        """Return whether a subscription exists; :class:`SubscriptionExists` if it is another one."""
-        existing = self._context.subscriptions.of(self.destination).get(key)
-        if existing is not None and existing != info:
-            raise subscription_exists(existing)
-        return existing is not None
-
-    def _subscribing(
-        self, key: SubscriptionKey, info: SubscriptionInfo, *, retroactive: bool
-    ) -> RecordedOperation | None:
-        if self._has(key, info):
-            return None
-        # What is stored now, and nothing that comes later, is before it.
-        mark = -1 if retroactive else self._writer.journal.last_sequence
-        return subscribing(info, mark, self._lanes)
-
-    def _unsubscribing(self, client_id: str, subscription_name: str) -> RecordedOperation:
-        self._info_of(client_id, subscription_name)
-        return unsubscribing(self.destination, client_id, subscription_name)
-
     def _info_of(self, client_id: str, subscription_name: str) -> SubscriptionInfo:
         self._writer.check_open()
-        return self._context.subscriptions.find(self._key(client_id, subscription_name))
+        return self._front.subscriptions.find(self._key(client_id, subscription_name))
 
     def subscriptions(self) -> list[SubscriptionInfo]:
         self._writer.check_open()
-        return list(self._context.subscriptions.of(self.destination).values())
+        return list(self._front.subscriptions.of(self.destination).values())
 
     def unsubscribe(self, client_id: str, subscription_name: str) -> None:
         key = self._key(client_id, subscription_name)
-        if self._context.operate is not None:
-            self._info_of(client_id, subscription_name)
-            self._context.operate(lambda: self._unsubscribing(client_id, subscription_name))
-            return
-        with self._context.checkpointer.up_to_date():
+        with self._front.checkpointer.up_to_date():
             try:
                 self._topic.unsubscribe(client_id, subscription_name)
             finally:
-                self._context.subscriptions.changed(key)
+                self._front.subscriptions.changed(key)
             # Acknowledgements in the journal must not apply to another subscription of this name.
             forget = JournalUnit(RecordedWrites(acknowledgements=[(key, ())]), nothing, kind=FORGET)
             self._writer.execute(forget)
 
     def remove_all_subscriptions(self) -> None:
         in_doubt = self._in_doubt_in_backing()
-        for key in list(self._context.subscriptions.of(self.destination)):
+        for key in list(self._front.subscriptions.of(self.destination)):
             with self._overlay.lock:
                 is_held = key in self._overlay.held
             if not is_held and key not in in_doubt:
@@ -402,14 +281,14 @@ class JournaledTopicMessageStore(JournaledMessageStore, SubscribedTopic[JournalU
 
     def _in_doubt_in_backing(self) -> set[tuple[Destination, str | None, str | None]]:
         """Return the subscriptions that have something in doubt in the backing store."""
-        found = self._context.store.xa.recover() if self._context.prepared_before else ()
+        found = self._front.store.xa.recover() if self._front.prepared_before else ()
         writes = [write for transaction in found for write in transaction.writes]
         return {(write.destination, write.client_id, write.subscription_name) for write in writes}
 
     def _decided(self, sequences: list[int]) -> list[int]:
         with self._overlay.lock:
             doubtful = {*self._overlay.doubtful(self._container)}
-        if self._context.prepared_before:
+        if self._front.prepared_before:
             doubtful |= self._topic.in_doubt()
         return [sequence for sequence in sequences if sequence not in doubtful] if doubtful else sequences
 
@@ -417,7 +296,7 @@ class JournaledTopicMessageStore(JournaledMessageStore, SubscribedTopic[JournalU
         self, writes: RecordedWrites, client_id: str, subscription_name: str, messages: Sequence[Reference]
     ) -> None:
         key = self._key(client_id, subscription_name)
-        self._context.subscriptions.find(key)
+        self._front.subscriptions.find(key)
         with_priority = self._lanes > 1
         found = [pair for one in messages for pair in self.resolve(one, with_priority=with_priority)]
         if found:
@@ -426,7 +305,7 @@ class JournaledTopicMessageStore(JournaledMessageStore, SubscribedTopic[JournalU
     def _pages_of(self, info: SubscriptionInfo) -> tuple[PageSource, DurableSubscription]:
         """Return what a subscription reads: the layers, and the backing store."""
         key = self._key(info.client_id, info.subscription_name)
-        source = PageSource(self._overlay, self._container, self._context.subscriptions.lanes(key), key)
+        source = PageSource(self._overlay, self._container, self._front.subscriptions.lanes(key), key)
         return source, self._topic.subscription(info.client_id, info.subscription_name)
 
     def recover_pending(self, info: SubscriptionInfo, limit: int, after: Cursor | None) -> Page:
@@ -435,7 +314,7 @@ class JournaledTopicMessageStore(JournaledMessageStore, SubscribedTopic[JournalU
 
     def count_pending(self, info: SubscriptionInfo) -> int:
         source, backing = self._pages_of(info)
-        with self._context.checkpointer.gate:
+        with self._front.checkpointer.gate:
             laid = _overlaid(source)
             gone: Collection[int] = pending(backing, laid.gone) if laid.gone else ()
             return backing.message_count() - len(gone) + laid.count

@@ -11,31 +11,17 @@ from __future__ import annotations
 import contextlib
 import logging
 import secrets
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from jdbcstore.abc import Progress
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import ConfigurationError, CorruptJournal, CorruptMessage, JournalInUse, JournalPending
 from jdbcstore.journal.abc import Contents
 from jdbcstore.journal.inspection import BackingState
-from jdbcstore.journal.layout import RECORD, Record
 from jdbcstore.journal.logs import contents
-from jdbcstore.message.destination import Destination
-from jdbcstore.message.ids import XATransactionId
 from jdbcstore.message.openwire.reference import read_reference
-from jdbcstore.stores.journaled.bodies import Bodies
-from jdbcstore.stores.journaled.checkpointer import Checkpointer
-from jdbcstore.stores.journaled.overlay import Overlay
 from jdbcstore.stores.journaled.records import (
-    COMMIT,
-    OPERATE,
-    ROLLBACK,
-    WRITE,
-    RecordedWrites,
-    blobs_at,
     decode_record,
 )
-from jdbcstore.stores.journaled.writer import JournalAudit, JournalWriter
 from jdbcstore.stores.shared.checkpoint import Changes, CheckpointedStore, JournalMark
 from jdbcstore.stores.shared.checks import MAX_SEQUENCE, sequences_used_up
 
@@ -282,136 +268,3 @@ class JournalBinding:
     def _apply(self, mark: JournalMark) -> None:
         self._store.apply(Changes(mark))
         self.mark = mark
-
-
-_REPORTED = 1_000
-"""Records between two calls of the progress."""
-
-
-@dataclass(frozen=True, slots=True)
-class Recovery:
-    """The replay of a journal when its store is opened. Interrupted anywhere, it can be repeated."""
-
-    store: CheckpointedStore
-    overlay: Overlay
-    writer: JournalWriter
-    audit: JournalAudit | None
-    checkpointer: Checkpointer
-    bodies: Bodies
-    config: JournalConfig
-    binding: JournalBinding
-
-    def run(self, progress: Progress | None) -> None:
-        """Replay in bounded memory, and bind the journal to the store.
-
-        :raises CorruptJournal: a record is damaged or missing
-        """
-        mark, after = self.binding.mark, self.binding.after
-        self.overlay.found = self.binding.last_sequence
-        self.checkpointer.mark = JournalMark(
-            self.writer.journal.journal, after, mark.written, store=mark.store
-        )
-        referred = mark.journal == self.writer.journal.journal and mark.referred
-        if referred or self.bodies.are_used:
-            self.store.find_bodies(self.bodies.find)
-        if referred:
-            self._refer(mark)
-        self.overlay.written = self.checkpointer.mark.written
-        self.checkpointer.find_refused()
-        self._replay(after, progress, self._with_prepared(mark, after))
-        overlay, journal = self.overlay, self.writer.journal
-        journal.skip(self.store.last_sequence())
-        with overlay.lock:
-            overlay.last_number = max(journal.last_number, after)
-            overlay.last_sequence = max(overlay.last_sequence, journal.last_sequence)
-        if mark.journal != journal.journal:
-            # From now on the tables say that a journal has more.
-            self.checkpointer.apply(Changes(self.checkpointer.mark))
-            # Only now no one else adds to them. What a checkpoint takes for written, no record gets.
-            journal.skip(self.store.last_sequence())
-            with overlay.lock:
-                overlay.last_sequence = max(overlay.last_sequence, journal.last_sequence)
-
-    def _refer(self, mark: JournalMark) -> None:
-        """Check the references in the backing store to messages in the journal, which also old files hold."""
-        self.checkpointer.mark = replace(self.checkpointer.mark, referred=mark.referred)
-        try:
-            self.bodies.check(mark)
-        except CorruptJournal as error:
-            if not self.config.ignore_missing_journalfiles:
-                raise
-            log.error("messages of the store are lost with a missing file: %s", error)
-
-    def _with_prepared(self, mark: JournalMark, after: int) -> int:
-        """Return the record after which transactions may be undecided since the last checkpoint."""
-        if mark.journal != self.writer.journal.journal:
-            return after  # a detached journal has none
-        return min(after, self.writer.journal.first_number - 1)
-
-    def _replay(self, after: int, progress: Progress | None, start: int) -> None:
-        """Apply the records after ``after``, and of those after ``start`` the undecided transactions."""
-        overlay, count = self.overlay, 0
-        for record in self.writer.journal.records(start, applied=after):
-            if record.number <= after and record.kind == WRITE:
-                continue
-            xid, writes = decode_record(record)
-            if record.number <= after:
-                self._take_prepared(record, xid, writes)
-                continue
-            if record.kind == OPERATE:
-                self.checkpoint()  # of all before it
-            self._note(record.kind, xid, writes)
-            with overlay.lock:
-                overlay.last_number = record.number
-                overlay.journaled += len(record.body)
-                overlay.take(record.kind, xid, writes, record.sequence, record.number)
-                if self.bodies.are_used and record.kind in (WRITE, COMMIT):
-                    start = record.offset + RECORD
-                    places = [(record.segment, start + at) for at in blobs_at(writes.adds, xid)]
-                    overlay.locate(record.sequence, places)
-            if record.kind == OPERATE or self.writer.is_pressed:
-                self.checkpoint()
-            count += 1
-            if progress is not None and count % _REPORTED == 0:
-                progress(_REPORTED)
-        self._open_prioritized()
-        if progress is not None and count % _REPORTED:
-            progress(count % _REPORTED)
-
-    def follow(self) -> None:
-        """Replay what was appended since the replay before, by another process."""
-        self._replay(self.overlay.last_number, None, self.overlay.last_number)
-
-    def checkpoint(self) -> None:
-        """Write what was replayed to the backing store."""
-        self._open_prioritized()
-        self.checkpointer.checkpoint(is_replay=True)
-
-    def _take_prepared(self, record: Record, xid: XATransactionId | None, writes: RecordedWrites) -> None:
-        """Apply the prepares and outcomes of a record that the backing store has."""
-        if record.kind != COMMIT:
-            self._note(record.kind, xid, writes)
-        with self.overlay.lock:
-            self.overlay.journaled += len(record.body)
-            if writes.operation is not None:
-                self.overlay.note(writes.operation)
-                return
-            if record.kind in (COMMIT, ROLLBACK):
-                if xid is not None:
-                    self.overlay.end_prepared(xid)
-                return
-            self.overlay.take(record.kind, xid, writes, record.sequence, record.number)
-
-    def _note(self, kind: int, xid: XATransactionId | None, writes: RecordedWrites) -> None:
-        """Notify the audit, before the overlay applies the record: that of a rollback has no messages."""
-        if self.audit is not None:
-            held = self.overlay.prepared.get(xid) if xid is not None and kind == ROLLBACK else None
-            self.audit.written(kind, (held.writes if held else writes).adds)
-
-    def _open_prioritized(self) -> None:
-        """Open destinations with priorities as such, if nothing was stored in them before."""
-        for container, layered in self.overlay.active.destinations.items():
-            if any(priority > 0 for priority in layered.lanes):
-                destination = Destination.parse(container)
-                make = self.store.topic if destination.is_topic else self.store.queue
-                make(destination, prioritized=True)

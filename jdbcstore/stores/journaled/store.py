@@ -9,33 +9,22 @@ acknowledged before never gets there.
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Mapping, Sequence
 
 from jdbcstore.abc import JournalState, Measured, MessageReference, Outcome, Progress
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import StoreClosed
-from jdbcstore.journal.log import Journal
 from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.ids import ProducerId
 from jdbcstore.message.message import Message
-from jdbcstore.stores.journaled.bodies import Bodies
-from jdbcstore.stores.journaled.checkpointer import Checkpointer
-from jdbcstore.stores.journaled.destinations import (
-    Context,
-    JournaledMessageStore,
-    JournaledTopicMessageStore,
-    Operate,
-    SubscriptionCache,
-)
-from jdbcstore.stores.journaled.overlay import Overlay
+from jdbcstore.stores.journaled.destinations import JournaledMessageStore, JournaledTopicMessageStore
+from jdbcstore.stores.journaled.front import JournalFront
 from jdbcstore.stores.journaled.records import RecordedWrites
-from jdbcstore.stores.journaled.recovery import JournalBinding, Recovery
 from jdbcstore.stores.journaled.refused import RefusedMessage
 from jdbcstore.stores.journaled.transactions import JournaledTransactions
-from jdbcstore.stores.journaled.writer import JournalAudit, JournalUnit, JournalWriter
-from jdbcstore.stores.shared.checkpoint import CheckpointedStore
+from jdbcstore.stores.journaled.writer import JournalUnit
+from jdbcstore.stores.shared.checkpoint import CheckpointedStore, CheckpointedTopic
 from jdbcstore.stores.shared.checks import destination_named
 from jdbcstore.stores.shared.cleanup_timer import CleanupTimer
 from jdbcstore.stores.shared.encoding import encode_each, nothing, own_destination
@@ -90,72 +79,24 @@ class JournaledStore(DestinationsStore[JournaledMessageStore, JournaledTopicMess
         self._clock = clock
         self._place_of_journal = config.place
         self._memory_limit = config.memory_limit
-        self._overlay = overlay = Overlay()
-        due = threading.Event()
-        audit = None if store.audit is None else JournalAudit(store.audit, overlay)
-        self._writer = writer = JournalWriter(
-            overlay, config, audit, due.set, clock, store.config.reconnect_timeout
-        )
-        self._subscriptions = subscriptions = SubscriptionCache(store)
-        bodies = Bodies(store, writer, config)
-        self._checkpointer = checkpointer = Checkpointer(
-            store,
-            overlay,
-            writer,
-            subscriptions.consumed,
-            subscriptions.operated,
-            bodies,
-            config,
-            clock,
-            due,
-            self._releasable,
-        )
-        binding = JournalBinding(store, config)
-        self._journal = writer.journal = Journal(
-            config,
-            committed=writer.committed,
-            failed=writer.failed,
-            review=None if audit is None else audit.review,
-            accept=binding.accept,
-            files=files,
-            clock=clock,
-        )
-        try:
-            prepared_before = {transaction.xid for transaction in store.xa.recover()}
-            Recovery(store, overlay, writer, audit, checkpointer, bodies, config, binding).run(progress)
-        except BaseException:
-            writer.cancel_waiting()
-            self._journal.close()
-            raise
-        self._context = Context(
-            store,
-            overlay,
-            writer,
-            checkpointer,
-            bodies,
-            subscriptions,
-            clock,
-            self._recording,
-            prepared_before,
-        )
-        self.xa = JournaledTransactions(self._context, self)
+        self._front = front = JournalFront(store, config, clock, self._releasable)
+        self._overlay, self._writer, self._checkpointer = front.overlay, front.writer, front.checkpointer
+        self._journal = front.open(files)
+        self.xa = JournaledTransactions(front, self)
         self._closed = False
         self._recorded: set[Destination] = set()
         """The queues that were recorded since this store was opened."""
         try:
+            front.prepared_before.update(transaction.xid for transaction in store.xa.recover())
+            front.recover(progress)
             self._begun()
         except BaseException:
-            writer.cancel_waiting()
+            self._writer.cancel_waiting()
             self._journal.close()
             raise
         self._checkpointer.start()
         self._cleanup = CleanupTimer(self._clean, self.config.cleanup_period)
         self._cleanup.start()
-
-    @property
-    def _recording(self) -> Operate | None:
-        """The way to do an operation by a record of the journal; None if the backing store does it."""
-        return None
 
     def _begun(self) -> None:
         """Do what comes before anything else is written."""
@@ -167,9 +108,11 @@ class JournaledStore(DestinationsStore[JournaledMessageStore, JournaledTopicMess
                 # The backing store may not have any of its messages yet.
                 prioritized = self._overlay.has_priorities(destination.qualified_name) or None
         if destination.is_topic:
-            topic = self._store.topic(destination, prioritized=prioritized)
-            return JournaledTopicMessageStore(self._context, topic)
-        return JournaledMessageStore(self._context, self._store.queue(destination, prioritized=prioritized))
+            return self._new_topic(self._store.topic(destination, prioritized=prioritized))
+        return JournaledMessageStore(self._front, self._store.queue(destination, prioritized=prioritized))
+
+    def _new_topic(self, backing: CheckpointedTopic) -> JournaledTopicMessageStore:
+        return JournaledTopicMessageStore(self._front, backing)
 
     def transaction(self) -> BufferedTransaction[RecordedWrites]:
         return self.xa.begin()
@@ -319,7 +262,7 @@ class JournaledStore(DestinationsStore[JournaledMessageStore, JournaledTopicMess
     def _clean(self) -> int:
         """As :meth:`cleanup`, without a checkpoint: what that is needed for can wait for the next one."""
         total = 0
-        for topic, done in self._subscriptions.consumed(self._overlay, self._overlay.active).items():
+        for topic, done in self._front.subscriptions.consumed(self._overlay, self._overlay.active).items():
             if done:
                 self._writer.execute(
                     JournalUnit(RecordedWrites(removes=[(topic.qualified_name, sorted(done))]), nothing)

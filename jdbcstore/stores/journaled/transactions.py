@@ -11,7 +11,8 @@ from jdbcstore.abc import MessageReference, PreparedTransaction, PreparedWrites
 from jdbcstore.errors import StoreError
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import XATransactionId
-from jdbcstore.stores.journaled.destinations import Context, pending
+from jdbcstore.stores.journaled.destinations import pending
+from jdbcstore.stores.journaled.front import JournalFront
 from jdbcstore.stores.journaled.overlay import PreparedBranch, SourceName
 from jdbcstore.stores.journaled.reading import PageSource
 from jdbcstore.stores.journaled.records import COMMIT, ROLLBACK, RecordedWrites
@@ -38,60 +39,60 @@ class JournaledTransactions:
     is opened again: until then it is not reported, and :class:`JournalFailed` is raised.
     """
 
-    def __init__(self, context: Context, store: BufferedStore[RecordedWrites]) -> None:
-        self._context = context
+    def __init__(self, front: JournalFront, store: BufferedStore[RecordedWrites]) -> None:
+        self._front = front
         self._store = store
-        self._claims = _Claims(context)
+        self._claims = _Claims(front)
 
     def begin(self) -> BufferedTransaction[RecordedWrites]:
         return BufferedTransaction(self._store, RecordedWrites(), self)
 
     def execute(self, writes: RecordedWrites) -> list[MessageReference]:
-        references: list[MessageReference] = self._context.writer.execute(JournalUnit(self._checked(writes)))
+        references: list[MessageReference] = self._front.writer.execute(JournalUnit(self._checked(writes)))
         return references
 
     def submit(self, writes: RecordedWrites) -> StoreFuture[list[MessageReference]]:
-        return self._context.writer.submit(JournalUnit(self._checked(writes)))
+        return self._front.writer.submit(JournalUnit(self._checked(writes)))
 
     def _checked(self, writes: RecordedWrites) -> RecordedWrites:
         """Raise :class:`SubscriptionNotFound` if a subscription was deleted meanwhile."""
         for key, _ in writes.acknowledgements:
-            self._context.subscriptions.find(key)
+            self._front.subscriptions.find(key)
         return writes
 
     def start(self, xid: XATransactionId) -> BufferedXATransaction[RecordedWrites]:
-        check_xid(xid, self._context.store.config.name_lengths)
+        check_xid(xid, self._front.store.config.name_lengths)
         return BufferedXATransaction(self._store, RecordedWrites(), self, xid=xid, prepare=self._prepare)
 
     def _prepare(self, xid: XATransactionId, writes: RecordedWrites) -> bool:
         with self._claims.claimed(xid, self._checked(writes)) as claimed:
-            return self._context.writer.prepare(claimed, xid)
+            return self._front.writer.prepare(claimed, xid)
 
     def recover(self) -> list[PreparedTransaction]:
-        overlay = self._context.overlay
-        self._context.writer.journal.check()
+        overlay = self._front.overlay
+        self._front.writer.journal.check()
         with overlay.lock:
             found = [_described(xid, held) for xid, held in overlay.prepared.items()]
-        if self._context.prepared_before:
-            found += self._context.store.xa.recover()
+        if self._front.prepared_before:
+            found += self._front.store.xa.recover()
         return sorted(found, key=attrgetter("xid"))
 
     def commit(self, xid: XATransactionId) -> None:
-        if xid in self._context.prepared_before:
+        if xid in self._front.prepared_before:
             self._commit_in_backing(xid)
         else:
             self._decide(xid, COMMIT)
 
     def rollback(self, xid: XATransactionId) -> None:
-        if xid in self._context.prepared_before:
-            with self._context.checkpointer.up_to_date():
-                self._context.store.xa.rollback(xid)
+        if xid in self._front.prepared_before:
+            with self._front.checkpointer.up_to_date():
+                self._front.store.xa.rollback(xid)
                 self._decided_in_backing(xid)
         else:
             self._decide(xid, ROLLBACK)
 
     def _decide(self, xid: XATransactionId, kind: int) -> None:
-        overlay, writer = self._context.overlay, self._context.writer
+        overlay, writer = self._front.overlay, self._front.writer
         with writer.entered():
             with overlay.lock:
                 held = overlay.prepared.get(xid)
@@ -116,25 +117,25 @@ class JournaledTransactions:
 
     def _commit_in_backing(self, xid: XATransactionId) -> None:
         """Let the journal's own sequences continue after those of the backing store."""
-        context = self._context
-        with context.checkpointer.up_to_date(), context.writer.paused():
-            context.checkpointer.checkpoint()
-            context.store.xa.commit(xid)
-            context.writer.skip_sequences(context.store.last_sequence())
+        front = self._front
+        with front.checkpointer.up_to_date(), front.writer.paused():
+            front.checkpointer.checkpoint()
+            front.store.xa.commit(xid)
+            front.writer.skip_sequences(front.store.last_sequence())
             self._decided_in_backing(xid)
 
     def _decided_in_backing(self, xid: XATransactionId) -> None:
-        overlay = self._context.overlay
+        overlay = self._front.overlay
         with overlay.lock:
-            self._context.prepared_before.discard(xid)
+            self._front.prepared_before.discard(xid)
             overlay.floors.clear()
 
 
 class _Claims:
     """Messages claimed by transactions that are being prepared: two must not take the same."""
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
+    def __init__(self, front: JournalFront) -> None:
+        self._front = front
         self._xids: set[XATransactionId] = set()
         self._claimed: defaultdict[SourceName, set[int]] = defaultdict(set)
 
@@ -144,9 +145,9 @@ class _Claims:
 
         :raises TransactionError: a transaction of this id is prepared already
         """
-        overlay, taken = self._context.overlay, list[tuple[SourceName, set[int]]]()
+        overlay, taken = self._front.overlay, list[tuple[SourceName, set[int]]]()
         with overlay.lock:
-            if xid in overlay.prepared or xid in self._xids or xid in self._context.prepared_before:
+            if xid in overlay.prepared or xid in self._xids or xid in self._front.prepared_before:
                 raise prepared_before(xid)
             self._xids.add(xid)
         try:
@@ -173,7 +174,7 @@ class _Claims:
 
     def _claim(self, source: PageSource, sequences: Iterable[int]) -> set[int]:
         """Claim the sequences that are still there, and claimed by no other transaction."""
-        overlay, container = self._context.overlay, source.container
+        overlay, container = self._front.overlay, source.container
         with overlay.lock:
             oldest = overlay.oldest
             there = {number for number in sequences if overlay.message(container, number, oldest)}
@@ -186,7 +187,7 @@ class _Claims:
     def _in_backing(self, source: PageSource, sequences: Sequence[int]) -> set[int]:
         if not sequences:
             return set()
-        key, store = source.key, self._context.store
+        key, store = source.key, self._front.store
         if key is not None:
             topic = store.topic(key.topic)
             return pending(topic.subscription(key.client_id, key.subscription_name), sequences)

@@ -13,6 +13,7 @@ from typing import Any, cast
 from jdbcstore.abc import MessageReference
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import JournalFailed, OutcomeUnknown, StoreClosed, StoreError
+from jdbcstore.journal.abc import RecordLog
 from jdbcstore.journal.layout import JournalEntry, WrittenEntry
 from jdbcstore.journal.log import Journal
 from jdbcstore.message.ids import XATransactionId
@@ -243,6 +244,8 @@ class JournalWriter:
     """
 
     journal: Journal
+    log: RecordLog
+    """The records that are taken from: of the journal, or of one that another process writes."""
 
     def __init__(
         self,
@@ -261,8 +264,6 @@ class JournalWriter:
         self._checkpoint_size = config.checkpoint_size
         self._locates = config.use_quick_journal
         self._lock = overlay.lock
-        self._changed = threading.Condition(overlay.lock)
-        """There is room, nothing is in flight, or nothing is written any more."""
         self._waiting = 0
         self._bytes_in_flight = 0
         self._in_flight = 0
@@ -275,13 +276,13 @@ class JournalWriter:
             overlay,
             clock,
             timeout,
-            self._changed,
             is_full=self._is_full,
             enter=self._enter,
             write=self._append_admitted,
-            refuse=self._refuse,
             wake=wake,
         )
+        self._changed = self.admission.left
+        """There is room, nothing is in flight, or nothing is written any more."""
 
     @property
     def is_due(self) -> bool:
@@ -434,10 +435,7 @@ class JournalWriter:
         except StoreError as error:
             with self._lock:
                 self._ended(1, unit.cost)
-            self._refuse(unit, error)
-
-    def _refuse(self, unit: JournalUnit, error: StoreError) -> None:
-        unit.completion.set_exception(error)
+            unit.completion.set_exception(error)
 
     def _wait(self) -> None:
         self._waiting += 1
@@ -534,7 +532,7 @@ class JournalWriter:
             waiting = self.admission.cancel()
         with Burst():
             for unit in waiting:
-                self._refuse(unit, StoreClosed("the store was closed before this was written"))
+                unit.completion.set_exception(StoreClosed("the store was closed before this was written"))
         return len(waiting)
 
     def has_ended(self, timeout: float | None) -> bool:

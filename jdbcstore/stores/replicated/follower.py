@@ -7,28 +7,21 @@ import secrets
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import cast
+from dataclasses import replace
 
 from jdbcstore.abc import Progress
 from jdbcstore.config import Configuration
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import ConfigurationError, CorruptJournal, StoreError, StoreUnavailable
-from jdbcstore.journal.abc import Span
+from jdbcstore.journal.abc import RecordLog
 from jdbcstore.journal.layout import Record
-from jdbcstore.journal.log import Journal
 from jdbcstore.journal.stream.aside import StreamAside
 from jdbcstore.journal.stream.log import StreamContents, look
 from jdbcstore.journal.stream.members import FOLLOWER, DamagedCopy, Member, Members
 from jdbcstore.journal.stream.server import StreamServer
 from jdbcstore.stores.jdbc.store import JdbcStore
-from jdbcstore.stores.journaled.bodies import Bodies
-from jdbcstore.stores.journaled.checkpointer import Checkpointer
-from jdbcstore.stores.journaled.destinations import SubscriptionCache
-from jdbcstore.stores.journaled.overlay import Overlay
+from jdbcstore.stores.journaled.front import JournalFront
 from jdbcstore.stores.journaled.records import decode_record
-from jdbcstore.stores.journaled.recovery import JournalBinding, Recovery
-from jdbcstore.stores.journaled.writer import JournalWriter
 from jdbcstore.stores.replicated.copying import restore
 from jdbcstore.stores.replicated.nodes import database_file, life_of, node_of, place_of
 from jdbcstore.stores.shared.checkpoint import JournalMark
@@ -63,46 +56,23 @@ class Behind(StoreUnavailable):
         super().__init__(message)
 
 
-@dataclass(slots=True)
-class _FollowedLog:
-    """The log as recovery and checkpoints see it: it is read, and another process writes and releases it."""
+class FollowedLog(RecordLog):
+    """A stream that another process writes and releases, as it was found last."""
 
-    server: StreamServer
-    found: StreamContents
+    _log: StreamContents
 
-    @property
-    def journal(self) -> int:
-        return self.found.journal
+    def __init__(self, server: StreamServer) -> None:
+        self._server = server
 
-    @property
-    def first_number(self) -> int:
-        return self.found.first_number
-
-    @property
-    def last_number(self) -> int:
-        return self.found.last_number
-
-    @property
-    def last_sequence(self) -> int:
-        return self.found.last_sequence
+    def find(self, found: StreamContents) -> None:
+        """Take what is in the stream now."""
+        self._log = found
 
     def records(self, after: int, *, applied: int = 0) -> Iterator[Record]:
-        return self.found.records(after, applied=applied)
-
-    def skip(self, last_sequence: int) -> None:
-        """Do nothing: the master gives out sequences, and this database may have reserved higher ones."""
-
-    def segments(self) -> list[Span]:
-        return []
-
-    def sync(self) -> None:
-        """Do nothing: what was read is on a quorum."""
-
-    def release(self, up_to: int) -> None:
-        """Do nothing: the master releases."""
+        return self._log.records(after, applied=applied)
 
     def aside(self, folder: str) -> StreamAside:
-        return StreamAside(self.server, folder)
+        return StreamAside(self._server, folder)
 
 
 class StreamFollower:
@@ -352,30 +322,11 @@ class Following:
         self._server = server
         self._store = store
         self._members = Members(server)
-        config = follower.config
-        self._overlay = overlay = Overlay()
-        due = threading.Event()
-        self._writer = writer = JournalWriter(
-            overlay, config, None, due.set, follower.clock, store.config.reconnect_timeout
-        )
-        subscriptions = SubscriptionCache(store)
-        bodies = Bodies(store, writer, config)
-        self._checkpointer = Checkpointer(
-            store,
-            overlay,
-            writer,
-            subscriptions.consumed,
-            subscriptions.operated,
-            bodies,
-            config,
-            follower.clock,
-            due,
-        )
-        self._binding = JournalBinding(store, config)
-        self._recovery = Recovery(
-            store, overlay, writer, None, self._checkpointer, bodies, config, self._binding
-        )
-        self._log: _FollowedLog | None = None
+        self._front = JournalFront(store, follower.config, follower.clock)
+        self._overlay, self._binding = self._front.overlay, self._front.binding
+        self._log = self._front.writer.log = FollowedLog(server)
+        self._before: StreamContents | None = None
+        """The contents of the stream at the last round; None before the first one."""
         self._written = follower.clock.monotonic()
 
     def run(self) -> None:
@@ -392,14 +343,14 @@ class Following:
         try:
             self._follow()
         except (Behind, CorruptJournal):
-            if self._log is not None:
-                self._recovery.checkpoint()  # what was read may be nowhere else any more
+            if self._before is not None:
+                self._front.checkpoint()  # what was read may be nowhere else any more
             raise
 
     def _follow(self) -> None:
         is_last = False
         while True:
-            is_first = self._log is None
+            is_first = self._before is None
             try:
                 is_complete = self._round(settled=is_first or is_last)
             except CorruptJournal as error:
@@ -419,22 +370,23 @@ class Following:
         """Apply what is in the stream, ``settled`` if not as it was before; return whether that is all."""
         self._server.find()
         found = look(self._server, settled=settled)
-        if self._log is None:
+        before = self._before
+        if before is None:
             if not self._begins(found):
                 return not found.last_number
-            self._log = _FollowedLog(self._server, found)
-            self._writer.journal = cast(Journal, self._log)
-            self._recovery.run(self._follower.progress)
+            self._before = found
+            self._log.find(found)
+            self._front.recover(self._follower.progress)
         else:
-            before = self._log.found
             self._check(found, self._overlay.last_number, before.last)
             if found.ending != before.ending and not before.is_still_there(found):
                 raise self._other(self._overlay.last_number, before.last)
-            self._log.found = found
-            self._recovery.follow()
+            self._before = found
+            self._log.find(found)
+            self._front.follow()
         clock = self._follower.clock
         if self._follower.is_stopping(0) or clock.monotonic() >= self._written + _CHECKPOINT:
-            self._recovery.checkpoint()
+            self._front.checkpoint()
             self._written = clock.monotonic()
         return self._overlay.last_number >= found.last_number
 
@@ -542,7 +494,7 @@ class Following:
         follower = self._follower
         follower.member = replace(
             follower.member,
-            applied=max(self._checkpointer.mark.applied, self._binding.after),
+            applied=max(self._front.checkpointer.mark.applied, self._binding.after),
             seen=self._overlay.last_number,
             is_complete=is_complete,
             trouble="",
@@ -550,4 +502,4 @@ class Following:
         is_news = is_complete and not follower.decided.is_set()
         if is_complete:
             follower.decided.set()
-        follower.report(self._members, now=is_news or self._log is None)
+        follower.report(self._members, now=is_news or self._before is None)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from jdbcstore.abc import Progress
+from jdbcstore.abc import Progress, SubscriptionInfo
 from jdbcstore.config import Configuration
 from jdbcstore.config.journal import JournalConfig
 from jdbcstore.errors import ConfigurationError, LockLost, OutcomeUnknown, StoreError
@@ -21,11 +21,13 @@ from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.stores.guarded import JournaledJdbcStore
 from jdbcstore.stores.jdbc.pauses import check_pause
 from jdbcstore.stores.jdbc.store import JdbcStore
-from jdbcstore.stores.journaled.destinations import Operate
+from jdbcstore.stores.journaled.destinations import JournaledTopicMessageStore
+from jdbcstore.stores.journaled.front import JournalFront
 from jdbcstore.stores.journaled.records import OPERATE, RecordedWrites
 from jdbcstore.stores.journaled.writer import JournalUnit
 from jdbcstore.stores.replicated.copying import take_copy
 from jdbcstore.stores.replicated.nodes import database_file, life_of, node_of, place_of
+from jdbcstore.stores.shared.checkpoint import CheckpointedTopic, SubscriptionKey
 from jdbcstore.stores.shared.checks import destination_named
 from jdbcstore.stores.shared.encoding import nothing
 from jdbcstore.stores.shared.operations import (
@@ -37,8 +39,11 @@ from jdbcstore.stores.shared.operations import (
     announcing,
     of_queue,
     pausing,
+    subscribing,
+    unsubscribing,
 )
 from jdbcstore.stores.shared.paging import counted
+from jdbcstore.stores.shared.subscriptions import check_subscription, subscription_exists
 from jdbcstore.util.clock import Clock
 from jdbcstore.util.stream_health import StreamHealth, StreamMember
 
@@ -46,6 +51,51 @@ log = logging.getLogger(__name__)
 
 _PERIOD = 1.0
 """Seconds between two looks at the others."""
+
+
+Operate = Callable[[Callable[[], RecordedOperation | None]], None]
+"""Has each of several databases do an operation, made while nothing is written.
+
+It is decided then whether there is anything to do: a record that a database refuses would stop each."""
+
+
+class ReplicatedTopicMessageStore(JournaledTopicMessageStore):
+    """A topic whose subscriptions are created and deleted by records of the journal."""
+
+    def __init__(self, front: JournalFront, backing: CheckpointedTopic, operate: Operate) -> None:
+        super().__init__(front, backing)
+        self._operate = operate
+
+    def _subscribe(self, info: SubscriptionInfo, *, retroactive: bool) -> None:
+        key = self._key(info.client_id, info.subscription_name)
+        if not self._has(key, info):
+            check_subscription(info, self._front.store.config.name_lengths)
+            self._operate(lambda: self._subscribing(key, info, retroactive=retroactive))
+        self._front.subscriptions.lanes(key)
+
+    def _has(self, key: SubscriptionKey, info: SubscriptionInfo) -> bool:
+        """Return whether a subscription exists; :class:`SubscriptionExists` if it is another one."""
+        existing = self._front.subscriptions.of(self.destination).get(key)
+        if existing is not None and existing != info:
+            raise subscription_exists(existing)
+        return existing is not None
+
+    def _subscribing(
+        self, key: SubscriptionKey, info: SubscriptionInfo, *, retroactive: bool
+    ) -> RecordedOperation | None:
+        if self._has(key, info):
+            return None
+        # What is stored now, and nothing that comes later, is before it.
+        mark = -1 if retroactive else self._writer.journal.last_sequence
+        return subscribing(info, mark, self._lanes)
+
+    def unsubscribe(self, client_id: str, subscription_name: str) -> None:
+        self._info_of(client_id, subscription_name)
+        self._operate(lambda: self._unsubscribing(client_id, subscription_name))
+
+    def _unsubscribing(self, client_id: str, subscription_name: str) -> RecordedOperation:
+        self._info_of(client_id, subscription_name)
+        return unsubscribing(self.destination, client_id, subscription_name)
 
 
 class ReplicatedStore(JournaledJdbcStore):
@@ -89,9 +139,8 @@ class ReplicatedStore(JournaledJdbcStore):
         facts = {"is_empty": self._was_empty, "writer": self._journal.writer}
         self._operate(lambda: RecordedOperation(BEGIN, facts))
 
-    @property
-    def _recording(self) -> Operate:
-        return self._operate
+    def _new_topic(self, backing: CheckpointedTopic) -> JournaledTopicMessageStore:
+        return ReplicatedTopicMessageStore(self._front, backing, self._operate)
 
     def _operate(self, make: Callable[[], RecordedOperation | None]) -> None:
         """Do an operation that is in the journal before it is in the backing store.

@@ -350,7 +350,7 @@ def test_a_reader_is_overtaken_by_the_file_going(quick: Quick, database: Databas
     add(store, 1, 2, 3)
     store.checkpoint()
     assert len(referring(database)) == 3
-    find, overtaken = store._context.bodies.find, list[int]()
+    find, overtaken = store._front.bodies.find, list[int]()
 
     def overtaking(reference: bytes, sequence: int, container: str) -> bytes:
         if not overtaken:

@@ -51,7 +51,7 @@ def test_deleted_destinations_are_forgotten(tmp_path: Path) -> None:
             assert store.delete_destination(topic) == 0
         gc.collect()
         alive = [one for one in gc.get_objects() if isinstance(one, JournaledMessageStore)]
-        assert [one for one in alive if one._context.store is store._store] == [kept]
+        assert [one for one in alive if one._front.store is store._store] == [kept]
 
         kept.add_message(Message("a"))
         assert store.delete_destination(kept.destination) == 1
