@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import Future, TimerHandle
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
 
 from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.directory import Directory
-from jdbcstore.broker.memory import Resources
+from jdbcstore.broker.memory import Account, Resources
+from jdbcstore.broker.options import EngineOptions
 from jdbcstore.broker.policies import Policies
 from jdbcstore.broker.queues.dead_letters import DeadLetters, DiscardedDeadLetters
 from jdbcstore.broker.queues.moves import Moves
@@ -25,7 +26,6 @@ from jdbcstore.broker.topics.registry import DurableRegistry
 from jdbcstore.broker.topics.topic import Topic
 from jdbcstore.broker.virtual import VirtualDestinations
 from jdbcstore.config.plugins import DiscardingDeadLettersConfig
-from jdbcstore.config.virtual import CompositeConfig, VirtualTopicConfig
 from jdbcstore.errors import InvalidDestination
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.jobs import JOBS
@@ -41,27 +41,17 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
 
     :param directory: is notified of destinations that are made and forgotten, except temporary ones
     :param pauses: the queues whose dispatch is paused, which a deletion takes from here
-    :param is_audited: whether the store drops a message id that it has seen in any destination
-    :param is_concurrent: whether messages of queues are dispatched while they are being written
-    :param is_scheduled: whether any message may be sent later
-    :param discarding: the plug-ins that drop dead letters
     """
 
     def __init__(
         self,
-        *,
         resources: Resources,
         outbox: Outbox,
         moves: Moves,
         policies: Policies,
         directory: Directory,
         pauses: Pauses,
-        virtual_topics: Sequence[VirtualTopicConfig],
-        composites: Sequence[CompositeConfig],
-        is_audited: bool,
-        is_concurrent: bool,
-        is_scheduled: bool,
-        discarding: Sequence[DiscardingDeadLettersConfig] = (),
+        options: EngineOptions,
     ) -> None:
         self.by_name: dict[Destination, Queue | Topic] = {}
         """The queues and topics themselves, to look one up with each message."""
@@ -74,21 +64,22 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
         self._resources, self._outbox = resources, outbox
         self._policies = policies
         self._directory = directory
-        self._is_concurrent = is_concurrent
-        self._is_scheduled = is_scheduled
+        self._options = options
         self._subscriptions: dict[BaseSubscription, list[DestinationPattern]] = {}
         """Each subscription with its wildcards."""
         self._recording: dict[Destination, Future[None]] = {}
         """The queues of virtual topics that the store has recorded, or is about to."""
-        self.virtual = VirtualDestinations(virtual_topics, composites, self._is_wanted_in)
+        self.virtual = VirtualDestinations(
+            options.virtual_topics, options.composite_destinations, self._is_wanted_in
+        )
         self._declared: set[Destination] = set()
         """The destinations that there are from the start, and always."""
+        discarding = [one for one in options.plugins if isinstance(one, DiscardingDeadLettersConfig)]
         self._dead_letters = DeadLetters(
-            self._loop, moves, self.find, is_audited, resources.events, DiscardedDeadLetters(discarding)
+            *(self._loop, moves, self.find, options.audited, resources.events),
+            DiscardedDeadLetters(discarding),
         )
-        self.durables = DurableRegistry(
-            resources, outbox, self._dead_letters, policies.of, self._topics, directory
-        )
+        self.durables = DurableRegistry(resources, outbox, policies.of, self._topics, directory)
         self._idle_timer: TimerHandle | None = None
 
     def __getitem__(self, name: Destination) -> Queue | Topic:
@@ -202,32 +193,25 @@ class DestinationRegistry(Mapping[Destination, Queue | Topic]):
         """Make a queue or topic; ``is_empty`` if the store holds nothing of it."""
         destination: Queue | Topic
         policy = self._policies.of(name)
-        is_rerouted = self._is_scheduled or self.virtual.apply_to(name) or policy.changes_expiration
+        account = Account(self._resources, name, policy)
+        is_scheduled = self._options.scheduler_support
+        is_rerouted = is_scheduled or self.virtual.apply_to(name) or policy.changes_expiration
         if name.is_topic:
-            destination = Topic(
-                self._resources,
-                self._outbox,
-                self.find,
-                name,
-                policy,
-                is_rerouted=is_rerouted,
-                dead_letters=self._dead_letters,
-            )
+            destination = Topic(account, self._outbox, self.find, self._dead_letters, is_rerouted=is_rerouted)
             self.durables.introduce(destination)
         else:
             destination = Queue(
-                resources=self._resources,
+                account=account,
                 outbox=self._outbox,
                 find=self.find,
-                destination=name,
-                policy=policy,
                 dead_letters=self._dead_letters,
                 last_sequence=self.last_sequence,
-                is_concurrent=self._is_concurrent,
+                is_concurrent=self._options.concurrent_store_and_dispatch_queues,
                 is_empty=is_empty,
                 is_rerouted=is_rerouted,
-                is_paused=name in self.pauses,
             )
+            if name in self.pauses:
+                destination.pause()
             if self.virtual.takes_copies(name):
                 self.virtual.introduce(name)
                 self.record(name)

@@ -9,10 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from asyncio import Future
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jdbcstore.abc import InMemory, KeepsLargeBodies, Store, XATransaction
@@ -26,6 +24,7 @@ from jdbcstore.broker.events import MessageEvents
 from jdbcstore.broker.large import LargeTransfers
 from jdbcstore.broker.loop import BrokerLoop
 from jdbcstore.broker.memory import MemoryUsage, Resources
+from jdbcstore.broker.options import EngineOptions
 from jdbcstore.broker.policies import Policies
 from jdbcstore.broker.queues.moves import Moves
 from jdbcstore.broker.queues.pauses import KnownPauses, Pauses
@@ -44,12 +43,9 @@ from jdbcstore.broker.temporary import TemporaryDestinations, owner_of
 from jdbcstore.broker.topics.offline import OfflineDurables
 from jdbcstore.broker.topics.topic import Topic
 from jdbcstore.config.plugins import (
-    DiscardingDeadLettersConfig,
     LoggingConfig,
-    PluginConfig,
     StatisticsConfig,
 )
-from jdbcstore.config.virtual import DEFAULT_VIRTUAL_TOPICS, CompositeConfig, VirtualTopicConfig
 from jdbcstore.errors import InvalidDestination, StoreError
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import ProducerId, XATransactionId
@@ -61,50 +57,6 @@ if TYPE_CHECKING:
     from jdbcstore.broker.tracing import Tracing
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineOptions:
-    """Limits and switches of an engine."""
-
-    max_pending_count: int = 2_000
-    """Pending writes to the store; keep it well below the store's own limit, which blocks."""
-    max_pending_bytes: int = 16 * 1024 * 1024
-    memory_limit: int = 64 * 1024 * 1024
-    """Bytes of messages in memory."""
-    temp_limit: int = 10 * 1024 * 1024 * 1024
-    """Bytes of messages in temporary files."""
-    folder: Path | None = None
-    """The folder of temporary files; None is the system's."""
-    concurrent_store_and_dispatch_queues: bool = False
-    """Whether messages of queues are dispatched while they are being written."""
-    virtual_topics: tuple[VirtualTopicConfig, ...] = DEFAULT_VIRTUAL_TOPICS
-    composite_destinations: tuple[CompositeConfig, ...] = ()
-    destinations: tuple[Destination, ...] = ()
-    """Queues and topics that there are from the start."""
-    plugins: tuple[PluginConfig, ...] = ()
-    name: str = "localhost"
-    """The name of the broker, for statistics."""
-    addresses: Callable[[], Mapping[str, str]] = dict
-    """The addresses that clients connect to, by scheme, for statistics."""
-    max_uncommitted_count: int = 0
-    """Messages that a transaction may send; 0 means unlimited."""
-    scheduler_support: bool = False
-    """Whether messages can be sent later."""
-    max_scheduler_repeats: int = 1000
-    """The most repetitions that such a message may ask for."""
-    reject_durables: bool = False
-    """Whether nobody may consume as a durable subscriber."""
-    offline_durable_timeout: float = 0.0
-    """Seconds without a consumer after which a durable subscription is deleted; 0 never."""
-    offline_durable_period: float = 300.0
-    """Seconds between two searches for these; 0 never."""
-    counted: bool = False
-    """Whether the stored messages of each queue are counted when the engine starts."""
-    bounds_stored: bool = False
-    """Whether ``memory_limit`` also bounds what is stored, if the store has it in memory."""
-    audited: bool = False
-    """Whether the store has ``enable_audit``: it drops a message id that it has seen in any destination."""
 
 
 Routed = Sequence[tuple[Queue | Topic | Scheduler, Message]]
@@ -136,27 +88,13 @@ class Engine:
         paused: KnownPauses | None = None,
         tracing: Tracing | None = None,
     ) -> None:
-        self.store = store
+        self.store, self.options = store, options or EngineOptions()
         self.is_stopping = False
-        self._defect_handler = on_defect
-        self._tracing = tracing
-        self.options = options = options or EngineOptions()
-        policies = policies or Policies()
+        self._tracing, self._defect_handler = tracing, on_defect
+        options, policies = self.options, policies or Policies()
         self.loop = loop = BrokerLoop(clock or SystemClock(), self._on_defect)
         """The loop, and the threads in which functions read from the store."""
-        is_bounded = options.bounds_stored and isinstance(store, InMemory)
-        logged = [plugin for plugin in options.plugins if isinstance(plugin, LoggingConfig)]
-        event_log = EventLog(logged[0]) if logged else None
-        self.resources = resources = Resources(
-            loop=loop,
-            memory=MemoryUsage(options.memory_limit),
-            files=MemoryUsage(options.temp_limit, high_water_mark=100, name="temp_limit"),
-            stored=MemoryUsage(options.memory_limit) if is_bounded else None,
-            folder=options.folder,
-            tracing=tracing,
-            event_log=event_log,
-            events=MessageEvents(policies.of, reports_dispatches=policies.report_dispatches),
-        )
+        self.resources = resources = self._make_resources(policies)
         line = StoreLine(loop, options.max_pending_count, options.max_pending_bytes)
         self.outbox = outbox = Outbox(loop, store, line)
         """The writes that are passed to the store, or wait for that."""
@@ -168,76 +106,63 @@ class Engine:
         """Moves of messages between destinations, for an administrator."""
         self.directory = Directory(loop, resources.events)
         """The connections, producers, consumers and destinations that clients watch."""
+        event_log = resources.event_log
         if event_log is not None:
             self.directory.watch(event_log, only_temporary=False)
         self._amend = amending(options.plugins, loop.clock, None if event_log is None else event_log.sent)
         self._temporary = TemporaryDestinations(self.directory)
+        pauses = Pauses(store, loop, {} if paused is None else paused)
         self.destinations = DestinationRegistry(
-            resources=resources,
-            outbox=outbox,
-            moves=self.moves,
-            policies=policies,
-            directory=self.directory,
-            pauses=Pauses(store, loop, {} if paused is None else paused),
-            virtual_topics=options.virtual_topics,
-            composites=options.composite_destinations,
-            is_audited=options.audited,
-            is_concurrent=options.concurrent_store_and_dispatch_queues,
-            is_scheduled=options.scheduler_support,
-            discarding=tuple(one for one in options.plugins if isinstance(one, DiscardingDeadLettersConfig)),
+            resources, outbox, self.moves, policies, self.directory, pauses, options
         )
-        self._by_name = self.destinations.by_name
-        self.durables = self.destinations.durables
-        """The durable subscriptions, with and without a consumer."""
+        self._by_name, self.durables = self.destinations.by_name, self.destinations.durables
         self.deletion = DestinationDeletion(destinations=self.destinations, outbox=outbox)
         self._consumers = ConsumerSubscriptions(
-            resources=resources,
-            outbox=outbox,
-            policies=policies,
-            destinations=self.destinations,
-            temporary=self._temporary,
-            directory=self.directory,
-            refuses_durables=options.reject_durables,
+            resources, outbox, policies, self.destinations, self._temporary, self.directory, options
         )
-        self.offline = OfflineDurables(
-            loop=loop,
-            durables=self.durables,
-            timeout=options.offline_durable_timeout,
-            period=options.offline_durable_period,
-        )
+        self.offline = OfflineDurables(loop, self.durables, options)
         """The deletion of durable subscriptions without a consumer."""
-        self.router = Router(
-            destinations=self.destinations,
-            temporary=self._temporary,
-            clock=loop.clock,
-            is_audited=options.audited,
-        )
-        self.scheduler: Scheduler | None = None
+        self.router = Router(self.destinations, self._temporary, loop.clock, is_audited=options.audited)
+        self.scheduler = self._make_scheduler()
         """The scheduled messages, if there is support for them."""
-        if options.scheduler_support:
-            route, most = partial(self.router.route, connection_id=""), options.max_scheduler_repeats
-            self.scheduler = Scheduler(loop, outbox, route, options.audited, most)
-        self.slow_consumers = SlowConsumers(
-            loop=loop, policies=policies, subscriptions=lambda: self.destinations.subscriptions
-        )
+        self.slow_consumers = SlowConsumers(loop, policies, lambda: self.destinations.subscriptions)
         """The consumers that do not keep up, which policies may close."""
-        self._statistics: StatisticsAnswers | None = None
-        if any(isinstance(plugin, StatisticsConfig) for plugin in options.plugins):
-            self._statistics = StatisticsAnswers(
-                name=options.name,
-                addresses=options.addresses,
-                resources=resources,
-                destinations=self.destinations,
-                directory=self.directory,
-                deliver=self._send_due,
-            )
+        self._statistics = self._make_statistics()
         self.large = LargeTransfers(loop, store.large_bodies) if isinstance(store, KeepsLargeBodies) else None
         """The bodies that the store keeps in pieces; None if it cannot."""
         self._prepared = PreparedTransactions(loop, store, self._target_of_prepared)
         self._occupancy: StoreOccupancy | None = None
         if isinstance(store, InMemory) and resources.stored is not None:
-            stored = resources.stored
-            self._occupancy = StoreOccupancy(loop=loop, store=store, cleanup=store.cleanup, stored=stored)
+            self._occupancy = StoreOccupancy(loop, store, store.cleanup, resources.stored)
+
+    def _make_resources(self, policies: Policies) -> Resources:
+        options = self.options
+        is_bounded = options.bounds_stored and isinstance(self.store, InMemory)
+        logged = [plugin for plugin in options.plugins if isinstance(plugin, LoggingConfig)]
+        return Resources(
+            loop=self.loop,
+            memory=MemoryUsage(options.memory_limit),
+            files=MemoryUsage(options.temp_limit, high_water_mark=100, name="temp_limit"),
+            stored=MemoryUsage(options.memory_limit) if is_bounded else None,
+            folder=options.folder,
+            tracing=self._tracing,
+            event_log=EventLog(logged[0]) if logged else None,
+            events=MessageEvents(policies.of, reports_dispatches=policies.report_dispatches),
+        )
+
+    def _make_scheduler(self) -> Scheduler | None:
+        options = self.options
+        if not options.scheduler_support:
+            return None
+        route, most = partial(self.router.route, connection_id=""), options.max_scheduler_repeats
+        return Scheduler(self.loop, self.outbox, route, options.audited, most)
+
+    def _make_statistics(self) -> StatisticsAnswers | None:
+        if not any(isinstance(plugin, StatisticsConfig) for plugin in self.options.plugins):
+            return None
+        return StatisticsAnswers(
+            self.options, self.resources, self.destinations, self.directory, self._send_due
+        )
 
     # From start to stop
 

@@ -20,7 +20,6 @@ from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.events import MessageEvents
 from jdbcstore.broker.loop import BrokerLoop
 from jdbcstore.broker.memory import MemoryUsage
-from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
 from jdbcstore.util.futures import StoreFuture
@@ -300,11 +299,6 @@ def report_consumed(events: MessageEvents, source: EntrySource, entries: Sequenc
     if not isinstance(source, TransientSource):
         messages = (entry.message for entry in entries)
         events.happened(MessageEventKind.CONSUMED, source.destination, messages)
-
-
-def lanes_of(policy: PolicyEntry) -> int:
-    """Return the number of lanes of a destination: one per priority, or a single one."""
-    return 10 if policy.prioritized_messages else 1
 
 
 class PriorityLanes:

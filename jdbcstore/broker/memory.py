@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from jdbcstore.broker.api import MessageEventKind
+from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.events import MessageEvents
 from jdbcstore.broker.loop import BrokerLoop, Promise
 from jdbcstore.broker.notices import Notices
@@ -163,13 +164,24 @@ class Resources:
         """Whether nothing more should be stored, because that takes memory."""
         return self.stored is not None and self.stored.is_full
 
-    def memory_of(self, policy: PolicyEntry) -> MemoryUsage:
-        """Return the memory of a new destination, as part of the broker's."""
-        return MemoryUsage(
-            policy.memory_limit or self.memory.limit,
-            high_water_mark=policy.cursor_memory_high_water_mark,
-            parent=self.memory,
+
+@dataclass(eq=False, repr=False)
+class Account:
+    """One destination as its parts use it: its policy, its part of the broker's memory, and its counters."""
+
+    resources: Resources
+    destination: Destination
+    policy: PolicyEntry
+
+    def __post_init__(self) -> None:
+        self.loop, self.counters = self.resources.loop, Counters()
+        self.memory = MemoryUsage(
+            self.policy.memory_limit or self.resources.memory.limit,
+            high_water_mark=self.policy.cursor_memory_high_water_mark,
+            parent=self.resources.memory,
         )
+        self.lanes = 10 if self.policy.prioritized_messages else 1
+        """One lane for each priority, or a single one."""
 
 
 @dataclass(slots=True, eq=False)
@@ -188,10 +200,7 @@ class FlowControl:
     ``on_room`` is called when there may be room again; its callee then calls :meth:`take`.
     """
 
-    _resources: Resources
-    _destination: Destination
-    _policy: PolicyEntry
-    _memory: MemoryUsage
+    _account: Account
     _is_full: Callable[[], bool]
     _on_room: Callable[[], None]
     _who_is_full: Callable[[], str] = str
@@ -199,7 +208,13 @@ class FlowControl:
     _warned: float = float("-inf")
 
     def __post_init__(self) -> None:
-        self._loop, self._files = self._resources.loop, self._resources.files
+        account = self._account
+        self._resources, self._loop, self._memory = account.resources, account.loop, account.memory
+        self._destination, self._policy, self._files = (
+            account.destination,
+            account.policy,
+            account.resources.files,
+        )
 
     @property
     def must_wait(self) -> bool:

@@ -25,10 +25,10 @@ class Router:
 
     def __init__(
         self,
-        *,
         destinations: DestinationRegistry,
         temporary: TemporaryDestinations,
         clock: Clock,
+        *,
         is_audited: bool,
     ) -> None:
         self._find, self._virtual = destinations.find, destinations.virtual

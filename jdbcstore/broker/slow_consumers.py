@@ -89,7 +89,6 @@ class SlowConsumers:
 
     def __init__(
         self,
-        *,
         loop: BrokerLoop,
         policies: Policies,
         subscriptions: Callable[[], Collection[BaseSubscription]],

@@ -7,7 +7,7 @@ A message to ``ActiveMQ.Statistics.Broker``, ``ActiveMQ.Statistics.Subscription`
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator
 from itertools import count
 from typing import Any
 
@@ -15,6 +15,7 @@ from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.destinations import DestinationRegistry
 from jdbcstore.broker.directory import Directory
 from jdbcstore.broker.memory import MemoryUsage, Resources
+from jdbcstore.broker.options import EngineOptions
 from jdbcstore.broker.queues.queue import Queue
 from jdbcstore.broker.subscription import BaseSubscription
 from jdbcstore.broker.topics.topic import Topic
@@ -38,23 +39,18 @@ Values = dict[str, Any]
 class StatisticsAnswers:
     """Answers requests for counters; used on the loop only.
 
-    :param name: that of the broker
-    :param addresses: the addresses that clients connect to, by scheme
     :param deliver: takes a message to a destination, without a caller that waits
     """
 
     def __init__(
         self,
-        *,
-        name: str,
-        addresses: Callable[[], Mapping[str, str]],
+        options: EngineOptions,
         resources: Resources,
         destinations: DestinationRegistry,
         directory: Directory,
         deliver: Callable[[Message], None],
     ) -> None:
-        self._name = name
-        self._addresses = addresses
+        self._name, self._addresses = options.name, options.addresses
         self._resources = resources
         self._destinations = destinations
         self._directory = directory

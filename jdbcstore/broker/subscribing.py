@@ -10,6 +10,7 @@ from jdbcstore.broker.api import Consumer, Subscription, SubscriptionRequest
 from jdbcstore.broker.destinations import DestinationRegistry
 from jdbcstore.broker.directory import Directory
 from jdbcstore.broker.memory import Resources
+from jdbcstore.broker.options import EngineOptions
 from jdbcstore.broker.policies import Policies
 from jdbcstore.broker.queues.browser import Browser
 from jdbcstore.broker.routing import members_of
@@ -22,21 +23,17 @@ from jdbcstore.message.patterns import is_wildcard
 
 
 class ConsumerSubscriptions:
-    """Makes the subscriptions of consumers, and has the directory list them until they are closed.
-
-    :param refuses_durables: whether nobody may consume as a durable subscriber
-    """
+    """Makes the subscriptions of consumers, and has the directory list them until they are closed."""
 
     def __init__(
         self,
-        *,
         resources: Resources,
         outbox: Outbox,
         policies: Policies,
         destinations: DestinationRegistry,
         temporary: TemporaryDestinations,
         directory: Directory,
-        refuses_durables: bool,
+        options: EngineOptions,
     ) -> None:
         self._loop, self._resources = resources.loop, resources
         self._outbox = outbox
@@ -45,7 +42,7 @@ class ConsumerSubscriptions:
         self._destinations = destinations
         self._temporary = temporary
         self._directory = directory
-        self._refuses_durables = refuses_durables
+        self._refuses_durables = options.reject_durables
 
     def subscribe(self, request: SubscriptionRequest, consumer: Consumer) -> Future[Subscription]:
         """Subscribe, as :meth:`jdbcstore.broker.api.Broker.subscribe` promises."""

@@ -156,7 +156,9 @@ def test_memory_is_bounded_and_the_window_comes_and_goes(store: Store) -> None:
 
 
 @pytest.mark.backends("memory")
-def test_a_page_that_a_subscriber_has_not_waited_for_fails_quietly(store: Store) -> None:
+def test_a_page_that_a_subscriber_has_not_waited_for_fails_quietly(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As at a broker's stop, when the store is closed before the page is read."""
     is_closed, unhandled = threading.Event(), list[str]()
 
@@ -173,7 +175,7 @@ def test_a_page_that_a_subscriber_has_not_waited_for_fails_quietly(store: Store)
             await until(lambda: not waiting.pending.is_reading)
             cursor = waiting.pending.stored.cursor
             assert isinstance(cursor, StoreCursor)
-            cursor._recover = recover
+            monkeypatch.setattr(waiting.pending.rows, "recover", recover)
             waiting.pending.resync()
             await quiet()
             assert waiting.pending.is_reading

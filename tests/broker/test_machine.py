@@ -15,7 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 
 import jdbcstore
 from jdbcstore.broker.api import BrokerTransaction, Delivery
-from jdbcstore.broker.engine import Engine, EngineOptions
+from jdbcstore.broker.engine import Engine
+from jdbcstore.broker.options import EngineOptions
 from jdbcstore.broker.policies import Policies
 from jdbcstore.broker.turns import TurnLoop
 from jdbcstore.config.policy import PolicyEntry, RedeliveryPolicy

@@ -8,7 +8,6 @@ import pytest
 
 from jdbcstore import Destination, Message, Store
 from jdbcstore.abc import Cursor, Page
-from jdbcstore.broker.cursors.store import StoreCursor
 from jdbcstore.broker.queues.queue import Queue
 from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.errors import InvalidDestination
@@ -131,7 +130,9 @@ def test_a_backlog_is_not_held_in_memory(store: Store, cursor: str, persistent: 
 
 
 @pytest.mark.parametrize("left", [16 << 20, 0])
-def test_pages_are_whole_while_memory_is_left(store: Store, left: int) -> None:
+def test_pages_are_whole_while_memory_is_left(
+    store: Store, left: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Other queues use what is below the high-water mark."""
     store.queue("Q").add_messages([Message(b"x" * 100) for _ in range(700)])
     limits: list[int] = []
@@ -143,15 +144,15 @@ def test_pages_are_whole_while_memory_is_left(store: Store, left: int) -> None:
             assert memory.is_high
             queue = engine.destinations.find(Destination.queue("Q"))
             assert isinstance(queue, Queue)
-            cursor = queue.pending.stored.cursor
-            assert isinstance(cursor, StoreCursor)
-            recover = cursor._recover
+            rows = queue.pending.rows
+            assert rows is not None
+            recover = rows.recover
 
             def recorded(limit: int, after: Cursor) -> Page:
                 limits.append(limit)
                 return recover(limit, after)
 
-            cursor._recover = recorded
+            monkeypatch.setattr(rows, "recover", recorded)
             consumer = await consume(engine, "Q", prefetch=500)
             await consumer.drain(700)
 

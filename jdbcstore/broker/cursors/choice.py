@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jdbcstore.abc import Cursor, Page
 from jdbcstore.broker.cursors.backlog import MemoryCursor
 from jdbcstore.broker.cursors.file import FileCursor
-from jdbcstore.broker.cursors.store import InFlight, LoadedCursor, StoreCursor
-from jdbcstore.broker.entry import Entry, EntrySource, lanes_of
-from jdbcstore.broker.memory import MemoryUsage, Resources
-from jdbcstore.config.policy import PolicyEntry
+from jdbcstore.broker.cursors.store import InFlight, LoadedCursor, StoreCursor, StoredRows
+from jdbcstore.broker.entry import Entry, EntrySource
+from jdbcstore.broker.memory import Account, MemoryUsage, Resources
 from jdbcstore.errors import SpillFailed
 from jdbcstore.message.message import Message
 
@@ -36,24 +34,21 @@ def memory_or_file(
 
 
 def cursor_of_stored(
-    kind: str,
-    name: str,
+    account: Account,
+    rows: StoredRows,
     *,
     source: EntrySource,
-    resources: Resources,
-    recover: Callable[[int, Cursor], Page],
     in_flight: InFlight,
     make_entry: Callable[[Message], Entry],
     on_ready: Callable[[], None],
-    memory: MemoryUsage,
-    policy: PolicyEntry,
     on_lost: Callable[[SpillFailed], None],
-    is_empty: bool,
 ) -> StoreCursor:
     """Return a window on the store for ActiveMQ's ``store...Cursor``, else all, in memory or in files."""
-    values = (resources.loop, recover, in_flight, make_entry, on_ready, memory, policy, is_empty)
-    if kind.startswith("store"):
+    values = (account, rows, in_flight, make_entry, on_ready)
+    if rows.cursor_policy.startswith("store"):
         return StoreCursor(*values)
-    lanes = lanes_of(policy)
-    cursor = memory_or_file(kind, name, lambda _: source, resources, memory, lanes, on_lost=on_lost)
+    cursor = memory_or_file(
+        *(rows.cursor_policy, rows.name, lambda _: source, account.resources, account.memory, account.lanes),
+        on_lost=on_lost,
+    )
     return LoadedCursor(*values, cursor)

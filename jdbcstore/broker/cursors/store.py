@@ -12,18 +12,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import InitVar, dataclass
+from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
-from jdbcstore.abc import Cursor, Page
+from jdbcstore.abc import Cursor, MessageStore, Page, Transaction
 from jdbcstore.broker.cursors.backlog import MessageCursor
-from jdbcstore.broker.entry import Entry, PriorityLanes, Wanted, lanes_of, size_of
-from jdbcstore.broker.loop import BrokerLoop
-from jdbcstore.broker.memory import MemoryUsage
-from jdbcstore.config.policy import PolicyEntry
+from jdbcstore.broker.entry import Entry, PriorityLanes, SharedMessage, Wanted, size_of
+from jdbcstore.broker.memory import Account
 from jdbcstore.errors import StoreClosed
 from jdbcstore.message.message import Message
 from jdbcstore.util.backoff import Backoff
+from jdbcstore.util.futures import StoreFuture
 
 log = logging.getLogger(__name__)
 
@@ -101,14 +101,54 @@ class AllPages:
         return page
 
 
+class StoredRows(Protocol):
+    """The stored messages of a queue, or those that a durable subscription has not acknowledged."""
+
+    @property
+    def store(self) -> MessageStore: ...
+
+    @property
+    def cursor_policy(self) -> str:
+        """The name of ActiveMQ's cursor for them."""
+
+    @property
+    def name(self) -> str:
+        """Their name in the log."""
+
+    @property
+    def subscriber(self) -> str | None:
+        """``client id:name`` of the durable subscription."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was stored when the broker made this."""
+
+    @property
+    def share(self) -> Callable[[Message, int], SharedMessage] | None:
+        """Returns the message of a sequence as other sources have it, too."""
+
+    def recover(self, limit: int, after: Cursor) -> Page:
+        """Read a page of at most so many messages after a position, in a thread."""
+
+    def acknowledge(self, entries: list[Entry]) -> StoreFuture[None]:
+        """Begin to remove entries."""
+
+    def stage_acknowledgement(self, transaction: Transaction, entries: Sequence[Entry]) -> None:
+        """Remove entries in a transaction."""
+
+
 class InFlight:
     """Sequences that have left their cursor and are still stored: pages must not bring them again.
 
     From :meth:`add` until the store has removed the message; and if a page was being read then, until that
     page has been taken.
+
+    :param last_sequence: the last sequence in the store when the broker started: messages up to it may have
+        been delivered before, and are marked as redelivered
     """
 
-    def __init__(self) -> None:
+    def __init__(self, last_sequence: int) -> None:
+        self.last_sequence = last_sequence
         self.redeliveries: dict[int, int] = {}
         """The redelivery counts of messages that came back and are in the store alone."""
         self._sequences: set[int] = set()
@@ -158,26 +198,22 @@ class InFlight:
 class StoreCursor:
     """A :class:`~jdbcstore.broker.cursors.backlog.MessageCursor` whose memory is bounded by the page size."""
 
-    _loop: BrokerLoop
-    _recover: Callable[[int, Cursor], Page]
-    """Reads a page of at most so many messages after a position, in a thread."""
+    _account: Account
+    _rows: StoredRows
     _in_flight: InFlight
     """Messages that pages must not bring again."""
     _make_entry: Callable[[Message], Entry]
     _on_ready: Callable[[], None]
     """Called when there is a head again."""
-    _memory: MemoryUsage
-    _policy: PolicyEntry
-    is_empty_at_first: InitVar[bool]
 
-    def __post_init__(self, is_empty_at_first: bool) -> None:
-        self._page_size = self._policy.max_page_size
-        lanes = lanes_of(self._policy)
+    def __post_init__(self) -> None:
+        self._loop, self._memory = self._account.loop, self._account.memory
+        self._page_size, lanes = self._account.policy.max_page_size, self._account.lanes
         self._window = PriorityLanes(lanes)
         self._positions = [-1] * lanes
         """By lane: the sequence up to which everything has been in the window."""
         self._top = lanes - 1
-        self._unread = _NONE if is_empty_at_first else self._top
+        self._unread = _NONE if self._rows.is_empty else self._top
         """The highest lane with stored messages that have not been in the window."""
         self._reading = False
         self._reads = 0
@@ -374,7 +410,7 @@ class StoreCursor:
         self._reads += 1
         after = Cursor(tuple(self._positions))
         self._in_flight.begin_reading()
-        page = self._loop.run(partial(self._recover, self._limit, after))
+        page = self._loop.run(partial(self._rows.recover, self._limit, after))
         page.add_done_callback(self._loop.guarded(partial(self._page_is_read, self._reads, after)))
         page.add_done_callback(lambda _: self._in_flight.end_reading())
 

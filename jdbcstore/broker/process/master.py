@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from jdbcstore.abc import Store
-from jdbcstore.broker.engine import Engine, EngineOptions
+from jdbcstore.broker.engine import Engine
+from jdbcstore.broker.options import EngineOptions
 from jdbcstore.broker.policies import Policies
 from jdbcstore.broker.process.protocols import make_connector
 from jdbcstore.broker.queues.pauses import KnownPauses

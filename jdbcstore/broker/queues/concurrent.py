@@ -29,7 +29,6 @@ class ConcurrentSends:
 
     def __init__(
         self,
-        *,
         loop: BrokerLoop,
         line: StoreLine,
         store: MessageStore,

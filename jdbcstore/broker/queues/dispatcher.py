@@ -12,7 +12,7 @@ from jdbcstore.broker.loop import BrokerLoop
 from jdbcstore.broker.queues.groups import MessageGroups
 from jdbcstore.broker.queues.pending import PendingMessages
 from jdbcstore.broker.subscription import BaseSubscription
-from jdbcstore.config.policy import GroupMap, PolicyEntry
+from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.message.message import Message
 
 _ASSEMBLY = 1.0
@@ -27,9 +27,8 @@ class Consumers:
     The messages of a group go to the consumer that got its first one, as long as that is there.
     """
 
-    def __init__(self, use_priority: bool, all_exclusive: bool, groups: GroupMap) -> None:
-        self._use_priority = use_priority
-        self._all_exclusive = all_exclusive
+    def __init__(self, policy: PolicyEntry) -> None:
+        self._policy = policy
         self._members: dict[BaseSubscription, int] = {}
         """Each with its priority, in the order of subscription."""
         self._numbers: dict[BaseSubscription, int] = {}
@@ -41,7 +40,7 @@ class Consumers:
         self.woken: dict[BaseSubscription, None] = {}
         """Consumers that got room since this was cleared."""
         self._exclusive: BaseSubscription | None = None
-        self._groups = MessageGroups(groups)
+        self._groups = MessageGroups(policy.message_groups)
         self.regrouped = False
         """Whether a group has lost its owner since this was cleared."""
 
@@ -52,7 +51,7 @@ class Consumers:
         return iter(self._members)
 
     def add(self, subscription: BaseSubscription) -> None:
-        priority = subscription.request.priority if self._use_priority else 0
+        priority = subscription.request.priority if self._policy.use_consumer_priority else 0
         self._members[subscription] = priority
         self.newest += 1
         self._numbers[subscription] = self.newest
@@ -230,7 +229,8 @@ class Consumers:
 
     def _choose_exclusive(self) -> None:
         """Choose the first subscribed one of the highest priority."""
-        candidates = [one for one in self._members if self._all_exclusive or one.request.exclusive]
+        every = self._policy.all_consumers_exclusive_by_default
+        candidates = [one for one in self._members if every or one.request.exclusive]
         chosen = max(candidates, key=self._members.__getitem__, default=None)
         if chosen is not self._exclusive:
             self._exclusive = chosen
@@ -287,9 +287,9 @@ class Dispatcher:
     _pending: PendingMessages
     _consumers: Consumers
     _deliver: Callable[[BaseSubscription, Entry], None]
-    _most_aside: int
 
     def __post_init__(self) -> None:
+        self._most_aside = 5 * self._pending.policy.max_page_size
         self._refused: dict[int, int] = {}
         """By sequence of messages left to the store: the number up to which consumers do not want it."""
         self._left_group = False

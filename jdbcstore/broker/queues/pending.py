@@ -11,40 +11,20 @@ from asyncio import Future
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Protocol
 
-from jdbcstore.abc import Cursor, MessageStore, Page, Transaction
-from jdbcstore.broker.counters import Counters
-from jdbcstore.broker.cursors.backlog import Backlog, MemoryCursor, MessageCursor
+from jdbcstore.abc import Transaction
+from jdbcstore.broker.cursors.backlog import Backlog, MemoryCursor
 from jdbcstore.broker.cursors.choice import cursor_of_stored
-from jdbcstore.broker.cursors.store import InFlight
-from jdbcstore.broker.entry import Entry, PriorityLanes, SharedMessage, Wanted, lanes_of
+from jdbcstore.broker.cursors.store import InFlight, StoreCursor, StoredRows
+from jdbcstore.broker.entry import Entry, PriorityLanes, Wanted
 from jdbcstore.broker.loop import unheard
-from jdbcstore.broker.memory import MemoryUsage, Resources
+from jdbcstore.broker.memory import Account
 from jdbcstore.broker.queues.dead_letters import DeadLetters
 from jdbcstore.broker.queues.redelivery import Rejections, redelivered_again
 from jdbcstore.broker.store_io.outbox import Acknowledgements, StoreLine
-from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.errors import SpillFailed
-from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
 from jdbcstore.util.futures import StoreFuture
-
-
-class StoredRows(Protocol):
-    """The stored messages of a queue, or those that a durable subscription has not acknowledged."""
-
-    @property
-    def store(self) -> MessageStore: ...
-
-    def recover(self, limit: int, after: Cursor) -> Page:
-        """Read a page, in a thread."""
-
-    def acknowledge(self, entries: list[Entry]) -> StoreFuture[None]:
-        """Begin to remove entries."""
-
-    def stage_acknowledgement(self, transaction: Transaction, entries: Sequence[Entry]) -> None:
-        """Remove entries in a transaction."""
 
 
 class SetAside(PriorityLanes):
@@ -97,98 +77,59 @@ class PendingMessages:
     Every method is called on the loop. What is removed with :meth:`pop` or :meth:`take` is in flight until it
     is acknowledged, moved or given back.
 
-    :param policy: that of the destination
-    :param cursor_policy: the name of ActiveMQ's cursor for stored messages
-    :param name: the stored messages, for the log
     :param rows: the stored messages; None if none are stored
     :param transient: the others
     :param in_flight: the stored messages that pages must not bring
-    :param last_sequence: the last sequence in the store when the broker started: messages up to it may have
-        been delivered before, and are marked as redelivered
     :param on_ready: called when there may be messages again
     :param on_lost: called when a temporary file cannot be read back
-    :param share: the message of a sequence as other sources have it, too
-    :param subscriber: ``client id:name`` of the durable subscription
-    :param is_empty: whether nothing is stored yet
     """
 
     def __init__(
         self,
         *,
-        resources: Resources,
+        account: Account,
         line: StoreLine,
         dead_letters: DeadLetters,
-        destination: Destination,
-        policy: PolicyEntry,
-        cursor_policy: str,
-        name: str,
-        memory: MemoryUsage,
-        counters: Counters,
         rows: StoredRows | None,
         transient: Backlog,
         in_flight: InFlight,
-        last_sequence: int,
         on_ready: Callable[[], None],
         on_lost: Callable[[SpillFailed], None],
-        share: Callable[[Message, int], SharedMessage] | None = None,
-        subscriber: str | None = None,
-        is_empty: bool = False,
     ) -> None:
-        self._loop = resources.loop
-        self.destination, self.memory, self.counters = destination, memory, counters
-        self.rows = rows
-        self.in_flight = in_flight
-        self.policy = policy
-        self._last_sequence = last_sequence
+        self._loop, self.destination, self.policy = account.loop, account.destination, account.policy
+        self.memory, self.counters = account.memory, account.counters
+        self.rows, self.transient, self.in_flight = rows, transient, in_flight
         self._on_ready = on_ready
-        self._share = share
+        self._share = None if rows is None else rows.share
         self._heir: Callable[[Sequence[Entry]], None] | None = None
         """Gets the stored entries that come back after :meth:`close`."""
-        lanes = lanes_of(policy)
-        self.cursor = (
-            None
-            if rows is None
-            else cursor_of_stored(
-                cursor_policy,
-                name,
+        self.cursor: StoreCursor | None = None
+        """The cursor over the store, if any are stored."""
+        if rows is not None:
+            self.cursor = cursor_of_stored(
+                *(account, rows),
                 source=self,
-                resources=resources,
-                recover=rows.recover,
                 in_flight=in_flight,
                 make_entry=self._entry_of,
                 on_ready=on_ready,
-                memory=memory,
-                policy=policy,
                 on_lost=on_lost,
-                is_empty=is_empty,
             )
-        )
-        """The cursor over the store, if any are stored."""
-        stored: MessageCursor = MemoryCursor(memory, lanes) if self.cursor is None else self.cursor
-        self.stored, self.transient = Backlog(stored, lanes), transient
-        self.aside = SetAside(lanes)
+        self.stored = Backlog(self.cursor or MemoryCursor(self.memory, account.lanes), account.lanes)
+        self.aside = SetAside(account.lanes)
         """Messages that wait until other consumers have room, before all that were not offered yet."""
         self.unwanted: deque[Entry] = deque()
         """Messages that wait for other consumers, and that the store alone does not know."""
         self.is_window = self.cursor is not None and self.cursor.is_window
         """Whether an entry can be read again without everything else."""
-        self._unloads = self.is_window and not policy.advisory_for_consumed
+        self._unloads = self.is_window and not self.policy.advisory_for_consumed
         self._transient_turn = False
-        self.rejections = Rejections(
-            loop=resources.loop,
-            dead_letters=dead_letters,
-            source=self,
-            store=None if rows is None else rows.store,
-            memory=memory,
-            policy=policy,
-            subscriber=subscriber,
-        )
+        self.rejections = Rejections(account, dead_letters, self, rows)
         self.acknowledgements = Acknowledgements(
-            loop=resources.loop,
+            loop=account.loop,
             line=line,
-            memory=memory,
+            memory=account.memory,
             in_flight=in_flight,
-            counters=counters,
+            counters=account.counters,
             write=_none_stored if rows is None else rows.acknowledge,
             give_back=self.give_back,
         )
@@ -206,7 +147,7 @@ class PendingMessages:
         elif shared is not None:
             message = shared.message
         # One that came back without a redelivery was only prefetched.
-        redelivered = bool(redeliveries) or sequence <= self._last_sequence
+        redelivered = bool(redeliveries) or sequence <= self.in_flight.last_sequence
         return Entry(
             message, self, sequence, stored=True, redelivered=redelivered, returned=is_back, shared=shared
         )

@@ -16,13 +16,12 @@ from itertools import count
 
 from jdbcstore.abc import MessageReference, MessageStore, Transaction
 from jdbcstore.broker.api import MessageEventKind
-from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.cursors.backlog import Backlog
 from jdbcstore.broker.cursors.choice import memory_or_file
 from jdbcstore.broker.cursors.store import InFlight
-from jdbcstore.broker.entry import Entry, lanes_of
+from jdbcstore.broker.entry import Entry
 from jdbcstore.broker.loop import Promise, settle
-from jdbcstore.broker.memory import FlowControl, Resources
+from jdbcstore.broker.memory import Account, FlowControl
 from jdbcstore.broker.queues.browser import Browser
 from jdbcstore.broker.queues.concurrent import ConcurrentSends
 from jdbcstore.broker.queues.dead_letters import DeadLetters
@@ -35,7 +34,6 @@ from jdbcstore.broker.queues.selection import Act, QueueSelection
 from jdbcstore.broker.store_io.outbox import Outbox, PendingSend
 from jdbcstore.broker.store_io.transaction import SendTarget
 from jdbcstore.broker.subscription import BaseSubscription
-from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.errors import SpillFailed
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import MessageId
@@ -48,9 +46,12 @@ log = logging.getLogger(__name__)
 class QueueRows:
     """The stored messages of a queue, as its :class:`PendingMessages` use them."""
 
-    def __init__(self, store: MessageStore) -> None:
-        self.store = store
-        self.recover = store.recover
+    subscriber = share = None
+
+    def __init__(self, store: MessageStore, cursor_policy: str, *, is_empty: bool) -> None:
+        self.store, self.recover = store, store.recover
+        self.name, self.cursor_policy = f"stored messages of {store.destination}", cursor_policy
+        self.is_empty = is_empty
 
     def acknowledge(self, entries: list[Entry]) -> StoreFuture[None]:
         return self.store.acknowledge_async(*[entry.sequence for entry in entries])
@@ -71,33 +72,31 @@ class Queue:
     :param is_concurrent: whether messages are dispatched while they are being written
     :param is_empty: whether the store is known to hold nothing of this queue
     :param is_rerouted: whether its messages may be changed, sent elsewhere or later: the engine routes each
-    :param is_paused: whether an administrator has paused the dispatch
     """
 
     def __init__(
         self,
         *,
-        resources: Resources,
+        account: Account,
         outbox: Outbox,
         find: Callable[[Destination], SendTarget],
-        destination: Destination,
-        policy: PolicyEntry,
         dead_letters: DeadLetters,
         last_sequence: int,
         is_concurrent: bool,
         is_empty: bool,
-        is_rerouted: bool = False,
-        is_paused: bool = False,
+        is_rerouted: bool,
     ) -> None:
-        self._resources, self._outbox, self._find = resources, outbox, find
-        self.destination, self.policy = destination, policy
-        self.is_rerouted, self.is_paused = is_rerouted, is_paused
-        self._loop = loop = resources.loop
-        self.memory = resources.memory_of(policy)
-        self.counters = Counters()
+        self._account, self._outbox, self._find = account, outbox, find
+        self._resources, self._loop = account.resources, account.loop
+        self.destination, self.policy = account.destination, account.policy
+        self.memory, self.counters = account.memory, account.counters
+        self.is_rerouted = is_rerouted
+        self.is_paused = False
+        """Whether an administrator has paused the dispatch."""
         self.store: MessageStore | None = None
-        if not destination.is_temporary:
-            self.store = outbox.store.queue(destination, prioritized=policy.prioritized_messages)
+        if not self.destination.is_temporary:
+            prioritized = self.policy.prioritized_messages
+            self.store = outbox.store.queue(self.destination, prioritized=prioritized)
         self.stored_before: int | None = 0 if is_empty else None
         """The number of messages in the store that the counters do not have; None if it is not known."""
         self.arrived = last_sequence
@@ -112,68 +111,54 @@ class Queue:
         self._was_used = True
         """Since :meth:`is_idle` was called last."""
         self._is_closed = False
-        self._is_watched = policy.advisory_for_delivery or policy.send_advisory_if_no_consumers
+        self._is_watched = self.policy.advisory_for_delivery or self.policy.send_advisory_if_no_consumers
         """Whether what arrives is reported."""
+        self.pending = self._make_pending(dead_letters, InFlight(last_sequence), is_empty)
+        stored, transient = self.pending.stored.cursor, self.pending.transient.cursor
+        self._stored_flow = FlowControl(
+            account, lambda: stored.is_full or self._resources.is_store_full, self._wake
+        )
+        self._transient_flow = FlowControl(account, lambda: transient.is_full, self._wake)
+        self.consumers = Consumers(self.policy)
+        self._marks: RedeliveredMarks | None = None
+        if self.policy.persist_jms_redelivered and self.store is not None:
+            self._marks = RedeliveredMarks(self._loop, outbox, self.pending, self._wake)
+        deliver = BaseSubscription.deliver if self._marks is None else self._marks.deliver
+        self._dispatcher = Dispatcher(self.pending, self.consumers, deliver)
+        self._concurrent: ConcurrentSends | None = None
+        if is_concurrent and self.store is not None and self._marks is None and not self._is_watched:
+            self._concurrent = ConcurrentSends(
+                self._loop, outbox.line, self.store, self.pending, self._dispatcher, self.resync
+            )
+        self._assembly = Assembly(self._loop, self.policy, self.consumers, self._wake)
+        search = QueueExpiry(self._loop, self.pending).search
+        self.expiry = ExpirySweep(self._loop, self.policy.expire_messages_period, search)
+        self._selection = QueueSelection(self._loop, self.pending)
+
+    def _make_pending(
+        self, dead_letters: DeadLetters, in_flight: InFlight, is_empty: bool
+    ) -> PendingMessages:
         # Beside the store's cursor, that of transient messages may use files, as in ActiveMQ.
+        account, kind = self._account, self.policy.pending_queue_policy
         transient = memory_or_file(
-            policy.pending_queue_policy,
-            f"messages of {destination} that are not stored",
+            kind,
+            f"messages of {self.destination} that are not stored",
             lambda _: self.pending,
-            resources,
-            self.memory,
-            lanes_of(policy),
+            account.resources,
+            account.memory,
+            account.lanes,
             may_read=lambda: not self._is_held_up(),
         )
-        self.pending = PendingMessages(
-            resources=resources,
-            line=outbox.line,
+        return PendingMessages(
+            account=account,
+            line=self._outbox.line,
             dead_letters=dead_letters,
-            destination=destination,
-            policy=policy,
-            cursor_policy=policy.pending_queue_policy,
-            name=f"stored messages of {destination}",
-            memory=self.memory,
-            counters=self.counters,
-            rows=None if self.store is None else QueueRows(self.store),
-            transient=Backlog(transient, lanes_of(policy)),
-            in_flight=InFlight(),
-            last_sequence=last_sequence,
+            rows=None if self.store is None else QueueRows(self.store, kind, is_empty=is_empty),
+            transient=Backlog(transient, account.lanes),
+            in_flight=in_flight,
             on_ready=self._wake,
             on_lost=self._on_lost,
-            is_empty=is_empty,
         )
-        stored = self.pending.stored.cursor
-        self._stored_flow = self._make_flow(lambda: stored.is_full or resources.is_store_full)
-        self._transient_flow = self._make_flow(lambda: transient.is_full)
-        self.consumers = Consumers(
-            policy.use_consumer_priority, policy.all_consumers_exclusive_by_default, policy.message_groups
-        )
-        self._marks: RedeliveredMarks | None = None
-        if policy.persist_jms_redelivered and self.store is not None:
-            self._marks = RedeliveredMarks(loop, outbox, self.pending, self._wake)
-        self._dispatcher = Dispatcher(
-            self.pending,
-            self.consumers,
-            BaseSubscription.deliver if self._marks is None else self._marks.deliver,
-            5 * policy.max_page_size,
-        )
-        self._concurrent: ConcurrentSends | None = None
-        is_plain = not (self._is_watched or policy.persist_jms_redelivered)
-        if is_concurrent and self.store is not None and is_plain:
-            self._concurrent = ConcurrentSends(
-                loop=loop,
-                line=outbox.line,
-                store=self.store,
-                pending=self.pending,
-                dispatcher=self._dispatcher,
-                resync=self.resync,
-            )
-        self._assembly = Assembly(loop, policy, self.consumers, self._wake)
-        self.expiry = ExpirySweep(loop, policy.expire_messages_period, QueueExpiry(loop, self.pending).search)
-        self._selection = QueueSelection(loop, self.pending)
-
-    def _make_flow(self, is_full: Callable[[], bool]) -> FlowControl:
-        return FlowControl(self._resources, self.destination, self.policy, self.memory, is_full, self._wake)
 
     def _wake(self) -> None:
         self._loop.schedule(self)

@@ -11,16 +11,12 @@ from functools import partial
 from typing import Any
 
 from jdbcstore.abc import MessageStore
+from jdbcstore.broker.cursors.store import StoredRows
 from jdbcstore.broker.entry import Entry, EntrySource, Wanted
-from jdbcstore.broker.loop import BrokerLoop, pass_on, settle, unheard
-from jdbcstore.broker.memory import MemoryUsage
+from jdbcstore.broker.loop import pass_on, settle, unheard
+from jdbcstore.broker.memory import Account
 from jdbcstore.broker.queues.dead_letters import DeadLetters, is_dead_letter_queue
-from jdbcstore.config.policy import (
-    DeadLetterStrategy,
-    PolicyEntry,
-    RedeliveryPolicy,
-    SharedDeadLetterStrategy,
-)
+from jdbcstore.config.policy import DeadLetterStrategy, RedeliveryPolicy, SharedDeadLetterStrategy
 from jdbcstore.errors import CorruptMessage, MessageNotFound
 from jdbcstore.message.message import Message
 from jdbcstore.message.values import Long
@@ -71,23 +67,15 @@ def redelivered_again(message: Message, count: int, policy: RedeliveryPolicy | N
 class Rejections:
     """Rejected and expired entries of one source: a queue, or a topic for one durable subscription.
 
-    :param subscriber: ``client id:name`` of the durable subscription
+    :param rows: the stored messages; None if none are stored
     """
 
     def __init__(
-        self,
-        *,
-        loop: BrokerLoop,
-        dead_letters: DeadLetters,
-        source: EntrySource,
-        store: MessageStore | None,
-        memory: MemoryUsage,
-        policy: PolicyEntry,
-        subscriber: str | None,
+        self, account: Account, dead_letters: DeadLetters, source: EntrySource, rows: StoredRows | None
     ) -> None:
-        self._loop, self._dead_letters, self._source = loop, dead_letters, source
-        self._store, self._memory, self._policy = store, memory, policy
-        self._subscriber = subscriber
+        self._loop, self._memory, self._policy = account.loop, account.memory, account.policy
+        self._dead_letters, self._source, self._rows = dead_letters, source, rows
+        self._subscriber = None if rows is None else rows.subscriber
         self.delayed: dict[Entry, TimerHandle] = {}
         """Entries that wait until they are delivered again."""
 
@@ -165,11 +153,11 @@ class Rejections:
         If the store cannot be read, the source retains the entries; those removed from the store meanwhile
         count as acknowledged.
         """
-        unloaded, store = [entry for entry in entries if entry.is_unloaded], self._store
-        if not unloaded or store is None:
+        unloaded, rows = [entry for entry in entries if entry.is_unloaded], self._rows
+        if not unloaded or rows is None:
             return go_on(entries)
         promise: Future[None] = self._loop.create_future()
-        read = partial(_read_all, store, [entry.sequence for entry in unloaded])
+        read = partial(_read_all, rows.store, [entry.sequence for entry in unloaded])
         self._loop.run_before_write(read, partial(self._reloaded, entries, unloaded, go_on, promise))
         return promise
 

@@ -23,7 +23,7 @@ class StoreOccupancy:
     """
 
     def __init__(
-        self, *, loop: BrokerLoop, store: InMemory, cleanup: Callable[[], int], stored: MemoryUsage
+        self, loop: BrokerLoop, store: InMemory, cleanup: Callable[[], int], stored: MemoryUsage
     ) -> None:
         self._loop = loop
         self._store = store

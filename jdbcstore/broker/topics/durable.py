@@ -14,23 +14,20 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
-from typing import Protocol
 
 from jdbcstore.abc import Cursor, DurableSubscription, Page, Reference, TopicMessageStore, Transaction
 from jdbcstore.broker.api import Delivery
-from jdbcstore.broker.counters import Counters
 from jdbcstore.broker.cursors.backlog import Backlog
 from jdbcstore.broker.cursors.choice import memory_or_file
 from jdbcstore.broker.cursors.store import InFlight
-from jdbcstore.broker.entry import Entry, EntrySource, SharedMessage, TransientSource, lanes_of
-from jdbcstore.broker.memory import MemoryUsage, Resources
+from jdbcstore.broker.entry import Entry, EntrySource, SharedMessage, TransientSource
+from jdbcstore.broker.memory import Account, MemoryUsage
 from jdbcstore.broker.queues.dead_letters import DeadLetters
 from jdbcstore.broker.queues.pending import PendingMessages
-from jdbcstore.broker.store_io.outbox import Outbox, StoreLine
+from jdbcstore.broker.store_io.outbox import Outbox
 from jdbcstore.broker.store_io.transaction import SendTarget
 from jdbcstore.broker.subscription import BaseSubscription, matches
 from jdbcstore.broker.topics.subscriber import is_local
-from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.errors import InvalidSelector
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
@@ -51,21 +48,21 @@ class StoredTopic:
     The rows are written before the first message is stored.
     """
 
-    _resources: Resources
-    _outbox: Outbox
+    account: Account
+    outbox: Outbox
     _find: Callable[[Destination], SendTarget]
     """The destination of a name now: one that was idle and is closed passes late messages on to it."""
-    destination: Destination
-    policy: PolicyEntry
+    dead_letters: DeadLetters
 
     def __post_init__(self) -> None:
-        self._loop = self._resources.loop
-        self.memory = self._resources.memory_of(self.policy)
-        self.counters = Counters()
+        account = self.account
+        self._resources, self._loop = account.resources, account.loop
+        self.destination, self.policy = account.destination, account.policy
+        self.memory, self.counters = account.memory, account.counters
         self.store: TopicMessageStore | None = None
         if not self.destination.is_temporary:
             prioritized = self.policy.prioritized_messages
-            self.store = self._outbox.store.topic(self.destination, prioritized=prioritized)
+            self.store = self.outbox.store.topic(self.destination, prioritized=prioritized)
         self.durables: dict[Key, TopicState] = {}
         """The durable subscriptions that have a row for this topic, or are about to."""
         self._feeds: tuple[DurableFeed, ...] = ()
@@ -152,33 +149,32 @@ class TopicState:
 
     __slots__ = ("_memory", "_transient", "durable", "feed", "in_flight", "numbers")
 
-    def __init__(self, durable: Durable) -> None:
+    def __init__(self, durable: Durable, last_sequence: int) -> None:
         self.durable = durable
         self._transient: Backlog | None = None
         self._memory: MemoryUsage | None = None
-        self.in_flight = InFlight()
+        self.in_flight = InFlight(last_sequence)
         self.feed: DurableFeed | None = None
         self.numbers = count(1)
         """The order of transient messages."""
 
-    def transient(self, topic: StoredTopic, resources: Resources) -> Backlog:
+    def transient(self, topic: StoredTopic) -> Backlog:
         """Return the messages of the topic that are not stored."""
         if self._transient is None:
-            lanes = lanes_of(topic.policy)
             name = f"the messages of {topic.destination} for {self.durable.name}"
-            kind = topic.policy.pending_durable_subscriber_policy
-            source_of = partial(self._source_of, topic, resources)
-            cursor = memory_or_file(kind, name, source_of, resources, topic.memory, lanes)
-            self._transient, self._memory = Backlog(cursor, lanes), topic.memory
+            kind, account = topic.policy.pending_durable_subscriber_policy, topic.account
+            source_of = partial(self._source_of, topic)
+            cursor = memory_or_file(kind, name, source_of, account.resources, account.memory, account.lanes)
+            self._transient, self._memory = Backlog(cursor, account.lanes), account.memory
         return self._transient
 
-    def keep(self, topic: StoredTopic, resources: Resources, shared: SharedMessage) -> None:
+    def keep(self, topic: StoredTopic, shared: SharedMessage) -> None:
         """Take a transient message that arrives while no consumer is connected."""
         message = shared.message
         if self.durable.wants(message):
-            source = self._source_of(topic, resources)
+            source = self._source_of(topic)
             entry = Entry(message, source, next(self.numbers), stored=False, shared=shared)
-            self.transient(topic, resources).cursor.push(entry)
+            self.transient(topic).cursor.push(entry)
 
     @property
     def is_full(self) -> bool:
@@ -188,19 +184,18 @@ class TopicState:
     def _source_of(
         self,
         topic: StoredTopic,
-        resources: Resources,
         message: Message | None = None,  # noqa: ARG002
     ) -> EntrySource:
         # The source of the feed that delivers an entry becomes its own.
-        return self.offline(topic, resources) if self.feed is None else self.feed.pending
+        return self.offline(topic) if self.feed is None else self.feed.pending
 
-    def offline(self, topic: StoredTopic, resources: Resources) -> OfflineSource:
+    def offline(self, topic: StoredTopic) -> OfflineSource:
         """Return the source of its entries while no consumer is connected."""
-        is_prioritized, rows = topic.policy.prioritized_messages, None
+        account, rows = topic.account, None
         if topic.store is not None:
-            rows = SubscriptionRows(topic.store, self.durable.key, is_prioritized=is_prioritized)
+            rows = SubscriptionRows(topic, topic.store, self.durable)
         return OfflineSource(
-            resources.loop, topic.destination, topic.memory, topic.counters, rows, self.in_flight
+            account.loop, account.destination, account.memory, account.counters, rows, self.in_flight
         )
 
     def close(self) -> None:
@@ -279,24 +274,10 @@ class Durable:
         return (self.destination, self.selector) == (other.destination, other.selector)
 
 
-class MakeFeed(Protocol):
-    """Makes the feed of one topic for a durable subscriber."""
-
-    def __call__(
-        self,
-        *,
-        topic: StoredTopic,
-        store: TopicMessageStore,
-        subscriber: DurableSubscriber,
-        state: TopicState,
-    ) -> DurableFeed: ...
-
-
 @dataclass(eq=False, repr=False)
 class DurableSubscriber(BaseSubscription):
     """The consumer of a durable subscription, with a feed for each topic, served in turns."""
 
-    _make_feed: MakeFeed
     durable: Durable
 
     def __post_init__(self) -> None:
@@ -318,7 +299,7 @@ class DurableSubscriber(BaseSubscription):
             return
         if not topic.when_ready(partial(self._attach_later, topic)):
             return
-        feed = state.feed = self._make_feed(topic=topic, store=topic.store, subscriber=self, state=state)
+        feed = state.feed = DurableFeed(topic, topic.store, self, state)
         self._feeds.append(feed)
         topic.add_feed(feed)
         self.wake(feed)
@@ -393,10 +374,15 @@ class DurableSubscriber(BaseSubscription):
 class SubscriptionRows:
     """A topic's messages that a durable subscription has not acknowledged, for :class:`PendingMessages`."""
 
-    def __init__(self, store: TopicMessageStore, key: Key, *, is_prioritized: bool) -> None:
-        self.store = store
-        self._key = key
-        self._is_prioritized = is_prioritized
+    is_empty = False
+
+    def __init__(self, topic: StoredTopic, store: TopicMessageStore, durable: Durable) -> None:
+        self.store, self.share = store, topic.share
+        self.cursor_policy = topic.policy.pending_durable_subscriber_policy
+        self.name = f"{durable.name} of {topic.destination}"
+        self.subscriber = ":".join(durable.key)
+        self._key = durable.key
+        self._is_prioritized = topic.policy.prioritized_messages
         self._subscription: DurableSubscription | None = None
 
     def recover(self, limit: int, after: Cursor | None) -> Page:
@@ -426,22 +412,10 @@ class DurableFeed:
     Stored messages come through a window on the store, or wait in memory or in files; transient ones wait in
     the :class:`TopicState`. Expired messages, and those that the selector does not match, are acknowledged
     for the consumer, in batches.
-
-    :param last_sequence: the last sequence in the store when the broker started: messages up to it may have
-        been delivered before
     """
 
     def __init__(
-        self,
-        *,
-        resources: Resources,
-        line: StoreLine,
-        dead_letters: DeadLetters,
-        last_sequence: int,
-        topic: StoredTopic,
-        store: TopicMessageStore,
-        subscriber: DurableSubscriber,
-        state: TopicState,
+        self, topic: StoredTopic, store: TopicMessageStore, subscriber: DurableSubscriber, state: TopicState
     ) -> None:
         self._topic, self._subscriber, self._state = topic, subscriber, state
         self.destination, self.memory = topic.destination, topic.memory
@@ -449,25 +423,15 @@ class DurableFeed:
         """Whether the subscriber is to ask it for messages."""
         self.is_held_up = False
         """Whether it has messages, but no memory for them now."""
-        policy, key = topic.policy, state.durable.key
         self.pending = PendingMessages(
-            resources=resources,
-            line=line,
-            dead_letters=dead_letters,
-            destination=topic.destination,
-            policy=policy,
-            cursor_policy=policy.pending_durable_subscriber_policy,
-            name=f"{state.durable.name} of {topic.destination}",
-            memory=topic.memory,
-            counters=topic.counters,
-            rows=SubscriptionRows(store, key, is_prioritized=policy.prioritized_messages),
-            transient=state.transient(topic, resources),
+            account=topic.account,
+            line=topic.outbox.line,
+            dead_letters=topic.dead_letters,
+            rows=SubscriptionRows(topic, store, state.durable),
+            transient=state.transient(topic),
             in_flight=state.in_flight,
-            last_sequence=last_sequence,
             on_ready=partial(subscriber.wake, self),
             on_lost=subscriber.on_lost,
-            share=topic.share,
-            subscriber=":".join(key),
         )
 
     def push(self, shared: SharedMessage, sequence: int | None) -> None:

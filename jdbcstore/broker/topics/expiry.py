@@ -13,8 +13,6 @@ from functools import partial
 from jdbcstore.abc import Page
 from jdbcstore.broker.cursors.store import AllPages
 from jdbcstore.broker.entry import Entry
-from jdbcstore.broker.memory import Resources
-from jdbcstore.broker.queues.dead_letters import DeadLetters
 from jdbcstore.broker.queues.redelivery import Rejections
 from jdbcstore.broker.topics.durable import StoredTopic, TopicState
 from jdbcstore.config.policy import DiscardingDeadLetterStrategy
@@ -28,9 +26,7 @@ class TopicExpiry:
     subscription with a consumer is left to that.
     """
 
-    _resources: Resources
     _topic: StoredTopic
-    _dead_letters: DeadLetters
 
     async def search(self) -> None:
         """Search once."""
@@ -42,23 +38,15 @@ class TopicExpiry:
                 await self._search(state)
 
     async def _search(self, state: TopicState) -> None:
-        topic, source = self._topic, state.offline(self._topic, self._resources)
-        rejections = Rejections(
-            loop=self._resources.loop,
-            dead_letters=self._dead_letters,
-            source=source,
-            store=topic.store,
-            memory=topic.memory,
-            policy=topic.policy,
-            subscriber=":".join(state.durable.key),
-        )
+        topic, source = self._topic, state.offline(self._topic)
         rows, most = source.rows, topic.policy.max_expire_page_size
         if rows is None:
             return
+        rejections = Rejections(topic.account, topic.dead_letters, source, rows)
         async for page in AllPages(self._read, rows.recover, most):
             if state.feed is not None or state.durable.is_ending:
                 return
-            now_ms = self._resources.loop.clock.now_ms()
+            now_ms = topic.account.loop.clock.now_ms()
             expired: list[Entry] = []
             unwanted: list[Entry] = []
             for message in page:
@@ -71,12 +59,15 @@ class TopicExpiry:
             if not expired and not unwanted:
                 return
             if unwanted:
-                drop, key = DiscardingDeadLetterStrategy(), ":".join(state.durable.key)
-                await self._dead_letters.move(source, drop, unwanted, expired=True, subscriber=key)
+                await topic.dead_letters.move(
+                    *(source, DiscardingDeadLetterStrategy(), unwanted),
+                    expired=True,
+                    subscriber=rows.subscriber,
+                )
             if expired:
                 await rejections.move_expired(expired)
 
     async def _read(self, read: Callable[[], Page]) -> Page:
-        loop = self._resources.loop
+        loop = self._topic.account.loop
         async with loop.searching:
             return await loop.run(read)

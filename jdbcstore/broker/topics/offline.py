@@ -7,6 +7,7 @@ import logging
 from asyncio import Task, TimerHandle
 
 from jdbcstore.broker.loop import BrokerLoop
+from jdbcstore.broker.options import EngineOptions
 from jdbcstore.broker.topics.registry import DurableRegistry
 from jdbcstore.errors import StoreError, SubscriptionInUse, SubscriptionNotFound
 
@@ -14,17 +15,11 @@ log = logging.getLogger(__name__)
 
 
 class OfflineDurables:
-    """Deletes the durable subscriptions without a consumer, as ``offlineDurableSubscriberTimeout`` says.
+    """Deletes the durable subscriptions without a consumer, as ``offlineDurableSubscriberTimeout`` says."""
 
-    :param timeout: seconds without a consumer after which one is deleted; 0 never
-    :param period: seconds between two searches; 0 never
-    """
-
-    def __init__(self, *, loop: BrokerLoop, durables: DurableRegistry, timeout: float, period: float) -> None:
-        self._loop = loop
-        self._durables = durables
-        self._timeout = timeout
-        self._period = period
+    def __init__(self, loop: BrokerLoop, durables: DurableRegistry, options: EngineOptions) -> None:
+        self._loop, self._durables = loop, durables
+        self._timeout, self._period = options.offline_durable_timeout, options.offline_durable_period
         self._timer: TimerHandle | None = None
         self._deleting: Task[None] | None = None
         self._is_stopping = False

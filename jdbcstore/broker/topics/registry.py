@@ -15,11 +15,10 @@ from jdbcstore.abc import SubscriptionInfo, TopicMessageStore, pages
 from jdbcstore.broker.api import Consumer, DurableInfo, SubscriptionRequest
 from jdbcstore.broker.directory import Directory
 from jdbcstore.broker.memory import Resources
-from jdbcstore.broker.queues.dead_letters import DeadLetters
 from jdbcstore.broker.queues.selection import BatchSize
 from jdbcstore.broker.store_io.outbox import Outbox
 from jdbcstore.broker.subscription import BaseSubscription
-from jdbcstore.broker.topics.durable import Durable, DurableFeed, DurableSubscriber, Key, TopicState
+from jdbcstore.broker.topics.durable import Durable, DurableSubscriber, Key, TopicState
 from jdbcstore.broker.topics.topic import Topic
 from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.errors import (
@@ -47,7 +46,6 @@ class DurableRegistry:
 
     _resources: Resources
     _outbox: Outbox
-    _dead_letters: DeadLetters
     _policy_of: Callable[[Destination], PolicyEntry]
     """The policy entry of a destination."""
     _topics: Callable[[], Iterable[Topic]]
@@ -78,7 +76,7 @@ class DurableRegistry:
                         " subscribe with another selector, or delete it with jdbcstore unsubscribe",
                         *(durable.name, durable.destination, durable.defect),
                     )
-            durable.topics[info.destination] = TopicState(durable)
+            durable.topics[info.destination] = TopicState(durable, self._last_sequence)
             durable.disconnect(self._loop.clock.monotonic())
 
     def _read(self, topics: Iterable[Destination]) -> Iterator[SubscriptionInfo]:
@@ -101,7 +99,7 @@ class DurableRegistry:
         for durable in self._by_key.values():
             if not durable.is_ending and durable.pattern.matches(topic.destination):
                 if topic.destination not in durable.topics:
-                    durable.topics[topic.destination] = TopicState(durable)
+                    durable.topics[topic.destination] = TopicState(durable, self._last_sequence)
                     missing.append(durable)
                 topic.durables[durable.key] = durable.topics[topic.destination]
 
@@ -157,17 +155,8 @@ class DurableRegistry:
             await self._create(wanted, durable, request.retroactive)
             durable = wanted
         durable.begin_use()
-        make_feed = partial(
-            DurableFeed,
-            resources=self._resources,
-            line=self._outbox.line,
-            dead_letters=self._dead_letters,
-            last_sequence=self._last_sequence,
-        )
         prefetch = self._policy_of(request.destination).durable_topic_prefetch
-        return DurableSubscriber(
-            self._resources, request, consumer, prefetch, make_feed, durable, on_close=on_close
-        )
+        return DurableSubscriber(self._resources, request, consumer, prefetch, durable, on_close=on_close)
 
     async def _create(self, durable: Durable, former: Durable | None, retroactive: bool) -> None:
         key = durable.key
@@ -180,7 +169,8 @@ class DurableRegistry:
             if topic.store is not None and durable.pattern.matches(topic.destination)
         ]
         wanted = dict.fromkeys([durable.destination, *(topic.destination for topic in topics)])
-        durable.topics.update((destination, TopicState(durable)) for destination in wanted)
+        last = self._last_sequence
+        durable.topics.update((destination, TopicState(durable, last)) for destination in wanted)
         unwanted = [] if former is None else [*former.topics]
 
         is_accepted = False
@@ -209,7 +199,7 @@ class DurableRegistry:
         for topic in topics:
             state = topic.durables[key] = durable.topics[topic.destination]
             for shared in topic.retained_transient() if retroactive else ():
-                state.keep(topic, self._resources, shared)
+                state.keep(topic, shared)
 
     def _refused(self, durable: Durable, former: Durable | None) -> None:
         """Drop a subscription that the store cannot hold, and has not written anything of."""
@@ -273,7 +263,7 @@ class DurableRegistry:
         staying = [one.durable for key, one in topic.durables.items() if self._by_key[key] not in ending]
         for durable in staying:
             durable.topics[name].close()
-            durable.topics[name] = topic.durables[durable.key] = TopicState(durable)
+            durable.topics[name] = topic.durables[durable.key] = TopicState(durable, self._last_sequence)
 
         def delete() -> int:
             count = store.delete_destination(name)

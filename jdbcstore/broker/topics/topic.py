@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from asyncio import Future
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from math import inf
 
@@ -15,7 +15,6 @@ from jdbcstore.broker.entry import SharedMessage
 from jdbcstore.broker.loop import Promise, settle
 from jdbcstore.broker.memory import FlowControl
 from jdbcstore.broker.notices import name_of
-from jdbcstore.broker.queues.dead_letters import DeadLetters
 from jdbcstore.broker.queues.expiry import ExpirySweep
 from jdbcstore.broker.store_io.outbox import PendingSend
 from jdbcstore.broker.subscription import BaseSubscription
@@ -109,7 +108,6 @@ class Topic(StoredTopic):
 
     is_rerouted: bool = False
     """Whether its messages may be changed, or also be sent elsewhere or later: the engine routes each."""
-    dead_letters: DeadLetters = field(kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -126,17 +124,9 @@ class Topic(StoredTopic):
         self._behind: deque[tuple[int, Message, Future[None]]] = deque()
         """Transient messages, each waiting until so many writes submitted before it have completed."""
         self._receiver = _OutboxReceiver(self)
-        search = TopicExpiry(self._resources, self, self.dead_letters).search
+        search = TopicExpiry(self).search
         self._expiry = ExpirySweep(loop, policy.expire_messages_period, search)
-        self._flow = FlowControl(
-            self._resources,
-            self.destination,
-            policy,
-            self.memory,
-            self._is_full,
-            lambda: loop.schedule(self),
-            self._who_is_full,
-        )
+        self._flow = FlowControl(self.account, self._is_full, lambda: loop.schedule(self), self._who_is_full)
 
     # Sending
 
@@ -177,7 +167,7 @@ class Topic(StoredTopic):
     def _store_message(self, message: Message, promise: Future[None]) -> Future[None]:
         self._submitted += 1
         promise.add_done_callback(self._not_stored)
-        self._outbox.add(PendingSend(message, self._receiver, "", promise))
+        self.outbox.add(PendingSend(message, self._receiver, "", promise))
         return promise
 
     def write_ended(self) -> None:
@@ -280,7 +270,7 @@ class Topic(StoredTopic):
         """Keep a transient message for durable subscriptions without a consumer."""
         for state in self.durables.values():
             if state.feed is None:
-                state.keep(self, self._resources, shared)
+                state.keep(self, shared)
 
     def room(self, message: Message) -> Future[None]:  # noqa: ARG002
         return self._flow.room()

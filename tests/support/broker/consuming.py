@@ -9,7 +9,8 @@ from typing import Any
 
 from jdbcstore import Clock, Destination, Message, Store
 from jdbcstore.broker.api import Delivery, Subscription, SubscriptionRequest
-from jdbcstore.broker.engine import Engine, EngineOptions
+from jdbcstore.broker.engine import Engine
+from jdbcstore.broker.options import EngineOptions
 from jdbcstore.broker.policies import Policies
 from jdbcstore.config.policy import PolicyEntry
 
