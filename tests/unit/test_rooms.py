@@ -15,9 +15,6 @@ PARAMETERS, LINES = 8, 60
 
 # Larger ones: none may be added.
 CONSTRUCTORS = {
-    "broker/openwire/consumers.py: OpenWireConsumer",
-    "broker/stomp/subscriptions.py: StompConsumer",
-    "broker/transport/service.py: Service",
     "message/message.py: Message",
     "stores/claims/claims.py: Claims",
     "stores/jdbc/store.py: JdbcStore",

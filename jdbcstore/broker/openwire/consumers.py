@@ -17,8 +17,9 @@ from typing import NamedTuple
 from jdbcstore.broker.api import Delivery, SubscriptionRequest
 from jdbcstore.broker.large import LargeTransfers
 from jdbcstore.broker.openwire.commands import Type, codec_version, write_command, write_id
+from jdbcstore.broker.openwire.frames import WireFormat
 from jdbcstore.broker.transport.consumers import ClientConsumer
-from jdbcstore.broker.transport.output import HIGH_WATER, ClientOutput
+from jdbcstore.broker.transport.output import HIGH_WATER
 from jdbcstore.broker.transport.replies import Replies
 from jdbcstore.errors import (
     BodyInPieces,
@@ -97,8 +98,6 @@ _long_messages: dict[tuple[int, int], weakref.ref[_LongMessage]] = {}
 class OpenWireConsumer(ClientConsumer):
     """One consumer of a client.
 
-    :param version: of the wire format
-    :param max_frame_size: the most bytes of a frame for the client
     :param numbers: the numbers of the connection's dispatches, by which a client says what it has seen last
     :param large: the bodies that the store keeps in pieces
     """
@@ -106,30 +105,27 @@ class OpenWireConsumer(ClientConsumer):
     def __init__(
         self,
         *,
-        output: ClientOutput,
         consumer_id: ConsumerId,
         request: SubscriptionRequest,
-        version: int,
-        max_frame_size: int,
+        wire_format: WireFormat,
         numbers: Iterator[int],
         now_ms: Callable[[], int],
         replies: Replies,
         large: LargeTransfers | None,
         on_end: Callable[[OpenWireConsumer, Exception], None],
     ) -> None:
-        super().__init__(output=output, request=request, on_end=on_end)
+        super().__init__(replies=replies, request=request, on_end=on_end)
         self.consumer_id = consumer_id
         self.pending: dict[int, _Dispatched] = {}
         """Unacknowledged deliveries by number, in delivery order. A client repeats the number of a message in
         its acknowledgement, as a part of the message's id."""
         self._by_id: dict[MessageId, list[int]] | None = None
         """The numbers of each pending message; made when a client names one by a wrong number."""
-        self._version = version
+        self._version = version = wire_format.version
         self._codec = codec_version(version)
-        self._most = min(max_frame_size, MAX_SIZE)
+        self._most = min(wire_format.max_frame_size, MAX_SIZE)
         self._numbers = numbers
         self._now_ms = now_ms
-        self._replies = replies
         self._large = large
         self._heads: dict[Destination, bytes] = {}
         self._consumer = write_id(consumer_id, version)

@@ -240,7 +240,7 @@ class OpenWireSession:
         self.reader.allow(config.max_frame_size, large, self._codec)
         self._answer(receipt)
         if command["manageable"]:
-            addresses = self._service.advertised(config.is_tls) or None
+            addresses = self._service.config.advertised(is_tls=config.is_tls) or None
             self._output.write(
                 write_command(Type.CONNECTION_CONTROL, agreed.version, connected_brokers=addresses)
             )

@@ -109,11 +109,9 @@ class OpenWireConsumers:
         request = self._request(command, destination)
         self._access.check_may_read(destination)
         consumer = OpenWireConsumer(
-            output=self._output,
             consumer_id=consumer_id,
             request=request,
-            version=self._format.version,
-            max_frame_size=self._format.max_frame_size,
+            wire_format=self._format,
             numbers=self._numbers,
             now_ms=self._service.clock.now_ms,
             replies=self._replies,

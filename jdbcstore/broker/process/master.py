@@ -205,10 +205,7 @@ class MasterBroker:
             engine,
             self._security,
             name=self._configuration.broker_name,
-            server=broker.server,
-            populate_user_id=broker.populate_jmsx_user_id,
-            max_inflated=broker.max_inflated_data_size,
-            advertised=lambda is_tls: broker.advertised(is_tls=is_tls),
+            config=broker,
             clock=self._clock,
             on_store_error=self._on_store_error,
         )

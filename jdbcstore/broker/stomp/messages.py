@@ -243,14 +243,14 @@ class MessageFrames:
     """
 
     __slots__ = (
-        *("_destination", "_destination_text", "_max_inflated", "_names"),
-        *("_producer_id", "_producer_text", "_version"),
+        *("_destination", "_destination_text", "_names", "_producer_id"),
+        *("_producer_text", "max_inflated", "version"),
     )
 
     def __init__(self, names: DestinationNames, version: Version, max_inflated: int | None = None) -> None:
-        self._max_inflated = max_inflated
+        self.max_inflated = max_inflated
         self._names = names
-        self._version = version
+        self.version = version
         # Of the previous message, which the next one often shares.
         self._producer_id: ProducerId | None = None
         self._producer_text = ""
@@ -278,12 +278,12 @@ class MessageFrames:
         :raises LongContent: the body is long
         """
         message, destination = delivery.message, delivery.destination
-        if self._max_inflated is not None and message.compressed:
-            check_inflated(message, self._max_inflated)
+        if self.max_inflated is not None and message.compressed:
+            check_inflated(message, self.max_inflated)
         body, size = content or _content(message)
         if destination is not self._destination:
             self._destination = destination
-            self._destination_text = escape(self._names.text(destination), self._version)
+            self._destination_text = escape(self._names.text(destination), self.version)
         head = (
             f"MESSAGE\n{subscription}{ack}"
             f"message-id:{self._message_id(message.message_id)}\n"
@@ -300,16 +300,16 @@ class MessageFrames:
 
     def line(self, name: str, value: str | None) -> str:
         """Return a header line; empty if there is no value."""
-        return "" if value is None else f"{name}:{escape(value, self._version)}\n"
+        return "" if value is None else f"{name}:{escape(value, self.version)}\n"
 
     def _message_id(self, message_id: MessageId | None) -> str:
         if message_id is None:
             return ""
         if message_id.text_view is not None or message_id.producer_id is None:
-            return escape(str(message_id), self._version)
+            return escape(str(message_id), self.version)
         if message_id.producer_id is not self._producer_id:
             self._producer_id = message_id.producer_id
-            self._producer_text = escape(f"{message_id.producer_id}:", self._version)
+            self._producer_text = escape(f"{message_id.producer_id}:", self.version)
         return f"{self._producer_text}{message_id.producer_sequence}"
 
     def _optional_headers(self, message: Message, redelivered: bool, size: int | None) -> str:
@@ -330,11 +330,11 @@ class MessageFrames:
             ("original-destination", None if original is None else self._names.text(original)),
         ):
             if given is not None:
-                lines.append(f"{name}:{escape(given, self._version)}\n")
+                lines.append(f"{name}:{escape(given, self.version)}\n")
         for name, value in message.properties.items():
             if name not in _RESERVED or (name == "reply-to" and reply_to is None):
                 text = value if type(value) is str else java_text(value)
-                lines.append(f"{_escaped(name, self._version)}:{escape(text, self._version)}\n")
+                lines.append(f"{_escaped(name, self.version)}:{escape(text, self.version)}\n")
         return "".join(lines)
 
 

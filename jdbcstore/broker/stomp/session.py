@@ -279,15 +279,12 @@ class StompSession:
         )
         self._access.check_may_read(request.destination)
         consumer = StompConsumer(
-            output=self._output,
             replies=self._replies,
             request=request,
             large=self._broker.large,
-            max_inflated=self._service.max_inflated,
             mode=AckMode(headers.get("ack", AckMode.AUTO)),
             subscription_id=subscription_id,
             frames=self._frames,
-            version=self._version,
             ack_prefix=prefix,
             on_end=self._subscription_ended,
         )

@@ -22,7 +22,6 @@ from jdbcstore.broker.stomp.messages import (
     addressed,
 )
 from jdbcstore.broker.transport.consumers import ClientConsumer
-from jdbcstore.broker.transport.output import ClientOutput
 from jdbcstore.broker.transport.replies import Replies
 from jdbcstore.errors import BodyInPieces, CorruptMessage, LargeBodyMissing, ProtocolError
 from jdbcstore.message.destination import Destination
@@ -126,33 +125,27 @@ class StompConsumer(ClientConsumer):
 
     :param ack_prefix: the first part of the keys that the client acknowledges by, in version 1.2
     :param large: the bodies that the store keeps in pieces
-    :param max_inflated: bytes that a compressed one of these may have; None is the limit of the codec
     """
 
     def __init__(
         self,
         *,
-        output: ClientOutput,
         replies: Replies,
         request: SubscriptionRequest,
         mode: AckMode,
         subscription_id: str | None,
         frames: MessageFrames,
-        version: Version,
         ack_prefix: str,
         large: LargeTransfers | None,
-        max_inflated: int | None,
         on_end: Callable[[StompConsumer, Exception], None],
     ) -> None:
-        super().__init__(output=output, request=request, on_end=on_end)
+        super().__init__(replies=replies, request=request, on_end=on_end)
         self.mode = mode
         self.subscription_id = subscription_id
         self.ack_prefix = ack_prefix
-        self._replies = replies
         self._large = large
-        self._max_inflated = max_inflated
         self._frames = frames
-        self._version = version
+        self._version = frames.version
         self._line = frames.line("subscription", subscription_id)
         self._numbers = itertools.count(1)
         self._pending: OrderedDict[str, Delivery] = OrderedDict()
@@ -193,7 +186,7 @@ class StompConsumer(ClientConsumer):
         if large is None or body is None or self._output.is_packed:
             self._reject_later(delivery, error)
             return
-        of = delivery.message, body, self._max_inflated
+        of = delivery.message, body, self._frames.max_inflated
         self._stream(delivery, partial(large.size_for_client, *of), large.for_client(*of))
 
     def _deliver_long(self, delivery: Delivery, content: LongContent) -> None:

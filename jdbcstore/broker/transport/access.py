@@ -61,7 +61,7 @@ class Access:
             self._service.acquire_client_id(client_id)
             self.client_id = client_id
         self.principal = principal
-        if self._service.populate_user_id:
+        if self._service.config.populate_jmsx_user_id:
             self.user_id = user or None
 
     def release(self) -> None:

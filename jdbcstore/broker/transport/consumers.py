@@ -11,7 +11,6 @@ from typing import TypeVar
 
 from jdbcstore.broker.api import Broker, Delivery, Subscription, SubscriptionRequest
 from jdbcstore.broker.loop import unheard
-from jdbcstore.broker.transport.output import ClientOutput
 from jdbcstore.broker.transport.replies import Receipt, Replies
 
 log = logging.getLogger(__name__)
@@ -28,14 +27,14 @@ class ClientConsumer:
     def __init__(
         self,
         *,
-        output: ClientOutput,
+        replies: Replies,
         request: SubscriptionRequest,
         on_end: Callable[..., None],
     ) -> None:
         self.request = request
         self.subscription: Subscription
         """The broker's end, set by :meth:`open`; nothing is delivered before."""
-        self._output = output
+        self._replies, self._output = replies, replies.output
         self._on_end = on_end
 
     @property

@@ -151,7 +151,7 @@ class Replies:
         self.under_way = 0
         """The number of commands that are not done."""
         self._bytes = 0
-        self._output = output
+        self.output = output
         self._inflow = inflow
         self._fail = fail
         self._resume = resume
@@ -186,7 +186,7 @@ class Replies:
         :param fatal: whether its failure ends the connection
         """
         if done.done():
-            self._settle(done, answer, receipt, fatal, self._output.write)
+            self._settle(done, answer, receipt, fatal, self.output.write)
             return
         self.under_way += 1
         self._bytes += size + stored
@@ -227,7 +227,7 @@ class Replies:
         self._bytes -= size + stored
         inflow = self._inflow
         inflow.under_way -= size
-        write = self._output.write if self.under_way else self._output.write_now
+        write = self.output.write if self.under_way else self.output.write_now
         self._settle(done, answer, receipt, fatal, write)
         if self.ended or self.full or inflow.waiting:
             self._at_end(self._follow_up)

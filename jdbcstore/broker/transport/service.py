@@ -15,6 +15,7 @@ from jdbcstore.broker.api import Broker
 from jdbcstore.broker.notices import BoundedLog, Notices
 from jdbcstore.broker.security import Principal, Security
 from jdbcstore.broker.transport.replies import Inflow
+from jdbcstore.config.broker import BrokerConfig
 from jdbcstore.errors import ClientIdInUse, NotAuthorized, StoreError
 from jdbcstore.util.clock import Clock, SystemClock
 
@@ -45,10 +46,6 @@ class Service:
     """The broker, its security and the limits that the connections of all its connectors share.
 
     :param name: the name of the broker, for JMS clients
-    :param server: the header ``server`` of CONNECTED; None is jdbcstore with its version
-    :param populate_user_id: whether messages carry the sender's login in JMSXUserID
-    :param max_inflated: bytes that a compressed body may have when it is inflated for a client
-    :param advertised: the addresses of all brokers on the store, with or without TLS, for JMS clients
     :param on_store_error: decides about an error of the broker by raising: ``ReplySuppressed`` closes the
         client's connection without a reply, any other error is sent to the client
     """
@@ -59,20 +56,16 @@ class Service:
         security: Security,
         *,
         name: str = "localhost",
-        server: str | None = None,
-        populate_user_id: bool = False,
-        max_inflated: int | None = None,
-        advertised: Callable[[bool], str] = lambda _: "",
+        config: BrokerConfig | None = None,
         clock: Clock | None = None,
         on_store_error: Callable[[StoreError], None] = reply_with,
     ) -> None:
         self.broker = broker
         self.security = security
         self.name = name
-        self.server = server or _name_and_version()
-        self.populate_user_id = populate_user_id
-        self.max_inflated = max_inflated
-        self.advertised = advertised
+        self.config = config or BrokerConfig()
+        self.server = self.config.server or _name_and_version()
+        self.max_inflated = self.config.max_inflated_data_size
         self.clock = clock or SystemClock()
         self.on_store_error = on_store_error
         self.read_buffer = memoryview(bytearray(_READ_BUFFER))

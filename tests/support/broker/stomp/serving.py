@@ -20,7 +20,7 @@ from jdbcstore.broker.stomp.reader import StompFrameReader
 from jdbcstore.broker.transport.connector import Connector
 from jdbcstore.broker.transport.service import Service
 from jdbcstore.broker.turns import TurnLoop
-from jdbcstore.config.broker import ConnectorConfig
+from jdbcstore.config.broker import BrokerConfig, ConnectorConfig
 from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.errors import StoreError
 
@@ -88,7 +88,7 @@ class Served:
     async def _start(self) -> None:
         self.engine = Engine(self._store, Policies(self._policies))
         await self.engine.start()
-        more: dict[str, Any] = {"populate_user_id": self._populate_user_id}
+        more: dict[str, Any] = {"config": BrokerConfig(populate_jmsx_user_id=self._populate_user_id)}
         if self._on_store_error is not None:
             more["on_store_error"] = self._on_store_error
         self.service = Service(self.engine, self._security, **more)
