@@ -22,6 +22,7 @@ from jdbcstore.config.locker import (
 from jdbcstore.errors import ConfigurationError, LockLost, StoreError
 from jdbcstore.lockers import AbstractLocker
 from jdbcstore.lockers.database import Locked
+from jdbcstore.stores.jdbc.writer.writer import Writer
 from jdbcstore.testing.polling import wait_until
 from tests.faults.conftest import line
 from tests.lockers.conftest import OpenLocked
@@ -290,8 +291,8 @@ def test_closing_waits_for_no_vacuum(open_locked: OpenLocked, connection: Connec
     store = open_locked()
     connection.exec_driver_sql("BEGIN")
     connection.exec_driver_sql("LOCK TABLE activemq_msgs IN SHARE UPDATE EXCLUSIVE MODE")
-    assert store._writer is not None
-    store._writer._statistics.count(5_000, 0)
+    assert isinstance(store._writes, Writer)
+    store._writes._statistics.count(5_000, 0)
     closing = threading.Thread(target=store.close, daemon=True)
     closing.start()
     closing.join(120)

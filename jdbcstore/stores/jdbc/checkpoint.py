@@ -86,7 +86,7 @@ def _mark_of(rows: Sequence[Row]) -> JournalMark | None:
     if not rows:
         return None
     numbers: dict[str, int] = dict(rows)
-    return JournalMark(*(int(numbers.get(name) or 0) for name in JOURNAL_ROWS))
+    return JournalMark(*[int(numbers.get(name) or 0) for name in JOURNAL_ROWS])
 
 
 class Application:

@@ -52,7 +52,7 @@ from jdbcstore.stores.jdbc.queue import JdbcMessageStore
 from jdbcstore.stores.jdbc.sequence import last_stored, refuse_claims
 from jdbcstore.stores.jdbc.topic import JdbcTopicMessageStore
 from jdbcstore.stores.jdbc.writer.audited import note_stored
-from jdbcstore.stores.jdbc.writer.units import UnitWriter, WriteUnit
+from jdbcstore.stores.jdbc.writer.units import WriteUnit
 from jdbcstore.stores.jdbc.writer.writer import RefusingWriter, Writer
 from jdbcstore.stores.jdbc.xa.resource import JdbcXAResource, take_over
 from jdbcstore.stores.shared.audit import DuplicateAudit
@@ -121,34 +121,24 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         self._mastership: Mastership | None = None
         self.fence: Fence | None = None
         """The fence of the mastership; None without a locker."""
-        try:
+        self.audit: DuplicateAudit | None = None
+        """The message ids that were stored; None without ``enable_audit``."""
+        self._history: RemovalHistory | None = None
+        self._writes: Writer | RefusingWriter = RefusingWriter()
+        with ExitStack() as on_failure:
+            on_failure.callback(self._release)
             if isinstance(locker, AbstractLocker):
                 self._mastership = Mastership(self._session, locker, self._clock)
-            if self._mastership is not None and not read_only:
-                self.fence = self._mastership.acquire(lock_timeout, cancel)
-                elected()
-            if self._mastership is None and not read_only:
-                _refuse_others(self._session, self._clock if locker else None)
             if not read_only:
-                (refuse_bodies if journaled else refuse_pending)(self._session)
-            self._history: RemovalHistory | None = None
-            if self.config.history_retention and not read_only:
-                self._history = RemovalHistory(self._session, self._clock)
-            audit: DuplicateAudit | None = None
-            if self.config.enable_audit and not read_only:
-                audit = DuplicateAudit(self.config.max_producers_to_audit, self.config.max_audit_depth)
-                note_stored(self._session, audit)
-            self._writer: Writer | None = None
-            if not read_only:
-                self._writer = Writer(
-                    self._session, fence=self.fence, audit=audit, recorder=self._history, journaled=journaled
-                )
-        except BaseException:
-            self._release()
-            raise
-        self.audit: DuplicateAudit | None = audit
-        """The message ids that were stored; None without ``enable_audit``."""
-        self._writes: UnitWriter = self._writer or RefusingWriter()
+                if self._mastership is None:
+                    _refuse_others(self._session, self._clock if locker else None)
+                else:
+                    self.fence = self._mastership.acquire(lock_timeout, cancel)
+                    elected()
+                self._writes = self._new_writer(journaled=journaled)
+                on_failure.callback(self._writes.close)
+                take_over(self._session, self._writes)
+            on_failure.pop_all()
         self._encoder = MessageEncoder(
             self._clock,
             self._session.max_message_size,
@@ -166,13 +156,19 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
             self._session, self._writes, self._clock, is_master=self.fence is not None, period=period
         )
         """Bodies that are kept in pieces; see :class:`jdbcstore.abc.LargeBodies`."""
-        if not read_only:
-            with ExitStack() as on_failure:
-                on_failure.callback(self.close)
-                take_over(self._session, self._writes)
-                on_failure.pop_all()
         self._cleanup.start()
         self.large_bodies.start()
+
+    def _new_writer(self, *, journaled: bool) -> Writer:
+        (refuse_bodies if journaled else refuse_pending)(self._session)
+        if self.config.history_retention:
+            self._history = RemovalHistory(self._session, self._clock)
+        if self.config.enable_audit:
+            self.audit = DuplicateAudit(self.config.max_producers_to_audit, self.config.max_audit_depth)
+            note_stored(self._session, self.audit)
+        return Writer(
+            self._session, fence=self.fence, audit=self.audit, recorder=self._history, journaled=journaled
+        )
 
     @classmethod
     def configured(
@@ -245,8 +241,7 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         return self._writes.submit(WriteUnit(outcomes, adds=adds, apart=True))
 
     def use_loop(self, loop: AbstractEventLoop | None) -> None:
-        if self._writer is not None:
-            self._writer.use_loop(loop)
+        self._writes.use_loop(loop)
 
     def _encode(self, message: Message) -> EncodedMessage:
         destination = message.destination
@@ -275,9 +270,9 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         return int(rows[0][0]) if rows else None
 
     def begin_journal(self) -> None:
-        if self._writer is None or self.fence is not None or not self._session.has_own_tables:
+        if self.fence is not None or not self._session.has_own_tables:
             return  # an epoch of the fence has ended those before
-        self._writer.guard_by(begin_journal(self._session))
+        self._writes.guard_by(begin_journal(self._session))
         if self.audit is not None:
             note_stored(self._session, self.audit)
 
@@ -321,7 +316,7 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         self._writes.call(lambda connection: drop_record(self._session, connection, queue.qualified_name))
 
     def last_sequence(self) -> int:
-        return last_stored(self._session, 0 if self._writer is None else self._writer.last_sequence)
+        return last_stored(self._session, self._writes.last_sequence)
 
     def last_producer_sequence_id(self, producer_id: ProducerId) -> int | None:
         if not fits(str(producer_id), self._lengths.message_id):
@@ -371,7 +366,7 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
     @property
     def timings(self) -> Mapping[str, Timings]:
         """The commits since it was opened, and their rows."""
-        return {"commit": Timings() if self._writer is None else self._writer.timings}
+        return {"commit": self._writes.timings}
 
     def examine(self, thresholds: Thresholds | None = None) -> Checkup:
         """Look once at the state of the database; no row is written.
@@ -414,15 +409,14 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         return removed
 
     def close(self, timeout: float | None = None) -> None:
-        if self._session.is_reading or (self._writer is not None and self._writer.is_entered):
+        if self._session.is_reading or self._writes.is_entered:
             # In a signal handler or a future's callback, waiting for the writer would be a deadlock.
             threading.Thread(target=self._close_behind, args=(timeout,), name="jdbcstore-close").start()
             return
         self._cleanup.stop()
         self.large_bodies.stop()
         try:
-            if self._writer is not None:
-                self._writer.close(timeout)
+            self._writes.close(timeout)
         finally:
             self._release(timeout)
 

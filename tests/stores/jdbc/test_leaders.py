@@ -13,6 +13,7 @@ from jdbcstore import JdbcStore, Message
 from jdbcstore.errors import OutcomeUnknown, StoreClosed, StoreError
 from jdbcstore.stores.jdbc.writer.committer import Committer
 from jdbcstore.stores.jdbc.writer.units import WriteUnit
+from jdbcstore.stores.jdbc.writer.writer import Writer
 from jdbcstore.testing.polling import wait_until
 from tests.support.databases import Database
 from tests.support.faults.blocking import writes_held
@@ -67,13 +68,13 @@ class Caller:
 
 
 def queued(store: JdbcStore) -> int:
-    assert store._writer is not None
-    return len(store._writer._queue)
+    assert isinstance(store._writes, Writer)
+    return len(store._writes._queue)
 
 
 def in_flight(store: JdbcStore) -> int:
-    assert store._writer is not None
-    return len(store._writer._commits)
+    assert isinstance(store._writes, Writer)
+    return len(store._writes._commits)
 
 
 def adding(store: JdbcStore, number: int) -> Caller:

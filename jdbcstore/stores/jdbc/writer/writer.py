@@ -451,7 +451,19 @@ class Writer:
 
 
 class RefusingWriter:
-    """The writer of a read-only store: each write is an error."""
+    """The writer of a read-only store: each write is an error, and there is nothing to close."""
+
+    last_sequence = 0
+    is_entered = False
+
+    def __init__(self) -> None:
+        self.timings = Timings()
+
+    def use_loop(self, loop: AbstractEventLoop | None) -> None:
+        """See :meth:`Writer.use_loop`."""
+
+    def close(self, timeout: float | None = None) -> None:
+        """See :meth:`Writer.close`."""
 
     def execute(self, unit: WriteUnit) -> NoReturn:  # noqa: ARG002
         """Refuse a unit.
@@ -468,7 +480,7 @@ class RefusingWriter:
         """As :meth:`execute`."""
         _refuse()
 
-    call_numbered = call
+    call_numbered = guard_by = call
 
 
 def _refuse() -> NoReturn:
