@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from jdbcstore.broker.console.rendering import visible
 from jdbcstore.broker.console.visits import Visit
 from jdbcstore.broker.management.performing import Affected
@@ -12,25 +10,18 @@ from jdbcstore.broker.operations import NotARequest
 _MARGIN = 10
 
 
-class Confirmed(Protocol):
-    """An operation that is confirmed."""
-
-    @property
-    def typed(self) -> str:
-        """The field with the name that has to be typed; empty if what is done can be undone."""
-
-
 def chosen_by(visit: Visit) -> str:
     """Return what a form chooses messages by, to be compared with what they were counted for."""
     return " · ".join(visit.text(name).strip() for name in ("limit", "origin", "selector"))
 
 
-def check(action: Confirmed, visit: Visit, now: Affected | None) -> None:
+def check(typed: str, visit: Visit, now: Affected | None) -> None:
     """Check that what is confirmed is still what was asked.
 
+    :param typed: the field with the name that has to be typed; empty if what is done can be undone
     :raises NotConfirmed: it has to be asked again, and why
     """
-    name = visit.text(action.typed) if action.typed else ""
+    name = visit.text(typed) if typed else ""
     if name and visit.text("typed").strip() not in (name.strip(), visible(name).strip()):
         raise NotConfirmed(f"type {visible(name)} to confirm this, because it cannot be undone")
     if now is None:

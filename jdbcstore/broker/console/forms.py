@@ -57,7 +57,7 @@ class OperationForms:
         if visit.text("confirmed") != "yes":
             return await self._confirmation(visit)
         try:
-            check(offer.action, visit, await offer.affected(visit))
+            check(offer.action.typed, visit, await offer.affected(visit))
             text, where = await self._carry_out(offer, visit)
         except NotConfirmed as error:
             return await self._confirmation(visit, question=str(error))

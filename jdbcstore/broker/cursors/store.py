@@ -14,7 +14,6 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 from jdbcstore.abc import Cursor, MessageStore, Page, Transaction
 from jdbcstore.broker.cursors.backlog import MessageCursor
@@ -101,40 +100,33 @@ class AllPages:
         return page
 
 
-class StoredRows(Protocol):
-    """The stored messages of a queue, or those that a durable subscription has not acknowledged."""
+class StoredRows:
+    """The stored messages of a queue, or those that a durable subscription has not acknowledged.
 
-    @property
-    def store(self) -> MessageStore: ...
+    :param cursor_policy: the name of ActiveMQ's cursor for them
+    :param name: their name in the log
+    :param is_empty: whether nothing is stored yet
+    """
 
-    @property
-    def cursor_policy(self) -> str:
-        """The name of ActiveMQ's cursor for them."""
+    subscriber: str | None = None
+    """``client id:name`` of the durable subscription."""
+    share: Callable[[Message, int], SharedMessage] | None = None
+    """Returns the message of a sequence as other sources have it, too."""
 
-    @property
-    def name(self) -> str:
-        """Their name in the log."""
+    def __init__(self, store: MessageStore, cursor_policy: str, name: str, *, is_empty: bool = False) -> None:
+        self.store, self.cursor_policy, self.name, self.is_empty = store, cursor_policy, name, is_empty
 
-    @property
-    def subscriber(self) -> str | None:
-        """``client id:name`` of the durable subscription."""
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing was stored when the broker made this."""
-
-    @property
-    def share(self) -> Callable[[Message, int], SharedMessage] | None:
-        """Returns the message of a sequence as other sources have it, too."""
-
-    def recover(self, limit: int, after: Cursor) -> Page:
+    def recover(self, limit: int, after: Cursor | None) -> Page:
         """Read a page of at most so many messages after a position, in a thread."""
+        raise NotImplementedError
 
     def acknowledge(self, entries: list[Entry]) -> StoreFuture[None]:
         """Begin to remove entries."""
+        raise NotImplementedError
 
     def stage_acknowledgement(self, transaction: Transaction, entries: Sequence[Entry]) -> None:
         """Remove entries in a transaction."""
+        raise NotImplementedError
 
 
 class InFlight:

@@ -8,8 +8,7 @@ from jdbcstore.broker.openwire.frames import begins_openwire
 from jdbcstore.broker.openwire.session import OpenWireSession
 from jdbcstore.broker.stomp.session import StompSession
 from jdbcstore.broker.transport.connection import ClientConnection, ClientProtocol
-from jdbcstore.broker.transport.connector import Connector
-from jdbcstore.broker.transport.detection import ProtocolChoice
+from jdbcstore.broker.transport.connector import Connector, ProtocolChoice
 from jdbcstore.broker.transport.service import Service
 from jdbcstore.config.broker import (
     AUTO,

@@ -14,11 +14,11 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import count
 
-from jdbcstore.abc import MessageReference, MessageStore, Transaction
+from jdbcstore.abc import Cursor, MessageReference, MessageStore, Page, Transaction
 from jdbcstore.broker.api import MessageEventKind
 from jdbcstore.broker.cursors.backlog import Backlog
 from jdbcstore.broker.cursors.choice import memory_or_file
-from jdbcstore.broker.cursors.store import InFlight
+from jdbcstore.broker.cursors.store import InFlight, StoredRows
 from jdbcstore.broker.entry import Entry
 from jdbcstore.broker.loop import Promise, settle
 from jdbcstore.broker.memory import Account, FlowControl
@@ -43,15 +43,11 @@ from jdbcstore.util.futures import StoreFuture
 log = logging.getLogger(__name__)
 
 
-class QueueRows:
+class QueueRows(StoredRows):
     """The stored messages of a queue, as its :class:`PendingMessages` use them."""
 
-    subscriber = share = None
-
-    def __init__(self, store: MessageStore, cursor_policy: str, *, is_empty: bool) -> None:
-        self.store, self.recover = store, store.recover
-        self.name, self.cursor_policy = f"stored messages of {store.destination}", cursor_policy
-        self.is_empty = is_empty
+    def recover(self, limit: int, after: Cursor | None) -> Page:
+        return self.store.recover(limit, after)
 
     def acknowledge(self, entries: list[Entry]) -> StoreFuture[None]:
         return self.store.acknowledge_async(*[entry.sequence for entry in entries])
@@ -140,6 +136,7 @@ class Queue:
     ) -> PendingMessages:
         # Beside the store's cursor, that of transient messages may use files, as in ActiveMQ.
         account, kind = self._account, self.policy.pending_queue_policy
+        name = f"stored messages of {self.destination}"
         transient = memory_or_file(
             kind,
             f"messages of {self.destination} that are not stored",
@@ -153,7 +150,7 @@ class Queue:
             account=account,
             line=self._outbox.line,
             dead_letters=dead_letters,
-            rows=None if self.store is None else QueueRows(self.store, kind, is_empty=is_empty),
+            rows=None if self.store is None else QueueRows(self.store, kind, name, is_empty=is_empty),
             transient=Backlog(transient, account.lanes),
             in_flight=in_flight,
             on_ready=self._wake,

@@ -19,7 +19,7 @@ from jdbcstore.abc import Cursor, DurableSubscription, Page, Reference, TopicMes
 from jdbcstore.broker.api import Delivery
 from jdbcstore.broker.cursors.backlog import Backlog
 from jdbcstore.broker.cursors.choice import memory_or_file
-from jdbcstore.broker.cursors.store import InFlight
+from jdbcstore.broker.cursors.store import InFlight, StoredRows
 from jdbcstore.broker.entry import Entry, EntrySource, SharedMessage, TransientSource
 from jdbcstore.broker.memory import Account, MemoryUsage
 from jdbcstore.broker.queues.dead_letters import DeadLetters
@@ -371,16 +371,15 @@ class DurableSubscriber(BaseSubscription):
         self.durable.disconnect(self._loop.clock.monotonic())
 
 
-class SubscriptionRows:
+class SubscriptionRows(StoredRows):
     """A topic's messages that a durable subscription has not acknowledged, for :class:`PendingMessages`."""
 
-    is_empty = False
+    store: TopicMessageStore
 
     def __init__(self, topic: StoredTopic, store: TopicMessageStore, durable: Durable) -> None:
-        self.store, self.share = store, topic.share
-        self.cursor_policy = topic.policy.pending_durable_subscriber_policy
-        self.name = f"{durable.name} of {topic.destination}"
-        self.subscriber = ":".join(durable.key)
+        name = f"{durable.name} of {topic.destination}"
+        super().__init__(store, topic.policy.pending_durable_subscriber_policy, name)
+        self.subscriber, self.share = ":".join(durable.key), topic.share
         self._key = durable.key
         self._is_prioritized = topic.policy.prioritized_messages
         self._subscription: DurableSubscription | None = None

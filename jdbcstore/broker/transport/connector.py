@@ -6,10 +6,11 @@ import asyncio
 import logging
 import ssl
 from asyncio import BaseTransport, Transport
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeAlias, cast
 
 from jdbcstore.broker.transport.connection import ClientConnection, ClientProtocol, name_of
-from jdbcstore.broker.transport.detection import Detection, ProtocolChoice, pass_on
 from jdbcstore.broker.transport.key_store import load_authorities, load_identity
 from jdbcstore.broker.transport.service import Service
 from jdbcstore.config.broker import Address, ConnectorConfig
@@ -20,8 +21,18 @@ _BACKLOG = 1024
 _STOP_TIMEOUT = 10.0
 _EARLY_DATA = 64 * 1024
 
-Member: TypeAlias = "ClientConnection | Detection | _Handshake"
+Member: TypeAlias = "ClientConnection | _Detection | _Handshake"
 """The rule for what counts as a connection."""
+
+
+@dataclass(frozen=True)
+class ProtocolChoice:
+    """The protocols of one port."""
+
+    name: str
+    """Their names, for the log."""
+    detect: Callable[[bytes], ClientProtocol | None]
+    """The protocol of a client, by what it has sent so far; None if that is too little."""
 
 
 class Connector:
@@ -114,9 +125,9 @@ class Connector:
         except TimeoutError:
             self.abort()
 
-    def make_connection(self) -> ClientConnection | Detection:
+    def make_connection(self) -> ClientConnection | _Detection:
         if isinstance(self._protocol, ProtocolChoice):
-            return Detection(self._service, self, self._protocol)
+            return _Detection(self._service, self, self._protocol)
         return self._protocol.connect(self._service, self.config, self)
 
     def opened(self, connection: Member) -> None:
@@ -141,7 +152,7 @@ class Connector:
         self._not_logged_in[connection] = None
         self.accepted += 1
 
-    def replaced(self, before: Member, connection: ClientConnection | Detection) -> None:
+    def replaced(self, before: Member, connection: ClientConnection | _Detection) -> None:
         """Let a connection take the place of what it was before, as after a TLS handshake."""
         self._connections.discard(before)
         self._connections.add(connection)
@@ -149,7 +160,7 @@ class Connector:
             connection if member is before else member: None for member in self._not_logged_in
         }
 
-    def detected(self, before: Detection, protocol: ClientProtocol) -> ClientConnection:
+    def detected(self, before: _Detection, protocol: ClientProtocol) -> ClientConnection:
         """Return the connection of a client whose protocol is known, in the place of the former."""
         connection = protocol.connect(self._service, self.config, self)
         self.replaced(before, connection)
@@ -168,6 +179,77 @@ class Connector:
         if self._server is not None:
             self._server.close()
             self._server = None
+
+
+class _Detection(asyncio.BufferedProtocol):
+    """A connection whose protocol is not known yet; it counts as one, and has a timeout.
+
+    A broker that began with its own greeting could not serve two protocols: the client speaks first.
+    """
+
+    def __init__(self, service: Service, connector: Connector, choice: ProtocolChoice) -> None:
+        self.peer = "?"
+        self._service = service
+        self._connector = connector
+        self._choice = choice
+        self._read: list[bytes] = []
+        self._transport: Transport = None  # type: ignore[assignment]  # from connection_made on
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: BaseTransport) -> None:
+        self._transport = cast(Transport, transport)
+        self.peer = name_of(transport)
+        config = self._connector.config
+        limits = [config.protocol_detection_time_out, config.connect_attempt_timeout]
+        if any(limits):
+            self._timer = asyncio.get_running_loop().call_later(min(filter(None, limits)), self._timed_out)
+        self._connector.opened(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
+        return self._service.read_buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._read.append(bytes(self._service.read_buffer[:nbytes]))
+        protocol = self._choice.detect(b"".join(self._read))
+        if protocol is None or self._transport.is_closing():
+            return
+        self._cancel_timer()
+        connection = self._connector.detected(self, protocol)
+        self._transport.set_protocol(connection)
+        connection.connection_made(self._transport)
+        _pass_on(self._read, connection)
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        self._cancel_timer()
+        self._connector.closed(self)
+
+    def refuse(self, reason: str) -> None:  # noqa: ARG002 - in which protocol?
+        self.abort()
+
+    def end(self, reason: str) -> None:  # noqa: ARG002 - as above
+        self.abort()
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    def _timed_out(self) -> None:
+        log.debug("%s has sent too little for its protocol to be recognized", self.peer)
+        self.abort()
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+def _pass_on(read: list[bytes], connection: asyncio.BufferedProtocol) -> None:
+    """Give a connection what was read before it had its transport."""
+    for data in read:
+        connection.get_buffer(len(data))[: len(data)] = data  # type: ignore[index]
+        connection.buffer_updated(len(data))
 
 
 class _Handshake(asyncio.Protocol):
@@ -208,7 +290,7 @@ class _Handshake(asyncio.Protocol):
         connector.replaced(self, connection)
         transport.set_protocol(connection)
         connection.connection_made(transport)
-        pass_on(early.read, connection)
+        _pass_on(early.read, connection)
 
     def refuse(self, reason: str) -> None:  # noqa: ARG002 - the client could not read it
         self.abort()
