@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
@@ -18,13 +17,12 @@ from jdbcstore.database.session import DatabaseSession
 from jdbcstore.errors import OutcomeUnknown, StoreUnavailable
 from jdbcstore.testing.polling import wait_until
 from tests.support.databases import Database
-from tests.support.faults.proxy import ProxyLine, _Pair
+from tests.support.faults.moved import STORED, MovedLine
 from tests.support.servers import Server, ServerMissing
 from tests.support.servers.replica import MariadbPair
 
 pytestmark = [pytest.mark.slow, pytest.mark.servers]
 
-STORED = "SELECT ID FROM ACTIVEMQ_MSGS ORDER BY ID"
 WAIT = 60.0
 
 
@@ -36,38 +34,6 @@ def servers() -> Iterator[MariadbPair]:
         pytest.skip(str(error))
     yield servers
     servers.close()
-
-
-class MovedLine(ProxyLine):
-    """A line that loses the answer to an INSERT of messages, and leads to the other server from then on."""
-
-    def __init__(self, servers: MariadbPair) -> None:
-        self._servers = servers
-        self.moves = False
-        """At the next INSERT."""
-        self.before_repeat: Callable[[], None] | None = None
-        """Called before the next INSERT after that is passed on."""
-        super().__init__(servers.url)
-
-    def _carry_statements(self, pair: _Pair) -> None:
-        for data in pair.received(pair.client):
-            is_insert = re.search(rb"INSERT INTO .?ACTIVEMQ_MSGS", data) is not None
-            if is_insert and self.moves:
-                self.moves, pair.mute = False, True
-                stored = self._servers.rows(self._servers.first, STORED)
-                pair.send(pair.server, data)
-                self._wait_for_more_than(stored)
-                self.lead_to(self._servers.other.port)
-                continue
-            if is_insert and self.before_repeat is not None:
-                before, self.before_repeat = self.before_repeat, None
-                before()
-            pair.send(pair.server, data)
-
-    def _wait_for_more_than(self, stored: list[tuple[object, ...]]) -> None:
-        wait_until(
-            lambda: self._servers.rows(self._servers.first, STORED) != stored, WAIT, "that it is stored"
-        )
 
 
 @pytest.fixture

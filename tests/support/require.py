@@ -8,6 +8,7 @@ from typing import NoReturn
 import pytest
 
 PARTS = {
+    "galera",
     "activemq",
     "artemis",
     "axe",

@@ -72,6 +72,14 @@ class MariadbPair:
             raise
         self.url = self.first.url.render_as_string(hide_password=False)
 
+    @property
+    def other_port(self) -> int:
+        return self.other.port
+
+    def stored(self) -> list[tuple[object, ...]]:
+        """The IDs of the messages on the first server."""
+        return self.rows(self.first, "SELECT ID FROM ACTIVEMQ_MSGS ORDER BY ID")
+
     def hold_back(self) -> None:
         """Let the other server apply nothing more."""
         self.catch_up()
