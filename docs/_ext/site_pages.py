@@ -37,6 +37,7 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
         *(
             "guide/locking",
             "guide/io-exceptions",
+            "guide/clusters",
             "guide/journal",
             "guide/three-machines",
             "guide/virtual-destinations",

@@ -84,6 +84,7 @@ class Database:
         self.config = config
         self.tables = define_tables(self.adapter, config)
         self.place = without_secrets(target)
+        self._knows_server = False
         self.generation = 0
         """The generation of connections that are made now."""
         self.driver_errors: tuple[type[Exception], ...] = ()
@@ -132,6 +133,8 @@ class Database:
             record.info.setdefault(GENERATION, self.generation)
             try:
                 self.adapter.on_connect(connection)
+                if not self._knows_server:
+                    self.adapter, self._knows_server = self.adapter.of_server(connection), True
                 if limited:
                     self._limit(connection)
             except BaseException:

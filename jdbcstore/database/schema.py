@@ -45,6 +45,10 @@ CLAIMS_ROW = "claims"
 """Present once messages have been claimed here: then there may be sessions that share the tables."""
 BEGUN_ROW = "claims_begun"
 """The number of times that processes have begun to claim messages here, or a journal without a locker."""
+EPOCH_ROW = "epoch"
+"""The number of the last epoch that a master has begun."""
+BESIDE = "beside "
+"""The prefix of the row that is written beside a number, where the nodes of a cluster share no locks."""
 ROUTING_ROW = "routing"
 """The number of changes of queues, exchanges and bindings, so that they can be kept in memory."""
 FLOW_ROW = "flow"
@@ -226,6 +230,13 @@ def create_table(engine: Engine, adapter: Adapter, table: Table) -> bool:
             ) from error
         return False
     return True
+
+
+def create_rows_beside(engine: Engine, tables: Tables) -> None:
+    """Create the rows beside numbers that transactions hold, on a cluster whose nodes share no locks."""
+    for row in (SEQUENCE_ROW, EPOCH_ROW, BEGUN_ROW):
+        name = BESIDE + row
+        _insert_row(engine, tables.state, tables.state.c.name == name, name=name, number=0)
 
 
 def create_claim_tables(engine: Engine, adapter: Adapter, tables: Tables) -> None:

@@ -29,6 +29,7 @@ from jdbcstore.database.schema import (
     create_flow_tables,
     create_given_tables,
     create_routing_tables,
+    create_rows_beside,
     create_table,
     create_tables,
     given_tables,
@@ -92,6 +93,9 @@ class DatabaseSession(Database):
         try:
             with self.translated():
                 self.has_own_tables, has_indexes = self._prepare_tables()
+                if self.adapter.certifies and self.has_own_tables and not read_only:
+                    log.info("the nodes of %s share no row locks: guards write a row", self.place)
+                    create_rows_beside(self.engine, self.tables)
             self.hinted = bool(self.adapter.index_hint) and has_indexes
             """Whether statements have the vendor's hint for the indexes of a page."""
             self.given = GivenStatements(self.adapter, self.engine.dialect, config.statements)

@@ -131,7 +131,11 @@ def _define(adapter: Adapter, config: StoreConfig) -> Tables:
         claim_sessions=_claim_sessions(
             _Definer(adapter, MetaData(), config), prefix + "JDBCSTORE_CLAIM_SESSIONS"
         ),
-        claim_ids=Sequence(define.name(prefix + "JDBCSTORE_CLAIM_IDS"), metadata=MetaData()),
+        claim_ids=Sequence(
+            define.name(prefix + "JDBCSTORE_CLAIM_IDS"),
+            increment=adapter.sequence_increment,
+            metadata=MetaData(),
+        ),
         claim_index=_claim_index(_Definer(adapter, MetaData(), config), prefix + config.message_table_name),
         flow=_flow(_Definer(adapter, MetaData(), config), prefix + "JDBCSTORE_FLOW"),
         flow_keys=_flow_keys(_Definer(adapter, MetaData(), config), prefix + "JDBCSTORE_FLOW_KEYS"),

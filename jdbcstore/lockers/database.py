@@ -155,6 +155,11 @@ class DatabaseLocker(JdbcLocker):
                 f"{adapter.name} does not lock single rows, and the database-locker would keep its own store"
                 " from writing; use the lease-database-locker or the shared-file-locker"
             )
+        if adapter.certifies:
+            raise ConfigurationError(
+                "the nodes of this cluster share no row locks, and the database-locker would elect a master"
+                " at each of them; use the lease-database-locker"
+            )
         self._check_given("lockCreateStatement", "lockUpdateStatement")
         self._touches = adapter.touches_to_lock
         self._silence = SILENT_PERIODS * self.lock_keep_alive_period

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from jdbcstore.database.adapters.base import Failure
 from jdbcstore.database.connection import Connection
-from jdbcstore.database.schema import CLAIMS_ROW, CLOCK_ROW
+from jdbcstore.database.schema import CLAIMS_ROW, CLOCK_ROW, EPOCH_ROW
 from jdbcstore.database.session import DatabaseSession
-from jdbcstore.database.statements.lock import EPOCH_ROW, FILE_ROW, LockStatements, epoch_ms
+from jdbcstore.database.statements.lock import FILE_ROW, LockStatements, epoch_ms
 from jdbcstore.errors import NotMaster, StoreError
 from jdbcstore.lockers.base import AbstractLocker
 from jdbcstore.lockers.shared_file import LOCK_FILE
@@ -190,7 +190,7 @@ def end_epoch_of_claims(session: DatabaseSession, connection: Connection, epoch:
         return True
     connection.control.limit_lock_wait(_LOCK_WAIT)  # of what they are adding, which is waited for
     values = {"epoch_row": EPOCH_ROW, "old": epoch, "new": epoch + 1}
-    return connection.change(session.lock_statements.begin_epoch, **values) == 1
+    return connection.change(session.lock_statements.begin_epoch, **values) != 0
 
 
 def claimed_by(session: DatabaseSession, connection: Connection) -> str | None:

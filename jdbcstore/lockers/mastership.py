@@ -11,8 +11,8 @@ from collections.abc import Callable
 from jdbcstore.database.adapters.base import Failure
 from jdbcstore.database.adapters.sql import EpochGuard
 from jdbcstore.database.connection import Connection
+from jdbcstore.database.schema import EPOCH_ROW
 from jdbcstore.database.session import DatabaseSession
-from jdbcstore.database.statements.lock import EPOCH_ROW
 from jdbcstore.errors import LockLost, NotMaster, StoreClosed, StoreError, StoreUnavailable
 from jdbcstore.lockers.base import AbstractLocker
 from jdbcstore.lockers.inspection import OtherLocks, last_epoch
@@ -266,7 +266,7 @@ class Mastership:
         """Begin the epoch after this one; false if it has ended already, None if a write still holds it."""
         values = {"epoch_row": EPOCH_ROW, "old": last, "new": last + 1}
         try:
-            return connection.change(self._sql.begin_epoch, **values) == 1
+            return connection.change(self._sql.begin_epoch, **values) != 0
         except self._session.failures as error:
             if self._session.classify(error) is not Failure.TRANSIENT:
                 raise

@@ -15,7 +15,7 @@ from jdbcstore.abc import Cursor, Page
 from jdbcstore.broker.queues import dead_letters
 from jdbcstore.database.adapters.sql import UNGUARDED
 from jdbcstore.database.connection import Connection
-from jdbcstore.database.statements.lock import EPOCH_ROW
+from jdbcstore.database.schema import EPOCH_ROW
 from jdbcstore.errors import ClaimLost, LockLost, StoreError, StoreUnavailable
 from jdbcstore.journal.layout import Record
 from jdbcstore.journal.storage import Segments

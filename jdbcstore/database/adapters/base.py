@@ -176,6 +176,8 @@ class Adapter:
     """Whether a row is locked by an UPDATE that changes nothing, because a SELECT cannot lock it."""
     locks_rows: ClassVar[bool] = True
     """Whether one row can be locked while others are written."""
+    certifies: ClassVar[bool] = False
+    """Whether nodes share no locks: at COMMIT one of two transactions that wrote the same row is refused."""
     takes_arrays: ClassVar[bool] = False
     """Whether a list of numbers can be one parameter, as in ``id = ANY (?)``."""
     shares_queues: ClassVar[bool] = False
@@ -188,6 +190,8 @@ class Adapter:
     """A column of every table that says where the row is, where writes are chained."""
     series: ClassVar[str] = ""
     """A table of at least 256 rows, for as many numbers of a sequence; empty if there are no sequences."""
+    sequence_increment: ClassVar[int | None] = None
+    """The step of a sequence, if it must be given."""
     takes_numbers_apart: ClassVar[bool] = False
     """Whether numbers are taken in another transaction than the application's, where there are no sequences.
     Else all that take one wait for its end; where one writes at a time, the other would wait for ever."""
@@ -214,6 +218,11 @@ class Adapter:
     """Attributes of an instance on which neither tables nor statements depend."""
 
     @property
+    def writes_to_hold(self) -> bool:
+        """Whether a number of JDBCSTORE_STATE is held by a statement that writes."""
+        return self.touches_to_lock or self.certifies
+
+    @property
     def is_like_its_class(self) -> bool:
         """Whether any instance has the same tables and statements: none depends on the URL."""
         return vars(self).keys() <= self.unrelated
@@ -223,6 +232,10 @@ class Adapter:
     def lock_directory(self, url: URL) -> str | None:  # noqa: ARG002
         """Return the directory of the lock file, for a database that is a file of this machine; else None."""
         return None
+
+    def of_server(self, connection: Any) -> Adapter:  # noqa: ARG002
+        """Return the adapter of the server that a first connection leads to, if the URL does not tell."""
+        return self
 
     def is_of_another(self, dialect: Dialect) -> bool:  # noqa: ARG002
         """Return whether a dialect that has connected found a server of which another adapter knows more."""

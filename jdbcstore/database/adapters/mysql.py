@@ -74,7 +74,8 @@ _SESSION = (
 )
 _CLUSTER = (
     "SHOW SESSION VARIABLES WHERE Variable_name IN"
-    " ('wsrep_on', 'wsrep_sync_wait', 'group_replication_consistency')"
+    " ('wsrep_on', 'wsrep_sync_wait', 'group_replication_consistency',"
+    " 'group_replication_group_name', 'group_replication_single_primary_mode')"
 )
 
 _SETTINGS = (
@@ -260,6 +261,22 @@ class MysqlWriting(Writing):
         yield rows[start:]
 
 
+class CertifiedWriting(MysqlWriting):
+    """With guards that write a row, and so are statements of their own."""
+
+    guards_insert = False
+
+    def _statement(
+        self, statements: WriteStatements, batch: Batch, guards: Guards
+    ) -> tuple[str, Sequence[Any]] | None:
+        return None if guards.first else super()._statement(statements, batch, guards)
+
+
+def _settings_of_cluster(cursor: Any) -> dict[str, str]:
+    cursor.execute(_CLUSTER)
+    return {str(name): str(value) for name, value in cursor.fetchall()}
+
+
 class MysqlControl(ServerControl):
     """Of MySQL."""
 
@@ -285,8 +302,7 @@ class MysqlControl(ServerControl):
 
     @contextlib.contextmanager
     def seeing_all(self) -> Iterator[None]:
-        self._cursor.execute(_CLUSTER)
-        settings = {str(name): str(value) for name, value in self._cursor.fetchall()}
+        settings = _settings_of_cluster(self._cursor)
         waits = []
         if consistency := settings.get("group_replication_consistency"):
             waits.append(("group_replication_consistency", "'BEFORE'", f"'{consistency}'"))
@@ -382,6 +398,17 @@ class MysqlAdapter(Adapter):
 
     def __init__(self) -> None:
         self.writing = self._batches = MysqlWriting()
+
+    def of_server(self, connection: Any) -> Adapter:
+        with contextlib.closing(connection.cursor()) as cursor:
+            settings = _settings_of_cluster(cursor)
+        several = (
+            settings.get("group_replication_group_name")
+            and settings.get("group_replication_single_primary_mode") == "OFF"
+        )
+        if several or settings.get("wsrep_on") == "ON":
+            return _CERTIFIED.get(type(self), type(self))()
+        return self
 
     def is_of_another(self, dialect: Dialect) -> bool:
         return self.name == "mysql" and bool(getattr(dialect, "is_mariadb", False))
@@ -527,6 +554,8 @@ class MariadbAdapter(MysqlAdapter):
     cuts_pages = True
     takes_numbers_apart = False
     series = "seq_1_to_256"
+    # As AUTO_INCREMENT: by one, and on Galera each node has numbers of its own.
+    sequence_increment = 0
     sequence_grant = "GRANT SELECT, INSERT ON {sequence} TO {user}"
     last_number = "next_not_cached_value"
     takes_numbers_in_blocks = True
@@ -544,6 +573,32 @@ class MariadbAdapter(MysqlAdapter):
 
     def limit_query(self, connection: Any, seconds: float) -> None:
         connection.cursor().execute(f"SET SESSION max_statement_time = {seconds:f}")
+
+
+class CertifiedMariadbAdapter(MariadbAdapter):
+    """A node of a Galera cluster, whose locks, also those by name, are its own."""
+
+    certifies = True
+    lock_migrations = ""
+
+    def __init__(self) -> None:
+        self.writing = self._batches = CertifiedWriting()
+
+
+class CertifiedMysqlAdapter(MysqlAdapter):
+    """The same of MySQL: also a member of a Group Replication in which several take writes."""
+
+    certifies = True
+    lock_migrations = ""
+
+    def __init__(self) -> None:
+        self.writing = self._batches = CertifiedWriting()
+
+
+_CERTIFIED: dict[type[MysqlAdapter], type[MysqlAdapter]] = {
+    MariadbAdapter: CertifiedMariadbAdapter,
+    MysqlAdapter: CertifiedMysqlAdapter,
+}
 
 
 _ADVICE = {

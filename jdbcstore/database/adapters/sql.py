@@ -156,11 +156,13 @@ class EpochGuard(NamedTuple):
     """The guards of the master's epoch.
 
     A long transaction is guarded by ``long``, which checks the lock's row only at its end: locked until
-    then, the row could not be renewed by the lock's holder.
+    then, the row could not be renewed by the lock's holder. One of the application's own is guarded by
+    ``joined``, which no other such transaction waits for.
     """
 
     short: Guards
     long: Guards
+    joined: Guards
 
 
 def with_marks(text: str, paramstyle: str) -> str:

@@ -10,6 +10,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple, Self, cast
 
 from sqlalchemy import (
+    BigInteger,
     Dialect,
     Integer,
     Select,
@@ -21,11 +22,13 @@ from sqlalchemy import (
     literal_column,
     null,
     select,
+    update,
 )
 from sqlalchemy.sql import ClauseElement, ColumnElement
 
 from jdbcstore.database.adapters.base import Adapter
 from jdbcstore.database.adapters.sql import Row, Sql, SqlText, with_marks
+from jdbcstore.database.schema import BESIDE
 from jdbcstore.database.tables import Tables, message_index
 
 ONE: ColumnElement[int] = literal_column("1")
@@ -69,6 +72,10 @@ def same_message(one: Any, other: Any) -> ColumnElement[bool]:
 def same_subscription(one: Any, other: Any) -> ColumnElement[bool]:
     """Return whether two rows of one destination are of the same subscription."""
     return and_(one.c.client_id == other.c.client_id, one.c.sub_name == other.c.sub_name)
+
+
+def _beside(name: str) -> ColumnElement[str]:
+    return func.concat(literal_column(f"'{BESIDE}'"), bindparam(name))
 
 
 class StatementBuilder:
@@ -194,6 +201,32 @@ class StatementBuilder:
 
     def _page_of(self, query: Callable[[], Select[Any]]) -> Sql:
         return self._compile(lambda: query().limit(bindparam("limit", type_=Integer())))
+
+    def _holding(self, name: str, number: str) -> ClauseElement:
+        """Return the statement that finds a number of JDBCSTORE_STATE, and keeps others from changing it.
+
+        ``name`` and ``number`` are parameters. Where nodes share no locks it counts in the row beside it,
+        which a change of the number writes, too.
+        """
+        state = self._tables.state
+        found = and_(state.c.name == bindparam(name), state.c.number == bindparam(number, type_=BigInteger()))
+        if self._adapter.certifies:
+            beside: Any = state.alias("beside")
+            here = beside.c.name == _beside(name)
+            return update(beside).where(here, found).values(number=beside.c.number + ONE)
+        if self._adapter.touches_to_lock:
+            return update(state).where(found).values(number=state.c.number)
+        return self._adapter.shared(select(state.c.number).where(found))
+
+    def _changing(self, name: str, new: ColumnElement[Any], *where: ColumnElement[bool]) -> ClauseElement:
+        """Return the statement that changes a number, after all that keep it from changing."""
+        state = self._tables.state
+        changed = and_(state.c.name == bindparam(name), *where)
+        if not self._adapter.certifies:
+            return update(state).where(changed).values(number=new)
+        beside: Any = state.alias("beside")
+        counted: dict[Any, Any] = {state.c.number: new, beside.c.number: beside.c.number + ONE}
+        return update(state).where(changed, beside.c.name == _beside(name)).values(counted)
 
     def _insert(self, table: Any) -> Sql:
         keys = [column.key for column in table.columns]

@@ -43,9 +43,8 @@ from sqlalchemy.dialects.postgresql import insert as insert_or_update
 from sqlalchemy.sql import ClauseElement, ColumnElement
 
 from jdbcstore.database.adapters.sql import Sql, SqlText
-from jdbcstore.database.schema import CLOCK_ROW, ROUTING_ROW, SEQUENCE_ROW
+from jdbcstore.database.schema import CLOCK_ROW, EPOCH_ROW, ROUTING_ROW, SEQUENCE_ROW
 from jdbcstore.database.statements.builder import ONE, ZERO, StatementBuilder
-from jdbcstore.database.statements.lock import EPOCH_ROW
 
 LANES = (9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
 """The priorities, in the order in which messages are claimed."""

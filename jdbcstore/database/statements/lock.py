@@ -25,13 +25,12 @@ from sqlalchemy.sql import ColumnElement
 
 from jdbcstore.database.adapters.base import Adapter
 from jdbcstore.database.adapters.sql import EpochGuard, Guards, RowGuard, Sql, deposed
-from jdbcstore.database.schema import LOCK_ROW
+from jdbcstore.database.schema import EPOCH_ROW, LOCK_ROW
 from jdbcstore.database.statements.builder import StatementBuilder
 from jdbcstore.database.statements.given import GivenStatements
 from jdbcstore.database.tables import Tables
 from jdbcstore.errors import ConfigurationError, StoreError
 
-EPOCH_ROW = "epoch"
 FILE_ROW = "lock_file:"
 """The prefix of a lock file's path, as a name in JDBCSTORE_STATE."""
 ADDRESS_ROW = "address:"
@@ -77,12 +76,11 @@ class LockStatements(StatementBuilder):
         in_epoch = and_(self._epoch, state.c.number == bindparam("epoch", type_=BigInteger()))
         held = and_(self._row, lock.c.broker_name == bindparam("holder"))
         self._unchanged = self._compile(lambda: select(state.c.number).where(in_epoch))
+        self._of_epoch = self._compile(lambda: self._holding("epoch_row", "epoch"))
+        self._shared_epoch = self._compile(lambda: adapter.shared(select(state.c.number).where(in_epoch)))
         if adapter.touches_to_lock:
-            same = update(state).values(number=state.c.number)
-            self._of_epoch = self._compile(lambda: same.where(in_epoch))
             self._of_holder = self._compile(lambda: update(lock).values(id=lock.c.id).where(held))
         else:
-            self._of_epoch = self._compile(lambda: adapter.shared(select(state.c.number).where(in_epoch)))
             self._of_holder = self._compile(lambda: adapter.shared(select(lock.c.id).where(held)))
         both = select(state.c.number).select_from(lock, state).where(in_epoch, held)
         self._of_both = self._compile(lambda: adapter.shared(both))
@@ -108,11 +106,9 @@ class LockStatements(StatementBuilder):
         since = bindparam("since", type_=BigInteger())
         self.add_named = self._compile(lambda: insert(state).values(name=bindparam("name_"), number=since))
         new, old = bindparam("new", type_=BigInteger()), bindparam("old", type_=BigInteger())
-        self.begin_epoch = self._compile(
-            lambda: update(state).where(self._epoch, state.c.number == old).values(number=new)
-        )
+        self.begin_epoch = self._compile(lambda: self._changing("epoch_row", new, state.c.number == old))
         self.count_epoch = self._compile(
-            lambda: update(state).where(self._epoch).values(number=state.c.number + literal_column("1"))
+            lambda: self._changing("epoch_row", state.c.number + literal_column("1"))
         )
         """Others that count it, too, wait for the end of this transaction."""
 
@@ -120,13 +116,17 @@ class LockStatements(StatementBuilder):
         """Return the guard that this epoch has not ended and, with a holder, that it holds the lock's row."""
         values: dict[str, Any] = {"epoch_row": EPOCH_ROW, "epoch": epoch, "holder": holder}
         of_epoch = self._guard(self._of_epoch, values)
+        shared = (
+            self._guard(self._shared_epoch, values, writes=False) if self._adapter.certifies else of_epoch
+        )
+        joined = Guards((shared,))
         if holder is None:
-            return EpochGuard(Guards((of_epoch,)), Guards((of_epoch,)))
-        of_holder = self._guard(self._of_holder, values)
-        if self._adapter.touches_to_lock:
-            return EpochGuard(Guards((of_epoch,), (of_holder,)), Guards((of_epoch,), (of_holder,)))
-        of_both = self._guard(self._of_both, values)
-        return EpochGuard(Guards((of_both,)), Guards((of_epoch,), (of_holder,)))
+            return EpochGuard(Guards((of_epoch,)), Guards((of_epoch,)), joined)
+        of_holder = self._guard(self._of_holder, values, writes=self._adapter.touches_to_lock)
+        apart = Guards((of_epoch,), (of_holder,))
+        if of_epoch.touches:
+            return EpochGuard(apart, apart, joined)
+        return EpochGuard(Guards((self._guard(self._of_both, values),)), apart, joined)
 
     def unchanged(self, row: str, number: int, refusal: Callable[[], StoreError]) -> RowGuard:
         """Return the guard that a row of JDBCSTORE_STATE has this number, read without a lock."""
@@ -136,12 +136,18 @@ class LockStatements(StatementBuilder):
     def held(self, row: str, number: int, refusal: Callable[[], StoreError]) -> EpochGuard:
         """As :meth:`unchanged`, and whoever changes the number waits for the end of the transaction."""
         guards = Guards((self._guard(self._of_epoch, {"epoch_row": row, "epoch": number}, refusal),))
-        return EpochGuard(guards, guards)
+        return EpochGuard(guards, guards, guards)
 
     def _guard(
-        self, sql: Sql, values: dict[str, Any], refusal: Callable[[], StoreError] = deposed
+        self,
+        sql: Sql,
+        values: dict[str, Any],
+        refusal: Callable[[], StoreError] = deposed,
+        *,
+        writes: bool | None = None,
     ) -> RowGuard:
-        return RowGuard(sql, sql.row(**values), self._adapter.touches_to_lock, refusal)
+        touches = self._adapter.writes_to_hold if writes is None else writes
+        return RowGuard(sql, sql.row(**values), touches, refusal)
 
 
 def epoch_ms(now: object) -> int:

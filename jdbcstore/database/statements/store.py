@@ -10,7 +10,6 @@ from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import (
-    BigInteger,
     Dialect,
     Integer,
     Select,
@@ -400,12 +399,5 @@ class Statements(StatementBuilder):
         self.add_number = self._insert(state)
         touch = self._compile(lambda: update(state).where(named).values(number=state.c.number))
         self.lock_number = touch if self._adapter.touches_to_lock else None
-        unchanged = and_(named, state.c.number == bindparam("number_", type_=BigInteger()))
-        self.hold_number = self._compile(
-            lambda: (
-                update(state).where(unchanged).values(number=state.c.number)
-                if self._adapter.touches_to_lock
-                else self._adapter.shared(select(state.c.number).where(unchanged))
-            )
-        )
-        self.update_number = self._compile(lambda: update(state).where(named).values(number=bindparam("new")))
+        self.hold_number = self._compile(lambda: self._holding("name_", "number_"))
+        self.update_number = self._compile(lambda: self._changing("name_", bindparam("new")))

@@ -7,11 +7,10 @@ from typing import Any
 
 from jdbcstore.database.adapters.sql import Batch
 from jdbcstore.database.connection import Connection
-from jdbcstore.database.schema import SEQUENCE_ROW
+from jdbcstore.database.schema import EPOCH_ROW, SEQUENCE_ROW
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.builder import Fetch
 from jdbcstore.database.statements.claims import NUMBERS
-from jdbcstore.database.statements.lock import EPOCH_ROW
 from jdbcstore.errors import StoreError
 from jdbcstore.stores.claims.keys import filed_rows
 from jdbcstore.stores.claims.lease import Lease

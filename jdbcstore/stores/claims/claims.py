@@ -10,8 +10,8 @@ from jdbcstore.config import StoreConfig
 from jdbcstore.database.adapters.base import Adapter
 from jdbcstore.database.callers import JoinedConnection
 from jdbcstore.database.engine import Database
+from jdbcstore.database.schema import EPOCH_ROW
 from jdbcstore.database.session import DatabaseSession
-from jdbcstore.database.statements.lock import EPOCH_ROW
 from jdbcstore.errors import ConfigurationError
 from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.stores.claims.database import ClaimDatabase, unsupported

@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Iterator
 
 from jdbcstore.database.connection import Connection, Recorder
+from jdbcstore.database.schema import EPOCH_ROW
 from jdbcstore.database.session import DatabaseSession
-from jdbcstore.database.statements.lock import EPOCH_ROW
 from jdbcstore.errors import StoreClosed, StoreUnavailable
 
 _IDLE = 4

@@ -84,6 +84,9 @@ class ClaimDatabase:
             clock, session.max_message_size, lengths.message_id, session.adapter.sent_size
         )
         self._sql = session.claim_statements
+        self._conflicts = {Failure.TRANSIENT}
+        if session.adapter.certifies:
+            self._conflicts.add(Failure.DUPLICATE)  # a worker at another node was faster
         name = name or f"{socket.gethostname()}-{os.getpid()}"
         self.lease = Lease(
             session,
@@ -167,7 +170,7 @@ class ClaimDatabase:
                     raise OutcomeUnknown from error
                 if failure is Failure.READ_ONLY:
                     connections.forget_all()
-                if failure is not Failure.TRANSIENT or backoff.is_over():
+                if failure not in self._conflicts or backoff.is_over():
                     raise self.session.translate(error) from error
                 time.sleep(backoff.pause())
             except StoreUnavailable:

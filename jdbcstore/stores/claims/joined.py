@@ -117,7 +117,7 @@ class JoinedTransaction:
         return self._holds_epoch()
 
     def _holds_epoch(self) -> bool:
-        return all(self._connection.lock(guard) for guard in self._database.lease.guard.short.first)
+        return all(self._connection.lock(guard) for guard in self._database.lease.guard.joined.first)
 
     def _queue(self, name: str | Destination) -> ClaimQueue:
         if not isinstance(name, str | Destination):

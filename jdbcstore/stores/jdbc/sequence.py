@@ -131,7 +131,7 @@ class SequenceAllocator:
         if self._block is None or self._block[0] != self._reserved:
             sql = self._statements.hold_number
             row = sql.row(name_=SEQUENCE_ROW, number_=self._reserved)
-            guard = RowGuard(sql, row, self._statements.lock_number is not None, SequencesTaken)
+            guard = RowGuard(sql, row, self._session.adapter.writes_to_hold, SequencesTaken)
             self._block = self._reserved, guard
         return self._block[1]
 

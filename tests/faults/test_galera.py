@@ -1,0 +1,232 @@
+"""Stores, lockers and claims at different nodes of a Galera cluster."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from threading import Barrier
+
+import pytest
+
+import jdbcstore
+from jdbcstore import Claims, Configuration, JdbcStore, Message, StoreConfig
+from jdbcstore.config import DataSourceConfig
+from jdbcstore.config.locker import DatabaseLockerConfig, LeaseDatabaseLockerConfig
+from jdbcstore.database.session import DatabaseSession
+from jdbcstore.errors import ConfigurationError, LockLost, OutcomeUnknown, StoreUnavailable
+from jdbcstore.lockers.inspection import release
+from jdbcstore.testing.polling import wait_until
+from jdbcstore.util.clock import SystemClock
+from tests.support.faults.moved import STORED, MovedLine
+from tests.support.require import unavailable
+from tests.support.servers import ServerMissing
+from tests.support.servers.galera import GaleraCluster, GaleraNode
+
+pytestmark = [pytest.mark.slow, pytest.mark.servers, pytest.mark.xdist_group("galera")]
+
+WAIT = 60.0
+ROWS = 40_000
+"""Of a table that one statement changes, so that the other nodes apply it for a while."""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[GaleraCluster]:
+    try:
+        cluster = GaleraCluster()
+    except ServerMissing as missing:
+        unavailable("galera", str(missing))
+    first = cluster.nodes[0]
+    first.rows("CREATE TABLE bulk (id INT PRIMARY KEY, number INT)")
+    first.rows(f"INSERT INTO bulk SELECT seq, 0 FROM seq_1_to_{ROWS}")
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture(autouse=True)
+def _empty(cluster: GaleraCluster) -> Iterator[None]:
+    """Leave neither tables nor a node that is cut off."""
+    yield
+    for node in cluster.nodes:
+        node.isolate(isolated=False)
+    for node in cluster.nodes:
+        node.wait()
+    first = cluster.nodes[0]
+    for (table,) in first.rows("SHOW TABLES"):
+        if table != "bulk":
+            first.rows(f"DROP TABLE `{table}`")
+
+
+def _hold_others_back(node: GaleraNode) -> None:
+    """Commit at this node what the others apply for a while."""
+    node.rows("UPDATE bulk SET number = number + 1")
+
+
+def _leased(url: str) -> JdbcStore:
+    configuration = Configuration(
+        data_source=DataSourceConfig(url=url),
+        store=StoreConfig(cleanup_period=0.0),
+        locker=LeaseDatabaseLockerConfig(lock_acquire_sleep_interval=WAIT),
+    )
+    return JdbcStore.configured(configuration)
+
+
+def test_nothing_is_written_behind_the_epoch(cluster: GaleraCluster) -> None:
+    """The deposed master's node has not applied the end of its epoch yet."""
+    one, other, _ = cluster.nodes
+    for _ in range(8):
+        with (
+            _leased(cluster.urls()[0]) as master,
+            closing(DatabaseSession(cluster.urls()[1], StoreConfig())) as session,
+        ):
+            queue = master.queue("Q")
+            queue.add_message(Message("before"))
+            stored = one.rows(STORED)
+            _hold_others_back(other)
+            release(session, SystemClock(), force=True)
+            with pytest.raises((LockLost, StoreUnavailable)):
+                queue.add_message(Message("behind"))
+            assert one.rows(f"SET STATEMENT wsrep_sync_wait = 1 FOR {STORED}") == stored
+
+
+def test_a_lease_is_held_at_one_node(cluster: GaleraCluster) -> None:
+    with _leased(cluster.urls()[0]) as master, ThreadPoolExecutor(2) as pool:
+        master.queue("Q").add_message(Message("first"))
+        slaves = [pool.submit(_leased, url) for url in cluster.urls()[1:]]
+        wait_until(lambda: any(slave.running() for slave in slaves), WAIT, "that slaves wait")
+        assert not any(slave.done() for slave in slaves)
+        master.close()
+        served = Counter[str]()
+        for _ in range(2):
+            wait_until(lambda: any(slave.done() for slave in slaves), WAIT, "that one takes over")
+            [(slave, store)] = [(slave, slave.result()) for slave in slaves if slave.done()]
+            slaves.remove(slave)
+            served[str([message.body for message in store.queue("Q").recover()])] += 1
+            store.close()
+        assert served == {"['first']": 2}
+
+
+def test_the_database_locker_is_refused(cluster: GaleraCluster) -> None:
+    configuration = Configuration(
+        data_source=DataSourceConfig(url=cluster.urls()[2]), locker=DatabaseLockerConfig()
+    )
+    with pytest.raises(ConfigurationError, match="lease-database-locker"):
+        JdbcStore.configured(configuration)
+
+
+def test_claims_at_each_node(cluster: GaleraCluster) -> None:
+    """Each message is delivered once, and conflicts between nodes do not reach the caller."""
+    per_node, nodes = 40, 3
+    with ExitStack() as opened, ThreadPoolExecutor(2 * nodes) as pool:
+        workers = [opened.enter_context(Claims(url)) for url in cluster.urls()]
+        meeting = Barrier(2 * nodes)
+
+        def add(number: int) -> None:
+            queue = workers[number].queue("Q")
+            meeting.wait(WAIT)
+            for one in range(per_node):
+                queue.add(Message(f"{number} {one}"))
+
+        def work(number: int) -> list[object]:
+            queue = workers[number].queue("Q")
+            meeting.wait(WAIT)
+            bodies: list[object] = []
+            while not all(adding.done() for adding in added) or queue.count()[0]:
+                for claim in queue.claim(3):
+                    bodies.append(claim.message.body)
+                    queue.acknowledge(claim)
+            return bodies
+
+        added = [pool.submit(add, number) for number in range(nodes)]
+        worked = [pool.submit(work, number) for number in range(nodes)]
+        for adding in added:
+            adding.result(WAIT)
+        delivered = Counter(body for working in worked for body in working.result(WAIT))
+    assert delivered == Counter(f"{node} {one}" for node in range(nodes) for one in range(per_node))
+
+
+class _Moved:
+    """The first node, and the second one, which is behind."""
+
+    def __init__(self, cluster: GaleraCluster) -> None:
+        self._first, self._second, self._third = cluster.nodes
+        self.url = cluster.urls()[0]
+
+    @property
+    def other_port(self) -> int:
+        return self._second.port
+
+    def stored(self) -> list[tuple[object, ...]]:
+        return self._first.rows(STORED)
+
+
+def test_a_commit_in_doubt_is_found_at_another_node(
+    cluster: GaleraCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    servers = _Moved(cluster)
+    for _ in range(4):
+        with (
+            closing(MovedLine(servers, commits=rb"COMMIT")) as line,
+            jdbcstore.open(line.url, cleanup_period=0, reconnect_timeout=WAIT, locker=None) as store,
+        ):
+            queue = store.queue("Q")
+            before = queue.add_message(Message("before")).sequence
+            _hold_others_back(cluster.nodes[0])
+            line.moves = True
+            added = queue.add_message(Message("once")).sequence
+            assert not line.moves
+            assert [message.sequence for message in queue.recover()][-2:] == [before, added]
+    for node in cluster.nodes:
+        stored = node.rows(f"SET STATEMENT wsrep_sync_wait = 1 FOR {STORED}")
+        assert len(stored) == 8
+    assert "another process" not in caplog.text
+
+
+def test_an_isolated_node_tells_the_truth(cluster: GaleraCluster) -> None:
+    """What was acknowledged is stored once, what was not written is not."""
+    node = cluster.nodes[1]
+    outcomes: dict[str, str] = {}
+    with (
+        jdbcstore.open(cluster.urls()[1], cleanup_period=0, reconnect_timeout=0.5, locker=None) as store,
+        ThreadPoolExecutor(4) as pool,
+    ):
+        queue = store.queue("Q")
+        cut = Barrier(5)
+
+        def send(thread: int) -> None:
+            for number in range(300):
+                body = f"{thread} {number}"
+                if number in (100, 200):
+                    cut.wait(WAIT)
+                try:
+                    queue.add_message(Message(body))
+                except OutcomeUnknown:
+                    outcomes[body] = "unknown"
+                except StoreUnavailable:
+                    outcomes[body] = "not written"
+                else:
+                    outcomes[body] = "stored"
+
+        sending = [pool.submit(send, thread) for thread in range(4)]
+        for _ in range(2):
+            cut.wait(WAIT)
+            node.isolate()
+            cluster.nodes[0].wait_for_group(2)
+            node.isolate(isolated=False)
+            node.wait()
+        for one in sending:
+            one.result(WAIT)
+    bodies = _bodies(cluster)
+    lies = {body: said for body, said in outcomes.items() if bodies[body] not in _COPIES[said]}
+    assert lies == {}
+    assert "unknown" in outcomes.values() or "not written" in outcomes.values()
+
+
+def _bodies(cluster: GaleraCluster) -> Counter[object]:
+    with JdbcStore(cluster.urls()[0], read_only=True) as store:
+        return Counter(message.body for message in store.queue("Q").recover(limit=2000))
+
+
+_COPIES = {"stored": (1,), "not written": (0,), "unknown": (0, 1)}
+"""How often a message may be stored, by what its sender was answered."""
