@@ -37,21 +37,15 @@ from jdbcstore.database.schema import (
     refuse_other_case,
     widen_acks_key,
 )
-from jdbcstore.database.statements.builder import Statement
-from jdbcstore.database.statements.claim_numbers import ClaimNumberStatements
-from jdbcstore.database.statements.claims import ClaimStatements
-from jdbcstore.database.statements.flow import FlowStatements
+from jdbcstore.database.statements.builder import Statement, StatementBuilder
 from jdbcstore.database.statements.given import GivenStatements, check_replacements
-from jdbcstore.database.statements.history import HistoryStatements
-from jdbcstore.database.statements.lock import LockStatements
-from jdbcstore.database.statements.routing import RoutingStatements
 from jdbcstore.database.statements.store import Statements
-from jdbcstore.database.statements.xa import XaStatements
 from jdbcstore.database.tables import PAGE_INDEXES, message_index
 from jdbcstore.errors import SchemaError, StoreClosed, StoreError, StoreUnavailable
 
 log = logging.getLogger(__name__)
 
+S = TypeVar("S", bound=StatementBuilder)
 T = TypeVar("T")
 
 _READS_END = 10.0
@@ -100,14 +94,8 @@ class DatabaseSession(Database):
             """Whether statements have the vendor's hint for the indexes of a page."""
             self.given = GivenStatements(self.adapter, self.engine.dialect, config.statements)
             """The user's own statements."""
-            self.statements = Statements.shared(
-                self.tables,
-                self.adapter,
-                self.engine.dialect,
-                self.given,
-                ours=self.has_own_tables,
-                hinted=self.hinted,
-            )
+            self._families: dict[type[StatementBuilder], StatementBuilder] = {}
+            self.statements = self.of(Statements)
             for name, reason in unused_statements(config.statements):
                 log.info("the statement %s is configured but not used: %s", name, reason)
             # On the connection that the pool has by now: on some servers opening one is expensive.
@@ -123,43 +111,14 @@ class DatabaseSession(Database):
             self.engine.dispose()
             raise
 
-    @cached_property
-    def xa_statements(self) -> XaStatements:
-        return XaStatements.shared(self.tables, self.adapter, self.engine.dialect, self.given)
-
-    @cached_property
-    def history_statements(self) -> HistoryStatements:
-        return HistoryStatements.shared(
-            self.tables, self.adapter, self.engine.dialect, ours=self.has_own_tables, hinted=False
-        )
-
-    @cached_property
-    def claim_statements(self) -> ClaimStatements:
-        return ClaimStatements.shared(
-            self.tables, self.adapter, self.engine.dialect, ours=self.has_own_tables, hinted=False
-        )
-
-    @cached_property
-    def claim_number_statements(self) -> ClaimNumberStatements:
-        return ClaimNumberStatements.shared(
-            self.tables, self.adapter, self.engine.dialect, ours=self.has_own_tables, hinted=False
-        )
-
-    @cached_property
-    def flow_statements(self) -> FlowStatements:
-        return FlowStatements.shared(
-            self.tables, self.adapter, self.engine.dialect, ours=self.has_own_tables, hinted=self.hinted
-        )
-
-    @cached_property
-    def routing_statements(self) -> RoutingStatements:
-        return RoutingStatements.shared(
-            self.tables, self.adapter, self.engine.dialect, ours=self.has_own_tables, hinted=False
-        )
-
-    @cached_property
-    def lock_statements(self) -> LockStatements:
-        return LockStatements.shared(self.tables, self.adapter, self.engine.dialect, self.given)
+    def of(self, kind: type[S]) -> S:
+        """Return one family of statements for these tables, made once."""
+        if kind not in self._families:
+            given = (self.given,) if kind.takes_given else ()
+            flags = {"ours": self.has_own_tables, "hinted": self.hinted}
+            made = kind.shared(self.tables, self.adapter, self.engine.dialect, *given, **flags)
+            self._families[kind] = made
+        return cast(S, self._families[kind])
 
     def _check_statements(self, connection: Connection) -> None:
         # A read-only user may not even be allowed to prepare statements that write.

@@ -12,7 +12,7 @@ from jdbcstore.config.data_source import DataSourceConfig
 from jdbcstore.database.adapters.base import Failure
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.session import DatabaseSession
-from jdbcstore.database.statements.lock import NO_ROW, epoch_ms
+from jdbcstore.database.statements.lock import NO_ROW, LockStatements, epoch_ms
 from jdbcstore.errors import ConfigurationError, NotMaster, StoreError, StoreUnavailable
 from jdbcstore.lockers.base import AbstractLocker
 
@@ -68,7 +68,7 @@ class JdbcLocker(AbstractLocker):
         """
         self._session = self._locking_session(session)
         self._is_elsewhere = self._session is not session
-        self._sql = self._session.lock_statements
+        self._sql = self._session.of(LockStatements)
 
     def _locking_session(self, session: DatabaseSession) -> DatabaseSession:
         source = self._data_source

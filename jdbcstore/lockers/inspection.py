@@ -15,6 +15,7 @@ from jdbcstore.database.adapters.base import Failure
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.schema import CLAIMS_ROW, CLOCK_ROW, EPOCH_ROW
 from jdbcstore.database.session import DatabaseSession
+from jdbcstore.database.statements.claims import ClaimStatements
 from jdbcstore.database.statements.lock import FILE_ROW, LockStatements, epoch_ms
 from jdbcstore.errors import NotMaster, StoreError
 from jdbcstore.lockers.base import AbstractLocker
@@ -39,7 +40,7 @@ class OtherLocks:
 
     def __init__(self, session: DatabaseSession, clock: Clock) -> None:
         self._session = session
-        self._sql = session.lock_statements
+        self._sql = session.of(LockStatements)
         self._clock = clock
 
     def holder(self, connection: Connection, own: AbstractLocker | None = None) -> str | None:
@@ -137,7 +138,7 @@ def last_epoch(session: DatabaseSession, connection: Connection) -> int:
 
 def number_in(row: str, session: DatabaseSession, connection: Connection) -> int:
     """Return the number in a row of JDBCSTORE_STATE, outside a transaction; a missing row is added with 0."""
-    sql = session.lock_statements
+    sql = session.of(LockStatements)
     while not (found := connection.fetch(sql.find_epoch, epoch_row=row)):
         try:
             connection.execute(sql.add_epoch, epoch_row=row)
@@ -154,7 +155,7 @@ def follow_clock(session: DatabaseSession, connection: Connection) -> None:
     They end at the latest after the time for which they were given, and that since the last note. Only where
     messages are claimed; outside a transaction. Driver errors are not translated.
     """
-    sql = session.claim_statements
+    sql = session.of(ClaimStatements)
     for _ in range(2):
         while not (found := connection.fetch(sql.find_clock)):
             number_in(CLOCK_ROW, session, connection)
@@ -184,13 +185,13 @@ def end_epoch_of_claims(session: DatabaseSession, connection: Connection, epoch:
 
     :returns: false if another process has begun an epoch since this one was read
     """
-    if not connection.fetch(session.claim_statements.find_ended):
+    if not connection.fetch(session.of(ClaimStatements).find_ended):
         return True
     if OtherLocks(session, SystemClock()).exclusive(connection) is not None:
         return True
     connection.control.limit_lock_wait(_LOCK_WAIT)  # of what they are adding, which is waited for
     values = {"epoch_row": EPOCH_ROW, "old": epoch, "new": epoch + 1}
-    return connection.change(session.lock_statements.begin_epoch, **values) != 0
+    return connection.change(session.of(LockStatements).begin_epoch, **values) != 0
 
 
 def claimed_by(session: DatabaseSession, connection: Connection) -> str | None:
@@ -200,7 +201,7 @@ def claimed_by(session: DatabaseSession, connection: Connection) -> str | None:
         return None
     if not session.read_only:
         follow_clock(session, connection)
-    found = connection.fetch(session.claim_statements.find_sessions)
+    found = connection.fetch(session.of(ClaimStatements).find_sessions)
     if not found:
         return None
     more = f" and {len(found) - 1} more" if len(found) > 1 else ""
@@ -245,7 +246,7 @@ def look(session: DatabaseSession, clock: Clock) -> LockView:
 
 
 def _look(session: DatabaseSession, connection: Connection, clock: Clock) -> LockView:
-    sql = session.lock_statements
+    sql = session.of(LockStatements)
     (holder, expires), now_ms = _owner(sql, connection), _now_ms(sql, connection)
     skew = None if now_ms is None else clock.now_ms() - now_ms
     found = connection.fetch(sql.find_epoch, epoch_row=EPOCH_ROW) if session.has_own_tables else []
@@ -273,7 +274,7 @@ def release(session: DatabaseSession, clock: Clock, *, force: bool = False) -> L
     :raises NotMaster: the lease has not expired
     :raises StoreError: another broker took it in the meantime
     """
-    sql = session.lock_statements
+    sql = session.of(LockStatements)
     with contextlib.closing(session.connect()) as connection, session.translated():
         was = _look(session, connection, clock)
         if was.holder is None:

@@ -13,6 +13,7 @@ from jdbcstore.database.adapters.sql import EpochGuard
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.schema import EPOCH_ROW
 from jdbcstore.database.session import DatabaseSession
+from jdbcstore.database.statements.lock import LockStatements
 from jdbcstore.errors import LockLost, NotMaster, StoreClosed, StoreError, StoreUnavailable
 from jdbcstore.lockers.base import AbstractLocker
 from jdbcstore.lockers.inspection import OtherLocks, last_epoch
@@ -183,7 +184,7 @@ class Mastership:
         self.locker = locker
         """The locker of the store."""
         self._clock = clock
-        self._sql = session.lock_statements
+        self._sql = session.of(LockStatements)
         self._others = OtherLocks(session, clock)
         self._other: str | None = None
         """The holder of a lock of another kind."""

@@ -25,11 +25,12 @@ from jdbcstore.database.adapters.sql import EpochGuard, Row
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.schema import SEQUENCE_ROW
 from jdbcstore.database.session import DatabaseSession
+from jdbcstore.database.statements.large import LargeStatements
 from jdbcstore.database.statements.rows import RowStatements
 from jdbcstore.errors import InvalidMessage, LargeBodyMissing, StoresDiffer
 from jdbcstore.lockers import Mastership, make_locker
 from jdbcstore.message.openwire.pieces import LargeBody, has_body_in_pieces, large_body_of
-from jdbcstore.stores.jdbc.bodies import claim_bodies, prepare_large, statements
+from jdbcstore.stores.jdbc.bodies import claim_bodies, prepare_large
 from jdbcstore.stores.jdbc.checkpoint import refuse_pending
 from jdbcstore.stores.jdbc.sequence import fetch_reserved, guard_unclaimed
 from jdbcstore.tools.pages import PAGE, bounded
@@ -130,13 +131,7 @@ class StoreTables:
         except BaseException:
             session.close()
             raise
-        self.rows = RowStatements.shared(
-            session.tables,
-            session.adapter,
-            session.engine.dialect,
-            ours=session.has_own_tables,
-            hinted=session.hinted,
-        )
+        self.rows = session.of(RowStatements)
 
     def __enter__(self) -> Self:
         return self
@@ -283,7 +278,7 @@ class CopyTarget(StoreTables):
         :raises LargeBodyMissing: the source does not have them
         """
         prepare_large(self.session)
-        sql, read = statements(self.session), statements(origin.session).find_piece
+        sql, read = self.session.of(LargeStatements), origin.session.of(LargeStatements).find_piece
         if any(touched for (touched,) in self.session.fetch(sql.find_touched, number=body.number)):
             return
         with self.transaction() as connection:  # what an interrupted copy has left

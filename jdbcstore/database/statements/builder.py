@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import itemgetter
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, ClassVar, NamedTuple, Self, cast
 
 from sqlalchemy import (
     BigInteger,
@@ -85,6 +85,9 @@ class StatementBuilder:
     wrote, and statements that write must not be used. ``hinted`` says whether the vendor's hint for
     the indexes of a page is used, which requires these indexes.
     """
+
+    takes_given: ClassVar[bool] = False
+    """Whether the constructor is given the user's own statements, too."""
 
     def __init__(
         self, tables: Tables, adapter: Adapter, dialect: Dialect, *, ours: bool, hinted: bool

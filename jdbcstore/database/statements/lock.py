@@ -44,8 +44,12 @@ class LockStatements(StatementBuilder):
     """The statements about ACTIVEMQ_LOCK, and about the master's epoch, addresses and lock files in
     JDBCSTORE_STATE."""
 
-    def __init__(self, tables: Tables, adapter: Adapter, dialect: Dialect, given: GivenStatements) -> None:
-        super().__init__(tables, adapter, dialect, ours=True, hinted=False)
+    takes_given = True
+
+    def __init__(
+        self, tables: Tables, adapter: Adapter, dialect: Dialect, given: GivenStatements, **flags: bool
+    ) -> None:
+        super().__init__(tables, adapter, dialect, **flags)
         lock, state = tables.lock, tables.state
         self._row = lock.c.id == literal_column(str(LOCK_ROW))
         self._epoch = state.c.name == bindparam("epoch_row")

@@ -66,17 +66,12 @@ class Statements(StatementBuilder):
     Those that ``given`` has are run in place of the store's own, under ActiveMQ's contract for each.
     """
 
+    takes_given = True
+
     def __init__(
-        self,
-        tables: Tables,
-        adapter: Adapter,
-        dialect: Dialect,
-        given: GivenStatements,
-        *,
-        ours: bool,
-        hinted: bool,
+        self, tables: Tables, adapter: Adapter, dialect: Dialect, given: GivenStatements, **flags: bool
     ) -> None:
-        super().__init__(tables, adapter, dialect, ours=ours, hinted=hinted)
+        super().__init__(tables, adapter, dialect, **flags)
         self._given = given
         self._define_messages()
         self._define_pages()

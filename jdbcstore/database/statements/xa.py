@@ -23,8 +23,12 @@ class XaStatements(StatementBuilder):
     Those about ``acknowledged`` require jdbcstore's own tables.
     """
 
-    def __init__(self, tables: Tables, adapter: Adapter, dialect: Dialect, given: GivenStatements) -> None:
-        super().__init__(tables, adapter, dialect, ours=True, hinted=False)
+    takes_given = True
+
+    def __init__(
+        self, tables: Tables, adapter: Adapter, dialect: Dialect, given: GivenStatements, **flags: bool
+    ) -> None:
+        super().__init__(tables, adapter, dialect, **flags)
         self._define_messages(given)
         self._define_marks(given)
         self._define_acknowledged()

@@ -10,7 +10,10 @@ from jdbcstore.database.connection import Connection
 from jdbcstore.database.schema import EPOCH_ROW, SEQUENCE_ROW
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.builder import Fetch
-from jdbcstore.database.statements.claims import NUMBERS
+from jdbcstore.database.statements.claims import NUMBERS, ClaimStatements
+from jdbcstore.database.statements.flow import FlowStatements
+from jdbcstore.database.statements.lock import LockStatements
+from jdbcstore.database.statements.routing import RoutingStatements
 from jdbcstore.errors import StoreError
 from jdbcstore.stores.claims.keys import filed_rows
 from jdbcstore.stores.claims.lease import Lease
@@ -23,7 +26,9 @@ class MessageAdder:
     def __init__(self, session: DatabaseSession, lease: Lease) -> None:
         self._session = session
         self._lease = lease
-        self._sql = session.claim_statements
+        self._sql = session.of(ClaimStatements)
+        self._flow_sql = session.of(FlowStatements)
+        self._routing_sql = session.of(RoutingStatements)
 
     def add_rows(
         self,
@@ -39,7 +44,7 @@ class MessageAdder:
         """
         ids = self.numbers(connection.fetch, len(encoded))
         connection.add_messages([one.row(id_) for one, id_ in zip(encoded, ids, strict=True)])
-        connection.insert_rows(self._session.flow_statements.add_keyed, filed_rows(encoded, ids, keyed))
+        connection.insert_rows(self._flow_sql.add_keyed, filed_rows(encoded, ids, keyed))
         if delay > 0:
             for id_ in ids:
                 connection.execute(self._sql.delay_message, id_=id_, delay_ms=round(delay * 1000))
@@ -94,10 +99,11 @@ class MessageAdder:
             sql = add[one.container in keyed]
             if connection.fetch(sql, version=version, epoch=epoch, **_values_of(one, keyed)):
                 return True
-            if connection.fetch(self._session.lock_statements.find_epoch, epoch_row=EPOCH_ROW) != [(epoch,)]:
+            find_epoch = self._session.of(LockStatements).find_epoch
+            if connection.fetch(find_epoch, epoch_row=EPOCH_ROW) != [(epoch,)]:
                 raise self._epoch_ended()
             return False
-        [(found,)] = connection.fetch(self._session.routing_statements.find_version)
+        [(found,)] = connection.fetch(self._routing_sql.find_version)
         if found == version and encoded:
             with connection.transaction(epoch=self._lease.guard):
                 if chains and not durable:

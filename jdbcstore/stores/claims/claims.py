@@ -12,6 +12,7 @@ from jdbcstore.database.callers import JoinedConnection
 from jdbcstore.database.engine import Database
 from jdbcstore.database.schema import EPOCH_ROW
 from jdbcstore.database.session import DatabaseSession
+from jdbcstore.database.statements.lock import LockStatements
 from jdbcstore.errors import ConfigurationError
 from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.stores.claims.database import ClaimDatabase, unsupported
@@ -122,7 +123,7 @@ class Claims:
         :raises StoreUnavailable: the database does not answer
         """
         self.database.lease.check()
-        self.database.fetch(self.database.session.lock_statements.find_epoch, epoch_row=EPOCH_ROW)
+        self.database.fetch(self.database.session.of(LockStatements).find_epoch, epoch_row=EPOCH_ROW)
 
     def suspend(self) -> None:
         """Close the database's files before this process forks, where it is in files."""

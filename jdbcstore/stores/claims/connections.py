@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from jdbcstore.database.connection import Connection, Recorder
 from jdbcstore.database.schema import EPOCH_ROW
 from jdbcstore.database.session import DatabaseSession
+from jdbcstore.database.statements.lock import LockStatements
 from jdbcstore.errors import StoreClosed, StoreUnavailable
 
 _IDLE = 4
@@ -108,7 +109,7 @@ class ClaimConnections:
 
     def _answers(self, connection: Connection) -> bool:
         try:
-            connection.fetch(self._session.lock_statements.find_epoch, epoch_row=EPOCH_ROW)
+            connection.fetch(self._session.of(LockStatements).find_epoch, epoch_row=EPOCH_ROW)
         except self._session.failures:
             return False
         return True

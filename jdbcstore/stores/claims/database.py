@@ -18,6 +18,7 @@ from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.connection import Connection, Recorder
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.builder import Statement
+from jdbcstore.database.statements.claims import ClaimStatements
 from jdbcstore.errors import ConfigurationError, LockLost, OutcomeUnknown, StoreError, StoreUnavailable
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
@@ -83,7 +84,7 @@ class ClaimDatabase:
         self._encoder = MessageEncoder(
             clock, session.max_message_size, lengths.message_id, session.adapter.sent_size
         )
-        self._sql = session.claim_statements
+        self._sql = session.of(ClaimStatements)
         self._conflicts = {Failure.TRANSIENT}
         if session.adapter.certifies:
             self._conflicts.add(Failure.DUPLICATE)  # a worker at another node was faster

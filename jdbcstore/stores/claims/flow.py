@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.session import DatabaseSession
+from jdbcstore.database.statements.claims import ClaimStatements
 from jdbcstore.database.statements.flow import FlowStatements
 from jdbcstore.errors import ConfigurationError
 from jdbcstore.stores.claims.buckets import Rate, check_whole, checked, look_into, rate_of
@@ -112,6 +113,7 @@ class QueueFlow:
 
     def __init__(self, database: ClaimDatabase, container: str) -> None:
         self._database = database
+        self._sql = database.session.of(FlowStatements)
         self._container = container
         self._version: int | None = None
         self.applies = False
@@ -301,7 +303,7 @@ class QueueFlow:
                 if after == _PLAIN:
                     connection.execute(sql.remove, **here)
                     return
-                refuse_older(connection.fetch(self._database.session.claim_statements.find_sessions))
+                refuse_older(connection.fetch(self._database.session.of(ClaimStatements).find_sessions))
                 values = _values(after)
                 if found:
                     connection.execute(sql.change, **here, **values)
@@ -325,10 +327,6 @@ class QueueFlow:
         return self.is_keyed
 
     # Claiming
-
-    @property
-    def _sql(self) -> FlowStatements:
-        return self._database.session.flow_statements
 
     def _find_version(self) -> int | None:
         found = self._database.fetch(self._sql.find_version)
@@ -450,7 +448,7 @@ def read_all(session: DatabaseSession) -> dict[str, FlowSettings]:
 
     :raises StoreUnavailable: the database does not answer
     """
-    sql = session.flow_statements
+    sql = session.of(FlowStatements)
     if not session.fetch(sql.find_version):
         return {}
     return {row[0]: _Stored(*row[1:]).settings() for row in session.fetch(sql.find_all)}
@@ -461,7 +459,7 @@ def read_keys(session: DatabaseSession, container: str) -> dict[str, KeySettings
 
     :raises StoreUnavailable: the database does not answer
     """
-    return _of_keys(session.fetch(session.flow_statements.find_keys, container=container))
+    return _of_keys(session.fetch(session.of(FlowStatements).find_keys, container=container))
 
 
 def _of_keys(found: list[Row]) -> dict[str, KeySettings]:

@@ -12,6 +12,8 @@ from functools import partial
 from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.callers import JoinedConnection
 from jdbcstore.database.connection import Connection
+from jdbcstore.database.statements.claims import ClaimStatements
+from jdbcstore.database.statements.flow import FlowStatements
 from jdbcstore.errors import ClaimLost, ConfigurationError, NotMaster
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
@@ -40,7 +42,7 @@ class JoinedTransaction:
         self._database = database
         self._find = find
         self._connection = connection
-        self._sql = database.session.claim_statements
+        self._sql = database.session.of(ClaimStatements)
         self._is_checked = False
         self._added: dict[ClaimQueue, None] = {}
         self._returned: dict[ClaimQueue, float] = {}
@@ -88,7 +90,7 @@ class JoinedTransaction:
             database.session.statements.add_message,
             [one.row(id_) for one, id_ in zip(encoded, ids, strict=True)],
         )
-        connection.insert_rows(database.session.flow_statements.add_keyed, filed_rows(encoded, ids, keyed))
+        connection.insert_rows(database.session.of(FlowStatements).add_keyed, filed_rows(encoded, ids, keyed))
         if delay > 0:
             for id_ in ids:
                 connection.execute(self._sql.delay_message, id_=id_, delay_ms=round(delay * 1000))

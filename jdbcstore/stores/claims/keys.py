@@ -22,8 +22,8 @@ from typing import NamedTuple
 from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.connection import Connection, Runs
 from jdbcstore.database.session import DatabaseSession
-from jdbcstore.database.statements.claims import HEAD
-from jdbcstore.database.statements.flow import KEYED, KEYED_IN_ORDER, UNKEYED
+from jdbcstore.database.statements.claims import HEAD, ClaimStatements
+from jdbcstore.database.statements.flow import KEYED, KEYED_IN_ORDER, UNKEYED, FlowStatements
 from jdbcstore.errors import CorruptMessage
 from jdbcstore.message import openwire
 from jdbcstore.stores.claims.buckets import Rate, look_into, rate_of
@@ -145,8 +145,8 @@ class KeyedTaking:
 
     def __init__(self, session: DatabaseSession, container: str) -> None:
         self._adapter = session.adapter
-        self._sql = session.flow_statements
-        self._claims = session.claim_statements
+        self._sql = session.of(FlowStatements)
+        self._claims = session.of(ClaimStatements)
         self._container = container
         self._lock = threading.Lock()
         self._filed_to = self._earlier = -1

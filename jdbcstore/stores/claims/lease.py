@@ -18,6 +18,8 @@ from jdbcstore.database.adapters.sql import EpochGuard
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.schema import BEGUN_ROW, SEQUENCE_ROW
 from jdbcstore.database.session import DatabaseSession
+from jdbcstore.database.statements.claims import ClaimStatements
+from jdbcstore.database.statements.lock import LockStatements
 from jdbcstore.errors import MessageNotFound, NotMaster, StoreClosed, StoreError
 from jdbcstore.lockers.inspection import OtherLocks, follow_clock, last_epoch, number_in
 from jdbcstore.stores.jdbc.checkpoint import refuse_pending
@@ -78,7 +80,7 @@ class Lease:
         self._borrowed = borrowed
         self._renewed = renewed
         self._gate = gate
-        self._sql = session.claim_statements
+        self._sql = session.of(ClaimStatements)
         self._clock = clock
         self._name = name
         self._seconds = seconds
@@ -225,7 +227,7 @@ class Lease:
         self.number, self._believed_until = number, asked + _BELIEVED * self._seconds
 
     def _follow(self, epoch: int) -> None:
-        self.epoch, self.guard = epoch, self._session.lock_statements.guard(epoch, None)
+        self.epoch, self.guard = epoch, self._session.of(LockStatements).guard(epoch, None)
 
     def _refuse_exclusive(self) -> None:
         refuse_pending(self._session)
@@ -244,7 +246,7 @@ class Lease:
         sql, own = self._session.statements, self._sql
         number_in(BEGUN_ROW, self._session, connection)  # there is such a row
         with connection.transaction():
-            connection.execute(self._session.lock_statements.count_epoch, epoch_row=BEGUN_ROW)
+            connection.execute(self._session.of(LockStatements).count_epoch, epoch_row=BEGUN_ROW)
             reserved = fetch_reserved(connection, sql)
             highest = max(
                 reserved,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from jdbcstore.database.session import DatabaseSession
+from jdbcstore.database.statements.claims import ClaimStatements
 from jdbcstore.errors import ConfigurationError, MessageNotFound
 from jdbcstore.message.destination import Destination
 from jdbcstore.stores.claims.claims import Claims
@@ -130,7 +131,7 @@ class SharedManagement:
         """
         with self._claims() as claims:
             values = {"container": queue.qualified_name, "id_": sequence}
-            sql = claims.database.session.claim_statements.release_claim
+            sql = claims.database.session.of(ClaimStatements).release_claim
             if not claims.database.run(lambda connection: connection.change(sql, **values)):
                 raise MessageNotFound(
                     f"message {sequence} of {queue} is neither claimed nor delayed any more"

@@ -12,6 +12,7 @@ from jdbcstore.database.connection import Connection
 from jdbcstore.database.schema import SEQUENCE_ROW
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.claim_numbers import ClaimNumberStatements
+from jdbcstore.database.statements.claims import ClaimStatements
 from jdbcstore.errors import CorruptMessage
 from jdbcstore.message import openwire
 from jdbcstore.message.destination import Destination
@@ -69,7 +70,7 @@ def read_last_id(session: DatabaseSession) -> int | None:
     if session.adapter.takes_numbers_in_blocks:
         return None
     if session.adapter.series:
-        return int(session.fetch(session.claim_statements.last_id)[0][0])
+        return int(session.fetch(session.of(ClaimStatements).last_id)[0][0])
     found = session.fetch(session.statements.find_number, name_=SEQUENCE_ROW)
     return int(found[0][0]) if found else None
 
@@ -82,7 +83,7 @@ def read_held(session: DatabaseSession, queue: Destination, limit: int) -> list[
     if not session.has_claims:
         return []
     rows = session.fetch(
-        session.claim_number_statements.find_held, container=queue.qualified_name, limit=limit
+        session.of(ClaimNumberStatements).find_held, container=queue.qualified_name, limit=limit
     )
     return [
         HeldMessage(sequence=id_, worker=name, due_in=max(0, int(due)) / 1000, redeliveries=int(failed))
@@ -107,7 +108,7 @@ class _Look:
         self._settings = settings
         self._key_settings = key_settings
         self._only_set = only_set
-        self._sql: ClaimNumberStatements = session.claim_number_statements
+        self._sql: ClaimNumberStatements = session.of(ClaimNumberStatements)
 
     def read(self) -> SharedNumbers:
         fetched = self._connection.fetch(self._sql.find_numbers)

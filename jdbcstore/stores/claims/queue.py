@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.connection import Connection, RemovalReason, Runs
+from jdbcstore.database.statements.claims import ClaimStatements
 from jdbcstore.errors import BodyInJournal, ClaimLost, CorruptMessage, OutcomeUnknown, StoreError
 from jdbcstore.message import openwire
 from jdbcstore.message.destination import Destination
@@ -87,7 +88,7 @@ class ClaimQueue:
         """The queue."""
         self._database = database
         self._limits = limits
-        self._sql = database.session.claim_statements
+        self._sql = database.session.of(ClaimStatements)
         self._container = destination.qualified_name
         self._marks = Marks(database.clock)
         self.held = database.hold()

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from jdbcstore.database.adapters.base import Failure
 from jdbcstore.database.adapters.sql import Row, Sql
 from jdbcstore.database.connection import Connection
+from jdbcstore.database.statements.routing import RoutingStatements
 from jdbcstore.errors import InvalidDestination
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
@@ -122,7 +123,7 @@ class Routing:
         self._known: KnownRouting | None = None
         claims.database.session.prepare_routing()
         claims.database.session.drop_idle()
-        self._sql = claims.database.session.routing_statements
+        self._sql = claims.database.session.of(RoutingStatements)
 
     def _fetch(self, sql: Sql, **values: Any) -> list[Row]:
         return self._claims.database.run(lambda connection: connection.fetch(sql, **values))

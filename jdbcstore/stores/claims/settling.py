@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from jdbcstore.database.adapters.sql import Row, Sql
 from jdbcstore.database.connection import Connection
+from jdbcstore.database.statements.claims import ClaimStatements
 from jdbcstore.errors import ClaimLost
 from jdbcstore.stores.claims.database import ClaimDatabase
 from jdbcstore.stores.claims.held import Held, HeldClaims
@@ -21,7 +22,7 @@ class Settling:
 
     def __init__(self, database: ClaimDatabase, held: HeldClaims) -> None:
         self._database = database
-        self._sql = database.session.claim_statements
+        self._sql = database.session.of(ClaimStatements)
         self._held = held
 
     def settle(self, claims: Sequence[Held], work: Work, *, adds: bool = False) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 from jdbcstore.database.adapters.sql import Row, Sql
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.session import DatabaseSession
-from jdbcstore.database.statements.claims import LANES
+from jdbcstore.database.statements.claims import LANES, ClaimStatements
+from jdbcstore.database.statements.flow import FlowStatements
 from jdbcstore.stores.claims.claiming import still_free, write_claims
 from jdbcstore.stores.claims.flow import CLAIMED, QueueFlow, Room
 from jdbcstore.stores.claims.keys import Choice, KeyedTaking
@@ -24,10 +25,10 @@ class Taking:
 
     def __init__(self, session: DatabaseSession, container: str, flow: QueueFlow) -> None:
         self._adapter = session.adapter
-        self._sql = session.claim_statements
+        self._sql = session.of(ClaimStatements)
         self._container = container
         self._flow = flow
-        self._flow_sql = session.flow_statements
+        self._flow_sql = session.of(FlowStatements)
         self._was_empty = False
         self._turns = 0
         self._name = f"claims of {session.tables.messages.name} {container}"

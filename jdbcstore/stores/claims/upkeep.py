@@ -7,6 +7,7 @@ from functools import partial
 
 from jdbcstore.database.connection import Connection, RemovalReason
 from jdbcstore.database.statements.builder import Statement
+from jdbcstore.database.statements.claims import ClaimStatements
 from jdbcstore.stores.claims.database import ClaimDatabase
 from jdbcstore.stores.claims.of_ids import execute, fetch
 
@@ -33,7 +34,7 @@ class Upkeep:
         file: Callable[[Connection], None],
     ) -> None:
         self._database = database
-        self._sql = database.session.claim_statements
+        self._sql = database.session.of(ClaimStatements)
         self._container = container
         self._remove = remove
         self._file = file

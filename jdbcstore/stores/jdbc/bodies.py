@@ -13,13 +13,6 @@ from jdbcstore.message.openwire.pieces import PIECES_START, has_body_in_pieces, 
 from jdbcstore.stores.shared.rows import EncodedMessage
 
 
-def statements(session: DatabaseSession) -> LargeStatements:
-    """Return the statements for the tables of a session."""
-    return LargeStatements.shared(
-        session.tables, session.adapter, session.engine.dialect, ours=session.has_own_tables, hinted=False
-    )
-
-
 def has_large(session: DatabaseSession, connection: Connection | None = None) -> bool:
     """Return whether there are the tables of large bodies.
 
@@ -44,7 +37,7 @@ def refuse_bodies(session: DatabaseSession) -> None:
 
     :raises StoreError: there are
     """
-    if has_large(session) and session.fetch(statements(session).find_any, limit=1):
+    if has_large(session) and session.fetch(session.of(LargeStatements).find_any, limit=1):
         raise StoreError(
             f"there are large bodies in pieces in {session.place}, and a journal cannot be in front of their"
             " messages; consume them without the journal, with min_large_message_size = 0, and begin again"
@@ -60,7 +53,7 @@ def claim_bodies(
     """
     for id_, blob in messages:
         if has_body_in_pieces(blob):
-            number, sql = read_head(blob).number, statements(session)
+            number, sql = read_head(blob).number, session.of(LargeStatements)
             if not has_large(session, connection) or not connection.change(sql.touch, number=number):
                 raise LargeBodyMissing(number)
             connection.execute(sql.add, id=number, msg_id=id_, touched=0, begun=0)
@@ -72,7 +65,7 @@ def renumber_bodies(
     """Note in a transaction that messages have other IDs: pairs of the old and the new one."""
     rows = [*numbers]
     if rows and has_large(session, connection):
-        sql = statements(session).renumber
+        sql = session.of(LargeStatements).renumber
         connection.execute_many(sql, [sql.row(old_id=old, new_id=new) for old, new in rows])
 
 

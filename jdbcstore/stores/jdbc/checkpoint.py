@@ -11,6 +11,7 @@ from jdbcstore.database.adapters.sql import EpochGuard, Row
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.schema import BEGUN_ROW, JOURNAL_LEFT, JOURNAL_ROWS
 from jdbcstore.database.session import DatabaseSession
+from jdbcstore.database.statements.lock import LockStatements
 from jdbcstore.errors import (
     CorruptMessage,
     JournalPending,
@@ -61,7 +62,7 @@ def begin_journal(session: DatabaseSession) -> EpochGuard:
     :raises StoreUnavailable: a transaction of another process has not ended within ``reconnect_timeout``
     :raises NotMaster: messages are being claimed in the tables
     """
-    sql, patience = session.lock_statements, max(session.config.reconnect_timeout, _LEAST_PATIENCE)
+    sql, patience = session.of(LockStatements), max(session.config.reconnect_timeout, _LEAST_PATIENCE)
     with contextlib.closing(session.connect()) as connection, session.translated():
         connection.control.limit_lock_wait(patience)
         number_in(BEGUN_ROW, session, connection)  # there is such a row

@@ -13,7 +13,7 @@ from jdbcstore.abc import RemovalRecord
 from jdbcstore.database.adapters.sql import MSG, Key, Row
 from jdbcstore.database.connection import Connection, RemovalReason, Runs
 from jdbcstore.database.session import DatabaseSession
-from jdbcstore.database.statements.history import PAGES
+from jdbcstore.database.statements.history import PAGES, HistoryStatements
 from jdbcstore.errors import BodyInJournal, CorruptMessage
 from jdbcstore.message import openwire
 from jdbcstore.message.destination import Destination
@@ -40,7 +40,7 @@ class RemovalHistory:
 
     def __init__(self, session: DatabaseSession, clock: Clock) -> None:
         session.prepare_history()
-        self._sql = session.history_statements
+        self._sql = session.of(HistoryStatements)
         self._clock = clock
         self._retention = session.config.history_retention
         self._reason_length = session.config.name_lengths.string_id
@@ -109,7 +109,7 @@ def removals(session: DatabaseSession, message: MessageId, since_ms: int | None)
     """Return the records of a message; see :meth:`jdbcstore.abc.Recorded.removals`."""
     if message.producer_id is None or not session.has_history:
         return []
-    sql, producer = session.history_statements, str(message.producer_id)
+    sql, producer = session.of(HistoryStatements), str(message.producer_id)
     name = {"producer": producer, "sequence": message.producer_sequence, "limit": _LOOKED_AT}
     if since_ms is None:
         rows = session.fetch(sql.find_last, **name)

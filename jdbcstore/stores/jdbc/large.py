@@ -18,10 +18,11 @@ from collections.abc import Callable, Iterator
 from jdbcstore.database.adapters.sql import Sql
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.session import DatabaseSession
+from jdbcstore.database.statements.large import LargeStatements
 from jdbcstore.errors import LargeBodyMissing, LockLost, StoreClosed, StoreError
 from jdbcstore.message.message import Message
 from jdbcstore.message.openwire.pieces import PIECE_SIZE, LargeBody, body_in_pieces, is_alive
-from jdbcstore.stores.jdbc.bodies import has_large, prepare_large, statements
+from jdbcstore.stores.jdbc.bodies import has_large, prepare_large
 from jdbcstore.stores.jdbc.writer.units import UnitWriter
 from jdbcstore.util.clock import Clock
 
@@ -49,7 +50,7 @@ class JdbcLargeBodies:
         self, session: DatabaseSession, writer: UnitWriter, clock: Clock, *, is_master: bool, period: float
     ) -> None:
         self._session = session
-        self._sql = statements(session)
+        self._sql = session.of(LargeStatements)
         self._writer = writer
         self._clock = clock
         self._is_master = is_master

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.session import DatabaseSession
-from jdbcstore.database.statements.lock import ADDRESS_ROW
+from jdbcstore.database.statements.lock import ADDRESS_ROW, LockStatements
 from jdbcstore.message.destination import Destination
 from jdbcstore.stores.jdbc.pauses import LONGEST_NAME, add_pause, remove_pause
 from jdbcstore.stores.jdbc.topic import JdbcTopicMessageStore
@@ -91,7 +91,7 @@ def announce(
     session: DatabaseSession, connection: Connection, addresses: Iterable[tuple[str, str]], since: int
 ) -> None:
     """Replace the addresses of the master; those too long for the table are left out."""
-    sql = session.lock_statements
+    sql = session.of(LockStatements)
     connection.execute(sql.remove_named, pattern=f"{ADDRESS_ROW}%")
     for name in sorted({f"{ADDRESS_ROW}{kind}:{url}" for kind, url in addresses}):
         if len(name) <= LONGEST_NAME:

@@ -9,7 +9,7 @@ from urllib.parse import quote, unquote
 from jdbcstore.abc import PausedQueue
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.session import DatabaseSession
-from jdbcstore.database.statements.lock import PAUSED_ROW
+from jdbcstore.database.statements.lock import PAUSED_ROW, LockStatements
 from jdbcstore.errors import InvalidDestination, SchemaError
 from jdbcstore.message.destination import Destination
 
@@ -77,7 +77,7 @@ def _replace(
     new: str | None,
     since: int,
 ) -> None:
-    sql = session.lock_statements
+    sql = session.of(LockStatements)
     old = [name for name, then in _rows(session) if paused_queue(name, then).queue == queue]
 
     def replace(connection: Connection) -> None:
@@ -91,7 +91,7 @@ def _replace(
 
 
 def _rows(session: DatabaseSession) -> list[tuple[str, int]]:
-    rows = session.fetch(session.lock_statements.find_named, pattern=f"{PAUSED_ROW}%")
+    rows = session.fetch(session.of(LockStatements).find_named, pattern=f"{PAUSED_ROW}%")
     return [(str(name), int(since)) for name, since in rows]
 
 

@@ -16,6 +16,8 @@ from jdbcstore.database.adapters.sql import UNGUARDED, Guards, Row, RowGuard
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.schema import BEGUN_ROW, CLAIMS_ROW, JOURNAL_ROWS, SEQUENCE_ROW
 from jdbcstore.database.session import DatabaseSession
+from jdbcstore.database.statements.claims import ClaimStatements
+from jdbcstore.database.statements.lock import LockStatements
 from jdbcstore.database.statements.store import Statements
 from jdbcstore.errors import JournalPending, NotMaster, SchemaError, StoreUnavailable
 from jdbcstore.lockers.inspection import claimed_by, number_in
@@ -91,7 +93,7 @@ def guard_unclaimed(session: DatabaseSession, connection: Connection) -> Guards:
     # Before the look: one that begins adds its session first, and then changes the number.
     begun = number_in(BEGUN_ROW, session, connection)
     refuse_claims(session, connection)
-    return Guards((session.lock_statements.unchanged(BEGUN_ROW, begun, ClaimsBegun),))
+    return Guards((session.of(LockStatements).unchanged(BEGUN_ROW, begun, ClaimsBegun),))
 
 
 class SequencesTaken(StoreUnavailable):
@@ -192,7 +194,7 @@ class SequenceAllocator:
         refuse_claims(session, connection)
         if not session.adapter.series:
             return 0  # they have moved the row of all sequences
-        return int(connection.fetch(session.claim_statements.last_id)[0][0])
+        return int(connection.fetch(session.of(ClaimStatements).last_id)[0][0])
 
     def give_back(self, connection: Connection) -> None:
         """On a clean close, return the rest of the block, unless another one was reserved after it."""

@@ -17,7 +17,7 @@ from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.checkup import examine
 from jdbcstore.database.schema import JOURNAL_LEFT
 from jdbcstore.database.session import DatabaseSession
-from jdbcstore.database.statements.lock import ADDRESS_ROW
+from jdbcstore.database.statements.lock import ADDRESS_ROW, LockStatements
 from jdbcstore.errors import StoreError
 from jdbcstore.lockers import (
     AbstractLocker,
@@ -347,7 +347,7 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         """Return the addresses of the last master, which may have ended since; sorted."""
         if not self._session.has_own_tables:
             return []
-        rows = self._session.fetch(self._session.lock_statements.find_named, pattern=f"{ADDRESS_ROW}%")
+        rows = self._session.fetch(self._session.of(LockStatements).find_named, pattern=f"{ADDRESS_ROW}%")
         found = [(*name.removeprefix(ADDRESS_ROW).split(":", 1), since) for name, since in rows]
         return sorted(MasterAddress(kind, url, int(since)) for kind, url, since in found)
 

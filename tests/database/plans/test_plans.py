@@ -10,6 +10,7 @@ from jdbcstore.database.adapters.sql import Sql
 from jdbcstore.database.statements.builder import LaneQueries
 from jdbcstore.database.statements.rows import RowStatements
 from jdbcstore.database.statements.store import LISTED
+from jdbcstore.database.statements.xa import XaStatements
 from tests.database.plans.conftest import BIG, BY_PRIORITY, OTHER_TOPIC, PREPARED, RARE, TOPIC, Large
 from tests.support.plans.readers import SqlitePlans
 
@@ -53,11 +54,8 @@ VALUES: dict[str, Any] = {
 
 def statements_of(large: Large) -> dict[str, Any]:
     session = large.session
-    rows = RowStatements(
-        session.tables, session.adapter, session.engine.dialect, ours=True, hinted=session.hinted
-    )
-    of_rows = {f"{name} of rows": value for name, value in vars(rows).items()}
-    return {**vars(session.statements), **vars(session.xa_statements), **of_rows}
+    of_rows = {f"{name} of rows": value for name, value in vars(session.of(RowStatements)).items()}
+    return {**vars(session.statements), **vars(session.of(XaStatements)), **of_rows}
 
 
 def statements(large: Large) -> dict[str, Sql]:

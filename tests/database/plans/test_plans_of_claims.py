@@ -169,7 +169,7 @@ def test_a_claim_by_key_costs_no_more_in_a_long_queue(
 ) -> None:
     """There are 15,000 messages of 50 keys, and each claim runs these."""
     _, plans = claims
-    flow = large.session.flow_statements
+    flow = large.session.of(FlowStatements)
     statements = [flow.has_later, flow.find_unfiled, flow.find_of_key, flow.find_held, *flow.names.values()]
     if large.session.adapter.chains_writes:
         statements += flow.claim_next.values()

@@ -14,6 +14,7 @@ from sqlalchemy import create_engine, make_url
 import jdbcstore
 from jdbcstore import Message
 from jdbcstore.database.session import DatabaseSession
+from jdbcstore.database.statements.lock import LockStatements
 from jdbcstore.errors import ClaimLost, NotMaster, OutcomeUnknown
 from jdbcstore.lockers.database import LeaseDatabaseLocker
 from jdbcstore.stores.claims import Claims
@@ -141,7 +142,7 @@ def test_a_process_that_stands_still_while_it_looks_for_a_master_is_none(databas
         try:
             with contextlib.closing(session.connect()) as looks:
                 looks.begin()
-                looks.fetch(session.lock_statements.lock_probe)
+                looks.fetch(session.of(LockStatements).lock_probe)
                 with Claims(database.url) as claims:
                     claims.queue("ORDERS").add(Message("x"))
         finally:

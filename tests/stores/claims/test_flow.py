@@ -11,6 +11,7 @@ from sqlalchemy import inspect
 
 from jdbcstore import Message
 from jdbcstore.database.statements.claims import LANES
+from jdbcstore.database.statements.flow import FlowStatements
 from jdbcstore.errors import ClaimLost, ConfigurationError, SchemaError
 from jdbcstore.stores.claims import ClaimQueue, Claims, FlowSettings
 from jdbcstore.testing.clock import FakeClock
@@ -338,7 +339,7 @@ def test_a_statement_finds_the_room_that_a_process_would(claims: Claims, databas
         limit = chance.randint(1, 4)
         found = claims.database.run(
             lambda connection, limit=limit: connection.fetch(  # type: ignore[misc]
-                claims.database.session.flow_statements.claim_seen,
+                claims.database.session.of(FlowStatements).claim_seen,
                 container="queue://ORDERS",
                 session=claims.database.lease.check(),
                 limit=limit,

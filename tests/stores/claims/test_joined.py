@@ -11,6 +11,7 @@ from sqlalchemy import Column, Integer, MetaData, Table, create_engine, make_url
 from sqlalchemy.orm import Session
 
 from jdbcstore import Message
+from jdbcstore.database.statements.claims import ClaimStatements
 from jdbcstore.errors import ConfigurationError
 from jdbcstore.stores.claims import ClaimQueue, Claims
 from jdbcstore.testing.clock import FakeClock
@@ -139,7 +140,7 @@ def test_a_commit_a_minute_late_is_seen(
     claims = open_claims(clock=clock)
     queue = claims.queue("ORDERS")
     engine = create_engine(database.url)
-    at_once = 100 if claims.database.session.claim_statements.settles_singly else 1000
+    at_once = 100 if claims.database.session.of(ClaimStatements).settles_singly else 1000
     with engine.connect() as connection:
         claims.join(connection).add("ORDERS", Message("early"))
         for _ in range(10):

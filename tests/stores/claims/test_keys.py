@@ -14,6 +14,9 @@ import pytest
 from jdbcstore import Message
 from jdbcstore.database.adapters.sql import Row, Sql
 from jdbcstore.database.connection import Connection
+from jdbcstore.database.statements.claims import ClaimStatements
+from jdbcstore.database.statements.flow import FlowStatements
+from jdbcstore.database.statements.lock import LockStatements
 from jdbcstore.errors import ConfigurationError
 from jdbcstore.stores.claims import Claim, ClaimQueue, Claims, KeySettings
 from jdbcstore.stores.claims.numbers import read_shared
@@ -498,9 +501,9 @@ def test_a_claim_by_key_is_one_statement(open_claims: OpenClaims, clock: FakeClo
 
     assert found == [["b0"], ["c0"], ["a1", "b1"]]
     # An idle connection is asked whether it is there before it is used again.
-    asked = [sql for sql in asked if sql is not claims.database.session.lock_statements.find_epoch]
-    acknowledge = claims.database.session.claim_statements.acknowledge_keyed
-    claim_next = claims.database.session.flow_statements.claim_next
+    asked = [sql for sql in asked if sql is not claims.database.session.of(LockStatements).find_epoch]
+    acknowledge = claims.database.session.of(ClaimStatements).acknowledge_keyed
+    claim_next = claims.database.session.of(FlowStatements).claim_next
     assert asked == [sql for single in (True, True, False) for sql in (claim_next[True, single], acknowledge)]
 
 

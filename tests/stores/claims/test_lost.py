@@ -15,6 +15,7 @@ import pytest
 from jdbcstore import Message
 from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.connection import Connection
+from jdbcstore.database.statements.claims import ClaimStatements
 from jdbcstore.errors import ClaimLost, NotMaster, OutcomeUnknown, StoreError, StoreUnavailable
 from jdbcstore.lockers.database import LeaseDatabaseLocker
 from jdbcstore.plugins import sharing
@@ -75,7 +76,7 @@ def test_a_claim_of_another_process_is_not_returned(
 
     def paused(connection: Connection, sql: Any, **values: Any) -> list[Row]:
         rows = fetch(connection, sql, **values)
-        if sql is one.database.session.claim_statements.find_all:
+        if sql is one.database.session.of(ClaimStatements).find_all:
             expire(database, one)
             taken.extend(other.queue("Q").claim())
         return rows

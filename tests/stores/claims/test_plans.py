@@ -10,6 +10,8 @@ import pytest
 
 from jdbcstore import Message
 from jdbcstore.database.adapters.sql import Row, Sql
+from jdbcstore.database.statements.claims import ClaimStatements
+from jdbcstore.database.statements.flow import FlowStatements
 from jdbcstore.stores.claims import Claim, ClaimQueue, Claims
 from jdbcstore.testing.clock import FakeClock
 from jdbcstore.testing.polling import wait_until
@@ -23,7 +25,7 @@ REMOVED = 20_000
 
 def buffers(database: Database, claims: Claims, queue: ClaimQueue) -> int:
     """The pages that a claim of ten reads, from where this process would begin to look."""
-    sql = claims.database.session.claim_statements
+    sql = claims.database.session.of(ClaimStatements)
     begin, _ = queue._marks.begin()
     places = {"marks": begin.marks, "leaps": begin.leaps}
     row = sql.claim.row(container=queue.destination.qualified_name, session=1, limit=10, **places)
@@ -100,7 +102,7 @@ def test_an_acknowledgement_reads_little_whatever_is_believed_of_the_table(
     fill()
     found = queue.claim(10)
     ids = [claim.sequence for claim in found]
-    sql = claims.database.session.claim_statements
+    sql = claims.database.session.of(ClaimStatements)
     acknowledge = sql.acknowledge_keyed if keyed else sql.acknowledge
     row = acknowledge.row(ids=ids, session=found[0].session, count=len(ids))
 
@@ -117,7 +119,7 @@ def test_a_claim_by_key_reads_little_in_a_table_of_which_nothing_is_known(
     assert queue.claim()
     container = queue.destination.qualified_name
     values = {"container": container, "session": claims.database.lease.number, "limit": 2, "number": 2}
-    for sql in claims.database.session.flow_statements.claim_next.values():
+    for sql in claims.database.session.of(FlowStatements).claim_next.values():
         row = sql.row(**values, after=queue._taking.keyed.filed_to)
         assert explained(database, claims, sql, row) <= 100
 

@@ -12,6 +12,7 @@ import jdbcstore
 from jdbcstore import Message
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.session import DatabaseSession
+from jdbcstore.database.statements.claims import ClaimStatements
 from jdbcstore.errors import StoreClosed
 from jdbcstore.stores.claims import Claims
 from jdbcstore.testing.polling import wait_until
@@ -108,7 +109,7 @@ def test_a_close_waits_for_calls_of_other_threads(database: Database) -> None:
     def work(connection: Connection) -> None:
         begun.set()
         wait_until(lambda: claims.database._connections._closed, what="the close")
-        connection.fetch(claims.database.session.claim_statements.find_sessions)
+        connection.fetch(claims.database.session.of(ClaimStatements).find_sessions)
         ended.set()
 
     thread = threading.Thread(target=claims.database.run, args=(work,))

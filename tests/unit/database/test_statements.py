@@ -12,6 +12,7 @@ from jdbcstore import StoreConfig
 from jdbcstore.config.statements import PROPERTIES, parse, split, unused_statements
 from jdbcstore.database.adapters.sqlite import SqliteAdapter
 from jdbcstore.database.session import DatabaseSession
+from jdbcstore.database.statements.lock import LockStatements
 from jdbcstore.database.statements.store import Statements
 from jdbcstore.errors import ConfigurationError
 from tests.support.statements import ACTIVEMQ_STATEMENTS
@@ -185,8 +186,9 @@ def test_statements_are_not_shared_with_another_clock(
 
     def clock(name: str) -> str:
         with closing(DatabaseSession(f"sqlite:///{tmp_path / name}.db", StoreConfig())) as session:
-            assert session.lock_statements.now_ms is not None
-            return session.lock_statements.now_ms.text
+            now_ms = session.of(LockStatements).now_ms
+            assert now_ms is not None
+            return now_ms.text
 
     usual = clock("first")
     with monkeypatch.context() as other:

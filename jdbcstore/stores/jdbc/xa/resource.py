@@ -18,6 +18,7 @@ from jdbcstore.abc import PreparedTransaction, PreparedWrites
 from jdbcstore.database.adapters.sql import Row
 from jdbcstore.database.connection import Connection
 from jdbcstore.database.session import DatabaseSession
+from jdbcstore.database.statements.xa import XaStatements
 from jdbcstore.errors import SubscriptionNotFound
 from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.ids import XATransactionId
@@ -108,7 +109,7 @@ class PreparedBranches:
 
 def find_prepared(session: DatabaseSession, fetch: Fetch) -> PreparedBranches:
     """Return every prepared transaction, read by ``fetch``."""
-    found, sql = PreparedBranches(), session.xa_statements
+    found, sql = PreparedBranches(), session.of(XaStatements)
     for text, container, count in fetch(sql.find_flags):
         flag = _read(text)
         if flag is not None and flag.tag in (ADDED, ACKNOWLEDGED):
@@ -124,7 +125,7 @@ def find_prepared(session: DatabaseSession, fetch: Fetch) -> PreparedBranches:
 
 
 def _find_acknowledged(session: DatabaseSession, fetch: Fetch, found: PreparedBranches) -> None:
-    sql = session.xa_statements
+    sql = session.of(XaStatements)
     marks = [mark for branch in found.branches.values() for mark in branch.marks]
     said = {(mark.subscription, mark.text) for mark in marks}
     known = set()
@@ -168,7 +169,7 @@ def take_over(session: DatabaseSession, writer: UnitWriter) -> None:
 
 
 def _reconcile(session: DatabaseSession, connection: Connection) -> None:
-    sql = session.xa_statements
+    sql = session.of(XaStatements)
     found = find_prepared(session, connection.fetch)
     for subscription, text in found.decided:
         connection.execute(sql.remove_prepared, **columns_of(subscription), xid_=text)
@@ -224,7 +225,7 @@ class Prepare:
 
     def __init__(self, session: DatabaseSession, xid: XATransactionId, unit: WriteUnit) -> None:
         self._session = session
-        self._sql = session.xa_statements
+        self._sql = session.of(XaStatements)
         self._xid = xid
         self._unit = unit
         self._tried = False
@@ -285,7 +286,7 @@ class _Outcome:
 
     def __init__(self, session: DatabaseSession, xid: XATransactionId, forget: Callable[[str], None]) -> None:
         self._session = session
-        self._sql = session.xa_statements
+        self._sql = session.of(XaStatements)
         self._branch = Branch(xid)
         self._forget = forget
         """Discards the cached acknowledgements of a topic."""
