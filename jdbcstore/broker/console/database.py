@@ -10,17 +10,14 @@ from functools import partial
 from typing import TypeVar
 
 from jdbcstore import JdbcStore
-from jdbcstore.abc import Cursor, JournalState, RemovalRecord
+from jdbcstore.abc import Cursor, RemovalRecord
 from jdbcstore.broker.management.checkups import Checkups
 from jdbcstore.broker.management.messages import MessageChoice, MessagePage, message_page
 from jdbcstore.broker.management.reading import Views
-from jdbcstore.broker.management.runs import OperationRun
 from jdbcstore.broker.management.views import (
     BrokerIdentity,
     BrokerView,
-    ConnectionView,
     DestinationView,
-    LockEvent,
     MastershipView,
     StoreView,
     SubscriptionView,
@@ -33,7 +30,6 @@ from jdbcstore.message.ids import MessageId
 from jdbcstore.message.message import Message
 from jdbcstore.util.checkup import Checkup
 from jdbcstore.util.clock import SystemClock
-from jdbcstore.util.stream_health import StreamHealth
 
 _FRESH = 5.0
 """Seconds for which a list and a number of messages are shown again."""
@@ -46,8 +42,8 @@ _T = TypeVar("_T")
 class DatabaseSource:
     """The views of a store that was opened to be read only, as :class:`Views` says what each is.
 
-    Nothing is written and no lock is taken. There are no clients, and no counters, because a database does
-    not have them; large queues are counted in turn. ``identity`` is shown as that of a broker is.
+    Nothing is written and no lock is taken. It has the views that a database can answer alone, without
+    clients and counters; large queues are counted in turn. ``identity`` is shown as that of a broker is.
     """
 
     def __init__(self, store: JdbcStore, identity: BrokerIdentity) -> None:
@@ -122,18 +118,6 @@ class DatabaseSource:
         """Return those with ActiveMQ's names: the policies of the broker are not in its database."""
         return [name for name in self._names if not name.is_topic and any(map(name.name.startswith, _DEAD))]
 
-    def connections(self) -> list[ConnectionView]:
-        return []
-
-    def operations(self) -> list[OperationRun]:
-        return []
-
-    def slow_clients(self) -> list[str]:
-        return []
-
-    def slow_consumers(self) -> list[SubscriptionView]:
-        return []
-
     async def subscriptions(self, *, pending: bool = False) -> list[SubscriptionView]:
         return await self._run(partial(self._subscriptions, pending))
 
@@ -173,15 +157,6 @@ class DatabaseSource:
     def lock(self) -> MastershipView:
         lock = self._store.lock()
         return MastershipView(is_held=lock.is_leased, epoch=lock.epoch, lost=None)
-
-    def lock_history(self) -> list[LockEvent]:
-        return []
-
-    async def journal(self) -> JournalState | None:
-        return None
-
-    async def streams(self) -> list[StreamHealth]:
-        return []
 
     async def store(self) -> StoreView:
         return StoreView(

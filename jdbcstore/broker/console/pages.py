@@ -32,6 +32,7 @@ from jdbcstore.broker.management.claims import ClaimManagement, SharedQueues
 from jdbcstore.broker.management.guard import Guard
 from jdbcstore.broker.management.history import DEAD, DEQUEUED, ENQUEUED, SIZE, SPANS, CounterHistory
 from jdbcstore.broker.management.management import Management
+from jdbcstore.broker.management.reading import Views
 from jdbcstore.broker.management.views import ConnectionView, SubscriptionView
 from jdbcstore.broker.management.watch import BrokerWatch
 from jdbcstore.broker.operations import NotARequest, status_of
@@ -334,13 +335,16 @@ class Console:
 
     def _clients(self) -> dict[str, str | None]:
         """Return the client id of each connection."""
-        return {view.id: view.client_id for view in self._source.connections()}
+        return {view.id: view.client_id for view in self._connected()}
+
+    def _connected(self) -> list[ConnectionView]:
+        return self._source.connections() if isinstance(self._source, Views) else []
 
     async def _connections(self, visit: Visit) -> web.Response:
         def said(view: ConnectionView) -> str:
             return " ".join((view.client_id or "", view.id, view.peer, view.user, *view.sends_to))
 
-        page = listed(visit, self._source.connections(), CONNECTIONS, said)
+        page = listed(visit, self._connected(), CONNECTIONS, said)
         return await self._show(visit, "connections.html", **page)
 
     async def _dead_letters(self, visit: Visit) -> web.Response:
@@ -355,7 +359,8 @@ class Console:
         return await self._show(visit, "dead_letters.html", queues=queues, more=max(len(views) - _LARGEST, 0))
 
     async def _operations(self, visit: Visit) -> web.Response:
-        return await self._show(visit, "operations.html", runs=self._source.operations())
+        runs = self._source.operations() if isinstance(self._source, Views) else []
+        return await self._show(visit, "operations.html", runs=runs)
 
     async def _scheduled(self, visit: Visit) -> web.Response:
         number = visit.number("page", least=1, most=1 << 31) or 1
@@ -408,21 +413,21 @@ class Console:
         return await self._show(visit, "transactions.html", transactions=await self._source.transactions())
 
     async def _broker(self, visit: Visit) -> web.Response:
-        broker = self._source.broker()
-        store = journal = schema = None
+        source, store, journal, schema = self._source, None, None, None
         streams: list[StreamHealth] = []
         try:
-            if broker.obstacle is None:
-                store, journal = await self._source.store(), await self._source.journal()
-                streams, schema = await self._source.streams(), await self._lookups.schema()
+            if source.broker().obstacle is None:
+                store, schema = await source.store(), await self._lookups.schema()
+                if isinstance(source, Views):
+                    journal, streams = await source.journal(), await source.streams()
         except StoreError:
-            if self._source.broker().obstacle is None:
+            if source.broker().obstacle is None:
                 raise
         return await self._show(
             visit,
             "broker.html",
-            lock=self._source.lock(),
-            events=self._source.lock_history(),
+            lock=source.lock(),
+            events=source.lock_history() if isinstance(source, Views) else [],
             store=store,
             journal=journal,
             streams=streams,

@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from jdbcstore.abc import JournalState
 from jdbcstore.broker.management.alarms import Alarm, Watched, alarms
 from jdbcstore.broker.management.history import INTERVAL, CounterHistory
 from jdbcstore.broker.management.reading import Views
@@ -17,14 +16,12 @@ from jdbcstore.broker.management.views import (
     BrokerView,
     DestinationView,
     MastershipView,
-    SubscriptionView,
     TransactionView,
 )
 from jdbcstore.errors import NotMaster
 from jdbcstore.message.destination import Destination
 from jdbcstore.util.checkup import Checkup
 from jdbcstore.util.clock import Clock
-from jdbcstore.util.stream_health import StreamHealth
 
 _BEHIND = 0.1
 _LARGEST = 10
@@ -32,7 +29,7 @@ _LARGEST = 10
 
 
 class WatchedSource(Protocol):
-    """The views of a broker, as :class:`Views` has them, or of a database."""
+    """The views that a database can answer alone, as :class:`Views` has them, too."""
 
     def broker(self) -> BrokerView: ...
 
@@ -45,14 +42,6 @@ class WatchedSource(Protocol):
     def dead_letter_queues(self) -> list[Destination]: ...
 
     async def transactions(self) -> list[TransactionView]: ...
-
-    def slow_clients(self) -> list[str]: ...
-
-    def slow_consumers(self) -> list[SubscriptionView]: ...
-
-    async def journal(self) -> JournalState | None: ...
-
-    async def streams(self) -> list[StreamHealth]: ...
 
     async def checkup(self) -> Checkup | None: ...
 
@@ -90,17 +79,22 @@ class BrokerWatch:
         views = await source.destinations()
         sizes = [view for view in views if view.size and not view.is_topic]
         largest = sorted(sizes, key=lambda view: -(view.size or 0))[:_LARGEST]
-        return replace(
+        stored = replace(
             alone,
             views=views,
             dead=source.dead_letter_queues(),
             largest=await source.with_ages(largest),
             in_doubt=await source.transactions(),
+            checkup=await source.checkup(),
+        )
+        if not isinstance(source, Views):
+            return stored
+        return replace(
+            stored,
             slow_clients=source.slow_clients(),
             slow_consumers=source.slow_consumers(),
             journal=await source.journal(),
             streams=await source.streams(),
-            checkup=await source.checkup(),
         )
 
     async def alarms(self) -> list[Alarm]:
