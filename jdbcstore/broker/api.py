@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import ConsumerId, ProducerId, XATransactionId
 from jdbcstore.message.message import Message
+from jdbcstore.util.futures import Unsettled
 
 if TYPE_CHECKING:
     from jdbcstore.broker.large import LargeTransfers
@@ -265,6 +266,10 @@ class ClientDirectory(Protocol):
         """Notify a watcher no more."""
 
 
+Accept = Callable[[Message, str, Unsettled[None]], None]
+"""Takes a message of a connection, and completes once it is durable, if it is to be stored."""
+
+
 class Broker(Protocol):
     """The broker as connectors use it."""
 
@@ -286,6 +291,12 @@ class Broker(Protocol):
         stops reading from a connection with too many pending sends: that is the producer flow control.
 
         :raises StoreError: through the future; nothing was sent
+        """
+
+    def lane_to(self, message: Message, connection_id: str) -> Accept | None:
+        """Return what takes a message that is only to be stored; None if there is more to decide about it.
+
+        Then :meth:`send` decides. The next message may be another case.
         """
 
     def begin(self, connection_id: str, xid: XATransactionId | None = None) -> BrokerTransaction:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from jdbcstore.abc import InMemory, KeepsLargeBodies, Store, XATransaction
 from jdbcstore.broker.amending import amending
-from jdbcstore.broker.api import BrokerTransaction, Consumer, Subscription, SubscriptionRequest
+from jdbcstore.broker.api import Accept, BrokerTransaction, Consumer, Subscription, SubscriptionRequest
 from jdbcstore.broker.deletion import DestinationDeletion
 from jdbcstore.broker.destinations import DestinationRegistry
 from jdbcstore.broker.directory import Directory
@@ -128,6 +128,8 @@ class Engine:
         self.slow_consumers = SlowConsumers(loop, policies, lambda: self.destinations.subscriptions)
         """The consumers that do not keep up, which policies may close."""
         self._statistics = self._make_statistics()
+        self._has_policies = any(one is not None for one in (self._amend, tracing, self._statistics))
+        """Whether something looks at each message that is sent."""
         self.large = LargeTransfers(loop, store.large_bodies) if isinstance(store, KeepsLargeBodies) else None
         """The bodies that the store keeps in pieces; None if it cannot."""
         self._prepared = PreparedTransactions(loop, store, self._target_of_prepared)
@@ -227,6 +229,15 @@ class Engine:
             return self._send(message, connection_id)
         send = partial(self._send_in_turn, connection_id=connection_id)
         return send(message) if self._tracing is None else self._tracing.send(message, connection_id, send)
+
+    def lane_to(self, message: Message, connection_id: str) -> Accept | None:
+        destination = message.destination if message.persistent and message.reply_to is None else None
+        if destination is None or self._has_policies or connection_id in self._gates.closed:
+            return None
+        target = self._by_name.get(destination)
+        if not isinstance(target, Queue) or target.is_rerouted:
+            return None
+        return target.lane
 
     def _send_in_turn(self, message: Message, connection_id: str) -> Future[None]:
         if connection_id in self._gates.closed:

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 from jdbcstore.broker.turns import at_end_of
 from jdbcstore.util.clock import Clock
+from jdbcstore.util.futures import Unsettled
 
 T = TypeVar("T")
 _READERS = 4
@@ -168,7 +169,7 @@ class BrokerLoop:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def settle(promise: Future[None], error: BaseException | None) -> None:
+def settle(promise: Unsettled[None], error: BaseException | None) -> None:
     """Complete or fail a future, unless its owner has cancelled it."""
     if promise.done():
         return

@@ -66,7 +66,12 @@ class MemoryUsage:
     @property
     def is_high(self) -> bool:
         """Whether cursors should stop reading ahead."""
-        return self.used >= self._high or (self.parent is not None and self.parent.is_high)
+        usage: MemoryUsage | None = self
+        while usage is not None:
+            if usage.used >= usage._high:
+                return True
+            usage = usage.parent
+        return False
 
     @property
     def is_full(self) -> bool:
@@ -94,7 +99,10 @@ class MemoryUsage:
 
     def hold(self, entry: Sized) -> None:
         """Count an entry; a message that several entries share counts once."""
-        self.increase(entry.size)
+        usage: MemoryUsage | None = self
+        while usage is not None:  # as in `increase`, which each message would call
+            usage.used += entry.size
+            usage = usage.parent
         if entry.shared is not None:
             entry.shared.hold()
 
@@ -109,9 +117,10 @@ class MemoryUsage:
 
     def increase(self, size: int) -> None:
         """Count this many more bytes, beyond the limit too."""
-        self.used += size
-        if self.parent is not None:
-            self.parent.increase(size)
+        usage: MemoryUsage | None = self
+        while usage is not None:
+            usage.used += size
+            usage = usage.parent
 
     def decrease(self, size: int) -> None:
         """Count this many fewer bytes, and notify those waiting for room."""

@@ -254,9 +254,8 @@ class Connection:
             return None
         if removes and any(container.startswith(TOPICS) for container, _ in removes):
             return None  # it is read from the database which of them are in doubt
-        return self._writing.start_write(
-            self.cursor, self._statements.write, batch, self._guards(block, self._epoch, long=False)
-        )
+        guards = self._guards(block, self._epoch, long=False)
+        return self._writing.start_write(self.cursor, self._statements.write, batch, guards)
 
     def finish(self, sent: Sent) -> None:
         """Wait for the answer to what :meth:`start_write` has begun; raises as :meth:`write`."""

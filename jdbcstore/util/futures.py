@@ -12,7 +12,7 @@ import threading
 from asyncio import AbstractEventLoop
 from collections import deque
 from collections.abc import Callable, Generator
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -121,6 +121,14 @@ class StoreFuture(Future[T]):
         if self.cancelled():
             raise asyncio.CancelledError
         return self.result()
+
+    def outcome(self) -> tuple[Any, BaseException | None]:
+        """Return the result, or None and the error, once it is done."""
+        try:
+            error = self.exception()
+        except CancelledError as cancelled:
+            error = cancelled
+        return (self.result() if error is None else None), error
 
     def call_when_done(self, loop_calls: LoopCalls, call: Callable[[Future[Any]], object]) -> None:
         """Call this with the future on an event loop, once it is done; cheaper than a callback."""
@@ -235,7 +243,16 @@ class QueuedFuture(StoreFuture[Any]):
                 self._state = "FINISHED"
         if not quick:
             super().set_result(result)
-        self._notify()
+        self._work = None  # as in _notify, which each write would call
+        if self._awaited is not None:
+            (loop_calls, call), self._awaited = self._awaited, None
+            loop_calls.add(partial(call, self))
+
+    def outcome(self) -> tuple[Any, BaseException | None]:
+        """Return the result, or None and the error, once it is done."""
+        if self._state == "FINISHED":
+            return self._result, self._exception
+        return super().outcome()
 
     def set_exception(self, exception: BaseException | None, /) -> None:
         super().set_exception(exception)
@@ -272,6 +289,12 @@ class Completion(Protocol[T_contra]):
 
     def set_result(self, result: T_contra, /) -> None: ...
     def set_exception(self, exception: BaseException, /) -> None: ...
+
+
+class Unsettled(Completion[T_contra], Protocol[T_contra]):
+    """A future that nobody may have cancelled yet, or an object that costs less."""
+
+    def done(self) -> bool: ...
 
 
 class Waiter(Generic[T]):

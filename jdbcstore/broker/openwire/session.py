@@ -342,10 +342,10 @@ class OpenWireSession:
             return
         name = message.transaction_id
         if name is None:
-            done = self._broker.send(message, self._connection.connection_id)
+            self._connection.send(message, answer, receipt, size, stored)
         else:
             done = self._transactions.send(name, message)
-        self._replies.track(done, answer, receipt, size, stored=stored)
+            self._replies.track(done, answer, receipt, size, stored=stored)
 
     # The end of producers, consumers and sessions.
 
@@ -370,7 +370,7 @@ class OpenWireSession:
         self._connection.release()
         self._is_open = False
         self._producers.clear()
-        self._access.writable.clear()
+        self._access.forget_writable()
         self._reset()
 
     def _unsubscribe(self, command: Command, receipt: Receipt) -> None:

@@ -15,10 +15,10 @@ from functools import partial
 from itertools import count
 
 from jdbcstore.abc import Cursor, MessageReference, MessageStore, Page, Transaction
-from jdbcstore.broker.api import MessageEventKind
+from jdbcstore.broker.api import Accept, MessageEventKind
 from jdbcstore.broker.cursors.backlog import Backlog
 from jdbcstore.broker.cursors.choice import memory_or_file
-from jdbcstore.broker.cursors.store import InFlight, StoredRows
+from jdbcstore.broker.cursors.store import InFlight, StoreCursor, StoredRows
 from jdbcstore.broker.entry import Entry
 from jdbcstore.broker.loop import Promise, settle
 from jdbcstore.broker.memory import Account, FlowControl
@@ -38,7 +38,7 @@ from jdbcstore.errors import SpillFailed
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import MessageId
 from jdbcstore.message.message import Message
-from jdbcstore.util.futures import StoreFuture
+from jdbcstore.util.futures import StoreFuture, Unsettled
 
 log = logging.getLogger(__name__)
 
@@ -203,6 +203,18 @@ class Queue:
             promise.add_done_callback(self._landed)
         self._outbox.add(PendingSend(message, self, connection_id, promise))
         return promise
+
+    @property
+    def lane(self) -> Accept | None:
+        """The way of messages that are to be stored; None if they wait, or are dispatched before."""
+        if self.store is None or self._concurrent is not None:
+            return None
+        # The window of a store's cursor is never full: its messages are not asked about one by one.
+        fills = type(self.pending.stored.cursor) is not StoreCursor or self._resources.stored is not None
+        return None if fills and self._stored_flow.must_wait else self._accept
+
+    def _accept(self, message: Message, connection_id: str, completion: Unsettled[None]) -> None:
+        self._outbox.add(PendingSend(message, self, connection_id, completion))
 
     def _landed(self, _: Future[None]) -> None:
         self._ahead -= 1

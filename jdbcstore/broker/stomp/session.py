@@ -22,6 +22,7 @@ from jdbcstore.broker.stomp.frames import (
     escape,
     required,
 )
+from jdbcstore.broker.stomp.lane import SendHead
 from jdbcstore.broker.stomp.messages import DestinationNames, MessageFrames, addressed, is_text, to_message
 from jdbcstore.broker.stomp.reader import StompFrameReader
 from jdbcstore.broker.stomp.receiving import BodyReceiver
@@ -94,14 +95,13 @@ class StompSession:
         self._access = connection.access
         self._version = Version.V1_0
         self._names = DestinationNames(connection.connection_id)
-        self._sendable: dict[str, Destination] = {}
-        """Destinations that the client is authorized to send to, by the names that it gives them."""
         self._frames = MessageFrames(self._names, self._version, self._service.max_inflated)
         self._producer = ProducerId(connection.connection_id, -1, 1)
         self._subscriptions = StompSubscriptions(
             connection.connection_id, connection.config.max_subscriptions
         )
         self._transactions = StompTransactions(self._broker, connection.connection_id)
+        self._head = SendHead()
         self._receiver: BodyReceiver | None = None
         if self._broker.large is not None and not self._output.is_packed:
             self._receiver = BodyReceiver(self._broker.large, self._replies)
@@ -216,7 +216,7 @@ class StompSession:
         headers = frame.headers
         receipt, transaction = headers.get("receipt"), headers.get("transaction")
         try:
-            if headers.get("destination", "") not in self._sendable:
+            if headers.get("destination", "") not in self._access.named:
                 self._new_sendable(headers)
             receiver.begin(receipt, partial(self._received, frame), is_text=is_text(headers))
         except Exception as error:
@@ -238,9 +238,12 @@ class StompSession:
 
     def _send(self, frame: Frame, receipt: str | None, body: LargeBody | None = None) -> None:
         headers = frame.headers
+        if self._version is not Version.V1_0:  # in which names and values are stripped
+            is_lane = self._head.learn(headers, self.reader.limits)
+            self._connection.read_with(self._take if is_lane else None)
         if "destination-type" in headers:
             headers["destination"] = addressed(headers.get("destination", ""), headers["destination-type"])
-        destination = self._sendable.get(headers.get("destination", "")) or self._new_sendable(headers)
+        destination = self._access.named.get(headers.get("destination", "")) or self._new_sendable(headers)
         del headers["destination"]
         headers.pop("receipt", None)
         name = headers.pop("transaction", None)
@@ -250,12 +253,37 @@ class StompSession:
         message = to_message(
             frame, destination, message_id, self._now_ms(), self._names, self._access.user_id, body
         )
+        stored = 0 if body is None else body.size
         if name is None:
-            done = self._broker.send(message, self._connection.connection_id)
+            self._connection.send(message, answer, receipt, len(frame.body), stored)
         else:
             done = self._transactions.send(name, message)
-        stored = 0 if body is None else body.size
-        self._replies.track(done, answer, receipt, len(frame.body), stored=stored)
+            self._replies.track(done, answer, receipt, len(frame.body), stored=stored)
+
+    def _take(self, data: bytes) -> bytes:
+        """Send the messages of the first frames, whose head is known; return what follows them."""
+        head, replies, send = self._head, self._replies, self._connection.send
+        destination = self._access.named.get(head.destination)
+        if destination is None:
+            return data
+        at, size, now_ms, most = 0, len(data), self._now_ms(), self.reader.limits.body
+        while (
+            at < size
+            and not (replies.full or replies.ended)
+            and (read := head.read(data, at, most)) is not None
+        ):
+            frame, receipt, end = read
+            message_id = MessageId(self._producer, self.sent + 1)
+            try:
+                message = to_message(
+                    frame, destination, message_id, now_ms, self._names, self._access.user_id
+                )
+            except ProtocolError:
+                break
+            at, self.sent = end, self.sent + 1
+            answer = None if receipt is None else f"RECEIPT\nreceipt-id:{receipt}\n\n\0\n".encode()
+            send(message, answer, receipt, len(frame.body))
+        return data[at:].lstrip(b"\r\n\0") if at else data
 
     def _new_sendable(self, headers: dict[str, str]) -> Destination:
         """Return the destination of a SEND, which the client is authorized to send to."""
@@ -263,8 +291,8 @@ class StompSession:
         destination = self._names.destination(text)
         if destination not in self._access.writable:
             self._access.check_may_write(destination)
-        if len(self._sendable) < _MOST_SENDABLE:
-            self._sendable[text] = destination
+        if len(self._access.named) < _MOST_SENDABLE:
+            self._access.named[text] = destination
         return destination
 
     def _subscribe(self, frame: Frame, receipt: str | None) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from asyncio import Future
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent import futures
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import repeat
@@ -23,7 +22,7 @@ from jdbcstore.broker.memory import MemoryUsage
 from jdbcstore.errors import OutcomeUnknown, StoreError
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import Message
-from jdbcstore.util.futures import LoopCalls, StoreFuture
+from jdbcstore.util.futures import LoopCalls, StoreFuture, Unsettled
 
 _MAX_BATCH = 256
 """Messages of one write: none waits for a much longer one."""
@@ -103,17 +102,12 @@ class StoreLine:
         self._bytes += size
         future.call_when_done(self._arrivals, partial(self._ended, number, size, end))
 
-    def _ended(self, number: int, size: int, end: End, future: futures.Future[Any]) -> None:
+    def _ended(self, number: int, size: int, end: End, future: StoreFuture[Any]) -> None:
         self._count -= 1
         self._bytes -= size
         del self._unended[number]
-        error: BaseException | None
         try:
-            error = future.exception()
-        except futures.CancelledError as cancelled:
-            error = cancelled
-        try:
-            end(future.result() if error is None else None, error)
+            end(*future.outcome())
         except Exception as defect:
             # Its caller is never notified; the ends of the other writes still run.
             self._on_defect(defect)
@@ -152,7 +146,7 @@ class PendingSend(NamedTuple):
     message: Message
     receiver: Receiver
     connection_id: str
-    promise: Future[None]
+    promise: Unsettled[None]
 
 
 class _Commit(NamedTuple):
@@ -211,7 +205,7 @@ class Outbox:
         while waiting:
             first = waiting[0]
             if isinstance(first, PendingSend):
-                self._write(self._take_batch())
+                self._write()
             elif first.ready.done():
                 waiting.popleft()
                 first.submit()
@@ -219,32 +213,28 @@ class Outbox:
                 first.ready.add_done_callback(self._loop.guarded(lambda _: self.turn()))
                 return
 
-    def _take_batch(self) -> list[PendingSend]:
-        """Take the sends before the next commit, as many as are one write."""
+    def _write(self) -> None:
+        """Write the sends before the next commit, as many as are one write."""
         batch: list[PendingSend] = []
-        waiting = self._waiting
+        messages: list[Message] = []
+        waiting, size = self._waiting, 0
         while waiting and len(batch) < _MAX_BATCH:
             first = waiting[0]
             if not isinstance(first, PendingSend):
                 break
             batch.append(first)
+            messages.append(first.message)
+            size += size_of(first.message)
             waiting.popleft()
-        return batch
-
-    def _write(self, batch: list[PendingSend]) -> None:
-        messages = [send.message for send in batch]
-        self.line.submit(
-            partial(self.store.add_each_async, messages),
-            sum(map(size_of, messages)),
-            partial(self._written, batch),
-        )
+        self.line.submit(partial(self.store.add_each_async, messages), size, partial(self._written, batch))
 
     def _written(
         self, batch: list[PendingSend], outcomes: list[Outcome] | None, error: BaseException | None
     ) -> None:
         for send, outcome in zip(batch, outcomes or repeat(error), strict=False):
             if isinstance(outcome, MessageReference):
-                settle(send.promise, None)  # the producer first: it may also be the consumer
+                if not send.promise.done():
+                    send.promise.set_result(None)  # the producer first: it may also be the consumer
                 send.receiver.arrive(send.message, outcome, send.connection_id)
             else:
                 if isinstance(outcome, OutcomeUnknown):

@@ -29,6 +29,8 @@ class Access:
         """The JMSXUserID of its messages."""
         self.writable: set[Destination] = set()
         """Destinations that it has been found to be authorized to send to."""
+        self.named: dict[str, Destination] = {}
+        """Some of these, by the names that the client gives them."""
         self._service = service
         self._broker: Broker = service.broker
 
@@ -84,6 +86,11 @@ class Access:
         self._check_may_create(self.principal, destination)
         if len(self.writable) < _MAX_DESTINATIONS:
             self.writable.add(destination)
+
+    def forget_writable(self) -> None:
+        """Check again whether the client may send, before its next message."""
+        self.writable.clear()
+        self.named.clear()
 
     def check_may_read(self, destination: Destination) -> None:
         """Check that the client may consume from a destination.

@@ -22,11 +22,12 @@ from jdbcstore.broker.security import Principal
 from jdbcstore.broker.transport.access import Access
 from jdbcstore.broker.transport.deadlines import Deadlines
 from jdbcstore.broker.transport.output import ClientOutput
-from jdbcstore.broker.transport.replies import SMALL, Receipt, Replies
+from jdbcstore.broker.transport.replies import SMALL, Receipt, Replies, Reply
 from jdbcstore.broker.transport.service import Service
 from jdbcstore.config.broker import ConnectorConfig
 from jdbcstore.errors import NotAuthorized, ProtocolError, ReplySuppressed, StoreError
 from jdbcstore.message.destination import Destination
+from jdbcstore.message.message import Message
 
 log = logging.getLogger(__name__)
 
@@ -187,6 +188,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Bytes received that the reader has not been fed yet."""
         self.session = session = make_session(self)
         self._reader = session.reader
+        self._lane: Callable[[bytes], bytes] | None = None
         self.deadlines = Deadlines(
             config=config, output=self.output, connection=self, heart_beat=session.heart_beat
         )
@@ -223,6 +225,10 @@ class ClientConnection(asyncio.BufferedProtocol):
         self.deadlines.expect_login()
         self._connections.opened(self)
 
+    def read_with(self, lane: Callable[[bytes], bytes] | None) -> None:
+        """Have the first frames of what arrives handled by the lane, which returns what follows them."""
+        self._lane = lane
+
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
         """Return one buffer for all connections, because it is emptied at once: allocating one would cost
         more than reading a message."""
@@ -233,7 +239,13 @@ class ClientConnection(asyncio.BufferedProtocol):
         if self.output.closed or self.replies.ended:
             self._discard(nbytes)
             return
-        self.pump(bytes(self.service.read_buffer[:nbytes]))
+        data, output = bytes(self.service.read_buffer[:nbytes]), self.output
+        if self._lane is not None and not (
+            self._held or self.replies.waiting or output.paused or output.is_streaming
+        ):
+            data = self._lane(data)
+        if data:
+            self.pump(data)
 
     def eof_received(self) -> bool:
         """Return whether the connection stays open: what is under way is still to be answered."""
@@ -325,6 +337,18 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._pumping = False
         if not self.reads or self._held >= SMALL or output.paused or output.is_streaming:
             self.update_reading()
+
+    def send(
+        self, message: Message, answer: bytes | None, receipt: Receipt, size: int, stored: int = 0
+    ) -> None:
+        """Send a message of the client; its answer is written once it is durable, as by ``Replies.track``."""
+        broker, replies = self.service.broker, self.replies
+        accept = broker.lane_to(message, self.connection_id)
+        if accept is None:
+            done = broker.send(message, self.connection_id)
+            replies.track(done, answer, receipt, size, stored=stored)
+        else:
+            accept(message, self.connection_id, Reply(replies, answer, receipt, size, stored))
 
     def update_reading(self) -> None:
         """Pause or resume reading, as what is under way and the inflow of all clients demand."""

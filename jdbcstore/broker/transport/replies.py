@@ -123,6 +123,50 @@ class Inflow:
             loop.call_later(_TURN, self._check_turn)
 
 
+class Reply:
+    """The reply to a command that is under way; it is completed once, as a promise is."""
+
+    __slots__ = ("_replies", "_size", "_stored", "answer", "receipt")
+
+    def __init__(
+        self, replies: Replies, answer: bytes | None, receipt: Receipt, size: int, stored: int = 0
+    ) -> None:
+        self._replies, self._size, self._stored = replies, size, stored
+        self.answer, self.receipt = answer, receipt
+        replies.under_way += 1
+        replies.bytes += size + stored
+        replies.inflow.under_way += size
+        if replies.under_way >= _MAX_UNDER_WAY or SMALL <= replies.bytes >= replies.byte_limit():
+            replies.full = True
+
+    done = staticmethod(bool)
+    """Returns false: its command is never cancelled."""
+
+    def set_result(self, _: None, /) -> None:
+        """Write the answer: the command is done, and not under way any more."""
+        replies, size = self._replies, self._size
+        replies.under_way -= 1
+        replies.bytes -= size + self._stored
+        replies.inflow.under_way -= size
+        if replies.ended or replies.full or replies.inflow.waiting:
+            replies.at_end(replies.follow_up)
+        if self.answer is not None:
+            (replies.output.write if replies.under_way else replies.output.write_now)(self.answer)
+
+    def end(self) -> None:
+        """Note that the command is not under way any more, and is answered otherwise."""
+        self.answer = None
+        self.set_result(None)
+
+    def set_exception(self, error: BaseException, /) -> None:
+        """Have the error sent, in a turn of its own: the broker is in the middle of its work."""
+        self._replies.loop.call_soon(self._fail, error)
+
+    def _fail(self, error: BaseException) -> None:
+        self.end()
+        self._replies.fail(error, self.receipt, False)
+
+
 class Replies:
     """The commands of one connection that are not done yet. To be used on the broker's loop only.
 
@@ -150,14 +194,16 @@ class Replies:
         """Whether no more commands are taken."""
         self.under_way = 0
         """The number of commands that are not done."""
-        self._bytes = 0
+        self.bytes = 0
+        """The bytes of these."""
         self.output = output
-        self._inflow = inflow
-        self._fail = fail
+        self.inflow = inflow
+        self.fail = fail
         self._resume = resume
         self._idle = idle
         self._abort = abort
-        self._at_end = at_end_of(asyncio.get_running_loop())
+        self.loop = asyncio.get_running_loop()
+        self.at_end = at_end_of(self.loop)
 
     @property
     def takes_frames(self) -> bool:
@@ -186,14 +232,9 @@ class Replies:
         :param fatal: whether its failure ends the connection
         """
         if done.done():
-            self._settle(done, answer, receipt, fatal, self.output.write)
+            self._settle(done, answer, receipt, fatal)
             return
-        self.under_way += 1
-        self._bytes += size + stored
-        self._inflow.under_way += size
-        if self.under_way >= _MAX_UNDER_WAY or (self._bytes >= SMALL and self._bytes >= self._byte_limit()):
-            self.full = True
-        finish = partial(self._done, answer, receipt, size, stored, fatal)
+        finish = partial(self._done, Reply(self, answer, receipt, size, stored), fatal)
         if isinstance(done, Promise):
             done.call_at_once(finish)
         else:
@@ -217,28 +258,24 @@ class Replies:
             self.waiting = True
             done.add_done_callback(partial(self._go_on, then, receipt, fatal))
 
-    def _byte_limit(self) -> int:
-        return SMALL if self._inflow.is_over() else _MAX_UNDER_WAY_BYTES
+    def byte_limit(self) -> int:
+        """Return the bytes under way from which on no more commands are taken."""
+        return SMALL if self.inflow.is_over() else _MAX_UNDER_WAY_BYTES
 
-    def _done(
-        self, answer: bytes | None, receipt: Receipt, size: int, stored: int, fatal: bool, done: Future[None]
-    ) -> None:
-        self.under_way -= 1
-        self._bytes -= size + stored
-        inflow = self._inflow
-        inflow.under_way -= size
-        write = self.output.write if self.under_way else self.output.write_now
-        self._settle(done, answer, receipt, fatal, write)
-        if self.ended or self.full or inflow.waiting:
-            self._at_end(self._follow_up)
+    def _done(self, reply: Reply, fatal: bool, done: Future[None]) -> None:
+        if done.cancelled() or done.exception() is not None:
+            reply.end()
+            self._settle(done, None, reply.receipt, fatal)
+        else:
+            reply.set_result(None)
 
-    def _follow_up(self) -> None:
+    def follow_up(self) -> None:
         """Go on when fewer commands are under way; the broker is not in the middle of its work."""
-        if self._inflow.waiting:
-            self._inflow.notify()
+        if self.inflow.waiting:
+            self.inflow.notify()
         if self.under_way == 0 and self.ended:
             self._idle()
-        elif self.full and self.under_way <= _MAX_UNDER_WAY // 2 and self._bytes <= self._byte_limit() // 2:
+        elif self.full and self.under_way <= _MAX_UNDER_WAY // 2 and self.bytes <= self.byte_limit() // 2:
             self.full = False
             self._resume()
 
@@ -248,7 +285,6 @@ class Replies:
         answer: bytes | None,
         receipt: Receipt,
         fatal: bool,
-        write: Callable[[bytes], None],
     ) -> None:
         try:
             error = done.exception()
@@ -256,9 +292,9 @@ class Replies:
             self._abort()
             return
         if error is not None:
-            self._fail(error, receipt, fatal)
+            self.fail(error, receipt, fatal)
         elif answer is not None:
-            write(answer)
+            self.output.write(answer)
 
     def _go_on(
         self, then: Callable[[_Result], Any], receipt: Receipt, fatal: bool, done: Future[_Result]
@@ -276,9 +312,9 @@ class Replies:
             return
         error = done.exception()
         if error is not None:
-            self._fail(error, receipt, fatal)
+            self.fail(error, receipt, fatal)
         elif not self.ended:
             try:
                 then(done.result())
             except Exception as failure:
-                self._fail(failure, receipt, fatal)
+                self.fail(failure, receipt, fatal)

@@ -220,23 +220,19 @@ class SentStatement(SentWrite):
         self._line = line = connection.pgconn
         self._connection = connection
         self._result: Any = None
+        self._warnings = vars(connection).get(_CANCELLED, ())
 
         def begin() -> int:
             line.nonblocking = 1
             line.send_query_prepared(name, parameters, [1] * len(parameters))
+            self.is_flushed = not line.flush()
             return int(line.socket)
 
         timeout: float | None = getattr(connection, "answer_timeout", None)
         super().__init__(line, begin, conclude, lambda: abort(connection), timeout, least=guarded)
 
-    @property
-    def is_done(self) -> bool:
-        return super().is_done and not is_cancelled(self._connection)
-
-    def finish(self) -> None:
-        super().finish()
-        if is_cancelled(self._connection):
-            wait_replicated(self._connection)
+    def _wait_again(self) -> None:
+        wait_replicated(self._connection)
 
     def _send(self) -> bool:
         return not self._line.flush()
@@ -247,7 +243,9 @@ class SentStatement(SentWrite):
         while not line.is_busy():
             result = line.get_result()
             if result is None:
-                return rows_of(line, self._result)
+                last = self._result
+                is_good = last is not None and last.status in _statuses()
+                return last.command_tuples or 0 if is_good else rows_of(line, last)
             self._result = result  # the last one counts: the commit may fail after the statement
         return None
 

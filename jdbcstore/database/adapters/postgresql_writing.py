@@ -57,7 +57,8 @@ class PostgresqlWriting(Writing):
     def start_write(
         self, cursor: Any, statements: WriteStatements, batch: Batch, guards: Guards = UNGUARDED
     ) -> Sent | None:
-        if not (_is_one_statement(batch, guards) and (batch.adds or batch.removes)):
+        size = batch.size + _OVERHEAD * (len(batch.adds) + len(batch.removes))
+        if not size or size > _MAX_SENT or guards.last or batch.updates or batch.others:
             return None
         text, parameters = _statement(statements, batch, guards)
         connection = cursor.connection

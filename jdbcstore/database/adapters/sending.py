@@ -7,7 +7,7 @@ import select
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 _BOTH = select.POLLIN | select.POLLOUT
 _IDLE = 5.0
@@ -19,6 +19,9 @@ class SentWrite(ABC):
 
     What it offers is in :class:`jdbcstore.database.adapters.sql.Sent`.
     """
+
+    _warnings: Sequence[object] = ()
+    """The warnings because of which the answer does not say yet that all is done."""
 
     def __init__(
         self,
@@ -44,7 +47,7 @@ class SentWrite(ABC):
         self._least = least
         self._rows: int | None = None
         self._failure: Exception | None = None
-        self._is_flushed = False
+        self.is_flushed = self.has_failed = self.is_done = False
         if timeout is not None:
             WATCH.begin(line, timeout, abort)
         try:
@@ -52,11 +55,12 @@ class SentWrite(ABC):
         except Exception as error:  # what has been sent is not known
             self._fail(error)
         else:
-            self.flush()
+            if not self.is_flushed:
+                self.flush()
 
     def _fail(self, error: Exception) -> None:
         self._failure = error
-        self._is_flushed = True
+        self.is_flushed = self.has_failed = True
 
     @abstractmethod
     def _send(self) -> bool:
@@ -67,28 +71,22 @@ class SentWrite(ABC):
         """Read what has arrived; return the number of rows, or None if the answer is not complete."""
 
     def flush(self) -> bool:
-        if not self._is_flushed:
+        if not self.is_flushed:
             try:
-                self._is_flushed = self._send()
+                self.is_flushed = self._send()
             except Exception as error:
                 self._fail(error)
-        return self._is_flushed
+        return self.is_flushed
 
     def is_answered(self) -> bool:
         if self._rows is None and self._failure is None:
             try:
-                self._rows = self._receive()
+                self._rows = rows = self._receive()
             except Exception as error:
                 self._fail(error)
+            else:
+                self.is_done = rows is not None and rows >= self._least and not self._warnings
         return self._rows is not None or self._failure is not None
-
-    @property
-    def has_failed(self) -> bool:
-        return self._failure is not None
-
-    @property
-    def is_done(self) -> bool:
-        return self._rows is not None and self._rows >= self._least
 
     def finish(self) -> None:
         try:
@@ -100,11 +98,16 @@ class SentWrite(ABC):
             raise self._failure
         if self._rows is not None and self._rows < self._least:
             self._conclude(self._rows)
+        if self._warnings:
+            self._wait_again()
+
+    def _wait_again(self) -> None:  # noqa: B027 - most have no warnings
+        """Wait for what a warning says that the server has not waited for."""
 
     def _await(self) -> None:
         waiting = select.poll()
         while not (self.flush() & self.is_answered()):
-            waiting.register(self.socket, select.POLLIN if self._is_flushed else _BOTH)
+            waiting.register(self.socket, select.POLLIN if self.is_flushed else _BOTH)
             waiting.poll()
 
     def _end(self) -> None:

@@ -16,6 +16,7 @@ from jdbcstore.errors import LockLost, StoreError
 Row = tuple[Any, ...]
 MSG = 5
 """The position of MSG in a row of ACTIVEMQ_MSGS."""
+_blob = itemgetter(MSG)
 Key = tuple[str, int]
 """CONTAINER and ID of a message: an ID alone may by now be that of a message in another destination."""
 
@@ -79,7 +80,7 @@ class Batch:
     """The bytes of its messages."""
 
     def __post_init__(self) -> None:
-        self.size = sum([len(row[MSG]) for row in self.adds]) if self.adds else 0
+        self.size = sum(map(len, map(_blob, self.adds)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,20 +134,18 @@ class Sent(Protocol):
     """The connection, of which each has its own."""
     socket: int
     """The descriptor on which the answer arrives."""
+    is_flushed: bool
+    """Whether all is sent."""
+    has_failed: bool
+    """Whether no answer will come."""
+    is_done: bool
+    """Whether it is answered, and committed: :meth:`finish` does not raise."""
 
     def flush(self) -> bool:
         """Send more of what is not sent yet, without waiting; whether all is sent."""
 
     def is_answered(self) -> bool:
         """Read what has arrived, without waiting; whether :meth:`finish` will not wait."""
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether no answer will come."""
-
-    @property
-    def is_done(self) -> bool:
-        """Whether it is answered, and committed: :meth:`finish` does not raise."""
 
     def finish(self) -> None:
         """Wait for the answer; raises as the adapter's ``write`` does."""

@@ -6,8 +6,10 @@ import logging
 import threading
 from asyncio import AbstractEventLoop
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
+from functools import partial
+from operator import attrgetter, is_
 from types import EllipsisType
 from typing import Self
 
@@ -59,7 +61,7 @@ from jdbcstore.stores.shared.audit import DuplicateAudit
 from jdbcstore.stores.shared.checkpoint import Changes, FindBody, JournalMark, Referring
 from jdbcstore.stores.shared.checks import destination_named
 from jdbcstore.stores.shared.cleanup_timer import CleanupTimer
-from jdbcstore.stores.shared.encoding import MessageEncoder, encode_each, own_destination
+from jdbcstore.stores.shared.encoding import MessageEncoder, Result, encode_each, everything, own_destination
 from jdbcstore.stores.shared.rows import EncodedMessage, fits
 from jdbcstore.stores.shared.store import DestinationsStore
 from jdbcstore.stores.shared.transaction import BufferedTransaction
@@ -69,6 +71,8 @@ from jdbcstore.util.futures import StoreFuture
 from jdbcstore.util.timings import Timings
 
 log = logging.getLogger(__name__)
+
+_destination = attrgetter("destination")
 
 
 class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
@@ -237,16 +241,27 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         return BufferedTransaction(self, WriteUnit(), self._writes)
 
     def add_each_async(self, messages: Sequence[Message]) -> StoreFuture[list[Outcome]]:
-        adds, outcomes = encode_each(messages, self._encode)
+        adds, outcomes = self._encode_each(messages)
         return self._writes.submit(WriteUnit(outcomes, adds=adds, apart=True))
 
     def use_loop(self, loop: AbstractEventLoop | None) -> None:
         self._writes.use_loop(loop)
 
+    def _encode_each(self, messages: Sequence[Message]) -> tuple[list[EncodedMessage], Result]:
+        """See :func:`encode_each`; those of a turn are mostly of one destination."""
+        destination = messages[0].destination if messages else None
+        place = self._places.get(destination) if destination else None
+        if place is not None and all(map(partial(is_, destination), map(_destination, messages))):
+            with suppress(StoreError):
+                return place.encode_all(messages), everything
+        return encode_each(messages, self._encode)
+
     def _encode(self, message: Message) -> EncodedMessage:
         destination = message.destination
         place = self._places.get(destination) if destination else None
-        return (place or self._place(own_destination(message))).encode(message)
+        if place is None:
+            place = self._place(own_destination(message))
+        return self._encoder.encode(message, place.destination, prioritized=place.prioritized)
 
     def _forget_acknowledgements(self, topic: str | None = None) -> None:
         """Discard what is cached of a topic, or of all."""

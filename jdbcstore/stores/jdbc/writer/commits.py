@@ -94,10 +94,14 @@ class Commits:
             self.write(units[:middle])
             self.write(units[middle:])
             return
-        added, removed = sum(map(len, results)), sum([len(unit.removes) for unit in units])
+        added, removed, outcomes = 0, 0, []
+        for unit, references in zip(units, results, strict=True):
+            added += len(references)
+            removed += len(unit.removes)
+            outcomes.append(unit.result(references))
         self.timings.add(time.perf_counter() - began, added + removed)
         self._statistics.count(added, removed)
-        self._complete(units, [unit.result(result) for unit, result in zip(units, results, strict=True)])
+        self._complete(units, outcomes)
 
     def _write_apart(self, unit: WriteUnit, refusal: StoreError) -> None:
         outcomes = _outcomes_apart(unit.adds, refusal, self._committer.write)

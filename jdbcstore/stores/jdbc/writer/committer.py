@@ -151,7 +151,7 @@ class Committer:
             if unit.committed:
                 _notify_committed(unit)
             results.append(references(unit.adds, sequence.last + 1))
-            sequence.use(len(unit.adds))
+            sequence.last += len(unit.adds)
         return results
 
     def finish(self, sent: Sent) -> None:

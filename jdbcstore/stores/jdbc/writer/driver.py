@@ -44,6 +44,9 @@ class DrivenWriter(Protocol):
     def send(self, units: list[WriteUnit]) -> Sent | None:
         """Begin to write them without waiting for anything; None if that is not possible."""
 
+    def take_at_once(self, unit: WriteUnit) -> bool:
+        """Take a unit that was not queued as the next batch; false if another has to be written first."""
+
     def take(self) -> list[WriteUnit]:
         """Return the next batch; empty if there is none, or what is next is not a batch."""
 
@@ -105,6 +108,33 @@ class LoopDriver:
         if not self._turn():
             self._writer.call_thread()
 
+    def begin(self, unit: WriteUnit) -> bool:
+        """Begin to write a unit at once, if nothing else is queued or under way; false if not."""
+        writer = self._writer
+        if (
+            self._is_running
+            or writer.begun is not None
+            or writer.pending.units
+            or get_ident() != self._thread
+        ):
+            return False
+        unit.measure()
+        if self._gathering is not None or unit.rows < min(self._expected, _MANY):
+            return False
+        if not writer.turn.acquire(blocking=False):
+            return False
+        try:
+            self._is_running = True
+            if not writer.take_at_once(unit):
+                return False
+            goes_on = self._send([unit])
+        finally:
+            self._is_running = False
+            writer.turn.release()
+        if not goes_on:
+            writer.call_thread()
+        return True
+
     def _on_event(self) -> None:
         """There is an answer, or room to send more."""
         if self._writer.begun is None:
@@ -135,12 +165,16 @@ class LoopDriver:
             sent = begun.sent
             if sent is None:
                 return False
-            if not (self._is_flushed(sent) and sent.is_answered()):
+            if self._is_sending or not sent.is_flushed:
+                self._flush(sent)
+            if not (sent.is_flushed and sent.is_answered()):
                 return True
             if not sent.is_done:
                 return False
             writer.finish(begun)
-            self._expected = sum([unit.rows for unit in begun.units]) + writer.pending.rows
+            self._expected = writer.pending.rows
+            for unit in begun.units:
+                self._expected += unit.rows
         if not writer.pending.units or self._is_gathering():
             return True
         units = writer.take()
@@ -156,7 +190,8 @@ class LoopDriver:
         writer.begun = Begun(units, sent)
         if sent is None or sent.has_failed or (sent.line is not self._line and not self._watch(sent)):
             return False
-        self._is_flushed(sent)
+        if self._is_sending or not sent.is_flushed:
+            self._flush(sent)
         return not sent.has_failed
 
     def _watch(self, sent: Sent) -> bool:
@@ -196,7 +231,7 @@ class LoopDriver:
         self._alone, self._expected = 2**self._vain, 0
         self.go_on()
 
-    def _is_flushed(self, sent: Sent) -> bool:
+    def _flush(self, sent: Sent) -> None:
         done = sent.flush()
         if done is self._is_sending and self._watched is not None:
             self._is_sending = not done
@@ -204,7 +239,6 @@ class LoopDriver:
                 self._loop.remove_writer(self._watched)
             else:
                 self._loop.add_writer(self._watched, self._on_event)
-        return done
 
     def stop(self) -> None:
         """Await no answer any more."""

@@ -124,7 +124,9 @@ class Writer:
         :raises StoreClosed: the store is closed
         """
         unit.completion = result = QueuedFuture(self, unit)
-        self._enqueue(unit)
+        driver = self._driver
+        if driver is None or not driver.begin(unit):
+            self._enqueue(unit)
         return result
 
     def withdraw(self, unit: WriteUnit) -> bool:
@@ -412,6 +414,15 @@ class Writer:
     def send(self, units: list[WriteUnit]) -> Sent | None:
         """See :meth:`Committer.send`."""
         return self._committer.send(units)
+
+    def take_at_once(self, unit: WriteUnit) -> bool:
+        """Take a unit that was not queued, for the driver; false if another comes first. The turn is held."""
+        with self._lock:
+            if self._closed or self._leader not in self._idle or self._queue or self.begun is not None:
+                return False
+            unit.taken = True
+            self._commits.begin([unit])
+        return True
 
     def take(self) -> list[WriteUnit]:
         """Return the next batch, for the driver; empty if that is a call, or nothing. The turn is held."""

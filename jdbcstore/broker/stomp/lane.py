@@ -1,0 +1,86 @@
+"""The head of a SEND that comes again: such a frame is compared, and not read header by header.
+
+Heads that are alike differ in ``receipt`` and ``content-length`` alone. The general way, from the reader of
+frames to the engine, stays complete: the lane is an exception to it, and leaves it everything else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from jdbcstore.broker.stomp.frames import Frame, FrameLimits
+
+_FREE = {
+    "receipt": r"receipt:([ -9;-\[\]-~]{1,200})",  # ASCII without a colon and a backslash
+    "content-length": r"content-length:([0-9]{1,9})",
+}
+"""The headers that differ, and their lines."""
+_MOST_FREE = 512
+"""More bytes than these lines have."""
+_DECIDED = frozenset(("transaction", "destination-type"))
+"""Headers for the session, not for the message."""
+_ODD = re.compile(r"[\\\r\n\0]")
+
+
+class SendHead:
+    """The head of the last SENDs of a client, which were alike: the next ones mostly are, too."""
+
+    def __init__(self) -> None:
+        self.destination = ""
+        """The name of their destination."""
+        self._last: dict[str, str] = {}
+        """The headers of the last SEND that went the general way."""
+        self._headers: dict[str, str] = {}
+        """These headers without the destination and the receipt."""
+        self._match: Callable[[bytes, int], re.Match[bytes] | None] | None = None
+        self._receipt = self._length = 0
+        """The groups of these headers; 0 if the head has none."""
+
+    def learn(self, headers: Mapping[str, str], limits: FrameLimits) -> bool:
+        """Note the head of a SEND; return whether it is like the last one, and its like can be read here."""
+        last, self._last = self._last, {**headers, **dict.fromkeys(headers.keys() & _FREE.keys(), "")}
+        if self._last != last:
+            self._match = None
+        elif self._match is None and _is_plain(headers, limits):
+            self._compile(headers)
+        return self._match is not None
+
+    def _compile(self, headers: Mapping[str, str]) -> None:
+        free = [name for name in headers if name in _FREE]
+        self._receipt, self._length = ((free.index(name) + 1 if name in free else 0) for name in _FREE)
+        lines = (_FREE.get(name) or re.escape(f"{name}:{value}") for name, value in headers.items())
+        self._match = re.compile("\n".join(["[\r\n\0]*SEND", *lines, "\n"]).encode()).match
+        self._headers = {name: value for name, value in headers.items() if name != "receipt"}
+        self.destination = self._headers.pop("destination")
+
+    def read(self, data: bytes, at: int, most: int) -> tuple[Frame, str | None, int] | None:
+        """Return the next frame without its destination and receipt, the receipt, and the offset of its end.
+
+        None if it has another head, or is not complete, or not valid.
+
+        :param most: the most bytes of a body
+        """
+        found = None if self._match is None else self._match(data, at)
+        if found is None:
+            return None
+        headers, start = self._headers.copy(), found.end()
+        if self._length:
+            headers["content-length"] = length = found[self._length].decode()
+            end = start + int(length)
+        else:
+            end = data.find(b"\0", start)
+        if not start <= end < len(data) or data[end] or end - start > most:
+            return None
+        receipt = found[self._receipt].decode() if self._receipt else None
+        return Frame("SEND", headers, data[start:end]), receipt, end + 1
+
+
+def _is_plain(headers: Mapping[str, str], limits: FrameLimits) -> bool:
+    """Return whether no header needs a decision, and the lines of a head can only be those of its headers."""
+    size = 0
+    for name, value in headers.items():
+        if name in _DECIDED or ":" in name or _ODD.search(name) or _ODD.search(value):
+            return False
+        size += len(f"{name}:{value}".encode()) + 1
+    return size + _MOST_FREE <= limits.head and limits.line >= _MOST_FREE
