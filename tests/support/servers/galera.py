@@ -130,23 +130,6 @@ class GaleraNode(MariadbServer):
             return 0
         return int(str(size))
 
-    def rows(self, sql: str) -> list[tuple[object, ...]]:
-        """The rows of the administrator's statement in the ordinary user's database.
-
-        Without SQLAlchemy, which first asks what a node that is cut off refuses to answer.
-        """
-        connection = pymysql.connect(
-            host=self.host,
-            port=self.port,
-            user=self.administrator,
-            password=self.administrator_password,
-            database=self.username,
-            autocommit=True,
-        )
-        with connection, connection.cursor() as cursor:
-            cursor.execute(sql)
-            return [*cursor.fetchall()]
-
 
 class GaleraCluster:
     """Three nodes that serve."""
@@ -161,6 +144,10 @@ class GaleraCluster:
             for node in self.nodes:
                 node.wait()
             unless_started.pop_all()
+
+    def settled(self, node: MariadbServer, query: str) -> list[tuple[object, ...]]:
+        """The rows of a query once the node has applied all that any has committed."""
+        return node.rows(f"SET STATEMENT wsrep_sync_wait = 1 FOR {query}")
 
     def urls(self) -> list[str]:
         """The database through each node, with its password."""

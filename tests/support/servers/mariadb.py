@@ -8,6 +8,8 @@ import signal
 from collections.abc import Sequence
 from pathlib import Path
 
+import pymysql
+
 from tests.support.servers.process import Server, ServerMissing
 
 
@@ -69,6 +71,23 @@ class MariadbServer(Server):
             f"GRANT ALL ON *.* TO {self.username}@'%'",
             f"CREATE DATABASE {self.username}",
         )
+
+    def rows(self, sql: str) -> list[tuple[object, ...]]:
+        """The rows of the administrator's statement in the ordinary user's database.
+
+        Without SQLAlchemy, which first asks what a node that its cluster has left refuses to answer.
+        """
+        connection = pymysql.connect(
+            host=self.host,
+            port=self.port,
+            user=self.administrator,
+            password=self.administrator_password,
+            database=self.username,
+            autocommit=True,
+        )
+        with connection, connection.cursor() as cursor:
+            cursor.execute(sql)
+            return [*cursor.fetchall()]
 
 
 def _program(*names: str) -> str:
