@@ -17,7 +17,7 @@ from jdbcstore.database.connection import Connection
 from jdbcstore.database.session import DatabaseSession
 from jdbcstore.database.statements.builder import Statement
 from jdbcstore.message.destination import Destination
-from jdbcstore.stores.jdbc.writer.units import UnitWriter
+from jdbcstore.stores.jdbc.writer.writer import UnitWriter
 from jdbcstore.stores.shared.paging import PRIORITIES, REMOVE_BATCH, counted, id_pages
 
 

@@ -23,7 +23,7 @@ from jdbcstore.errors import LargeBodyMissing, LockLost, StoreClosed, StoreError
 from jdbcstore.message.message import Message
 from jdbcstore.message.openwire.pieces import PIECE_SIZE, LargeBody, body_in_pieces, is_alive
 from jdbcstore.stores.jdbc.bodies import has_large, prepare_large
-from jdbcstore.stores.jdbc.writer.units import UnitWriter
+from jdbcstore.stores.jdbc.writer.writer import UnitWriter
 from jdbcstore.util.clock import Clock
 
 log = logging.getLogger(__name__)

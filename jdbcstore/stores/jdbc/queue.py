@@ -24,7 +24,8 @@ from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import MessageId
 from jdbcstore.message.message import Message
 from jdbcstore.stores.jdbc.checkpoint import ReferencedBodies
-from jdbcstore.stores.jdbc.writer.units import Execution, UnitWriter, WriteUnit, update_of
+from jdbcstore.stores.jdbc.writer.units import Execution, WriteUnit, update_of
+from jdbcstore.stores.jdbc.writer.writer import UnitWriter
 from jdbcstore.stores.shared.checks import MAX_SEQUENCE, message_not_found, name_of
 from jdbcstore.stores.shared.encoding import MessageEncoder, encode_each, nothing, only
 from jdbcstore.stores.shared.paging import (

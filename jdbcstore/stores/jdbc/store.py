@@ -55,7 +55,7 @@ from jdbcstore.stores.jdbc.sequence import last_stored, refuse_claims
 from jdbcstore.stores.jdbc.topic import JdbcTopicMessageStore
 from jdbcstore.stores.jdbc.writer.audited import note_stored
 from jdbcstore.stores.jdbc.writer.units import WriteUnit
-from jdbcstore.stores.jdbc.writer.writer import RefusingWriter, Writer
+from jdbcstore.stores.jdbc.writer.writer import RefusingWriter, UnitWriter, Writer
 from jdbcstore.stores.jdbc.xa.resource import JdbcXAResource, take_over
 from jdbcstore.stores.shared.audit import DuplicateAudit
 from jdbcstore.stores.shared.checkpoint import Changes, FindBody, JournalMark, Referring
@@ -128,7 +128,7 @@ class JdbcStore(DestinationsStore[JdbcMessageStore, JdbcTopicMessageStore]):
         self.audit: DuplicateAudit | None = None
         """The message ids that were stored; None without ``enable_audit``."""
         self._history: RemovalHistory | None = None
-        self._writes: Writer | RefusingWriter = RefusingWriter()
+        self._writes: UnitWriter = RefusingWriter()
         with ExitStack() as on_failure:
             on_failure.callback(self._release)
             if isinstance(locker, AbstractLocker):

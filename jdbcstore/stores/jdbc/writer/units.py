@@ -13,7 +13,7 @@ from jdbcstore.database.statements.store import Statements
 from jdbcstore.stores.jdbc.acknowledgements import Acknowledgement
 from jdbcstore.stores.shared.encoding import Name, Result, everything
 from jdbcstore.stores.shared.rows import EncodedMessage
-from jdbcstore.util.futures import Completion, StoreFuture
+from jdbcstore.util.futures import Completion
 
 ROW_OVERHEAD = 512
 """Roughly what a queued message takes in memory beside its blob."""
@@ -103,38 +103,6 @@ class Call:
     def take(self) -> bool:
         """Begin with it: its caller waits, and does not cancel it."""
         return True
-
-
-class UnitWriter(Protocol):
-    """A writer as the destinations of a store use it."""
-
-    def execute(self, unit: WriteUnit, /) -> Any:
-        """Write a unit, wait until it is committed, and return its result."""
-
-    def submit(self, unit: WriteUnit, /) -> StoreFuture[Any]:
-        """Queue a unit; the future completes after the commit."""
-
-    def call(
-        self,
-        function: Callable[[Connection], Any],
-        /,
-        *,
-        behind: int = 0,
-        rows: int = 0,
-        removes: int = 0,
-    ) -> Any:
-        """Run ``function(connection)`` in a transaction of its own and return its result."""
-
-    def call_numbered(
-        self,
-        count: Callable[[Connection], int],
-        function: Callable[[Connection, int], Any],
-        /,
-        *,
-        adding: WriteUnit | None = None,
-        removed: Callable[[], Iterable[Name]] = tuple,
-    ) -> Any:
-        """As :meth:`call`, with ``count(connection)`` new sequences; the function gets the first."""
 
 
 class RowReader(Protocol):

@@ -498,6 +498,9 @@ def _refuse() -> NoReturn:
     raise ConfigurationError("this store was opened with read_only; open it without to write")
 
 
+UnitWriter = Writer | RefusingWriter
+"""The writer of a store, as what writes there uses it."""
+
 _open: weakref.WeakSet[Writer] = weakref.WeakSet()
 
 

@@ -28,7 +28,8 @@ from jdbcstore.stores.jdbc.acknowledgements import (
     by_subscription,
 )
 from jdbcstore.stores.jdbc.bodies import claim_bodies, have_bodies, numbered, renumber_bodies
-from jdbcstore.stores.jdbc.writer.units import UnitWriter, WriteUnit
+from jdbcstore.stores.jdbc.writer.units import WriteUnit
+from jdbcstore.stores.jdbc.writer.writer import UnitWriter
 from jdbcstore.stores.jdbc.xa.column import ACKNOWLEDGED, ADDED, OURS_ALONE, Flag, decode_flag, encode_flag
 from jdbcstore.stores.shared.encoding import Name
 from jdbcstore.stores.shared.transaction import (
