@@ -147,12 +147,13 @@ class TopicState:
     Transient messages wait here, as in ActiveMQ, for the consumer that is connected or for the next.
     """
 
-    __slots__ = ("_memory", "_transient", "durable", "feed", "in_flight", "numbers")
+    __slots__ = ("_memory", "_offline", "_transient", "durable", "feed", "in_flight", "numbers")
 
     def __init__(self, durable: Durable, last_sequence: int) -> None:
         self.durable = durable
         self._transient: Backlog | None = None
         self._memory: MemoryUsage | None = None
+        self._offline: OfflineSource | None = None
         self.in_flight = InFlight(last_sequence)
         self.feed: DurableFeed | None = None
         self.numbers = count(1)
@@ -191,15 +192,18 @@ class TopicState:
 
     def offline(self, topic: StoredTopic) -> OfflineSource:
         """Return the source of its entries while no consumer is connected."""
-        account, rows = topic.account, None
-        if topic.store is not None:
-            rows = SubscriptionRows(topic, topic.store, self.durable)
-        return OfflineSource(
-            account.loop, account.destination, account.memory, account.counters, rows, self.in_flight
-        )
+        if self._offline is None:
+            account, rows = topic.account, None
+            if topic.store is not None:
+                rows = SubscriptionRows(topic, topic.store, self.durable)
+            self._offline = OfflineSource(
+                account.loop, account.destination, account.memory, account.counters, rows, self.in_flight
+            )
+        return self._offline
 
     def close(self) -> None:
-        """Forget the transient messages."""
+        """Forget the transient messages, and the topic."""
+        self._offline = None
         if self._transient is not None and self._memory is not None:
             self._memory.release(self._transient.take_returned())
             self._transient.close()
