@@ -67,6 +67,7 @@ class JdbcLocker(AbstractLocker):
         :raises SchemaError: the tables do not exist in the lock's database, and must not be created
         """
         self._session = self._locking_session(session)
+        self._session.adapter.check_sessions("a lock in the database")
         self._is_elsewhere = self._session is not session
         self._sql = self._session.of(LockStatements)
 

@@ -1,14 +1,17 @@
-"""PgBouncer in transaction mode: a session of the server that was a store's is another client's by now."""
+"""PgBouncer: in transaction mode a session of the server that was a store's is another client's by now."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 import jdbcstore
-from jdbcstore import Message
+from jdbcstore import Claims, Configuration, JdbcStore, Message
+from jdbcstore.config import DataSourceConfig
+from jdbcstore.config.locker import LeaseDatabaseLockerConfig
+from jdbcstore.errors import ConfigurationError
 from tests.support.faults.line import Break
 from tests.support.faults.proxy import ProxyLine
 from tests.support.servers import PostgresqlServer, Server, ServerMissing
@@ -29,6 +32,32 @@ def pooler(server: Server) -> Iterator[PgBouncer]:
         pytest.skip(str(error))
     yield pooler
     pooler.close()
+
+
+def _leased(url: str) -> JdbcStore:
+    configuration = Configuration(data_source=DataSourceConfig(url=url), locker=LeaseDatabaseLockerConfig())
+    return JdbcStore.configured(configuration)
+
+
+@pytest.mark.parametrize("open_", [_leased, Claims])
+def test_what_needs_a_session_is_refused(pooler: PgBouncer, open_: Callable[[str], object]) -> None:
+    with jdbcstore.open(pooler.url) as store:
+        store.queue("Q").add_message(Message("one"))
+    with pytest.raises(ConfigurationError, match="pool_mode = session"):
+        open_(pooler.url)
+
+
+def test_in_session_mode_there_are_sessions(server: Server) -> None:
+    assert isinstance(server, PostgresqlServer)
+    try:
+        pooler = PgBouncer(server, 20, "session")
+    except ServerMissing as error:
+        pytest.skip(str(error))
+    with contextlib.closing(pooler):
+        with _leased(pooler.url) as store:
+            store.queue("Q").add_message(Message("one"))
+        with Claims(pooler.url) as claims:
+            assert [claim.message.body for claim in claims.queue("Q").claim(2)] == ["one"]
 
 
 def test_the_work_of_others_goes_on(pooler: PgBouncer) -> None:

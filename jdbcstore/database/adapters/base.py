@@ -178,6 +178,8 @@ class Adapter:
     """Whether one row can be locked while others are written."""
     certifies: ClassVar[bool] = False
     """Whether nodes share no locks: at COMMIT one of two transactions that wrote the same row is refused."""
+    keeps_sessions: ClassVar[bool] = True
+    """Whether a connection has one session of the server; behind a pooler transactions may have others."""
     takes_arrays: ClassVar[bool] = False
     """Whether a list of numbers can be one parameter, as in ``id = ANY (?)``."""
     shares_queues: ClassVar[bool] = False
@@ -236,6 +238,18 @@ class Adapter:
     def of_server(self, connection: Any) -> Adapter:  # noqa: ARG002
         """Return the adapter of the server that a first connection leads to, if the URL does not tell."""
         return self
+
+    def check_sessions(self, what: str) -> None:
+        """Make sure that a connection keeps its session of the server.
+
+        :raises ConfigurationError: a pooler does not let it; ``what`` needs it
+        """
+        if not self.keeps_sessions:
+            raise ConfigurationError(
+                f"a pooler in transaction mode gives each transaction another session, and {what} needs one"
+                " of its own: set pool_mode = session, or connect to the server itself",
+                option="url",
+            )
 
     def is_of_another(self, dialect: Dialect) -> bool:  # noqa: ARG002
         """Return whether a dialect that has connected found a server of which another adapter knows more."""

@@ -221,6 +221,12 @@ class PostgresqlAdapter(Adapter):
         connection.execute("SET synchronous_commit = on")
         libpq.note_cancelled_waits(connection)
 
+    def of_server(self, connection: Any) -> Adapter:
+        is_pooled = _number_of(connection) != connection.info.backend_pid
+        if is_pooled and type(self) is PostgresqlAdapter and _shares_sessions(connection):
+            return PooledPostgresqlAdapter()
+        return self
+
     def cursor(self, connection: Any) -> Any:
         return libpq.numbering_cursor()(connection)
 
@@ -304,6 +310,25 @@ class PostgresqlAdapter(Adapter):
         if changed or cursor.fetchone() == (True,):
             # It needs the same lock as a VACUUM, which may run for hours, and analyses as well.
             cursor.execute(f'ANALYZE (SKIP_LOCKED) "{table}"')
+
+
+class PooledPostgresqlAdapter(PostgresqlAdapter):
+    """PostgreSQL behind a pooler in transaction mode."""
+
+    keeps_sessions = False
+
+
+def _number_of(connection: Any) -> int:
+    [(number,)] = connection.execute("SELECT pg_backend_pid()").fetchall()
+    return int(number)
+
+
+def _shares_sessions(connection: Any) -> bool:
+    """Return whether a transaction of another connection takes the session that this one has used."""
+    number = _number_of(connection)
+    info = connection.info
+    with type(connection).connect(info.dsn, password=info.password) as other:
+        return _number_of(other) == number or _number_of(connection) != number
 
 
 _CROWDED = "53300"

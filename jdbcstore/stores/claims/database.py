@@ -75,6 +75,7 @@ class ClaimDatabase:
         self._gate = Gate()
         if session.adapter.is_of_another(session.engine.dialect):
             raise unsupported(session.adapter)
+        session.adapter.check_sessions("a process that claims messages")
         session.prepare_claims()
         history = RemovalHistory(session, clock) if config.history_retention else None
         self.recorder: Recorder | None = history

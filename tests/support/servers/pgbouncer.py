@@ -1,4 +1,4 @@
-"""A private PgBouncer in transaction mode, which is Debian's, in front of a private PostgreSQL."""
+"""A private PgBouncer, which is Debian's, in front of a private PostgreSQL."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ listen_port = {port}
 unix_socket_dir =
 auth_type = plain
 auth_file = {users}
-pool_mode = transaction
+pool_mode = {mode}
 default_pool_size = {size}
 """
 
 
 class PgBouncer:
-    """A pooler that gives each transaction one of ``size`` sessions of the server."""
+    """A pooler that gives each transaction, or each session, one of ``size`` sessions of the server."""
 
-    def __init__(self, server: PostgresqlServer, size: int) -> None:
+    def __init__(self, server: PostgresqlServer, size: int, mode: str = "transaction") -> None:
         program = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin")
         if program is None:
             raise ServerMissing("no PgBouncer is installed (pgbouncer)")
@@ -42,7 +42,9 @@ class PgBouncer:
         self._folder.chmod(0o755)
         users, settings = self._folder / "users", self._folder / "settings"
         users.write_text(f'"{server.username}" "{server.password}"\n')
-        settings.write_text(_SETTINGS.format(server=server, port=self.port, users=users, size=size))
+        settings.write_text(
+            _SETTINGS.format(server=server, port=self.port, users=users, size=size, mode=mode)
+        )
         # It refuses to run as root.
         account = ["-u", server.account] if os.geteuid() == 0 else []
         log = (self._folder / "log").open("ab")
