@@ -132,6 +132,8 @@ def _advice(text: str) -> str:
             "memory: is not a database but a store that lasts as long as its process, for"
             " jdbcstore.open('memory:') and jdbcstore broker; name a database, for example sqlite:///file.db"
         )
+    if re.search(r"@[^/?]*,[^/?]*/", text):
+        return "write several hosts as dialect://user:password@/database?host=one:port&host=other:port"
     if _SQLITE_PATH.fullmatch(text):
         return f"for the SQLite file {text}, write sqlite:///{text}"
     return _FORM

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 from sqlalchemy import URL, Engine, Table, create_engine, event
@@ -119,11 +119,14 @@ class Database:
             options = self.adapter.engine_options(self._target)
             if limited:
                 options["connect_args"] = {**options.get("connect_args", {}), **self._network_arguments()}
-            engine = _engine(self._target, **pool, **options)
+            hosts = self.adapter.hosts(self._target)
+            target = self._target.difference_update_query(["host"]) if hosts else self._target
+            engine = _engine(target, **pool, **options)
 
-        def number(_dialect: object, record: Any, *_: object) -> None:
+        def connect(dialect: Any, record: Any, _arguments: object, options: dict[str, Any]) -> Any:
             # Before it is connected: whatever the address leads to then is of this generation at most.
             record.info[GENERATION] = self.generation
+            return self._connect_to_one(hosts, dialect, options) if hosts else None
 
         def refuse_old(_connection: object, record: Any, _proxy: object) -> None:
             if record.info.get(GENERATION) != self.generation:
@@ -143,11 +146,34 @@ class Database:
                     connection.close()
                 raise
 
-        event.listen(engine, "do_connect", number)
+        event.listen(engine, "do_connect", connect)
         event.listen(engine, "connect", prepare)
         event.listen(engine, "checkout", refuse_old)
         self.driver_errors = (engine.dialect.loaded_dbapi.Error,)
         return engine
+
+    def _connect_to_one(self, hosts: Sequence[tuple[str, int]], dialect: Any, options: dict[str, Any]) -> Any:
+        """Return a connection to the first server that takes writes; to a standby if only those answer."""
+        standby, failure = None, None
+        for host, port in hosts:
+            try:
+                connection = dialect.connect(**{**options, "host": host, "port": port})
+                if self.adapter.takes_writes(connection):
+                    break
+            except dialect.loaded_dbapi.Error as error:
+                failure = error
+                continue
+            if standby is None:
+                standby = connection
+            else:
+                connection.close()
+        else:
+            if standby is None and failure is not None:
+                raise failure
+            return standby
+        if standby is not None:
+            standby.close()
+        return connection
 
     def end_generation(self) -> None:
         """Let no pooled connection be used again: the address may lead to another server by now.

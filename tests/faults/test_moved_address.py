@@ -18,6 +18,7 @@ from jdbcstore.errors import OutcomeUnknown, StoreUnavailable
 from jdbcstore.testing.polling import wait_until
 from tests.support.databases import Database
 from tests.support.faults.moved import STORED, MovedLine
+from tests.support.ports import closed_port
 from tests.support.servers import Server, ServerMissing
 from tests.support.servers.replica import MariadbPair
 
@@ -143,3 +144,33 @@ def test_a_look_waits_for_what_its_group_has_committed(server: Server, database:
                 settings += [value for (value,) in cursor.fetchall()]
         assert settings == [settings[0], "BEFORE", settings[0]]
     session.close()
+
+
+def test_several_hosts_of_which_one_takes_writes(servers: MariadbPair) -> None:
+    """Hosts that do not answer, and standbys, are passed over, also after a switch."""
+    one, other = servers.first, servers.other
+    with closed_port() as closed:
+        hosts = [f"127.0.0.1:{port}" for port in (closed, one.port, other.port)]
+        url = one.url._replace(host=None, port=None).update_query_dict({"host": hosts})
+        with jdbcstore.open(
+            url.render_as_string(hide_password=False), cleanup_period=0, reconnect_timeout=WAIT
+        ) as store:
+            queue = store.queue("Q")
+            queue.add_message(Message("before"))
+            servers.catch_up()
+            one.only_read()
+            queue.add_message(Message("after"))
+            assert [message.body for message in queue.recover()] == ["before", "after"]
+            assert len(servers.rows(other, STORED)) == 2
+            assert len(servers.rows(one, STORED)) == 1
+
+
+@pytest.mark.parametrize("kind", ["", "sequential:", "replication:"])
+def test_java_s_lists_of_hosts(servers: MariadbPair, kind: str) -> None:
+    one, other = servers.first, servers.other
+    one.only_read()
+    login = f"user={one.username}&password={one.password}"
+    url = f"jdbc:mariadb:{kind}//127.0.0.1:{one.port},127.0.0.1:{other.port}/{one.username}?{login}"
+    with jdbcstore.open(url, cleanup_period=0) as store:
+        store.queue("Q").add_message(Message("one"))
+    assert servers.rows(other, STORED) == [(1,)]

@@ -310,6 +310,17 @@ class Adapter:
 
     # Connections
 
+    def hosts(self, url: URL) -> list[tuple[str, int]]:  # noqa: ARG002
+        """Return the servers to try in turn, where the driver takes only one; empty if the URL names one.
+
+        :raises ConfigurationError: they cannot be parsed, or the driver cannot be given one by one
+        """
+        return []
+
+    def takes_writes(self, connection: Any) -> bool:  # noqa: ARG002
+        """Return whether the server of a new connection is not a standby."""
+        return True
+
     def engine_options(self, url: URL) -> dict[str, Any]:
         """Keyword arguments of ``create_engine`` beyond the common ones.
 

@@ -47,8 +47,9 @@ from jdbcstore.database.adapters.sql import (
     in_pairs,
     multi_row,
 )
+from jdbcstore.database.adapters.urls import host_and_port
 from jdbcstore.database.adapters.writing import Writing
-from jdbcstore.errors import StoreUnavailable
+from jdbcstore.errors import ConfigurationError, StoreUnavailable
 
 _ROWS = 250
 """Rows of one INSERT, keys of one DELETE: few distinct texts, far below 65,535 parameters."""
@@ -60,6 +61,7 @@ _FAILS = ", (SELECT 1 UNION ALL SELECT 2))"
 """The end of an IF that raises it. NULL would not, in a column that numbers rows by itself."""
 _NEVER_PREPARED = 1295
 """The server's error for statements that it cannot prepare, such as LOCK TABLES."""
+_PORT = 3306
 _IN_TRANSACTION = 1
 """The flag of the server's status."""
 _NO_THREAD, _NOT_OWNER = 1094, 1095
@@ -436,6 +438,19 @@ class MysqlAdapter(Adapter):
             whole = max(1, round(seconds))
             return {"timeout": min(10, whole), **dict.fromkeys(self.odbc_timeouts, whole)}
         return {"connect_timeout": min(10.0, seconds), "read_timeout": seconds, "write_timeout": seconds}
+
+    def hosts(self, url: URL) -> list[tuple[str, int]]:
+        named = url.query.get("host", ())
+        hosts = [named] if isinstance(named, str) else [*named]
+        if hosts and "pymysql" not in url.drivername:
+            raise ConfigurationError("several hosts need the driver pymysql", option="url")
+        return [host_and_port(host, _PORT) for host in hosts]
+
+    def takes_writes(self, connection: Any) -> bool:
+        with contextlib.closing(connection.cursor()) as cursor:
+            cursor.execute("SELECT @@global.read_only")
+            [(only,)] = cursor.fetchall()
+        return not only
 
     def on_connect(self, connection: Any) -> None:
         cursor = connection.cursor()

@@ -17,11 +17,16 @@ _LOGIN = re.compile(r"(jdbc:[a-z0-9_-]+:)[^@]*@", re.IGNORECASE)
 """The part before an @ may be a user and a password."""
 _PROPERTY = re.compile(r"([;?&:])(user|username|password)=([^;&]*)([;&]?)", re.IGNORECASE)
 _JDBC = re.compile(
-    r"jdbc:(?P<sub>[a-z0-9]+):(?://(?P<host>\[[^\]]+\]|[^:/?]*)(?::(?P<port>\d{1,5}))?(?:/(?P<db>[^?]*))?)?"
+    r"jdbc:(?P<sub>[a-z0-9]+):(?:(?:sequential|failover|replication):(?=//))?"
+    r"(?://(?P<hosts>(?:(?:\[[^\]]+\]|[^:/?,]*)(?::\d{1,5})?,)+)?"
+    r"(?P<host>\[[^\]]+\]|[^:/?,]*)(?::(?P<port>\d{1,5}))?(?:/(?P<db>[^?]*))?)?"
     r"(?P<rest>[^?]*)(?:\?(?P<query>.*))?",
     re.IGNORECASE,
 )
 _SUBPROTOCOL = re.compile(r"jdbc:([a-z0-9_-]+):", re.IGNORECASE)
+_WRITABLE = {"postgresql": {"target_session_attrs": "read-write"}}
+"""The parameters with which a driver passes over standbys by itself."""
+_HOST = re.compile(r"(?:\[(?P<ip6>[^\]]+)\]|(?P<name>[^:\[\]]+))(?::(?P<port>\d{1,5}))?")
 URL_PROPERTY = "url"
 """The query parameter that holds the JDBC URL, for a Java driver."""
 
@@ -52,6 +57,16 @@ def from_jdbc(text: str, drivername: str) -> URL:
     # Other properties are for the Java driver, and unknown to a Python driver.
     properties = dict(parse_qsl(found["query"] or "", keep_blank_values=True))
     host = (found["host"] or "").strip("[]")
+    if found["hosts"]:
+        last = found["host"] + (f":{found['port']}" if found["port"] else "")
+        hosts = {"host": (*found["hosts"].rstrip(",").split(","), last)}
+        return URL.create(
+            drivername,
+            username=properties.get("user"),
+            password=properties.get("password"),
+            database=found["db"] or None,
+            query={**hosts, **_WRITABLE.get(drivername.partition("+")[0], {})},
+        )
     return URL.create(
         drivername,
         username=properties.get("user"),
@@ -60,6 +75,19 @@ def from_jdbc(text: str, drivername: str) -> URL:
         port=int(found["port"]) if found["port"] else None,
         database=found["db"] or found["rest"] or None,
     )
+
+
+def host_and_port(text: str, default: int) -> tuple[str, int]:
+    """Return the parts of ``host:port``, or of a host alone.
+
+    :raises ConfigurationError: it is neither
+    """
+    found = _HOST.fullmatch(text)
+    if found is None:
+        raise ConfigurationError(
+            f"{text!r} is not a host: write ?host=one:3306&host=other:3306", option="url"
+        )
+    return found["ip6"] or found["name"], int(found["port"] or default)
 
 
 def bridged(text: str, drivername: str) -> URL:
