@@ -45,7 +45,7 @@ OUTSIDE = {
         "mark",
         "written",
     },
-    "stores/journaled/writer.py": {"journaled", "last_number", "last_sequence", "written"},
+    "stores/journaled/writer.py": {"journaled", "last_number", "last_sequence", "taken", "written"},
     "stores/replicated/follower.py": {"log"},
     "stores/journaled/transactions.py": {"is_decided"},  # under the transaction's own lock
     # The modules of the memory store share one state, under one lock.

@@ -11,12 +11,12 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
 
 from jdbcstore.errors import StoreClosed, StoreError, StoreUnavailable
+from jdbcstore.stores.journaled.entries import JournalUnit
 from jdbcstore.stores.journaled.overlay import Overlay
 from jdbcstore.util.clock import Clock
-from jdbcstore.util.futures import Burst, Completion
+from jdbcstore.util.futures import Burst
 
 log = logging.getLogger(__name__)
 
@@ -29,29 +29,15 @@ _SLOW = 5.0
 """Seconds for one transaction of a checkpoint, after which it is logged."""
 
 
-class Work(Protocol):
-    """A unit, as far as it is known here."""
-
-    cost: int
-    """The memory it needs; 0 for what needs no room."""
-    completion: Completion[Any]
-
-    @property
-    def size(self) -> int: ...
-
-
-U = TypeVar("U", bound=Work)
-
-
 @dataclass(slots=True, eq=False)
-class _Waiting(Generic[U]):
-    unit: U
+class _Waiting:
+    unit: JournalUnit
     since: float
     is_waited_for: bool
     """A caller is blocked on it, and is notified at once when the store is closed."""
 
 
-class Admission(Generic[U]):
+class Admission:
     """The queue before the journal. Its methods are called under the overlay's lock.
 
     ``is_full`` says whether there is no room for a unit, and ``enter`` counts one that is admitted; ``write``
@@ -65,9 +51,9 @@ class Admission(Generic[U]):
         clock: Clock,
         timeout: float,
         *,
-        is_full: Callable[[U], bool],
-        enter: Callable[[U], None],
-        write: Callable[[U], None],
+        is_full: Callable[[JournalUnit], bool],
+        enter: Callable[[JournalUnit], None],
+        write: Callable[[JournalUnit], None],
         wake: Callable[[], None],
     ) -> None:
         self._overlay = overlay
@@ -80,8 +66,8 @@ class Admission(Generic[U]):
         self._wake = wake
         self._changed = threading.Condition(overlay.lock)
         self.left = threading.Condition(overlay.lock)
-        self._for_room: deque[_Waiting[U]] = deque()
-        self._for_turn: deque[_Waiting[U]] = deque()
+        self._for_room: deque[_Waiting] = deque()
+        self._for_turn: deque[_Waiting] = deque()
         """Units that need no room, and wait for the end of a pause."""
         self._bytes = 0
         self._admitting = 0
@@ -110,7 +96,7 @@ class Admission(Generic[U]):
     def wants_room(self) -> bool:
         return bool(self._for_room)
 
-    def put(self, unit: U, *, waits: bool) -> bool:
+    def put(self, unit: JournalUnit, *, waits: bool) -> bool:
         """Queue a unit that cannot be written now; false if it can be. Blocks while the queue is full.
 
         ``waits`` says that the caller is about to block on the unit.
@@ -132,12 +118,12 @@ class Admission(Generic[U]):
                 raise self._stopped.with_traceback(None)
         return False
 
-    def _has_to_wait(self, unit: U) -> bool:
+    def _has_to_wait(self, unit: JournalUnit) -> bool:
         if self._paused or self._admitting:
             return True
         return bool(unit.cost and (self._for_room or self._is_full(unit)))
 
-    def withdraw(self, unit: U) -> bool:
+    def withdraw(self, unit: JournalUnit) -> bool:
         """Remove a unit; false if it is not here."""
         for queue in (self._for_room, self._for_turn):
             for index, waiting in enumerate(queue):
@@ -182,7 +168,7 @@ class Admission(Generic[U]):
         self.left.notify_all()
         self._update()
 
-    def cancel(self) -> list[U]:
+    def cancel(self) -> list[JournalUnit]:
         """Admit nothing more, and return what is queued, for the caller to refuse."""
         self._ended = True
         rest = [waiting.unit for waiting in (*self._for_turn, *self._for_room)]
@@ -204,7 +190,7 @@ class Admission(Generic[U]):
             self._thread = threading.Thread(target=self._run, name="jdbcstore-journal-room", daemon=True)
             self._thread.start()
 
-    def _gone(self, waiting: _Waiting[U]) -> None:
+    def _gone(self, waiting: _Waiting) -> None:
         if waiting.unit.cost:
             self._bytes -= waiting.unit.size
         self.is_busy = self._paused or not self.is_empty
@@ -226,7 +212,7 @@ class Admission(Generic[U]):
                 self.is_busy = self._paused or not self.is_empty
                 self.left.notify_all()
 
-    def _next(self) -> tuple[list[U], list[tuple[U, StoreError]]]:
+    def _next(self) -> tuple[list[JournalUnit], list[tuple[JournalUnit, StoreError]]]:
         """Return the units to write now, and those to refuse; nothing at the end."""
         while not self._ended:
             self._log_if_late()
@@ -242,8 +228,8 @@ class Admission(Generic[U]):
             self._changed.wait(_LOOK if waits else None)
         return [], []
 
-    def _admit(self) -> list[U]:
-        units: list[U] = []
+    def _admit(self) -> list[JournalUnit]:
+        units: list[JournalUnit] = []
         if self._paused:
             return units
         for queue in (self._for_turn, self._for_room):
@@ -255,7 +241,7 @@ class Admission(Generic[U]):
                 self._gone(waiting)
         return units
 
-    def _refused(self) -> list[tuple[U, StoreError]]:
+    def _refused(self) -> list[tuple[JournalUnit, StoreError]]:
         """Units that found no room in time, or cannot be written any more."""
         stopped = self._stopped
         if stopped is not None:
@@ -269,7 +255,7 @@ class Admission(Generic[U]):
                 for waiting in found:
                     self.withdraw(waiting.unit)
                 return [(waiting.unit, stopped.with_traceback(None)) for waiting in found]
-        late: list[tuple[U, StoreError]] = []
+        late: list[tuple[JournalUnit, StoreError]] = []
         before = self._clock.monotonic() - self._timeout
         while self._for_room and max(self._for_room[0].since, self._committed_at) <= before:
             waiting = self._for_room.popleft()

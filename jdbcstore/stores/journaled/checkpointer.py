@@ -16,10 +16,11 @@ from jdbcstore.message.ids import XATransactionId
 from jdbcstore.message.openwire.reference import SEQUENCE_AT, refer
 from jdbcstore.stores.journaled.bodies import Bodies
 from jdbcstore.stores.journaled.cache import SubscriptionCache
+from jdbcstore.stores.journaled.entries import JournalUnit
 from jdbcstore.stores.journaled.overlay import SMALL, Layer, PreparedBranch
 from jdbcstore.stores.journaled.records import PREPARE
 from jdbcstore.stores.journaled.refused import FOLDER, Refused, refuses_a_row, row_of
-from jdbcstore.stores.journaled.writer import JournalUnit, JournalWriter
+from jdbcstore.stores.journaled.writer import JournalWriter
 from jdbcstore.stores.shared.checkpoint import Changes, CheckpointedStore, JournalMark, SubscriptionKey
 from jdbcstore.stores.shared.operations import RecordedOperation
 from jdbcstore.stores.shared.rows import EncodedMessage

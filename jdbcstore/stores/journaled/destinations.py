@@ -19,11 +19,11 @@ from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import MessageId
 from jdbcstore.message.message import Message
 from jdbcstore.message.openwire.reference import REFERENCE_SIZE
+from jdbcstore.stores.journaled.entries import Add, JournalUnit, Removal
 from jdbcstore.stores.journaled.front import JournalFront
 from jdbcstore.stores.journaled.overlay import Layer
 from jdbcstore.stores.journaled.reading import PageSource, decode, read_page
 from jdbcstore.stores.journaled.records import FORGET, RecordedWrites
-from jdbcstore.stores.journaled.writer import Add, JournalUnit, Removal
 from jdbcstore.stores.shared.checkpoint import (
     CheckpointedDestination,
     CheckpointedTopic,

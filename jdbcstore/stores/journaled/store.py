@@ -19,11 +19,11 @@ from jdbcstore.message.destination import Destination, DestinationKind
 from jdbcstore.message.ids import ProducerId
 from jdbcstore.message.message import Message
 from jdbcstore.stores.journaled.destinations import JournaledMessageStore, JournaledTopicMessageStore
+from jdbcstore.stores.journaled.entries import JournalUnit
 from jdbcstore.stores.journaled.front import JournalFront
 from jdbcstore.stores.journaled.records import RecordedWrites
 from jdbcstore.stores.journaled.refused import RefusedMessage
 from jdbcstore.stores.journaled.transactions import JournaledTransactions
-from jdbcstore.stores.journaled.writer import JournalUnit
 from jdbcstore.stores.shared.checkpoint import CheckpointedStore, CheckpointedTopic
 from jdbcstore.stores.shared.checks import destination_named
 from jdbcstore.stores.shared.cleanup_timer import CleanupTimer

@@ -12,11 +12,11 @@ from jdbcstore.errors import StoreError
 from jdbcstore.message.destination import Destination
 from jdbcstore.message.ids import XATransactionId
 from jdbcstore.stores.journaled.destinations import pending
+from jdbcstore.stores.journaled.entries import JournalUnit
 from jdbcstore.stores.journaled.front import JournalFront
 from jdbcstore.stores.journaled.overlay import PreparedBranch, SourceName
 from jdbcstore.stores.journaled.reading import PageSource
 from jdbcstore.stores.journaled.records import COMMIT, ROLLBACK, RecordedWrites
-from jdbcstore.stores.journaled.writer import JournalUnit
 from jdbcstore.stores.shared.encoding import nothing
 from jdbcstore.stores.shared.paging import PRIORITIES
 from jdbcstore.stores.shared.transaction import (

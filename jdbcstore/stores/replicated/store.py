@@ -22,9 +22,9 @@ from jdbcstore.stores.guarded import JournaledJdbcStore
 from jdbcstore.stores.jdbc.pauses import check_pause
 from jdbcstore.stores.jdbc.store import JdbcStore
 from jdbcstore.stores.journaled.destinations import JournaledTopicMessageStore
+from jdbcstore.stores.journaled.entries import JournalUnit
 from jdbcstore.stores.journaled.front import JournalFront
 from jdbcstore.stores.journaled.records import OPERATE, RecordedWrites
-from jdbcstore.stores.journaled.writer import JournalUnit
 from jdbcstore.stores.replicated.copying import take_copy
 from jdbcstore.stores.replicated.nodes import database_file, life_of, node_of, place_of
 from jdbcstore.stores.shared.checkpoint import CheckpointedTopic, SubscriptionKey

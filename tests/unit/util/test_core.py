@@ -31,8 +31,8 @@ from jdbcstore.message.ids import MessageId, ProducerId
 from jdbcstore.message.message import BodyType
 from jdbcstore.message.openwire import decode, encoder
 from jdbcstore.message.openwire.wire_format import OLD_VERSION, VERSION
+from jdbcstore.stores.journaled.entries import JournalUnit
 from jdbcstore.stores.journaled.records import WRITE, RecordedWrites, decode_writes
-from jdbcstore.stores.journaled.writer import JournalUnit
 from jdbcstore.stores.shared.rows import EncodedMessage, RowLimits
 from jdbcstore.util import core as chosen
 from jdbcstore.util.core import build
