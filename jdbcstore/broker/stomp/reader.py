@@ -58,6 +58,11 @@ class StompFrameReader(FrameBuffer):
         """Change the version and the limits, between two frames."""
         self.version, self.limits = version, limits
 
+    @property
+    def is_within_frame(self) -> bool:
+        """Whether what arrives next belongs to a frame that has begun; there may be no bytes of it here."""
+        return bool(self.held) or self._command is not None or self._left is not None
+
     def read(self) -> Frame | None:
         """Return the next frame; None if it is not complete yet.
 

@@ -264,7 +264,7 @@ class StompSession:
         """Send the messages of the first frames, whose head is known; return what follows them."""
         head, replies, send = self._head, self._replies, self._connection.send
         destination = self._access.named.get(head.destination)
-        if destination is None:
+        if destination is None or self.reader.is_within_frame:
             return data
         at, size, now_ms, most = 0, len(data), self._now_ms(), self.reader.limits.body
         while (

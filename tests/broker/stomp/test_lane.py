@@ -6,10 +6,12 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 
 import pytest
 
 from jdbcstore import Destination, Message, Store
+from jdbcstore.abc import KeepsLargeBodies
 from jdbcstore.broker.security import Principal
 from jdbcstore.broker.stomp.frames import Version
 from jdbcstore.broker.stomp.session import StompSession
@@ -270,3 +272,25 @@ def test_a_send_takes_few_calls(store: Store) -> None:
     finally:
         threading.setprofile(None)
     assert calls.found["SEND"] <= MOST_CALLS
+
+
+@pytest.mark.backends("memory", "sqlite")
+@pytest.mark.parametrize("large", [0, 64])
+def test_a_body_is_no_frame(store: Store, large: int) -> None:
+    """It arrives after its head, or after its first part, and looks like the frames before."""
+    options = {"min_large_message_size": large} if large and isinstance(store, KeepsLargeBodies) else {}
+    with talking(store, **options) as (_, client):
+        enter(client)
+        inner = frame(99)
+        for number in range(2, 10, 2):
+            first = b"x" * large
+            data = frame(number + 1, first + inner)
+            split = data.index(b"\n\n") + 2 + len(first)
+            client.socket.sendall(frame(number) + data[:split])
+            receipts(client, number)  # all of it has been read
+            client.socket.sendall(data[split:])
+            receipts(client, number + 1)
+        client.subscribe(QUEUE)
+        received = [message.body for message in client.messages(10)]
+    others = [(b"%03d" % number, first + inner) for number in range(2, 10, 2)]
+    assert received == [b"000", b"001", *chain.from_iterable(others)]
