@@ -168,6 +168,8 @@ def test_several_hosts_of_which_one_takes_writes(servers: MariadbPair) -> None:
 @pytest.mark.parametrize("kind", ["", "sequential:", "replication:"])
 def test_java_s_lists_of_hosts(servers: MariadbPair, kind: str) -> None:
     one, other = servers.first, servers.other
+    with jdbcstore.open(servers.url, cleanup_period=0):
+        servers.catch_up()
     one.only_read()
     login = f"user={one.username}&password={one.password}"
     url = f"jdbc:mariadb:{kind}//127.0.0.1:{one.port},127.0.0.1:{other.port}/{one.username}?{login}"

@@ -78,6 +78,8 @@ class SendHead:
 
 def _is_plain(headers: Mapping[str, str], limits: FrameLimits) -> bool:
     """Return whether no header needs a decision, and the lines of a head can only be those of its headers."""
+    if "destination" not in headers:
+        return False
     size = 0
     for name, value in headers.items():
         if name in _DECIDED or ":" in name or _ODD.search(name) or _ODD.search(value):

@@ -61,7 +61,8 @@ class StompFrameReader(FrameBuffer):
     @property
     def is_within_frame(self) -> bool:
         """Whether what arrives next belongs to a frame that has begun; there may be no bytes of it here."""
-        return bool(self.held) or self._command is not None or self._left is not None
+        has_bytes = self._partial or self._at < len(self._data)
+        return bool(has_bytes) or self._command is not None or self._left is not None
 
     def read(self) -> Frame | None:
         """Return the next frame; None if it is not complete yet.

@@ -294,3 +294,11 @@ def test_a_body_is_no_frame(store: Store, large: int) -> None:
         received = [message.body for message in client.messages(10)]
     others = [(b"%03d" % number, first + inner) for number in range(2, 10, 2)]
     assert received == [b"000", b"001", *chain.from_iterable(others)]
+
+
+@pytest.mark.backends("memory")
+def test_a_head_without_a_destination(store: Store) -> None:
+    with talking(store) as (_, client):
+        for number in range(3):
+            client.write("SEND", {"receipt": f"r-{number}"}, b"x")
+            assert client.expect("ERROR").headers["receipt-id"] == f"r-{number}"

@@ -51,6 +51,7 @@ def test_a_broker_that_loses_one_is_found_out(local: CommandLine, tmp_path: Path
         "    done.set_result(None)\n"
         "    return done\n"
         "Engine.send = lie\n"
+        "Engine.lane_to = lambda *_: None\n"
     )
     local.environment["PYTHONPATH"] += f":{sabotage}"
 
