@@ -42,7 +42,7 @@ class EngineOptions:
     max_scheduler_repeats: int = 1000
     """The most repetitions that such a message may ask for."""
     reject_durables: bool = False
-    """Whether nobody may consume as a durable subscriber."""
+    """Whether durable subscribers are refused."""
     offline_durable_timeout: float = 0.0
     """Seconds without a consumer after which a durable subscription is deleted; 0 never."""
     offline_durable_period: float = 300.0
@@ -50,6 +50,6 @@ class EngineOptions:
     counted: bool = False
     """Whether the stored messages of each queue are counted when the engine starts."""
     bounds_stored: bool = False
-    """Whether ``memory_limit`` also bounds what is stored, if the store has it in memory."""
+    """Whether ``memory_limit`` also bounds stored messages, if the store is in memory."""
     audited: bool = False
     """Whether the store has ``enable_audit``: it drops a message id that it has seen in any destination."""

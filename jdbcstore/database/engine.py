@@ -154,26 +154,30 @@ class Database:
 
     def _connect_to_one(self, hosts: Sequence[tuple[str, int]], dialect: Any, options: dict[str, Any]) -> Any:
         """Return a connection to the first server that takes writes; to a standby if only those answer."""
-        standby, failure = None, None
+        standby = failure = None
         for host, port in hosts:
             try:
-                connection = dialect.connect(**{**options, "host": host, "port": port})
-                if self.adapter.takes_writes(connection):
-                    break
+                connection, takes_writes = self._reach(dialect, {**options, "host": host, "port": port})
             except dialect.loaded_dbapi.Error as error:
                 failure = error
                 continue
-            if standby is None:
-                standby = connection
-            else:
-                connection.close()
-        else:
-            if standby is None and failure is not None:
-                raise failure
-            return standby
-        if standby is not None:
-            standby.close()
-        return connection
+            if standby is not None:
+                standby.close()
+            if takes_writes:
+                return connection
+            standby = connection
+        if standby is None and failure is not None:
+            raise failure
+        return standby
+
+    def _reach(self, dialect: Any, options: dict[str, Any]) -> tuple[Any, bool]:
+        """Return a connection to a server, and whether it takes writes."""
+        connection = dialect.connect(**options)
+        try:
+            return connection, self.adapter.takes_writes(connection)
+        except BaseException:
+            connection.close()
+            raise
 
     def end_generation(self) -> None:
         """Let no pooled connection be used again: the address may lead to another server by now.

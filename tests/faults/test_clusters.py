@@ -28,6 +28,8 @@ from tests.support.servers.mariadb import MariadbServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.servers, pytest.mark.xdist_group("clusters")]
 
+MYSQL = "mysql"
+"""The backend that the group needs."""
 WAIT = 60.0
 DOUBLINGS = 15
 """Of the rows of a table that one statement changes, so that the other nodes apply it for a while."""
@@ -44,7 +46,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     except ServerMissing as missing:
         if request.param == "galera":
             unavailable("galera", str(missing))
-        pytest.skip(f"mysql: {missing}")
+        unavailable(MYSQL, str(missing))
     first = cluster.nodes[0]
     first.rows("CREATE TABLE bulk (id INT PRIMARY KEY AUTO_INCREMENT, number INT)")
     first.rows("INSERT INTO bulk VALUES (NULL, 0)")
@@ -155,6 +157,20 @@ def test_claims_at_each_node(cluster: Cluster) -> None:
             adding.result(WAIT)
         delivered = Counter(body for working in worked for body in working.result(WAIT))
     assert delivered == Counter(f"{node} {one}" for node in range(nodes) for one in range(per_node))
+
+
+def test_a_sequence_of_a_server_that_became_a_cluster(cluster: Cluster) -> None:
+    """The statement of the page gives each node its own numbers."""
+    if not isinstance(cluster, GaleraCluster):
+        pytest.skip("MySQL has no sequences")
+    for node in cluster.nodes:
+        node.execute_as_administrator(
+            "SET SESSION wsrep_on = OFF", f"CREATE SEQUENCE {node.username}.JDBCSTORE_CLAIM_IDS"
+        )
+    cluster.nodes[0].rows("ALTER SEQUENCE JDBCSTORE_CLAIM_IDS INCREMENT BY 0")
+    numbers = [node.rows("SELECT NEXTVAL(JDBCSTORE_CLAIM_IDS)") for node in cluster.nodes for _ in range(3)]
+    assert len({number for [(number,)] in numbers}) == 9
+    cluster.nodes[0].rows("DROP SEQUENCE JDBCSTORE_CLAIM_IDS")
 
 
 class _Moved:

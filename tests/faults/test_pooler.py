@@ -23,15 +23,22 @@ STRANGERS = 4
 """As many as the store has used sessions, at least: they get the sessions that are idle."""
 
 
-@pytest.fixture
-def pooler(server: Server) -> Iterator[PgBouncer]:
+@contextlib.contextmanager
+def pooled(server: Server, size: int, mode: str) -> Iterator[PgBouncer]:
+    """A pooler in front of the server."""
     assert isinstance(server, PostgresqlServer)
     try:
-        pooler = PgBouncer(server, STRANGERS + 4)
+        pooler = PgBouncer(server, size, mode)
     except ServerMissing as error:
         pytest.skip(str(error))
-    yield pooler
-    pooler.close()
+    with contextlib.closing(pooler):
+        yield pooler
+
+
+@pytest.fixture
+def pooler(server: Server) -> Iterator[PgBouncer]:
+    with pooled(server, STRANGERS + 4, "transaction") as pooler:
+        yield pooler
 
 
 def _leased(url: str) -> JdbcStore:
@@ -48,12 +55,7 @@ def test_what_needs_a_session_is_refused(pooler: PgBouncer, open_: Callable[[str
 
 
 def test_in_session_mode_there_are_sessions(server: Server) -> None:
-    assert isinstance(server, PostgresqlServer)
-    try:
-        pooler = PgBouncer(server, 20, "session")
-    except ServerMissing as error:
-        pytest.skip(str(error))
-    with contextlib.closing(pooler):
+    with pooled(server, 20, "session") as pooler:
         with _leased(pooler.url) as store:
             store.queue("Q").add_message(Message("one"))
         with Claims(pooler.url) as claims:

@@ -43,7 +43,7 @@ class DatabaseSource:
     """The views of a store that was opened to be read only, as :class:`Views` says what each is.
 
     Nothing is written and no lock is taken. It has the views that a database can answer alone, without
-    clients and counters; large queues are counted in turn. ``identity`` is shown as that of a broker is.
+    clients and counters; large queues are counted in turn. ``identity`` is shown in place of a broker's.
     """
 
     def __init__(self, store: JdbcStore, identity: BrokerIdentity) -> None:

@@ -15,7 +15,7 @@ from jdbcstore.errors import DestinationNotFound
 from jdbcstore.message.destination import Destination
 
 _MOST_SEEN = 5000
-"""The most messages that are searched to count those that a selector or a group selects."""
+"""The most messages to search when those of a selector or a group are counted."""
 _PAGE = 200
 """Messages that are looked at in one turn of the loop."""
 

@@ -236,13 +236,14 @@ class Adapter:
         return None
 
     def of_server(self, connection: Any) -> Adapter:  # noqa: ARG002
-        """Return the adapter of the server that a first connection leads to, if the URL does not tell."""
+        """Return the adapter for the server of the first connection: this one, or one that knows more."""
         return self
 
     def check_sessions(self, what: str) -> None:
         """Make sure that a connection keeps its session of the server.
 
-        :raises ConfigurationError: a pooler does not let it; ``what`` needs it
+        :param what: the feature that needs its session, for the error
+        :raises ConfigurationError: a pooler gives each transaction another one
         """
         if not self.keeps_sessions:
             raise ConfigurationError(
@@ -311,14 +312,14 @@ class Adapter:
     # Connections
 
     def hosts(self, url: URL) -> list[tuple[str, int]]:  # noqa: ARG002
-        """Return the servers to try in turn, where the driver takes only one; empty if the URL names one.
+        """Return the servers to try in turn; empty if the URL names one, or the driver takes them all.
 
-        :raises ConfigurationError: they cannot be parsed, or the driver cannot be given one by one
+        :raises ConfigurationError: one cannot be parsed, or the driver takes one only
         """
         return []
 
     def takes_writes(self, connection: Any) -> bool:  # noqa: ARG002
-        """Return whether the server of a new connection is not a standby."""
+        """Return whether the server of a connection takes writes; a standby does not."""
         return True
 
     def engine_options(self, url: URL) -> dict[str, Any]:

@@ -264,7 +264,7 @@ class MysqlWriting(Writing):
 
 
 class CertifiedWriting(MysqlWriting):
-    """With guards that write a row, and so are statements of their own."""
+    """Writing with guards that write a row, and so are statements of their own."""
 
     guards_insert = False
 
@@ -409,7 +409,8 @@ class MysqlAdapter(Adapter):
             and settings.get("group_replication_single_primary_mode") == "OFF"
         )
         if several or settings.get("wsrep_on") == "ON":
-            return _CERTIFIED.get(type(self), type(self))()
+            certified = _CERTIFIED.get(type(self))
+            return self if certified is None else certified()
         return self
 
     def is_of_another(self, dialect: Dialect) -> bool:
@@ -441,10 +442,11 @@ class MysqlAdapter(Adapter):
 
     def hosts(self, url: URL) -> list[tuple[str, int]]:
         named = url.query.get("host", ())
-        hosts = [named] if isinstance(named, str) else [*named]
-        if hosts and "pymysql" not in url.drivername:
-            raise ConfigurationError("several hosts need the driver pymysql", option="url")
-        return [host_and_port(host, _PORT) for host in hosts]
+        if "pymysql" in url.drivername:
+            return [host_and_port(host, _PORT) for host in ([named] if isinstance(named, str) else named)]
+        if isinstance(named, tuple) and named:
+            raise ConfigurationError("only pymysql takes several hosts: use that driver", option="url")
+        return []
 
     def takes_writes(self, connection: Any) -> bool:
         with contextlib.closing(connection.cursor()) as cursor:
@@ -590,24 +592,18 @@ class MariadbAdapter(MysqlAdapter):
         connection.cursor().execute(f"SET SESSION max_statement_time = {seconds:f}")
 
 
-class CertifiedMariadbAdapter(MariadbAdapter):
-    """A node of a Galera cluster, whose locks, also those by name, are its own."""
-
-    certifies = True
-    lock_migrations = ""
-
-    def __init__(self) -> None:
-        self.writing = self._batches = CertifiedWriting()
-
-
 class CertifiedMysqlAdapter(MysqlAdapter):
-    """The same of MySQL: also a member of a Group Replication in which several take writes."""
+    """A node that shares no locks, also none by name: of Galera, or of a group with several primaries."""
 
     certifies = True
     lock_migrations = ""
 
     def __init__(self) -> None:
         self.writing = self._batches = CertifiedWriting()
+
+
+class CertifiedMariadbAdapter(CertifiedMysqlAdapter, MariadbAdapter):
+    """The same of MariaDB."""
 
 
 _CERTIFIED: dict[type[MysqlAdapter], type[MysqlAdapter]] = {

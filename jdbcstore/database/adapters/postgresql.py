@@ -192,7 +192,7 @@ class PostgresqlAdapter(Adapter):
     @classmethod
     def url_from_jdbc(cls, text: str) -> URL:
         url = super().url_from_jdbc(text)  # no host means this machine: Java does not use Unix sockets
-        return url if url.host else url.set(host="localhost")
+        return url if url.host or "host" in url.query else url.set(host="localhost")
 
     def engine_options(self, url: URL) -> dict[str, Any]:  # noqa: ARG002
         # Queries are not prepared: a generic plan would scan past a million messages of other queues.

@@ -103,7 +103,7 @@ def deposed() -> StoreError:
 class RowGuard(NamedTuple):
     """A condition that, once checked, holds until the end of the transaction.
 
-    ``sql`` selects and locks one row, or with ``touches`` updates one without changing it. If the condition
+    ``sql`` selects and locks one row, or with ``touches`` updates one. If the condition
     does not hold, ``refusal`` returns the error. One that does not lock may end before the transaction does.
     """
 

@@ -119,18 +119,17 @@ class LockStatements(StatementBuilder):
     def guard(self, epoch: int, holder: str | None) -> EpochGuard:
         """Return the guard that this epoch has not ended and, with a holder, that it holds the lock's row."""
         values: dict[str, Any] = {"epoch_row": EPOCH_ROW, "epoch": epoch, "holder": holder}
-        of_epoch = self._guard(self._of_epoch, values)
-        shared = (
-            self._guard(self._shared_epoch, values, writes=False) if self._adapter.certifies else of_epoch
-        )
+        adapter = self._adapter
+        of_epoch = self._guard(self._of_epoch, values, writes=adapter.writes_to_hold)
+        shared = self._guard(self._shared_epoch, values, writes=False) if adapter.certifies else of_epoch
         joined = Guards((shared,))
         if holder is None:
             return EpochGuard(Guards((of_epoch,)), Guards((of_epoch,)), joined)
-        of_holder = self._guard(self._of_holder, values, writes=self._adapter.touches_to_lock)
+        of_holder = self._guard(self._of_holder, values, writes=adapter.touches_to_lock)
         apart = Guards((of_epoch,), (of_holder,))
         if of_epoch.touches:
             return EpochGuard(apart, apart, joined)
-        return EpochGuard(Guards((self._guard(self._of_both, values),)), apart, joined)
+        return EpochGuard(Guards((self._guard(self._of_both, values, writes=False),)), apart, joined)
 
     def unchanged(self, row: str, number: int, refusal: Callable[[], StoreError]) -> RowGuard:
         """Return the guard that a row of JDBCSTORE_STATE has this number, read without a lock."""
@@ -139,19 +138,16 @@ class LockStatements(StatementBuilder):
 
     def held(self, row: str, number: int, refusal: Callable[[], StoreError]) -> EpochGuard:
         """As :meth:`unchanged`, and whoever changes the number waits for the end of the transaction."""
-        guards = Guards((self._guard(self._of_epoch, {"epoch_row": row, "epoch": number}, refusal),))
+        values = {"epoch_row": row, "epoch": number}
+        guard = self._guard(self._of_epoch, values, writes=self._adapter.writes_to_hold, refusal=refusal)
+        guards = Guards((guard,))
         return EpochGuard(guards, guards, guards)
 
+    @staticmethod
     def _guard(
-        self,
-        sql: Sql,
-        values: dict[str, Any],
-        refusal: Callable[[], StoreError] = deposed,
-        *,
-        writes: bool | None = None,
+        sql: Sql, values: dict[str, Any], *, writes: bool, refusal: Callable[[], StoreError] = deposed
     ) -> RowGuard:
-        touches = self._adapter.writes_to_hold if writes is None else writes
-        return RowGuard(sql, sql.row(**values), touches, refusal)
+        return RowGuard(sql, sql.row(**values), writes, refusal)
 
 
 def epoch_ms(now: object) -> int:

@@ -106,6 +106,40 @@ def test_a_jdbc_url_finds_its_adapter(jdbc: str, adapter: str, url: str) -> None
     assert target.username == ("me" if "me;" in jdbc.lower() or "=me" in jdbc or "me/" in jdbc else None)
 
 
+@pytest.mark.parametrize(
+    ("jdbc", "url"),
+    [
+        (
+            "jdbc:postgresql://a:5433,b/mq?user=me&password=p&targetServerType=primary",
+            "postgresql+psycopg://me:p@/mq?host=a%3A5433&host=b&target_session_attrs=read-write",
+        ),
+        ("jdbc:mysql:replication://a,b:3307/mq?user=me", "mysql+pymysql://me@/mq?host=a&host=b%3A3307"),
+        (
+            "jdbc:mariadb:sequential://a,[::1]:3307/mq",
+            "mariadb+pymysql:///mq?host=a&host=%5B%3A%3A1%5D%3A3307",
+        ),
+    ],
+)
+def test_a_list_of_hosts(jdbc: str, url: str) -> None:
+    assert adapter_for(jdbc)[1].render_as_string(hide_password=False) == url
+
+
+def test_the_hosts_that_a_driver_is_given_in_turn() -> None:
+    adapter, target = adapter_for("mariadb://me@/mq?host=a&host=[::1]:3307")
+    assert adapter.hosts(target) == [("a", 3306), ("::1", 3307)]
+    assert adapter.hosts(target.set(query={})) == []
+    with pytest.raises(ConfigurationError, match="pymysql"):
+        adapter.hosts(target.set(drivername="mariadb+pyodbc"))
+    with pytest.raises(ConfigurationError, match="is not a host"):
+        adapter.hosts(target.set(query={"host": ("a", "b:x")}))
+
+
+def test_several_hosts_where_one_belongs() -> None:
+    with pytest.raises(ConfigurationError, match=r"host=one:port&host=other:port") as raised:
+        adapter_for(f"mariadb://me:{SECRET}@a:3306,b:3306/mq")
+    assert SECRET not in str(raised.value)
+
+
 def test_the_properties_of_a_bridged_url_stay_but_for_the_login() -> None:
     _, target = adapter_for("jdbc:h2:tcp://db:9092/~/mq;USER=me;PASSWORD=p;TRACE_LEVEL_FILE=0")
 
