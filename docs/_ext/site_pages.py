@@ -17,61 +17,39 @@ DOCS = Path(__file__).parents[1]
 ROOT = DOCS.parent
 
 NAVIGATION: dict[str, tuple[str, ...]] = {
-    "I write Python": (
-        *("readers/python", "quickstart", "guide/queues-and-topics", "guide/messages"),
-        *("guide/durable-subscriptions", "guide/transactions", "guide/priorities", "guide/selectors"),
-        *("guide/expiry-purge-cleanup", "guide/errors", "guide/claims", "guide/celery"),
-        *(
-            "guide/django",
-            "guide/inbox",
-            "guide/large-messages",
-            "guide/xa",
-            "guide/routing",
-            "guide/replacing",
-        ),
+    "Start": ("quickstart",),
+    "Python": (
+        *("readers/python", "guide/queues-and-topics", "guide/messages", "guide/durable-subscriptions"),
+        *("guide/transactions", "guide/xa", "guide/priorities", "guide/selectors"),
+        *("guide/expiry-purge-cleanup", "guide/errors", "guide/routing"),
+        *("readers/broker", "guide/broker", "guide/coilmq", "guide/testing", "patterns"),
     ),
-    "I run ActiveMQ": (
-        *("readers/activemq", "guide/from-activemq", "guide/from-artemis", "guide/activemq", "guide/stomp"),
-        *("guide/jms", "guide/configuration", "guide/settings"),
-        *("guide/operating", "guide/console", "guide/console-compared"),
-        *(
-            "guide/locking",
-            "guide/io-exceptions",
-            "guide/clusters",
-            "guide/journal",
-            "guide/three-machines",
-            "guide/virtual-destinations",
-        ),
-        *("guide/scheduled", "guide/migrations", "guide/archiving", "guide/file-stores", "operations"),
-        *("deploy/index", "stomp-differences", "artemis"),
+    "Workers": (*("guide/claims", "guide/inbox", "guide/celery", "guide/django"),),
+    "The broker": (
+        *("guide/stomp", "guide/jms", "guide/virtual-destinations", "guide/scheduled"),
+        *("guide/large-messages", "guide/configuration"),
     ),
-    "I ask Spark": ("readers/spark", "spark", "arrow"),
-    "I build a broker": (
-        "readers/broker",
-        "guide/broker",
-        "guide/coilmq",
-        "guide/testing",
-        "design",
-        "glossary",
+    "Operate": (
+        *("deploy/index", "guide/console", "guide/console-compared", "guide/operating", "operations"),
+        *("guide/locking", "guide/clusters", "guide/io-exceptions", "guide/journal"),
+        *("guide/three-machines", "guide/migrations"),
     ),
+    "From ActiveMQ and Artemis": (
+        *("readers/activemq", "guide/from-activemq", "guide/activemq", "guide/file-stores"),
+        *("guide/from-artemis", "stomp-differences", "artemis"),
+    ),
+    "Analytics": ("readers/spark", "spark", "arrow", "guide/archiving"),
     "Reference": (
-        *("cli", "generated/commands/index", "reference", "generated/api/index", "vendors"),
-        "generated/scripts",
-        *("compatibility", "reliability", "compared", "benchmarks", "benchmarks-appendix"),
+        *("cli", "generated/commands/index", "reference", "generated/api/index", "guide/settings"),
+        *("guide/replacing", "vendors", "generated/scripts", "compatibility", "glossary"),
     ),
     "The project": (
-        *(
-            "policy",
-            "releases/0.1.0",
-            "generated/changelog",
-            "generated/security",
-            "generated/contributing",
-            "generated/tests",
-            "patterns",
-        ),
+        *("benchmarks", "benchmarks-appendix", "compared", "reliability", "design", "policy"),
+        *("releases/0.1.0", "generated/changelog", "generated/security", "generated/contributing"),
+        *("generated/tests",),
     ),
 }
-"""Each reader's pages, in order. Every page is in one list."""
+"""The sections of the site, and their pages in order. Every page is in one section."""
 
 COPIES = {
     "README.md": "index",
