@@ -1,6 +1,7 @@
 """Measures of plain English: ``python -m tests.support.docs.style [PAGE...]`` prints them, worst first.
 
-A free relative is a clause in place of a noun: "what is stored" for "stored messages", "nobody" for "no process".
+A free relative is a clause in place of a noun: "what is stored" for "stored messages", "nobody" for
+"no process".
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+
+import click
 
 from tests.support import ROOT
 
@@ -88,7 +91,7 @@ class Text:
 
 
 def pages() -> list[Text]:
-    """Return the README and the pages of docs/, without generated ones and without fragments of the changelog."""
+    """Return the README and the written pages of docs/, without fragments of the changelog."""
     left_out = ("changes", "generated")
     paths = sorted((ROOT / "docs").rglob("*.md"))
     kept = (path for path in paths if path.relative_to(ROOT / "docs").parts[0] not in left_out)
@@ -109,7 +112,7 @@ def main() -> None:
     chosen = [Text(Path(name).resolve()) for name in sys.argv[1:]] or pages()
     for text in sorted(chosen, key=lambda text: -text.words):
         relatives = text.free_relatives()
-        print(
+        click.echo(
             f"{text.name}: {text.kind or 'no kind'}, {text.words} words,"
             f" {1000 * len(relatives) / max(text.words, 1):.1f} free relatives per 1,000 words,"
             f" {len(longest(text.sentences(), 35))} sentences above 35 words,"
@@ -123,8 +126,8 @@ def main() -> None:
                 ("diary", text.diary()),
             ):
                 for one in found:
-                    print(f"    {label}: {one}")
-    print(f"{sum(text.words for text in chosen)} words in all")
+                    click.echo(f"    {label}: {one}")
+    click.echo(f"{sum(text.words for text in chosen)} words in all")
 
 
 if __name__ == "__main__":
