@@ -30,6 +30,19 @@ class Figures:
             return ""
         return f"{median(one / two for one, two in zip(mine, theirs, strict=True)):.2f}"
 
+    def stored(self, row: str, other: str) -> dict[str, list[float]]:
+        """Return each median with the lowest and highest, and those of the rounds' ratios to the other."""
+        names = [name for label, name in self._rates if label == row]
+        found = {name: [round(rate, 0) for rate in _spread(self._rates[row, name])] for name in names}
+        if other in names and (mine := self._rates.get((row, "jdbcstore"))):
+            ratios = [one / two for one, two in zip(mine, self._rates[row, other], strict=True)]
+            return {**found, "ratio": [round(ratio, 2) for ratio in _spread(ratios)]}
+        return found
+
     def microseconds(self, row: str, name: str) -> str:
         cpu = self._cpu.get((row, name))
         return f"{median(cpu) * 1e6:,.0f}" if cpu else ""
+
+
+def _spread(figures: list[float]) -> list[float]:
+    return [median(figures), min(figures), max(figures)]

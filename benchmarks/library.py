@@ -18,7 +18,7 @@ from tests.support.servers.postgresql import PostgresqlServer
 from tests.support.servers.process import Server
 
 OURS = "jdbcstore"
-_DATABASE = "the database alone"
+DATABASE = "the database alone"
 _TRANSACTION = 100
 _IN_FLIGHT = 1_000
 _BACKLOG = 40_000
@@ -27,6 +27,7 @@ _TRANSACTIONS = "transactions of 100, 1 thread"
 _DRAIN = "consume, transactions of 100"
 _FUTURES = "futures, 1,000 in flight; COPY, 1,000 rows a commit"
 _BATCHES = "batches of 100, 1,000 in flight; COPY, 1,000 rows a commit"
+ROWS = (*_THREADS.values(), _TRANSACTIONS, _DRAIN, _FUTURES, _BATCHES)
 
 
 class Library:
@@ -41,7 +42,7 @@ class Library:
         for threads, row in _THREADS.items():
             figures.add(row, OURS, ours.blocking(self._store, threads, seconds))
             if self._raw is not None:
-                figures.add(row, _DATABASE, self._raw.single(threads, seconds))
+                figures.add(row, DATABASE, self._raw.single(threads, seconds))
             self._empty()
         figures.add(_TRANSACTIONS, OURS, ours.transactions(self._store, _TRANSACTION, seconds))
         self._empty()
@@ -55,7 +56,7 @@ class Library:
         for row, way in ways.items():
             figures.add(row, OURS, way())
             if self._raw is not None:
-                figures.add(row, _DATABASE, self._raw.bulk(seconds))
+                figures.add(row, DATABASE, self._raw.bulk(seconds))
             self._empty()
 
     def _empty(self) -> None:
@@ -64,13 +65,13 @@ class Library:
 
 def print_rows(figures: Figures, openwire: dict[str, str]) -> None:
     """Print a table; ``openwire`` are the rows of what ActiveMQ's clients do, by the names of the work."""
-    heads = ["messages a second", "the library", _DATABASE, "÷ it", "÷ ActiveMQ, OpenWire"]
+    heads = ["messages a second", "the library", DATABASE, "÷ it", "÷ ActiveMQ, OpenWire"]
     click.echo(f"\n| {' | '.join(heads)} |\n{'|---' * len(heads)}|")
     same = {_TRANSACTIONS: "transactions", _DRAIN: "drain-transacted"}
     same |= {row: f"send-{threads}" for threads, row in _THREADS.items()}
-    for row in (*_THREADS.values(), _TRANSACTIONS, _DRAIN, _FUTURES, _BATCHES):
+    for row in ROWS:
         peer = figures.ratio(row, OURS, "ActiveMQ", openwire[same[row]]) if row in same else ""
-        cells = [figures.rate(row, OURS), figures.rate(row, _DATABASE), figures.ratio(row, OURS, _DATABASE)]
+        cells = [figures.rate(row, OURS), figures.rate(row, DATABASE), figures.ratio(row, OURS, DATABASE)]
         click.echo(f"| {row} | {' | '.join([*cells, peer])} |")
 
 

@@ -9,6 +9,7 @@ messages a second, the CPU of the broker, and the memory that a broker takes wit
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import time
@@ -68,7 +69,12 @@ class Peer:
 )
 @click.option("--only", multiple=True, help="jdbcstore, ActiveMQ, Artemis or RabbitMQ; all by default.")
 @click.option("--database", type=click.Choice(SERVERS), default="postgresql", show_default=True)
-def main(rounds: int, seconds: float, backlog: int, only: Sequence[str], database: str) -> None:
+@click.option(
+    "--json", "results", type=click.Path(path_type=Path), help="Also write the figures into this result file."
+)
+def main(
+    rounds: int, seconds: float, backlog: int, only: Sequence[str], database: str, results: Path | None
+) -> None:
     begin = time.monotonic()
     with ExitStack() as stack:
         server, make = stack.enter_context(server_of(database))
@@ -89,6 +95,8 @@ def main(rounds: int, seconds: float, backlog: int, only: Sequence[str], databas
             click.echo(f"round {number} of {rounds}, load {os.getloadavg()[0]:.1f}", err=True)
         _print(figures, [peer.name for peer in peers])
         library.print_rows(figures, _OPENWIRE)
+        if results is not None:
+            _store(figures, database, results)
         _print_memory(peers, backlog)
     click.echo(f"\n{rounds} rounds of {seconds} s each, {time.monotonic() - begin:.0f} s in all.")
 
@@ -164,6 +172,18 @@ def _print(figures: Figures, names: Sequence[str]) -> None:
     for row in rows:
         cells = [figures.microseconds(row, _short(name)) for name in names]
         click.echo(f"| {row} | {' | '.join(cells)} |")
+
+
+def _store(figures: Figures, database: str, path: Path) -> None:
+    """Write the medians, with the lowest and highest, in place of those of the same database."""
+    stored = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    stored["date"] = time.strftime("%Y-%m-%d")
+    rows = [*_STOMP.values(), *_OPENWIRE.values()]
+    stored.setdefault("brokers", {})[database] = {row: figures.stored(row, "ActiveMQ") for row in rows}
+    stored.setdefault("library", {})[database] = {
+        row: figures.stored(row, library.DATABASE) for row in library.ROWS
+    }
+    path.write_text(json.dumps(stored, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
 
 def _print_memory(peers: Sequence[Peer], backlog: int) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
+from typing import Any
 
 FOLDER = Path(__file__).parents[1] / "pictures"
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "latest.json"
 
 STYLE = """
   .card{fill:#fdfdfc;stroke:#d8dce2}.box{stroke-width:1.5}.label{font-size:14px;fill:#1d2733}
@@ -199,8 +203,75 @@ def journal() -> Picture:
     return p
 
 
+def bars(name: str, title: str, groups: Mapping[str, Mapping[str, float]]) -> Picture:
+    """A chart of horizontal bars: each group has one for each name, in the same colours and on one scale."""
+    kinds = ("green", "blue", "amber", "plain")
+    names = list(dict.fromkeys(name for bars in groups.values() for name in bars))
+    count = sum(len(bars) for bars in groups.values())
+    p = Picture(name, title, 62 + 24 * count + 34 * len(groups))
+    for number, label in enumerate(names):
+        x = 24 + 160 * number
+        p.parts.append(f'<rect class="box {kinds[number]}" x="{x}" y="22" width="16" height="16" rx="3"/>')
+        p.text(x + 24, 35, label)
+    longest = max(value for bars in groups.values() for value in bars.values())
+    y = 70
+    for group, bars in groups.items():
+        p.text(24, y + 4, group, style="label strong")
+        y += 14
+        for label, value in bars.items():
+            width = max(2, round(560 * value / longest))
+            kind = kinds[names.index(label)]
+            p.parts.append(f'<rect class="box {kind}" x="24" y="{y}" width="{width}" height="18" rx="3"/>')
+            p.text(32 + width, y + 14, f"{value:,.0f} a second")
+            y += 24
+        y += 20
+    return p
+
+
+def charts() -> list[Picture]:
+    """The charts of the page on benchmarks, from its result file."""
+    results = json.loads(RESULTS.read_text(encoding="utf-8"))
+    brokers = results["brokers"]["postgresql"]
+    library = results["library"]["postgresql"]
+    sending = {
+        "1 STOMP client": "STOMP, SEND with receipt, 1 connection",
+        "4 STOMP clients": "… 4 connections",
+        "16 STOMP clients": "… 16 connections",
+    }
+    consuming = {
+        "automatic acknowledgement": "STOMP, consume, `ack:auto`",
+        "an ACK for each message": "… `ack:client`, an ACK for each",
+        "transactions of 100 ACKs": "… transactions of 100 ACKs",
+    }
+    alone = {
+        "1 thread that waits": "1 blocking thread; pgbench, 1 client",
+        "4 threads": "… 4",
+        "16 threads": "… 16",
+        "1,000 futures in flight": "futures, 1,000 in flight; COPY, 1,000 rows a commit",
+    }
+    peers = ("jdbcstore", "ActiveMQ", "Artemis", "RabbitMQ")
+    return [
+        bars("sending", "Messages sent a second, with a receipt for each", _groups(brokers, sending, peers)),
+        bars("consuming", "Messages consumed a second over STOMP", _groups(brokers, consuming, peers)),
+        bars(
+            "library",
+            "Messages added a second by the library, beside PostgreSQL alone",
+            _groups(library, alone, ("jdbcstore", "the database alone")),
+        ),
+    ]
+
+
+def _groups(
+    rows: Mapping[str, Any], labels: Mapping[str, str], names: Sequence[str]
+) -> dict[str, dict[str, float]]:
+    return {
+        label: {name: rows[row][name][0] for name in names if name in rows[row]}
+        for label, row in labels.items()
+    }
+
+
 def pictures() -> list[Picture]:
-    return [architecture(), message(), failover(), journal()]
+    return [architecture(), message(), failover(), journal(), *charts()]
 
 
 if __name__ == "__main__":

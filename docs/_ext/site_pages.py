@@ -44,7 +44,7 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
         *("guide/replacing", "vendors", "generated/scripts", "compatibility", "glossary"),
     ),
     "The project": (
-        *("benchmarks", "benchmarks-appendix", "compared", "reliability", "design", "policy"),
+        *("benchmarks", "compared", "reliability", "design", "policy"),
         *("releases/0.1.0", "generated/changelog", "generated/security", "generated/contributing"),
         *("generated/tests",),
     ),

@@ -1,65 +1,94 @@
-"""Figures of the README and of the comparison are those of the tables in ``docs/benchmarks.md``."""
+"""Every figure of the README and the comparison is one of ``benchmarks/results/latest.json``."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from benchmarks import latest
 from tests.support import ROOT
 
+RESULTS = latest.results()
+ROWS: list[dict[str, list[float]]] = [
+    row
+    for databases in (RESULTS["brokers"], RESULTS["library"])
+    for rows in databases.values()
+    for row in rows.values()
+]
+PAGES = ("README.md", "docs/compared.md")
+NAMES = {"activemq": "ActiveMQ", "artemis": "Artemis", "rabbitmq": "RabbitMQ", "jdbcstore": "jdbcstore"}
 
-def _table(header: str) -> dict[str, list[float]]:
-    """Read the table with this beginning of its header: the number that each cell begins with, by row.
-
-    A row whose text begins with an ellipsis has what it continues in front; an empty cell is not a number.
-    """
-    text = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
-    rows, group = {}, ""
-    for line in text[text.index(header) :].splitlines()[2:]:
-        if not line.startswith("|"):
-            break
-        name, *cells = (cell.strip() for cell in line.removeprefix("|").removesuffix("|").split("|"))
-        if name.startswith("…"):
-            name = f"{group} {name}"
-        else:
-            group = name.split(",")[0].split(";")[0]
-        rows[name] = [float(cell.split()[0].replace(",", "")) if cell else float("nan") for cell in cells]
-    return rows
+every_page = pytest.mark.parametrize("page", PAGES)
 
 
-def _said(page: str, pattern: str) -> list[float]:
-    text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
-    [said] = re.findall(pattern, text)
-    return [float(one.replace(",", "")) for one in said]
+def _text(page: str) -> str:
+    return " ".join((ROOT / page).read_text(encoding="utf-8").split())
 
 
-def test_the_readme() -> None:
-    rate, of_activemq, of_rabbitmq, consuming, beside_rabbitmq, of_inserts = _said(
-        "README.md",
-        r"send ([\d,]+) messages a second, ([\d.]+) times ActiveMQ's JDBC store and ([\d.]+) times RabbitMQ;"
-        r" .* is ([\d.]+) times ActiveMQ's rate and ([\d.]+) times RabbitMQ's;"
-        r" .* reach ([\d.]+) of the bare INSERTs",
-    )
-    peers = _table("| messages a second | jdbcstore ")
-    ours, _, _, rabbitmq, ratio = peers["STOMP … 16 connections"]
-    assert (rate, of_activemq, of_rabbitmq) == (round(ours, -2), round(ratio, 1), round(ours / rabbitmq, 1))
-    ours, _, _, rabbitmq, ratio = peers["STOMP … `ack:client`, an ACK for each"]
-    assert (consuming, beside_rabbitmq) == (round(ratio, 1), round(ours / rabbitmq, 1))
-    library = _table("| messages a second | the library | the database alone")
-    assert of_inserts == library["1 blocking thread … 16"][2]
+def _number(text: str) -> float:
+    return float(text.replace(",", ""))
 
 
-@pytest.mark.parametrize(("database", "column"), [("MariaDB", 2), ("MySQL", 5)])
-def test_the_comparison(database: str, column: int) -> None:
-    said = _said("docs/compared.md", rf"([\d.]+) to ([\d.]+)(?:\](?:\S+))? on {database}")
-    table = _table("| messages a second | jdbcstore, MariaDB")
+def _is_rounded(text: str, figure: float) -> bool:
+    """Whether the figure was rounded to the number: to hundreds above a thousand, as is usual."""
+    return _number(text) in (round(figure), round(figure, -1), round(figure, -2), round(figure, -3))
+
+
+def test_the_tables_of_the_page_are_those_of_the_results() -> None:
+    assert latest.PAGE.read_text(encoding="utf-8") == latest.page(), "run python -m benchmarks.latest"
+
+
+def _tables(page: str) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield each row of a table of brokers: the broker of each column, and the cells."""
+    names: list[str] = []
+    for line in (ROOT / page).read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")] if line.startswith("|") else []
+        if not cells:
+            names = []
+        elif not names:
+            words = (re.match(r"\W*(\w+)", cell) for cell in cells)
+            names = [NAMES.get(word[1].lower(), "") if word else "" for word in words]
+        elif "jdbcstore" in names:
+            yield names, cells
+
+
+@every_page
+def test_tables_of_rates(page: str) -> None:
+    """Each row of rates is one row of the results: the same brokers, the same figures."""
+    for names, cells in _tables(page):
+        rates = {
+            name: match[1]
+            for name, cell in zip(names, cells, strict=True)
+            if name and (match := re.fullmatch(r"\**([\d,]{3,})(?:/s| a second)?\**", cell))
+        }
+
+        def has(row: dict[str, list[float]], rates: dict[str, str] = rates) -> bool:
+            return all(name in row and _is_rounded(rate, row[name][0]) for name, rate in rates.items())
+
+        assert not rates or any(has(row) for row in ROWS), f"{page}: {cells}"
+
+
+@every_page
+def test_rates_in_sentences(page: str) -> None:
+    said = re.findall(r"([\d,]{3,}) (?:durable )?(?:messages|sends|messages sent) a second", _text(page))
+
+    assert [one for one in said if not any(_is_rounded(one, row["jdbcstore"][0]) for row in ROWS)] == []
+
+
+@every_page
+def test_ratios_in_sentences(page: str) -> None:
+    said = re.findall(r"\[?([\d.]+) times(?:\]\(\S+\))? ActiveMQ's", _text(page))
+    ratios = {round(row["ratio"][0], 1) for row in RESULTS["brokers"]["postgresql"].values()}
+
+    assert [one for one in said if float(one) not in ratios] == []
+
+
+def test_one_client_that_waits() -> None:
     rows = ("STOMP, SEND with receipt, 1 connection", "OpenWire, persistent sends, 1 producer")
-    assert said == sorted(table[row][column] for row in rows)
-
-
-def test_the_comparison_of_consuming() -> None:
-    text = (ROOT / "docs" / "compared.md").read_text(encoding="utf-8")
-    [said] = re.findall(r"\[([\d.]+) times\]\(benchmarks\.md\) ActiveMQ's rate", text)
-    peers = _table("| messages a second | jdbcstore ")
-    assert float(said) == round(peers["STOMP, consume, `ack:auto`"][-1], 1)
+    for database, name in (("postgresql", "PostgreSQL"), ("mariadb", "MariaDB"), ("mysql", "MySQL")):
+        [said] = re.findall(rf"([\d.]+) to ([\d.]+) on {name}", _text("docs/compared.md"))
+        brokers: dict[str, Any] = RESULTS["brokers"][database]
+        assert [*map(float, said)] == sorted(brokers[row]["ratio"][0] for row in rows)
