@@ -13,6 +13,7 @@ from typing import Any
 RESULTS = Path(__file__).with_name("results") / "latest.json"
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 BEGIN, END = "<!-- python -m benchmarks.latest {} -->", "<!-- end -->"
+_TO = "\N{EN DASH}"
 BROKERS = ("jdbcstore", "ActiveMQ", "Artemis", "RabbitMQ")
 
 SENDING = {
@@ -104,12 +105,12 @@ def _rate(figures: Sequence[float] | None) -> str:
     if figures is None:
         return ""
     middle, low, high = figures
-    return f"{middle:,.0f} ({low:,.0f}–{high:,.0f})"
+    return f"{middle:,.0f} ({low:,.0f}{_TO}{high:,.0f})"
 
 
 def _ratio(figures: Sequence[float]) -> str:
     middle, *spread = figures
-    return f"{middle:.2f} ({spread[0]:.2f}–{spread[1]:.2f})" if spread else f"{middle:.2f}"
+    return f"{middle:.2f} ({spread[0]:.2f}{_TO}{spread[1]:.2f})" if spread else f"{middle:.2f}"
 
 
 if __name__ == "__main__":

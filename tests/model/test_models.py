@@ -1,6 +1,6 @@
 """The models: their properties hold, and need what the product does.
 
-``docs/reliability.md`` says what is modelled, within which bounds, and how many states that are.
+``tests/long/FINDINGS.md`` lists what is modelled, within which bounds, and how many states that are.
 """
 
 from __future__ import annotations
