@@ -203,6 +203,73 @@ def journal() -> Picture:
     return p
 
 
+def packages() -> Picture:
+    """Every package, floor by floor: each uses only its own floor and lower ones."""
+    p = Picture(
+        "packages",
+        "The packages, floor by floor: each imports only from its own floor and from lower ones",
+        736,
+    )
+    for number, text in enumerate(
+        (
+            "clients\nSTOMP, JMS, browsers",
+            "Python programs\nCelery, Django, CoilMQ",
+            "administrators\nshell, HTTP",
+            "queries\nSpark, DuckDB, Arrow",
+        )
+    ):
+        p.box(24 + 180 * number, 20, 172, 46, text)
+        p.arrow((110 + 180 * number, 68), (110 + 180 * number, 86))
+    p.box(24, 88, 352, 190, "", "blue")
+    p.text(200, 108, "broker", "middle", "label strong")
+    p.box(36, 118, 104, 44, "process\nslave, master")
+    p.box(148, 118, 104, 44, "management\nHTTP, alarms")
+    p.box(260, 118, 104, 44, "console\npages")
+    p.box(36, 168, 104, 44, "transport\nlistening, TLS")
+    p.box(148, 168, 104, 44, "stomp")
+    p.box(260, 168, 104, 44, "openwire")
+    p.box(36, 218, 104, 50, "queues\ntopics")
+    p.box(148, 218, 104, 50, "cursors\nscheduler")
+    p.box(260, 218, 104, 50, "engine\nstore_io")
+    p.box(384, 88, 118, 90, "plugins\nkombu, coilmq\ndjango", "blue")
+    p.box(384, 188, 118, 90, "cli\ndemo", "blue")
+    p.box(510, 88, 106, 190, "tools\nimporting\narchive\ntransfer, doctor", "blue")
+    p.box(624, 88, 112, 190, "analytics\narrow\nformat\nstreaming", "blue")
+    p.arrow((200, 280), (200, 298))
+    p.arrow((443, 280), (443, 298))
+    p.arrow((563, 280), (563, 298))
+    p.box(24, 300, 592, 40, "abc: the contract of a store, with its tests in testing", "plain")
+    p.arrow((320, 342), (320, 358))
+    p.arrow((700, 280), (700, 522))
+    p.box(24, 360, 592, 120, "", "green")
+    p.text(320, 380, "stores: opening, guarded, io_exceptions, tracing, inbox", "middle", "label strong")
+    for number, text in enumerate(
+        (
+            "memory",
+            "filtered\nseveral stores",
+            "journaled\nreplicated",
+            "jdbc\nwriter, xa",
+            "claims\nno master",
+        )
+    ):
+        p.box(36 + 114 * number, 392, 108, 44, text)
+    p.text(320, 462, "shared: encoding, units, pages", "middle")
+    p.arrow((172, 482), (172, 502))
+    p.arrow((468, 482), (468, 522))
+    p.box(24, 504, 280, 66, "journal\nin files, or in a stream of NATS", "green")
+    p.arrow((172, 572), (172, 594))
+    p.box(316, 504, 90, 66, "lockers\nfence", "green")
+    p.box(418, 524, 318, 46, "database: session, statements\nadapters, adapters/jdbc, migrations", "green")
+    p.arrow((577, 572), (577, 594))
+    p.box(24, 596, 460, 46, "message: openwire, selector · config: xml\nutil: core · errors", "plain")
+    p.box(496, 596, 240, 46, "SQLAlchemy and the driver", "plain")
+    p.arrow((616, 644), (616, 666))
+    p.box(
+        24, 668, 712, 50, "the database\nACTIVEMQ_MSGS · ACTIVEMQ_ACKS · ACTIVEMQ_LOCK · JDBCSTORE_…", "amber"
+    )
+    return p
+
+
 def bars(name: str, title: str, groups: Mapping[str, Mapping[str, float]]) -> Picture:
     """A chart of horizontal bars: each group has one for each name, in the same colours and on one scale."""
     kinds = ("green", "blue", "amber", "plain")
@@ -271,7 +338,7 @@ def _groups(
 
 
 def pictures() -> list[Picture]:
-    return [architecture(), message(), failover(), journal(), *charts()]
+    return [architecture(), message(), failover(), journal(), packages(), *charts()]
 
 
 if __name__ == "__main__":

@@ -44,7 +44,8 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
         *("guide/replacing", "vendors", "generated/scripts", "compatibility", "glossary"),
     ),
     "The project": (
-        *("benchmarks", "compared", "reliability", "design", "policy"),
+        *("benchmarks", "compared", "reliability", "design", "concurrency"),
+        *("decisions/index", "policy"),
         *("releases/0.1.0", "generated/changelog", "generated/security", "generated/contributing"),
         *("generated/tests",),
     ),
@@ -212,10 +213,10 @@ def read_copies(app: Sphinx, docname: str, source: list[str]) -> None:
 
 
 def written_pages() -> set[str]:
-    """Return the pages of docs/ as the site names them, but for the first and for notes of changes."""
+    """Return the pages of docs/ as the navigation names them: no changes, and of the decisions the list."""
     pages = {path.relative_to(DOCS).with_suffix("") for path in DOCS.rglob("*.md")}
     own = {page.as_posix() for page in pages if not page.parts[0].startswith(("_", "changes", "generated"))}
-    return own - {"index"}
+    return {page for page in own if not page.startswith("decisions/0")} - {"index"}
 
 
 def _toctrees() -> str:

@@ -1,4 +1,4 @@
-"""The tables of ``docs/design.md`` are those of the tree: packages, the way of a message, threads."""
+"""``docs/design.md`` and ``docs/concurrency.md`` name the packages, ways and threads of the source tree."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from tests.support import ROOT
 
 PACKAGE = ROOT / "jdbcstore"
 TEXT = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+CONCURRENCY = (ROOT / "docs" / "concurrency.md").read_text(encoding="utf-8")
 FOUNDATION = {"__init__", "__main__"}
 """Modules that need no row."""
 
 
-def section(title: str) -> str:
-    return TEXT.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+def section(title: str, text: str = TEXT) -> str:
+    return text.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
 
 
 def first_cells(title: str) -> list[list[str]]:
@@ -59,20 +60,48 @@ def test_every_package_and_every_module_between_them_has_a_row() -> None:
     assert missing == []
 
 
+def test_the_picture_has_every_package() -> None:
+    drawn = (ROOT / "docs" / "pictures" / "packages.svg").read_text(encoding="utf-8")
+    words = {*re.findall(r"\w+", " ".join(re.findall(r"<text[^>]*>([^<]*)</text>", drawn)))}
+    packages = (path.parent.relative_to(PACKAGE) for path in PACKAGE.rglob("__init__.py"))
+    missing = [str(path) for path in packages if path.name not in {*words, ""} and len(path.parts) <= 2]
+
+    assert missing == []
+
+
+def ways() -> dict[str, list[str]]:
+    """Return the modules that each table of ways names, by the bold words before the table."""
+    parts = re.split(r"^\*\*(.+?)\*\*", section("The way of a message"), flags=re.MULTILINE)
+    return {
+        name: re.findall(r"`([\w/]+\.py)`", "\n".join(re.findall(r"^\|.*$", text, re.MULTILINE)))
+        for name, text in zip(parts[1::2], parts[2::2], strict=True)
+    }
+
+
+def test_the_ways_name_modules_that_exist() -> None:
+    assert [name for name, modules in ways().items() if not modules] == []
+    assert [one for modules in ways().values() for one in modules if not (PACKAGE / one).exists()] == []
+
+
 @pytest.mark.skipif(in_use() != "compiled", reason="the way is that with the compiled core")
-def test_the_way_of_one_message_is_the_way_it_takes() -> None:
-    """The files of add_message, which the benchmark prints; what is compiled it does not see."""
+def test_the_ways_are_taken() -> None:
+    """Compare with the modules that the benchmark sees, on SQLite."""
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.staircase"], cwd=ROOT, capture_output=True, check=True, text=True
     )
-    files = {line.strip() for line in done.stdout.partition("SEND")[0].splitlines()[1:]}
-    cells = re.findall(r"^\| .+ \| (`.+) \|$", section("The way of one message"), re.MULTILINE)
-    table = {path for cell in cells for path in re.findall(r"`([\w/]+\.py)`", cell)}
-    assert table == files
+    parts = re.split(r"^(\S.*?): \d+ files.*$", done.stdout, flags=re.MULTILINE)
+    entered = {name: {*text.split()} for name, text in zip(parts[1::2], parts[2::2], strict=True)}
+    named = {name: {*modules} for name, modules in ways().items()}
+
+    assert named["An added message"] == entered["add_message"]
+    elsewhere = {"stores/jdbc/writer/driver.py"}  # SQLite has none
+    assert named["A `SEND` with a receipt."] - entered["STOMP SEND with a receipt"] == elsewhere
+    assert named["A claim"] <= entered["claim"] | entered["acknowledge a claim"] | {"stores/claims/flow.py"}
+    assert named["A checkpoint"] <= entered["checkpoint of one message"]
 
 
 def test_every_thread_is_in_the_table() -> None:
-    named = set(re.findall(r"`(jdbcstore-[\w-]+)`", section("Threads")))
+    named = set(re.findall(r"`(jdbcstore-[\w-]+)`", section("Threads", CONCURRENCY)))
     started = set()
     for path in sorted(PACKAGE.rglob("*.py")):
         for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -38,6 +38,7 @@ TIMES = 50
 _WARM = 20
 _PACKAGE = str(Path(jdbcstore.__file__).parent)
 _QUEUE = "ORDERS"
+_STOMP_SEND = "STOMP SEND with a receipt"
 
 
 class Calls:
@@ -49,7 +50,11 @@ class Calls:
         self._changes = 0
         self._last: dict[int, str] = {}
         """The file of each thread's last call."""
+        self._files: dict[str, None] = {}
         self.found: dict[str, int] = {}
+        self.changes: dict[str, int] = {}
+        self.files: dict[str, tuple[str, ...]] = {}
+        """The modules that an operation enters, in the order of their first call."""
         # For the threads that are started from now on; this thread only where it is not a client.
         threading.setprofile(self._called)
 
@@ -59,6 +64,7 @@ class Calls:
             thread, file = threading.get_ident(), frame.f_code.co_filename
             self._changes += self._last.get(thread, file) != file
             self._last[thread] = file
+            self._files[file] = None
 
     @contextmanager
     def here(self) -> Iterator[None]:
@@ -75,12 +81,10 @@ class Calls:
         operation: Callable[[], object],
         *,
         before: Callable[[], object] | None = None,
-        changes: str | None = None,
     ) -> None:
         """Note the median of an operation, which is warmed up first.
 
         :param before: called before each operation, and not counted
-        :param changes: the name by which the changes of file are noted, too
         """
         counts, changed = [], []
         for number in range(_WARM + TIMES):
@@ -88,6 +92,7 @@ class Calls:
             if before is not None:
                 before()
             self._last.clear()
+            self._files.clear()
             self._count = self._changes = 0
             self._counting = True
             operation()
@@ -96,8 +101,8 @@ class Calls:
                 changed.append(self._changes)
         self._counting = False
         self.found[name] = median_low(counts)
-        if changes is not None:
-            self.found[changes] = median_low(changed)
+        self.changes[name] = median_low(changed)
+        self.files[name] = tuple(str(Path(file).relative_to(_PACKAGE)) for file in self._files)
 
 
 def _library(calls: Calls, folder: Path) -> None:
@@ -140,9 +145,7 @@ def _broker(calls: Calls, folder: Path) -> None:
                 client.sendall(send)
                 client.recv(4096)
 
-            calls.count(
-                "STOMP SEND with a receipt", stomp, changes="STOMP SEND with a receipt: changes of file"
-            )
+            calls.count(_STOMP_SEND, stomp)
         with Client(served.openwire_port) as jms:
             jms.request(Type.SESSION_INFO, session_id=jms.session_id)
             jms.request(Type.PRODUCER_INFO, producer_id=jms.producer_id)
@@ -163,13 +166,28 @@ def _kombu(calls: Calls, folder: Path) -> None:
             calls.count("kombu ack", lambda: taken.pop().ack())
 
 
-def measured() -> dict[str, int]:
-    """The calls of each operation."""
+def _claims(calls: Calls, folder: Path) -> None:
+    with jdbcstore.Claims(f"sqlite:///{folder}/claims.db") as claims:
+        queue, taken = claims.queue(_QUEUE), list[Any]()
+        with calls.here():
+            calls.count("add to a queue of claims", lambda: queue.add(Message("two pints")))
+            calls.count("claim", lambda: taken.extend(queue.claim(1)))
+            calls.count("acknowledge a claim", lambda: queue.acknowledge(taken.pop()))
+
+
+def walked() -> Calls:
+    """Carry out every operation; return what it called."""
     calls = Calls()
     with tempfile.TemporaryDirectory(dir=memory()) as folder:
-        for measure in (_library, _journal, _broker, _kombu):
+        for measure in (_library, _journal, _broker, _kombu, _claims):
             measure(calls, Path(folder))
-    return calls.found
+    return calls
+
+
+def measured() -> dict[str, int]:
+    """The calls of each operation, and how often a STOMP SEND changes from one file to another."""
+    calls = walked()
+    return {**calls.found, f"{_STOMP_SEND}: changes of file": calls.changes[_STOMP_SEND]}
 
 
 def main() -> None:

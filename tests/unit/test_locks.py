@@ -1,4 +1,4 @@
-"""The page of locks in ``docs/design.md`` has each lock of the package, and no other."""
+"""The page of locks in ``docs/concurrency.md`` has each lock of the package, and no other."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ def locks(path: Path) -> Iterator[str]:
 
 
 def test_every_lock_has_its_place_in_the_order() -> None:
-    section = (ROOT / "docs" / "design.md").read_text().partition("\n## Locks\n")[2].partition("\n## ")[0]
+    section = (
+        (ROOT / "docs" / "concurrency.md").read_text().partition("\n## Locks\n")[2].partition("\n## ")[0]
+    )
     listed = [
         (module, name)
         for module, names in re.findall(r"`([\w/]+\.py)` (`\w+`(?:, `\w+`)*)", section)
