@@ -17,14 +17,17 @@ DOCS = Path(__file__).parents[1]
 ROOT = DOCS.parent
 
 NAVIGATION: dict[str, tuple[str, ...]] = {
-    "Start": ("quickstart",),
+    "Start": ("what-it-is", "install", "quickstart", "quickstart-workers", "quickstart-broker"),
     "Python": (
-        *("readers/python", "guide/queues-and-topics", "guide/messages", "guide/durable-subscriptions"),
+        *("guide/queues-and-topics", "guide/messages", "guide/durable-subscriptions"),
         *("guide/transactions", "guide/xa", "guide/priorities", "guide/selectors"),
-        *("guide/expiry-purge-cleanup", "guide/errors", "guide/routing"),
-        *("readers/broker", "guide/broker", "guide/coilmq", "guide/testing", "patterns"),
+        *("guide/expiry-purge-cleanup", "guide/errors", "guide/asyncio", "guide/testing-your-program"),
+        *("guide/routing", "guide/broker", "guide/coilmq", "guide/testing", "patterns"),
     ),
-    "Workers": (*("guide/claims", "guide/inbox", "guide/celery", "guide/django"),),
+    "Workers": (
+        *("guide/worker", "guide/claims", "guide/limits", "guide/inbox", "guide/celery"),
+        *("guide/celery-queues", "guide/django", "guide/django-backend"),
+    ),
     "The broker": (
         *("guide/stomp", "guide/jms", "guide/virtual-destinations", "guide/scheduled"),
         *("guide/large-messages", "guide/configuration"),
@@ -35,10 +38,10 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
         *("guide/three-machines", "guide/migrations"),
     ),
     "From ActiveMQ and Artemis": (
-        *("readers/activemq", "guide/from-activemq", "guide/activemq", "guide/file-stores"),
+        *("guide/from-activemq", "guide/activemq", "guide/file-stores"),
         *("guide/from-artemis", "stomp-differences", "artemis"),
     ),
-    "Analytics": ("readers/spark", "spark", "arrow", "guide/archiving"),
+    "Analytics": ("spark", "arrow", "guide/archiving"),
     "Reference": (
         *("cli", "generated/commands/index", "reference", "generated/api/index", "guide/settings"),
         *("guide/replacing", "vendors", "generated/scripts", "compatibility", "glossary"),

@@ -26,7 +26,7 @@ from urllib.parse import unquote, urldefrag
 
 from websockets.sync.client import ClientConnection, connect
 
-FIRST = ("index", "readers/python", "quickstart", "guide/stomp", "generated/api/jdbcstore")
+FIRST = ("index", "what-it-is", "quickstart", "guide/stomp", "generated/api/jdbcstore")
 WIDE, PHONE = (1280, 900), (390, 844)
 TIMEOUT = 600.0
 _FLAGS = (
