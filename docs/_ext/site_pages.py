@@ -6,7 +6,9 @@ written into docs/generated, which git ignores, when a build begins.
 
 from __future__ import annotations
 
+import csv
 import re
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,7 +45,8 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
     ),
     "Analytics": ("spark", "arrow", "guide/archiving"),
     "Reference": (
-        *("cli", "generated/commands/index", "reference", "generated/api/index", "guide/settings"),
+        *("cli", "generated/commands/index", "reference", "generated/api/index"),
+        *("guide/settings", "generated/settings"),
         *("guide/replacing", "vendors", "generated/scripts", "compatibility", "glossary"),
     ),
     "The project": (
@@ -164,6 +167,28 @@ def command_pages() -> dict[str, str]:
     return pages
 
 
+def settings_page() -> str:
+    """Every setting of ActiveMQ and Artemis with its fate, from the list beside the guide."""
+    lines = [_title("Every setting", "="), _SETTINGS]
+    with (DOCS / "guide" / "settings.csv").open(encoding="utf-8", newline="") as file:
+        listed = list(csv.reader(file))[1:]
+    for (name, element), rows in groupby(listed, key=lambda row: (row[0], row[1])):
+        title = element if name == "activemq.xml" else f"{element} of {name}"
+        lines += [_title(title, "-"), ".. list-table::", "   :header-rows: 1", ""]
+        lines += ["   * - setting", "     - fate", "     - supported as, or reason"]
+        for _, _, setting, fate, why in rows:
+            shown = f"``{why}``" if fate == "supported" and why else why.replace("*", "\\*")
+            lines += [f"   * - ``{setting or element}``", f"     - {fate}", f"     - {shown}"]
+        lines.append("")
+    return "\n".join(lines)
+
+
+_SETTINGS = """
+The settings of an ``activemq.xml`` and of a ``broker.xml``, and what jdbcstore does with each.
+:doc:`/guide/settings` explains the fates.
+"""
+
+
 def _title(text: str, line: str) -> str:
     return f"{text}\n{line * len(text)}\n"
 
@@ -171,7 +196,7 @@ def _title(text: str, line: str) -> str:
 def write_pages() -> None:
     """Write what is generated, where it differs: an unchanged page is not built again."""
     folder = DOCS / "generated"
-    pages = {**api_pages(), **command_pages()}
+    pages = {**api_pages(), **command_pages(), "settings.rst": settings_page()}
     for origin, page in COPIES.items():
         if page.startswith("generated/") and (ROOT / origin).exists():
             pages[f"{page.removeprefix('generated/')}.md"] = f"<!-- {origin} -->\n"

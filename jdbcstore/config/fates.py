@@ -520,8 +520,7 @@ _REFUSED: Mapping[str, Mapping[str, str]] = {
         _ELSEWHERE: "connection-routers",
     },
     "address-setting": {
-        _ANY_NUMBER: "page-limit-bytes page-limit-messages",
-        "unknown policy": "page-full-policy",
+        _ANY_NUMBER: "page-limit-bytes page-limit-messages page-full-policy",
         "messages would be taken that this broker refuses": "max-size-bytes-reject-threshold",
         _ALL_KEPT:
             "last-value-queue default-last-value-queue default-last-value-key default-ring-size"

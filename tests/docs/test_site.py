@@ -39,6 +39,12 @@ def test_the_api_has_every_public_name(pages: dict[str, Any]) -> None:
         assert not names or any(f"{module}.{name}" in described for name in names), module
 
 
+def test_the_page_of_settings_has_every_setting(pages: dict[str, Any]) -> None:
+    listed = (ROOT / "docs/guide/settings.csv").read_text(encoding="utf-8").splitlines()[1:]
+
+    assert pages["settings_page"]().count("\n   * - ``") == len(listed)
+
+
 def test_every_command_has_a_page(pages: dict[str, Any]) -> None:
     written = pages["command_pages"]()
 
@@ -48,7 +54,7 @@ def test_every_command_has_a_page(pages: dict[str, Any]) -> None:
 def test_the_navigation_names_pages_that_exist(pages: dict[str, Any]) -> None:
     named = [page for names in pages["NAVIGATION"].values() for page in names]
     generated = {Path(page).with_suffix("").as_posix() for page in pages["COPIES"].values()}
-    generated |= {"generated/api/index", "generated/commands/index"}
+    generated |= {"generated/api/index", "generated/commands/index", "generated/settings"}
 
     assert sorted(named) == sorted({*pages["written_pages"](), *generated} - {"index"})
     assert len(named) == len(set(named))

@@ -1,13 +1,16 @@
 """Every setting of an ``activemq.xml`` and of a ``broker.xml``, and what the code does with it.
 
-``python -m tests.support.configuration.settings`` writes the tables of docs/guide/settings.md: it puts each
-setting into a file by itself, loads that, and asks for the notes. ``--schemas`` first reads the names again
-from the schemas in the jars of Debian's ActiveMQ and of Artemis.
+``python -m tests.support.configuration.settings`` writes docs/guide/settings.csv and the tables of
+docs/guide/settings.md: it puts each setting into a file by itself, loads that, and asks for the notes.
+``--schemas`` first reads the names again from the schemas in the jars of Debian's ActiveMQ and of Artemis.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+import re
 import sys
 import tempfile
 import zipfile
@@ -22,6 +25,7 @@ from jdbcstore.errors import ConfigurationError
 from tests.support import ROOT
 
 PAGE = ROOT / "docs" / "guide" / "settings.md"
+DATA = PAGE.with_suffix(".csv")
 SCHEMAS = Path(__file__).with_name("schemas.json")
 JARS = {
     "activemq": ("/usr/share/activemq/lib/optional/activemq-spring.jar", "activemq.xsd"),
@@ -29,7 +33,7 @@ JARS = {
 }
 """The jars with the schemas, and the names of these."""
 _XS = "{http://www.w3.org/2001/XMLSchema}"
-BEGIN, END = "<!-- {} -->", "<!-- end -->"
+BEGIN, END = "<!-- python -m tests.support.configuration.settings {} -->", "<!-- end -->"
 
 _BROKER = "<broker>{}</broker>"
 _ENTRY = _BROKER.format(
@@ -57,15 +61,16 @@ def _in(context: str, *elements: str, needed: str = "") -> dict[str, tuple[str, 
     return dict.fromkeys(elements, (context, needed))
 
 
-def _in_entry(name: str, *elements: str) -> dict[str, tuple[str, str]]:
-    return _in(_ENTRY.format(f'<policyEntry queue="Q"><{name}>{{}}</{name}></policyEntry>'), *elements)
+def _in_entry(name: str, *elements: str, needed: str = "") -> dict[str, tuple[str, str]]:
+    context = _ENTRY.format(f'<policyEntry queue="Q"><{name}>{{}}</{name}></policyEntry>')
+    return _in(context, *elements, needed=needed)
 
 
 def _in_broker(name: str, *elements: str) -> dict[str, tuple[str, str]]:
     return _in(_BROKER.format(f"<{name}>{{}}</{name}>"), *elements)
 
 
-_RECOVERY = ("fixedCount", "fixedSized", "timed", "lastImage", "no", "queryBased", "retainedMessage")
+_RECOVERY = ("fixedCount", "fixedSized", "timed", "lastImage", "no", "retainedMessage")
 _PLUGINS = (
     *("connectionDotFile", "destinationDotFile", "destinationPathSeparator", "destinations"),
     *("discardingDLQBroker", "forcePersistencyModeBroker", "loggingBroker", "multicastTraceBroker"),
@@ -85,11 +90,15 @@ CONTEXTS: Mapping[str, tuple[str, str]] = {
     **_in_entry("deadLetterStrategy", "sharedDeadLetterStrategy", "individualDeadLetterStrategy"),
     **_in_entry("deadLetterStrategy", "discarding"),
     **_in_entry("subscriptionRecoveryPolicy", *(f"{one}SubscriptionRecoveryPolicy" for one in _RECOVERY)),
+    **_in_entry("subscriptionRecoveryPolicy", "queryBasedSubscriptionRecoveryPolicy",
+                needed='query="package.module:Class"'),
     **_in_entry("slowConsumerStrategy", "abortSlowConsumerStrategy", "abortSlowAckConsumerStrategy"),
     **_in_entry("messageEvictionStrategy", "oldestMessageEvictionStrategy"),
     **_in_entry("messageEvictionStrategy", "oldestMessageWithLowestPriorityEvictionStrategy"),
     **_in_entry("messageEvictionStrategy", "uniquePropertyMessageEvictionStrategy"),
-    **_in_entry("pendingMessageLimitStrategy", "constantPendingMessageLimitStrategy"),
+    **_in_entry(
+        "pendingMessageLimitStrategy", "constantPendingMessageLimitStrategy", needed='limit="9"'
+    ),
     **_in_entry("pendingMessageLimitStrategy", "prefetchRatePendingMessageLimitStrategy"),
     **_in_entry("dispatchPolicy", "roundRobinDispatchPolicy", "strictOrderDispatchPolicy"),
     **_in_entry("dispatchPolicy", "simpleDispatchPolicy", "priorityDispatchPolicy"),
@@ -200,11 +209,11 @@ def fates() -> Iterator[tuple[str, list[tuple[str, str]]]]:
             bare = context.replace("{}", f"<{element} {needed}/>")
             itself = _fate(path, element, bare, bare)
             rows = [] if element == "broker" else [("", itself)]
-            # What is not obeyed as a whole has no attributes that are.
-            is_obeyed = itself.startswith("obeyed")
-            for name in names["activemq"].get(element, []) if is_obeyed else ():
+            # An element that is not supported as a whole has no supported attributes.
+            is_supported = itself.startswith("supported")
+            for name in names["activemq"].get(element, []) if is_supported else ():
                 if needed.startswith(f"{name}="):
-                    rows.append((name, "obeyed"))
+                    rows.append((name, "supported"))
                     continue
                 rows.append((name, _fate_of_attribute(path, context, element, needed, name)))
             yield element, rows
@@ -254,7 +263,7 @@ def _fate_of_element(path: Path, context: str, bare: str, name: str) -> str:
 def _first(path: Path, name: str, texts: list[str], bare: str) -> str:
     """Return the fate of the first text that says something."""
     if name in _ELSEWHERE:
-        return "obeyed"
+        return "supported"
     return next((fate for text in texts if (fate := _fate(path, name, text, bare))), "")
 
 
@@ -268,22 +277,22 @@ def _fate(path: Path, name: str, text: str, bare: str) -> str:
     if not notes and text == bare and name not in _ALONE:
         notes = [note for note in loaded.notes if note.kind in _OF_THE_WHOLE]
     if notes and notes[0].kind is Kind.DANGEROUS and loaded.broker.users_file is not None:
-        return f"the broker does not start: {notes[0].text}"
+        return f"refused: {notes[0].text}"
     if notes:
         return _told(notes[0])
     sources = [option for option, place in loaded.sources.items() if place.rpartition(", ")[2] == name]
     if sources:
-        return f"obeyed: `{_plain(sources[0])}`"
+        return f"supported: {_plain(sources[0])}"
     if loaded.broker.users_file is not None:
         return _fate_of_users(path, name)
-    return "obeyed" if text == bare or loaded != _loaded(path, bare) else ""
+    return "supported" if text == bare or loaded != _loaded(path, bare) else ""
 
 
 def _fate_of_error(error: ConfigurationError) -> str:
     if "give either queue or topic" in str(error) or "write two" in str(error):
-        return "obeyed"  # the other one is there, too
+        return "supported"  # the other one is there, too
     is_wrong_value = any(word in str(error) for word in (" must be ", "is not a destination"))
-    return "" if is_wrong_value else f"the file is refused: {error.args[0]}"
+    return "" if is_wrong_value else f"refused: {error.args[0]}"
 
 
 def _fate_of_users(path: Path, name: str) -> str:
@@ -291,8 +300,8 @@ def _fate_of_users(path: Path, name: str) -> str:
         read_plugin_users(path, {})
     except ConfigurationError as error:
         if "login.config" not in str(error):
-            return f"the broker does not start: {error.args[0]}" if name in str(error) else ""
-    return "obeyed"
+            return f"refused: {error.args[0]}" if name in str(error) else ""
+    return "supported"
 
 
 def _loaded(path: Path, text: str) -> Configuration:
@@ -303,8 +312,8 @@ def _loaded(path: Path, text: str) -> Configuration:
 _FATES = {
     Kind.IGNORED: "no effect",
     Kind.UNSUPPORTED: "not supported",
-    Kind.DANGEROUS: "not obeyed",
-    Kind.REFUSED: "the broker does not start",
+    Kind.DANGEROUS: "not supported",
+    Kind.REFUSED: "refused",
     Kind.UNKNOWN: "unknown",
     Kind.MISSING: "missing",
 }
@@ -319,26 +328,60 @@ def _plain(option: str) -> str:
     return ".".join(part.partition("[")[0] for part in option.split(".")).replace("broker.", "")
 
 
-def written() -> str:
-    """Return the tables."""
-    lines: list[str] = []
-    for element, rows in fates():
-        lines += ["", f"### {element}", "", "| | |", "|---|---|"]
-        for name, fate in rows:
-            lines.append(f"| {f'`{name}`' if name else 'itself'} | {fate.replace('|', '/')} |")
-    return "\n".join(lines).strip()
+def rows() -> list[tuple[str, str, str, str, str]]:
+    """Return each setting: its file, its element, its name, its fate, and the option or the reason."""
+    found = []
+    for element, settings in fates():
+        name, _, file = element.partition(" of ")
+        for setting, told in settings:
+            fate, _, why = told.partition(": ")
+            found.append((file or "activemq.xml", name, setting, fate, why))
+    return found
 
 
-def page() -> str:
-    """Return the page with the tables of today."""
-    before, begin, rest = PAGE.read_text().partition(
-        BEGIN.format("python -m tests.support.configuration.settings")
+def data(found: list[tuple[str, str, str, str, str]]) -> str:
+    """Return the whole list as CSV."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(("file", "element", "setting", "fate", "supported as, or reason"))
+    writer.writerows(found)
+    return buffer.getvalue()
+
+
+_AS_OTHERS = re.compile(
+    r"[;,] (?:remove it|name another one|or give a users file of jdbcstore with --users)"
+    r"|^\w+ is not supported(?:, and|:) "
+)
+"""Parts of a reason that a table has once for all."""
+
+
+def table(found: list[tuple[str, str, str, str, str]], fate: str) -> str:
+    """Return the settings of a fate as a table, with one row for each reason."""
+    names: dict[str, list[str]] = {}
+    for _, element, setting, its, why in found:
+        if its == fate:
+            reason = _AS_OTHERS.sub("", why).strip()
+            reason = re.sub(r"^jdbcstore does not obey \w+, which ", "it ", reason)
+            names.setdefault(reason, []).append(f"`{setting or element}`")
+    lines = ["| setting | reason |", "|---|---|"]
+    return "\n".join(
+        [*lines, *(f"| {', '.join(dict.fromkeys(each))} | {why} |" for why, each in names.items())]
     )
-    _, end, after = rest.partition(END)
-    return f"{before}{begin}\n\n{written()}\n\n{end}{after}"
+
+
+def page(found: list[tuple[str, str, str, str, str]]) -> str:
+    """Return the page with the tables of today."""
+    text = PAGE.read_text()
+    for fate in ("refused", "not supported"):
+        before, begin, rest = text.partition(BEGIN.format(f'"{fate}"'))
+        _, end, after = rest.partition(END)
+        text = f"{before}{begin}\n{table(found, fate)}\n{end}{after}"
+    return text
 
 
 if __name__ == "__main__":
     if "--schemas" in sys.argv:
         SCHEMAS.write_text(json.dumps(schemas(), indent=1, sort_keys=True) + "\n")
-    PAGE.write_text(page())
+    today = rows()
+    DATA.write_text(data(today))
+    PAGE.write_text(page(today))

@@ -1,7 +1,8 @@
-"""docs/guide/settings.md has every setting of the schemas, with what the code does with it."""
+"""docs/guide/settings.csv has every setting of the schemas with its fate; the page has the ones left out."""
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
@@ -11,19 +12,35 @@ from jdbcstore.config.fates import names_of
 from tests.support.configuration import settings
 from tests.support.require import unavailable
 
-
-def test_the_page_is_that_of_the_code() -> None:
-    again = "run python -m tests.support.configuration.settings, and look at what has changed"
-
-    assert settings.page() == settings.PAGE.read_text(), again
+AGAIN = "run python -m tests.support.configuration.settings, and look at the changes"
 
 
-def test_nothing_is_passed_over_in_silence() -> None:
-    """Each setting is obeyed, or a note says why not; none is unknown."""
-    rows = [line for line in settings.PAGE.read_text().splitlines() if line.startswith("| ")]
+@pytest.fixture(scope="module")
+def today() -> list[tuple[str, str, str, str, str]]:
+    return settings.rows()
 
-    assert len(rows) > 900
-    assert [row for row in rows if row.endswith("|  |") or "| unknown: " in row] == []
+
+@pytest.fixture(scope="module")
+def stored() -> list[list[str]]:
+    with settings.DATA.open(newline="") as file:
+        return list(csv.reader(file))[1:]
+
+
+def test_the_list_is_that_of_the_code(today: list[tuple[str, str, str, str, str]]) -> None:
+    assert settings.data(today) == settings.DATA.read_text(), AGAIN
+
+
+def test_the_page_has_the_settings_that_are_not_supported(
+    today: list[tuple[str, str, str, str, str]],
+) -> None:
+    assert settings.page(today) == settings.PAGE.read_text(), AGAIN
+
+
+def test_nothing_is_passed_over_in_silence(stored: list[list[str]]) -> None:
+    """Each setting is supported, or a note gives the reason; none is unknown."""
+    assert len(stored) > 800
+    assert {row[3] for row in stored} == {"supported", "no effect", "not supported", "refused"}
+    assert [row for row in stored if row[3] != "supported" and not row[4]] == []
 
 
 def test_the_names_are_those_of_the_schemas() -> None:
@@ -35,6 +52,6 @@ def test_the_names_are_those_of_the_schemas() -> None:
 
 
 @pytest.mark.parametrize("option", sorted(names_of("PolicyEntry")))
-def test_what_has_no_effect_is_not_called_obeyed(option: str) -> None:
-    """The note depends on the value; the page must not."""
-    assert f"| `{option}` | obeyed: `policies." not in settings.PAGE.read_text()
+def test_a_setting_without_effect_is_not_called_supported(option: str, stored: list[list[str]]) -> None:
+    """The note depends on the value; the list must not."""
+    assert [row for row in stored if row[2] == option and row[4].startswith("policies.")] == []
