@@ -19,8 +19,9 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from jdbcstore.config import Configuration, Kind, Note, load_file
-from jdbcstore.config.fates import names_of
+from jdbcstore.config.fates import FATES, names_of
 from jdbcstore.config.xml import read_plugin_users
+from jdbcstore.config.xml.file_stores import TAKEN
 from jdbcstore.errors import ConfigurationError
 from tests.support import ROOT
 
@@ -148,6 +149,8 @@ _ELSEWHERE = frozenset(
     )
 )
 """Elements with tables of their own, or that the guide explains."""
+_OLD_STORES = ("levelDB", "replicatedLevelDB", "amqPersistenceAdapter", "mKahaDB")
+"""Elements of stores that the schema does not have; the guide has the names of their folders and files."""
 _ALONE = ("transportConnector", "sslContext", "filteredDestination")
 """Elements whose file has notes of others."""
 _OF_THE_WHOLE = (Kind.REFUSED, Kind.IGNORED, Kind.UNSUPPORTED)
@@ -336,6 +339,11 @@ def rows() -> list[tuple[str, str, str, str, str]]:
         for setting, told in settings:
             fate, _, why = told.partition(": ")
             found.append((file or "activemq.xml", name, setting, fate, why))
+    for element in _OLD_STORES:
+        taken = {name: ("supported", option) for name, option in TAKEN.get(element, {}).items()}
+        others = {name: (_FATES[fate.kind], fate.reason) for name in names_of(element)
+                  for fate in (FATES[element, name],)}  # fmt: skip
+        found += [("activemq.xml", element, name, *its) for name, its in sorted({**taken, **others}.items())]
     return found
 
 
