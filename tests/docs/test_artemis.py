@@ -1,16 +1,20 @@
-"""The page about Artemis lists the differences that the tests expect, and these are of tests that exist."""
+"""The page about Artemis lists differences that the tests expect, and these are of tests that exist."""
 
 from __future__ import annotations
 
 import re
 
 from tests.support import ROOT
-from tests.support.interop.differences import DIFFERENCES, PAGE, written
+from tests.support.interop.differences import DIFFERENCES, PAGE
 
 
-def test_the_page_has_the_tables_of_the_tests() -> None:
+def test_each_row_of_the_page_is_a_difference_of_the_tests() -> None:
     page = PAGE.read_text()
-    assert page == written(page), "run python -m tests.support.interop.differences"
+    for folder, title in (("behaviours", "STOMP"), ("jms", "JMS over OpenWire")):
+        section = page.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+        rows = re.findall(r"^\| [\w -]+ \| (.+) \|$", section, re.MULTILINE)[1:]
+        assert len(rows) >= 10
+        assert [row for row in rows if row not in DIFFERENCES[folder]] == []
 
 
 def test_each_difference_is_of_a_test() -> None:

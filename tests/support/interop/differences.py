@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import pytest
 
@@ -25,7 +25,6 @@ Their threads race where ours do not, and one answer by chance would say nothing
 WHOLE = "JDBCSTORE_WAIT" in os.environ
 """These cases are run, too; most of them wait in vain for a message."""
 PAGE = ROOT / "docs" / "artemis.md"
-BEGIN, END = "<!-- python -m tests.support.interop.differences {} -->", "<!-- end -->"
 
 
 def on_artemis(item: pytest.Item) -> bool:
@@ -50,23 +49,3 @@ def mark(item: pytest.Item) -> None:
         if names.intersection(cases):
             run = WHOLE and not names & SOMETIMES
             item.add_marker(pytest.mark.xfail(reason=reason, strict=True, run=run))
-
-
-def rows(differences: Mapping[str, list[str]]) -> Iterator[str]:
-    """Return the lines of a table in Markdown: each difference with its cases."""
-    yield from ("| Artemis | cases |", "|---|---|")
-    for reason, cases in differences.items():
-        yield f"| {reason} | {', '.join(f'`{case}`' for case in cases)} |"
-
-
-def written(page: str) -> str:
-    """Return the page with the tables of today."""
-    for folder, differences in DIFFERENCES.items():
-        before, begin, rest = page.partition(BEGIN.format(folder))
-        _old, end, after = rest.partition(END)
-        page = f"{before}{begin}\n" + "\n".join(rows(differences)) + f"\n{end}{after}"
-    return page
-
-
-if __name__ == "__main__":
-    PAGE.write_text(written(PAGE.read_text()))
