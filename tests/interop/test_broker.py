@@ -14,9 +14,9 @@ from tests.support.broker.programs import BrokerProcess
 from tests.support.databases import Database
 from tests.support.interop.activemq import Broker, Peer, PeerMissing
 from tests.support.interop.messages import spec, text
-from tests.support.interop.stomp import StompClient
 from tests.support.interop.typed import to_json
 from tests.support.require import unavailable
+from tests.support.stomp import StompClient
 
 pytestmark = pytest.mark.backends("postgresql")
 

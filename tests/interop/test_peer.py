@@ -9,7 +9,7 @@ from tests.support.databases import Database
 from tests.support.interop.catalogue import catalogue
 from tests.support.interop.messages import ALL, said, specified
 from tests.support.interop.recorded import drop_tables, recorded_ddl
-from tests.support.interop.stomp import StompClient
+from tests.support.stomp import StompClient
 
 pytestmark = pytest.mark.backends("postgresql", "mariadb", "mysql")
 

@@ -10,7 +10,7 @@ from jdbcstore.message.destination import Destination
 from jdbcstore.message.message import BodyType, Message
 from tests.interop.conftest import OpenStore, StartBroker
 from tests.support.databases import Database
-from tests.support.interop.stomp import StompClient
+from tests.support.stomp import StompClient
 
 pytestmark = pytest.mark.backends("postgresql", "mariadb", "mysql")
 

@@ -27,8 +27,8 @@ from typing import Protocol
 from jdbcstore.testing.polling import wait_until
 from tests.support.databases import Database, PostgresqlDatabase
 from tests.support.interop.artemis import TABLES, Artemis
-from tests.support.interop.stomp import Frame, Wire
 from tests.support.servers.postgresql import PostgresqlServer
+from tests.support.stomp import Frame, Wire
 
 QUEUE = "/queue/KILLED"
 PRODUCERS = 4

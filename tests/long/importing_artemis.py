@@ -28,7 +28,7 @@ from jdbcstore.tools.importing.artemis.files import open_files
 from jdbcstore.tools.importing.artemis.source import ArtemisSource
 from tests.support.importing.artemis_recorded import unpack
 from tests.support.interop.artemis import HOME, Artemis
-from tests.support.interop.stomp import Wire
+from tests.support.stomp import Wire
 
 _BATCH = 1000
 _FILLING = b"x" * 200

@@ -18,7 +18,7 @@ import jdbcstore
 from jdbcstore.errors import ConfigurationError
 from jdbcstore.plugins.coilmq import DurableQueueManager, make_store
 from jdbcstore.testing.polling import wait_until
-from tests.support.interop.stomp import Frame, Wire
+from tests.support.stomp import Frame, Wire
 
 _START = 180.0
 QUEUE = "/queue/COILMQ"

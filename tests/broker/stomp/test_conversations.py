@@ -72,11 +72,10 @@ def test_no_conversation_confuses_the_broker(
                     for command, headers, body in said:
                         client.write(command, headers, body)
                     client.write("SEND", {"destination": "/queue/END", "receipt": "end"})
-                    while (answer := client.read()) and answer.headers.get("receipt-id") != "end":
+                    while (answer := client.read()).headers.get("receipt-id") != "end":
                         if answer.command == "MESSAGE":
                             acks.append(answer.headers.get("ack", answer.headers["message-id"]))
                         assert "the broker failed" not in answer.headers.get("message", ""), said
-                    assert answer, said
         with Client(served.port) as last:
             last.send("/queue/LAST", "still here")
     assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []

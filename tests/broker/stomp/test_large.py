@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from jdbcstore import JdbcStore, Store
-from jdbcstore.broker.stomp.frames import Frame, Version, encode
+from jdbcstore.broker.stomp.frames import Version, encode
 from jdbcstore.broker.transport import connection
 from jdbcstore.broker.transport.output import ClientOutput
 from jdbcstore.broker.turns import TurnLoop
@@ -190,11 +190,7 @@ def test_replies_wait_behind_it(store: Store) -> None:
         client.write("SUBSCRIBE", {"id": "0", "destination": QUEUE, "ack": "client"})
         for number in range(20):
             client.write("SEND", {"destination": "/queue/R", "receipt": str(number)}, b"x")
-        frames: list[Frame] = []
-        while len(frames) < 21:
-            frame = client.read()
-            assert frame is not None
-            frames.append(frame)
+        frames = [client.read() for _ in range(21)]
         assert [f.headers["receipt-id"] for f in frames if f.command == "RECEIPT"] == [*map(str, range(20))]
         assert [f.body for f in frames if f.command == "MESSAGE"] == [BODY * 4]
 

@@ -16,7 +16,7 @@ from tests.support.interop.behaviours.brokers import BROKERS, websocket
 from tests.support.interop.behaviours.clients import LIBRARIES
 from tests.support.interop.behaviours.conversation import Conversation
 from tests.support.interop.differences import ARTEMIS
-from tests.support.interop.stomp import Wire
+from tests.support.stomp import Wire
 
 _T = TypeVar("_T")
 _numbers = itertools.count(1)

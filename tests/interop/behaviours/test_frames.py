@@ -8,7 +8,7 @@ import pytest
 
 from tests.interop.behaviours.conftest import OpenWire, RunningBroker
 from tests.support.interop.activemq import IS_SIX
-from tests.support.interop.stomp import Frame, Wire
+from tests.support.stomp import Frame, Wire
 
 
 def _sent(socket: Wire, queue: str, body: str = "goes on") -> Frame:

@@ -94,9 +94,7 @@ def test_a_slow_subscriber_is_disconnected(configured: Configured, stomp: Client
             stomp.send("/topic/SLOW.A", str(number))
 
         slow.messages(2)
-        frame = slow.read()
-        assert frame is None or frame.command == "ERROR"
-        assert slow.ends()
+        assert [frame.command for frame in slow.rest()] in ([], ["ERROR"])
 
 
 def test_a_consumer_that_does_not_acknowledge_is_disconnected(configured: Configured, stomp: Client) -> None:
@@ -105,9 +103,7 @@ def test_a_consumer_that_does_not_acknowledge_is_disconnected(configured: Config
         stomp.send("/queue/UNACKNOWLEDGED.A", "x")
 
         slow.messages(1)
-        frame = slow.read()
-        assert frame is None or frame.command == "ERROR"
-        assert slow.ends()
+        assert [frame.command for frame in slow.rest()] in ([], ["ERROR"])
     stomp.subscribe("/queue/UNACKNOWLEDGED.A", ack="auto")
     assert stomp.expect("MESSAGE").body == b"x"
 

@@ -275,10 +275,8 @@ def test_a_consumer_that_is_too_slow_is_disconnected(broker: Running, jms: Jms) 
         slow.subscribe(f"/queue/{queue}", ack="client")
         jms.send(queue, *map(str, range(20)))
 
-        while (frame := slow.read()) is not None and frame.command == "MESSAGE":
-            pass
-        assert frame is None or frame.command == "ERROR"
-        assert slow.ends()
+        others = [frame.command for frame in slow.rest() if frame.command != "MESSAGE"]
+        assert others in ([], ["ERROR"])
     is_left(jms, queue, *map(str, range(20)))
 
 

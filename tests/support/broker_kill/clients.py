@@ -9,7 +9,7 @@ import traceback
 from typing import NamedTuple
 
 from tests.support.broker_kill.history import History
-from tests.support.broker_kill.stomp import Connection, Frame, Refused
+from tests.support.stomp import Connection, Frame, Refused
 
 _connections = itertools.count(1)
 
@@ -49,7 +49,7 @@ class Session:
     def send(self, command: str, body: str = "", **headers: str) -> None:
         """Names of headers have ``_`` for ``-``."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        self.connection.send(command, named, body)
+        self.connection.write(command, named, body.encode())
 
     def ask(self, command: str, body: str = "", **headers: str) -> str:
         """Send a frame; the receipt that will say that it was done."""
@@ -91,7 +91,7 @@ class Client(threading.Thread):
             if address is None:
                 continue
             try:
-                with Connection(address.port, **self.connect_headers) as connection:
+                with Connection(address.port, self.connect_headers) as connection:
                     self.work(Session(connection, address.incarnation))
             except OSError:
                 self._stopping.wait(0.01)

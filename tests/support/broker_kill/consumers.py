@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tests.support.broker_kill.clients import Addresses, Client, Session
 from tests.support.broker_kill.history import SUBSCRIPTIONS, TOPIC, History
 from tests.support.broker_kill.producers import path
-from tests.support.broker_kill.stomp import Frame
+from tests.support.stomp import Frame
 
 PREFETCH = "50"
 PAUSE = 0.02
@@ -41,7 +41,7 @@ class Consumer(Client):
         loyalty = self.chance.randint(20, 400)
         for batch in itertools.count(1):
             size = self.chance.randint(1, self.largest)
-            while len(got) < size and (frame := session.connection.read(PAUSE)) is not None:
+            while len(got) < size and (frame := session.connection.poll(PAUSE)) is not None:
                 got += self._note(session, [frame])
             if got and batch >= loyalty:
                 self.history.leave(self.scope, session.incarnation)
@@ -76,11 +76,11 @@ class Consumer(Client):
                     session.incarnation,
                     session.number,
                     self.scope,
-                    frame.body,
+                    frame.text,
                     headers["message-id"],
                     headers.get("redelivered") == "true",
                 )
-                got.append(Got(frame.body, headers["ack"]))
+                got.append(Got(frame.text, headers["ack"]))
         return got
 
     def acknowledge(self, session: Session, got: list[Got]) -> tuple[list[Frame], list[Got]]:

@@ -21,9 +21,9 @@ from jdbcstore import Destination, Message
 from jdbcstore.broker.openwire.commands import Type, read_command
 from jdbcstore.message.ids import ConnectionId, ConsumerId, LocalTransactionId, XATransactionId
 from tests.support.broker.openwire.client import Client as OpenWireClient
-from tests.support.broker_kill.stomp import Connection, Frame, Refused
 from tests.support.histories.events import Delivery, Leave, Outcome, Problem, Subscribe, Write
 from tests.support.histories.recorder import Recorder
+from tests.support.stomp import Connection, Frame, Refused
 
 PATIENCE = 5.0
 """Seconds for an answer, after which a client connects again."""
@@ -161,10 +161,6 @@ class Client(threading.Thread):
                 self.progress.note(self.group, sends)
 
 
-class _Connection(Connection):
-    patience = PATIENCE
-
-
 class StompClient(Client):
     """A client of STOMP."""
 
@@ -180,7 +176,7 @@ class StompClient(Client):
         """Connect with a short patience, and work."""
         headers = {"client-id": self.client_id} if self.client_id else {}
         self._early = []
-        with _Connection(endpoint.stomp, address=endpoint.host, **headers) as connection:
+        with Connection(endpoint.stomp, headers, address=endpoint.host, patience=PATIENCE) as connection:
             self.work(connection)
 
     def work(self, connection: Connection) -> None:
@@ -190,7 +186,7 @@ class StompClient(Client):
     def ask(self, connection: Connection, command: str, body: str = "", **headers: str) -> None:
         """Send a frame and wait for its receipt; other frames are kept for :meth:`next`."""
         receipt = f"r{next(self._receipts)}"
-        connection.send(command, {**headers, "receipt": receipt}, body)
+        connection.write(command, {**headers, "receipt": receipt}, body.encode())
         while True:
             frame = connection.expect()
             if frame.command == "RECEIPT" and frame.headers["receipt-id"] == receipt:
@@ -199,7 +195,7 @@ class StompClient(Client):
 
     def next(self, connection: Connection, timeout: float) -> Frame | None:
         """Return the next frame, or None in time."""
-        return self._early.pop(0) if self._early else connection.read(timeout)
+        return self._early.pop(0) if self._early else connection.poll(timeout)
 
     def look(self, connection: Connection) -> None:
         """See that the broker answers.
@@ -207,7 +203,7 @@ class StompClient(Client):
         :raises Refused: it does not
         """
         transaction = f"{self.session}-look"
-        connection.send("BEGIN", {"transaction": transaction})
+        connection.write("BEGIN", {"transaction": transaction})
         self.ask(connection, "ABORT", transaction=transaction)
 
 
@@ -258,10 +254,10 @@ class StompProducer(StompClient):
         )
         transaction = f"{self.session}-{keys[0][1]}"
         begun = time.monotonic()
-        connection.send("BEGIN", {"transaction": transaction})
+        connection.write("BEGIN", {"transaction": transaction})
         headers = {"persistent": "true", "transaction": transaction}
         for destination, name in keys:
-            connection.send("SEND", {**headers, "destination": path(destination)}, name)
+            connection.write("SEND", {**headers, "destination": path(destination)}, name.encode())
         if self.chance.random() < 0.15:
             failed = Write(begun, begun, self.session, Outcome.FAILED, keys)
             self.recorder.add(failed)
@@ -324,7 +320,7 @@ class StompConsumer(StompClient):
                 last = time.monotonic()
 
     def _take(self, connection: Connection, frame: Frame) -> None:
-        headers, key = frame.headers, (self.scope, frame.body)
+        headers, key = frame.headers, (self.scope, frame.text)
         redelivered = headers.get("redelivered") == "true"
         self.recorder.add(
             Delivery(
@@ -335,13 +331,13 @@ class StompConsumer(StompClient):
             with self.writing(acks=(key,)):
                 self.ask(connection, "ACK", id=headers["ack"])
             return
-        transaction = f"{self.session}-{frame.body}"
-        connection.send("BEGIN", {"transaction": transaction})
-        connection.send("ACK", {"id": headers["ack"], "transaction": transaction})
-        producer, number = frame.body.rsplit(".", 1)
+        transaction = f"{self.session}-{frame.text}"
+        connection.write("BEGIN", {"transaction": transaction})
+        connection.write("ACK", {"id": headers["ack"], "transaction": transaction})
+        producer, number = frame.text.rsplit(".", 1)
         name = f"{producer}/{self.session}.{number}"  # each attempt has its own, so that two are seen
         headers = {"destination": path("OUT"), "persistent": "true", "transaction": transaction}
-        connection.send("SEND", headers, name)
+        connection.write("SEND", headers, name.encode())
         with self.writing((("OUT", name),), (key,)):
             self.ask(connection, "COMMIT", transaction=transaction)
 

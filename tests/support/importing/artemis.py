@@ -27,9 +27,9 @@ from tests.support import ROOT
 from tests.support.databases import Database
 from tests.support.interop import artemis
 from tests.support.interop.messages import BODIES, HEADERS, LONG_TEXT, VALUES, spec, text
-from tests.support.interop.stomp import Wire
 from tests.support.jvm import compiled
 from tests.support.servers.alone import opened
+from tests.support.stomp import Wire
 
 FIXTURES = ROOT / "tests" / "fixtures" / "artemis"
 DAY = 86_400_000

@@ -19,7 +19,6 @@ from jdbcstore.errors import StoreError
 from jdbcstore.journal.stream.members import group
 from jdbcstore.testing.polling import wait_until
 from tests.support.broker.openwire import jms
-from tests.support.broker_kill.stomp import Connection, Refused
 from tests.support.campaign.clients import (
     ALONE,
     FIRST,
@@ -41,6 +40,7 @@ from tests.support.jms_pair.history import QUEUE, SUBSCRIBERS, TOPIC, History
 from tests.support.jms_pair.history import Delivery as Received
 from tests.support.quorum.surroundings import OPENWIRE, STREAM, Machine, Switch
 from tests.support.quorum.writers import Writers
+from tests.support.stomp import Connection, Refused
 
 LEASE = 1.0
 """Seconds: of the lease, and of the session of ZooKeeper."""
@@ -118,10 +118,6 @@ class Plan:
             **{f"locker_{name}": value for name, value in locker.items()},
             **{f"journal_{name}": value for name, value in journal.items()},
         }
-
-
-class _Probe(Connection):
-    patience = 2.0
 
 
 class _Consumer(Consumer):
@@ -277,9 +273,12 @@ class World:
             for machine in self.machines:
                 if machine is master:
                     continue
-                with suppress(OSError, Refused), _Probe(61613, address=machine.address) as connection:
+                with (
+                    suppress(OSError, Refused),
+                    Connection(61613, address=machine.address, patience=2.0) as connection,
+                ):
                     headers = {"destination": "/queue/PROBE", "persistent": "true", "receipt": "r"}
-                    connection.send("SEND", headers, "probe")
+                    connection.write("SEND", headers, b"probe")
                     connection.expect()
                     seconds = time.monotonic() - begin
                     master.start_broker()

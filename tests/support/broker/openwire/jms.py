@@ -16,8 +16,8 @@ from jdbcstore.database.adapters.jdbc.jvm import OPTIONS
 from jdbcstore.testing.polling import wait_until
 from tests.support import tiers
 from tests.support.interop.activemq import JMS, LIBRARIES, NUMBER, VERSION, PeerMissing
-from tests.support.interop.stomp import WAIT
 from tests.support.jvm import QUICK
+from tests.support.stomp import WAIT
 
 PATIENCE_MS = int(WAIT * 1000)
 """How long to wait for a message that is bound to come."""

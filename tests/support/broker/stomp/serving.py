@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from types import TracebackType
@@ -15,14 +14,14 @@ from jdbcstore.broker.engine import Engine
 from jdbcstore.broker.policies import Policies
 from jdbcstore.broker.process.protocols import make_connector
 from jdbcstore.broker.security import AllowAll, Security
-from jdbcstore.broker.stomp.frames import Frame, FrameLimits, Version, encode
-from jdbcstore.broker.stomp.reader import StompFrameReader
+from jdbcstore.broker.stomp.frames import Version
 from jdbcstore.broker.transport.connector import Connector
 from jdbcstore.broker.transport.service import Service
 from jdbcstore.broker.turns import TurnLoop
 from jdbcstore.config.broker import BrokerConfig, ConnectorConfig
 from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.errors import StoreError
+from tests.support.stomp import Frame, Wire
 
 PATIENCE = 180.0
 """Seconds that something may take which is bound to come."""
@@ -100,36 +99,15 @@ class Served:
         await self.engine.stop()
 
 
-class Client:
-    """A socket that speaks frames, and bytes where a test wants them wrong."""
+class Client(Wire):
+    """A session of a test; names of headers have ``_`` for ``-``."""
 
     def __init__(self, port: int, version: Version | None = Version.V1_2, **headers: str) -> None:
-        self.socket = self.open_socket(port)
-        self.version = version or Version.V1_2
-        self._reader = StompFrameReader(FrameLimits())
+        super().__init__(port, (version or Version.V1_2).value, patience=PATIENCE)
         if version is not None:
-            asked = {"accept-version": version.value, "host": "localhost"}
-            self.write("CONNECT", {**asked, **{name.replace("_", "-"): headers[name] for name in headers}})
-            self.connected = self.expect("CONNECTED")
-            self._reader.version = version
-
-    def open_socket(self, port: int) -> Any:
-        return socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.socket.close()
-
-    def write(self, command: str, headers: Mapping[str, str] | None = None, body: bytes = b"") -> None:
-        version = Version.V1_0 if command in ("CONNECT", "STOMP") else self.version
-        self.socket.sendall(encode(command, (headers or {}).items(), version, body))
+            named = {name.replace("_", "-"): value for name, value in headers.items()}
+            self.connected = self.connect(named)
+            assert self.connected.command == "CONNECTED", self.connected
 
     def request(self, command: str, headers: Mapping[str, str] | None = None, body: bytes = b"") -> None:
         """Write a frame and wait for its receipt, which is the next frame."""
@@ -149,29 +127,23 @@ class Client:
         more = {name.replace("__", ".").replace("_", "-"): value for name, value in headers.items()}
         self.request("SUBSCRIBE", {"id": subscription_id, "destination": destination, **more})
 
-    def read(self) -> Frame | None:
-        """The next frame; None at the end of the connection."""
-        while (frame := self._reader.read()) is None:
-            data = self.socket.recv(65536)
-            if not data:
-                return None
-            self._reader.feed(data)
-        return frame
-
     def expect(self, command: str) -> Frame:
         frame = self.read()
-        assert frame is not None, f"the connection ended instead of {command}"
         assert frame.command == command, f"{frame.command} {frame.headers} {frame.body[:200]!r}"
         return frame
 
     def messages(self, count: int) -> list[Frame]:
         return [self.expect("MESSAGE") for _ in range(count)]
 
+    def rest(self) -> Iterator[Frame]:
+        """Read until the broker closes the connection."""
+        with contextlib.suppress(ConnectionError):
+            while True:
+                yield self.read()
+
     def ends(self) -> bool:
         """Whether the broker has closed the connection; waits for it."""
-        with contextlib.suppress(ConnectionError):
-            return self.read() is None
-        return True
+        return next(self.rest(), None) is None
 
     def has_nothing_more(self) -> bool:
         """Whether nothing comes before the answer to something else."""

@@ -63,8 +63,8 @@ class WebSocketClient(Client):
         self._scheme = scheme
         super().__init__(port, version, **headers)
 
-    def open_socket(self, port: int) -> MessageSocket:
-        return MessageSocket(f"{self._scheme}://127.0.0.1:{port}/stomp", **self._options)
+    def open_socket(self, address: str, port: int) -> MessageSocket:
+        return MessageSocket(f"{self._scheme}://{address}:{port}/stomp", **self._options)
 
     @property
     def websocket(self) -> ClientConnection:

@@ -14,7 +14,7 @@ from stompest.protocol import StompFrame
 from stompest.sync import Stomp
 
 from tests.support.interop.behaviours.conversation import Client, Closed, Refused
-from tests.support.interop.stomp import WAIT, Frame, Wire
+from tests.support.stomp import WAIT, Frame, Wire
 
 MakeClient = Callable[[int, str], Client]
 

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from tests.support.interop.stomp import Frame
+from tests.support.stomp import Frame
 
 
 class Refused(Exception):
