@@ -24,7 +24,7 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
         *("guide/queues-and-topics", "guide/messages", "guide/durable-subscriptions"),
         *("guide/transactions", "guide/xa", "guide/priorities", "guide/selectors"),
         *("guide/expiry-purge-cleanup", "guide/errors", "guide/asyncio", "guide/testing-your-program"),
-        *("guide/routing", "guide/broker", "guide/coilmq", "guide/testing", "patterns"),
+        *("guide/routing", "guide/broker", "guide/coilmq", "guide/testing"),
     ),
     "Workers": (
         *("guide/worker", "guide/claims", "guide/limits", "guide/inbox", "guide/celery"),
@@ -51,7 +51,7 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
     ),
     "The project": (
         *("benchmarks", "compared", "reliability", "design", "concurrency"),
-        *("decisions/index", "policy"),
+        *("decisions/index", "patterns", "policy"),
         *("releases/0.1.0", "generated/changelog", "generated/security", "generated/contributing"),
         *("generated/tests",),
     ),
