@@ -45,7 +45,7 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
     ),
     "Analytics": ("spark", "arrow", "guide/archiving"),
     "Reference": (
-        *("cli", "generated/commands/index", "reference", "generated/api/index"),
+        *("cli", "generated/commands/index", "generated/json", "reference", "generated/api/index"),
         *("guide/settings", "generated/settings"),
         *("guide/replacing", "vendors", "generated/scripts", "compatibility", "glossary"),
     ),
@@ -183,6 +183,20 @@ def settings_page() -> str:
     return "\n".join(lines)
 
 
+def json_page() -> str:
+    """The keys of ``--json``, from the list beside the page of the command line."""
+    lines = [_title("Keys of JSON", "="), "What each command prints with ``--json``; see :doc:`/cli`.", ""]
+    with (DOCS / "cli-json.csv").open(encoding="utf-8", newline="") as file:
+        listed = list(csv.reader(file))[1:]
+    for command, rows in groupby(listed, key=lambda row: row[0]):
+        lines += [_title(f"jdbcstore {command}", "-"), ".. list-table::", "   :header-rows: 1", ""]
+        lines += ["   * - key", "     - of", "     - meaning"]
+        for _, output, key, meaning in rows:
+            lines += [f"   * - {f'``{key}``' if key else ''}", f"     - {output}", f"     - {meaning}"]
+        lines.append("")
+    return "\n".join(lines)
+
+
 _SETTINGS = """
 The settings of an ``activemq.xml`` and of a ``broker.xml``, and what jdbcstore does with each.
 :doc:`/guide/settings` explains the fates.
@@ -197,6 +211,7 @@ def write_pages() -> None:
     """Write what is generated, where it differs: an unchanged page is not built again."""
     folder = DOCS / "generated"
     pages = {**api_pages(), **command_pages(), "settings.rst": settings_page()}
+    pages["json.rst"] = json_page()
     for origin, page in COPIES.items():
         if page.startswith("generated/") and (ROOT / origin).exists():
             pages[f"{page.removeprefix('generated/')}.md"] = f"<!-- {origin} -->\n"

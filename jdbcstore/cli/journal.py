@@ -188,7 +188,7 @@ def check(settings: Settings, folder: Path | None) -> int:
                 "torn": next((damage_facts(one) for one in lost if one.torn), None),
                 "damage": [damage_facts(one) for one in damage],
                 "refusal": None if refusal is None else str(refusal),
-                **({"aside": refused_count} if refused_count else {}),
+                **({"refused_messages": refused_count} if refused_count else {}),
             }
         )
     else:
@@ -219,7 +219,7 @@ def _check_stream(settings: Settings, configuration: Configuration) -> int:
     facts |= {"sound": refusal is None, "refusal": None if refusal is None else str(refusal)}
     with beside(journal, FOLDER) as kept:
         if aside := len(Refused(kept).every()):
-            facts["aside"] = aside
+            facts["refused_messages"] = aside
     count = counted(facts["records"], "record")
     verdict = "all sound" if refusal is None else f"sound, but the journal does not open: {refusal}"
     said = printable(f"{journal.place}: {count}, {verdict}")

@@ -127,7 +127,7 @@ def test_it_is_tried_again_or_dropped(place: Place, request: pytest.FixtureReque
     assert "MSG is too long" in listed.out
     assert "3 messages refused by the database" in listed.out
     assert run("journal", "refused", "--json").lines[0]["message"]["body"] == LARGE
-    assert run("journal", "check", "--json").lines[-1]["aside"] == 3
+    assert run("journal", "check", "--json").lines[-1]["refused_messages"] == 3
     assert "3: stored with the ID 6" in run("journal", "retry", "3").out
     assert "4: removed" in run("journal", "drop", "4").out
     assert run("journal", "retry", "4").code == ExitCode.USAGE
