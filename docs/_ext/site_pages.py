@@ -1,4 +1,4 @@
-"""Pages of the site that are generated: navigation, the API from docstrings, the help of each command.
+"""Generated pages of the site: navigation, help of commands, and API, options and HTTP from docstrings.
 
 The pages of docs/ are plain Markdown, which reads well in a folder too. What only the site needs is
 written into docs/generated, which git ignores, when a build begins.
@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import csv
 import re
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dataclasses import Field
+
     from sphinx.application import Sphinx
+
+    from jdbcstore.broker.operations import Operation
 
 DOCS = Path(__file__).parents[1]
 ROOT = DOCS.parent
@@ -31,13 +35,15 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
         *("guide/celery-queues", "guide/django", "guide/django-backend"),
     ),
     "The broker": (
-        *("guide/stomp", "guide/jms", "guide/virtual-destinations", "guide/scheduled"),
-        *("guide/large-messages", "guide/configuration"),
+        *("guide/stomp", "guide/jms", "guide/websocket", "guide/message-groups"),
+        *("guide/virtual-destinations", "guide/scheduled", "guide/large-messages", "guide/dead-letters"),
+        *("guide/security", "guide/configuration", "guide/activemq-xml"),
     ),
     "Operate": (
-        *("deploy/index", "guide/console", "guide/console-compared", "guide/operating", "operations"),
-        *("guide/locking", "guide/clusters", "guide/io-exceptions", "guide/journal"),
-        *("guide/three-machines", "guide/migrations"),
+        *("guide/production", "deploy/index", "guide/sizing", "guide/console", "guide/operating"),
+        *("guide/monitoring", "guide/troubleshooting", "guide/backup", "guide/upgrading"),
+        *("guide/migrations", "guide/locking", "guide/io-exceptions", "guide/clusters", "guide/journal"),
+        *("guide/journal-repair", "guide/journal-stream", "guide/three-machines", "guide/jolokia"),
     ),
     "From ActiveMQ and Artemis": (
         *("guide/from-activemq", "guide/activemq", "guide/file-stores"),
@@ -45,8 +51,8 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
     ),
     "Analytics": ("spark", "arrow", "guide/archiving"),
     "Reference": (
-        *("cli", "generated/commands/index", "generated/json", "reference", "generated/api/index"),
-        *("guide/settings", "generated/settings"),
+        *("cli", "generated/commands/index", "generated/json", "generated/options", "http"),
+        *("generated/http", "reference", "generated/api/index", "guide/settings", "generated/settings"),
         *("guide/replacing", "vendors", "generated/scripts", "compatibility", "glossary"),
     ),
     "The project": (
@@ -203,6 +209,187 @@ The settings of an ``activemq.xml`` and of a ``broker.xml``, and what jdbcstore 
 """
 
 
+def option_pages() -> dict[str, str]:
+    """The options of a configuration: a table for each class of jdbcstore.config, from its docstrings."""
+    from dataclasses import MISSING, fields
+
+    parts = [_OPTIONS]
+    for title, section, kinds in _option_classes():
+        parts += [f"## {title}\n", f"{section}\n"]
+        for kind in kinds:
+            texts = _field_docstrings(kind)
+            head = f"`{kind.type}`" if hasattr(kind, "type") else "option"
+            rows = [
+                f"| `{one.name}` | `{ {} if one.default is MISSING else one.default!r}` |"
+                f" {_choices(one)}{_inline(texts[one.name])} |"
+                for one in fields(kind)
+            ]
+            if rows:
+                parts += [f"| {head} | default | |\n|---|---|---|\n" + "\n".join(rows) + "\n"]
+            else:
+                parts += [f"`{kind.type}` has no options.\n"]
+    return {"options.md": "\n".join(parts)}
+
+
+_OPTIONS = """# Options
+
+All options of a `jdbcstore.toml`, with their defaults. [Configuration](../guide/configuration.md) shows
+how to use them. Durations are seconds and sizes are bytes; a size may also be a string such as
+`"20 mb"`. ActiveMQ's spelling of a name, such as `cleanupPeriod`, has ActiveMQ's unit: mostly
+milliseconds.
+"""
+
+
+def _option_classes() -> list[tuple[str, str, tuple[Any, ...]]]:
+    """Each section of a configuration: its title, a sentence about it, and its classes."""
+    from typing import get_args
+
+    from jdbcstore.config import broker, data_source, journal, locker, plugins, policy, routed, store, virtual
+
+    strategies = (policy.DeadLetterStrategy, policy.SlowConsumerStrategy, policy.SubscriptionRecoveryPolicy)
+    return [
+        ("Store", "At the top of the file.", (store.StoreConfig,)),
+        ("Database", "At the top of the file, or a section `data_source`.", (data_source.DataSourceConfig,)),
+        ("Broker", "In `[broker]`.", (broker.BrokerConfig,)),
+        ("Connectors", "In each `[[broker.connectors]]`.", (broker.ConnectorConfig,)),
+        ("Virtual topics", "In each `[[broker.virtual_topics]]`.", (virtual.VirtualTopicConfig,)),
+        (
+            "Composite destinations",
+            "In each `[[broker.composite_destinations]]`; the second table is that of its `forward_to`.",
+            (virtual.CompositeConfig, virtual.ForwardConfig),
+        ),
+        ("Plug-ins", "In each `[[broker.plugins]]`, by its `type`.", get_args(plugins.PluginConfig)),
+        ("Policies", "In each `[[policies]]`.", (policy.PolicyEntry,)),
+        ("Redelivery", "In `redelivery_policy` of a policy.", (policy.RedeliveryPolicy,)),
+        *(
+            (title, f"In `{option}` of a policy, by its `type`.", get_args(union))
+            for (title, option), union in zip(
+                (
+                    ("Dead letters", "dead_letter_strategy"),
+                    ("Slow consumers", "slow_consumer_strategy"),
+                    ("Retroactive subscribers", "subscription_recovery_policy"),
+                ),
+                strategies,
+                strict=True,
+            )
+        ),
+        ("Lockers", "In `[locker]`, by its `type`.", get_args(locker.LockerConfig)),
+        (
+            "Failures of the database",
+            "In `[io_exception_handler]`, by its `type`.",
+            get_args(locker.IOExceptionHandlerConfig),
+        ),
+        ("Journal", "In `[journal]`.", (journal.JournalConfig,)),
+        ("Several stores", "In each `[[stores]]`.", (routed.RoutedStoreConfig,)),
+    ]
+
+
+def _field_docstrings(kind: type) -> dict[str, str]:
+    """The strings below the fields of a dataclass and of its bases."""
+    import ast
+    from inspect import getsource
+
+    found = {}
+    for base in reversed(kind.__mro__):
+        if not base.__module__.startswith("jdbcstore.config"):
+            continue
+        body = ast.parse(getsource(base)).body[0]
+        for one, below in pairwise(getattr(body, "body", ())):
+            if isinstance(one, ast.AnnAssign) and isinstance(below, ast.Expr):
+                found[ast.unparse(one.target)] = getattr(below.value, "value", "")
+    return found
+
+
+def _choices(one: Field[Any]) -> str:
+    choices = one.metadata.get("choices") or ()
+    return f"{', '.join(f'`{choice}`' for choice in choices)}. " if choices else ""
+
+
+def _inline(text: str) -> str:
+    """The first paragraphs of a docstring as the text of a cell of Markdown."""
+    text = re.sub(r":\w+:`~?(?:[\w.]+\.)?(\w+)`", r"`\1`", text).replace("``", "`")
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def http_pages() -> dict[str, str]:
+    """The operations of the HTTP API, from the table that the broker serves them by."""
+    from jdbcstore.broker.operations import OPERATIONS
+
+    parts = [_HTTP]
+    for title, of in (("Views", "GET"), ("Operations", ""), ("Shared queues", "claims")):
+        rows = [
+            f"| {_requests(one)} | {one.role} | {_parameters(one)} | {_operation_text(one)} |"
+            for one in OPERATIONS.values()
+            if of == ("claims" if one.part == "claims" else "GET" if one.only_reads else "")
+        ]
+        parts += [
+            f"## {title}\n",
+            "| request | role | fields | |\n|---|---|---|---|\n" + "\n".join(rows) + "\n",
+        ]
+    return {"http.md": "\n".join(parts)}
+
+
+_HTTP = """# HTTP operations
+
+Every request of the [HTTP API](../http.md), which explains logins, errors, selections and pages. The
+fields of a `GET` are in the query; those of other requests are a JSON object in the body.
+"""
+
+
+def _requests(operation: Operation) -> str:
+    kinds = {"queue": ("queues",), "destination": ("queues", "topics"), "target": ("queues", "topics")}
+    [(name, found), *_] = [(one, kinds[one]) for one in operation.path_names if one in kinds] or [("", ("",))]
+    paths = [operation.path.replace(f"{{{name}}}", f"{kind}/NAME") for kind in found]
+    first, *others = (re.sub(r"\{(\w+)\}", lambda match: match[1].upper(), f"/api{path}") for path in paths)
+    return ", ".join((f"`{operation.method} {first}`", *(f"`{other}`" for other in others)))
+
+
+_FIELDS = {
+    "choice": ("ids", "selector", "limit", "expired", "origin"),
+    "selected": ("selector",),
+    "messages": (
+        *("body", "properties", "priority", "ttl_ms", "persistent", "correlation_id", "jms_type"),
+        "reply_to",
+    ),
+}
+"""The fields that a reader of :class:`~jdbcstore.broker.management.requests.Fields` takes by itself."""
+
+
+def _parameters(operation: Operation) -> str:
+    found = []
+    for one in operation.parameters:
+        names = _FIELDS[one.reader] if one.key is None else (one.key,)
+        if one.limits.get("by_origin"):
+            names = (*names, "origin")
+        default = "" if one.default is None else f" ({one.default})"
+        found += [f"`{name}`{default}" for name in names]
+    return ", ".join(found)
+
+
+def _operation_text(operation: Operation) -> str:
+    from inspect import getdoc
+
+    from jdbcstore.broker.management import management
+    from jdbcstore.stores.claims.managing import SharedManagement
+
+    parts = {
+        "views": management.Views,
+        "inside": management.BrokerInside,
+        "watch": management.BrokerWatch,
+        "broker": management.BrokerOperations,
+        "queues": management.QueueOperations,
+        "destinations": management.DestinationOperations,
+        "subscriptions": management.SubscriptionOperations,
+        "scheduled": management.ScheduledOperations,
+        "holds": management.HoldOperations,
+        "claims": SharedManagement,
+    }
+    part, _, name = operation.call.partition(".")
+    text = (getdoc(getattr(parts[part], name)) or "").partition("\n\n")[0].partition("\n:")[0]
+    text = _inline(text).removeprefix("Return ")
+    return text[:1].upper() + text[1:]
+
+
 def _title(text: str, line: str) -> str:
     return f"{text}\n{line * len(text)}\n"
 
@@ -210,8 +397,8 @@ def _title(text: str, line: str) -> str:
 def write_pages() -> None:
     """Write what is generated, where it differs: an unchanged page is not built again."""
     folder = DOCS / "generated"
-    pages = {**api_pages(), **command_pages(), "settings.rst": settings_page()}
-    pages["json.rst"] = json_page()
+    pages = {**api_pages(), **command_pages(), **option_pages(), **http_pages()}
+    pages["settings.rst"], pages["json.rst"] = settings_page(), json_page()
     for origin, page in COPIES.items():
         if page.startswith("generated/") and (ROOT / origin).exists():
             pages[f"{page.removeprefix('generated/')}.md"] = f"<!-- {origin} -->\n"
@@ -226,7 +413,10 @@ def write_pages() -> None:
 
 
 def read_copies(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Take the text of a page from its file outside of docs/, and make links between files links of pages."""
+    """Take the text of a page from its file outside of docs/, and make links between files links of pages.
+
+    A generated page, which a folder does not have, is ``**Name**<!-- generated/PAGE.md -->``: a link here.
+    """
     origins = [origin for origin, page in COPIES.items() if page == docname and (ROOT / origin).exists()]
     base = DOCS / docname
     if origins:
@@ -250,6 +440,7 @@ def read_copies(app: Sphinx, docname: str, source: list[str]) -> None:
         return f"{match[1]}(/{page}.md{anchor})"
 
     text = re.sub(r"(!?\[[^\]]*\])\(([^)\s:#]+)(#[^)\s]*)?\)", moved, source[0])
+    text = re.sub(r"\*\*([^*]+)\*\*<!-- (generated/\S+\.md) -->", r"[\1](/\2)", text)
     if docname == "index":
         text = text + _toctrees()
     source[0] = text

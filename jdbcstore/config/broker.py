@@ -80,55 +80,60 @@ class ConnectorConfig(Options):
     """
 
     uri: str = f"{STOMP}://127.0.0.1:{STOMP_PORT}"
-    """``stomp://HOST:PORT``, ``tcp://HOST:PORT`` for OpenWire, ``auto://HOST:PORT`` for both, or
-    ``ws://HOST:PORT`` for STOMP over WebSocket; ``stomp+ssl``, ``ssl``, ``auto+ssl`` and ``wss`` for TLS."""
+    """``SCHEME://HOST:PORT``, where port 0 is any free port: ``stomp``, ``tcp`` for OpenWire, ``auto``
+    for both, or ``ws`` for STOMP over WebSocket. With TLS: ``stomp+ssl``, ``ssl``, ``auto+ssl`` and
+    ``wss``."""
     name: str | None = None
-    """A name for logs; None is the URI."""
+    """The name in logs; None uses the URI."""
     maximum_connections: int = option(10_000, at_least=1)
-    """Connections accepted at a time; further ones are refused."""
+    """Connections at the same time; further ones are refused. A connection counts from its acceptance,
+    before TLS, and uses one file descriptor."""
     max_frame_size: int = option(100 * 1024 * 1024, at_least=1024, size=True)
-    """Bytes of a frame's body. Also ActiveMQ's ``maxDataLength``."""
+    """Maximum bytes of a frame's body. Also ActiveMQ's ``maxDataLength``."""
     min_large_message_size: int = option(0, at_least=0, size=True)
-    """Bytes of a body from which on it is received, kept and delivered in pieces, and never in memory whole;
-    0 is never. No ActiveMQ can read such a message. Not in ActiveMQ; Artemis's ``minLargeMessageSize``."""
+    """Minimum bytes of a large body, which is received, stored and delivered in pieces; 0 turns this
+    off. ActiveMQ cannot read such a message. Not in ActiveMQ; Artemis's ``minLargeMessageSize``."""
     max_header_length: int = option(10 * 1024, at_least=64, size=True)
-    """Bytes of one header of a frame."""
+    """Maximum bytes of one header."""
     max_headers: int = option(1000, at_least=1)
-    """Headers of a frame."""
+    """Maximum number of headers in a frame."""
     max_subscriptions: int = option(1000, at_least=1)
-    """Subscriptions of a connection. Not in ActiveMQ."""
+    """Maximum number of subscriptions of one connection. Not in ActiveMQ."""
     connect_attempt_timeout: float = option(30.0, at_least=0, milliseconds=True)
-    """Seconds within which a client must send its CONNECT frame; 0 means unlimited."""
+    """Seconds until a client must have logged in, and as many before that for the TLS handshake; 0
+    means unlimited."""
     protocol_detection_time_out: float = option(30.0, at_least=0, milliseconds=True)
-    """For ``auto``: seconds within which a client must send enough for its protocol to be recognized; 0 is
-    ``connect_attempt_timeout``, which also limits it."""
+    """For ``auto``: seconds until a client must have sent its first bytes; 0 uses
+    ``connect_attempt_timeout``, which limits it in any case."""
     max_inactivity_duration: float = option(30.0, at_least=0, milliseconds=True)
-    """For OpenWire: seconds without traffic after which a connection counts as dead, on both sides; a client
-    with less has its own; 0 is never."""
+    """For OpenWire: seconds without traffic after which either side treats the connection as dead. The
+    shorter of the client's and the broker's value applies; 0 turns this off."""
     use_inactivity_monitor: bool = True
-    """For OpenWire: whether the broker sends keep-alives and closes dead connections. If not, a client does
-    the same still."""
+    """For OpenWire: whether the broker sends keep-alives and closes dead connections. A client has its
+    own setting."""
     idle_timeout: float = option(0.0, at_least=0, milliseconds=True)
-    """Seconds without traffic in either direction after which a connection is closed; 0 is never. Not in
-    ActiveMQ."""
+    """Seconds without traffic in either direction after which a connection is closed; 0 turns this off.
+    Not in ActiveMQ."""
     virtual_hosts: str | None = None
-    """Values of CONNECT's ``host`` that are accepted, separated by commas; None is any. Not in ActiveMQ."""
+    """Accepted values of the header ``host`` of CONNECT, separated by commas; None accepts all. Not in
+    ActiveMQ."""
     allowed_origins: str | None = None
-    """For WebSocket: the origins of web pages that may connect, such as ``https://shop.example.com``,
-    separated by commas; ``*`` is any, None the broker's own host only. Not in ActiveMQ, where it is any."""
+    """For WebSocket: origins of web pages that may connect, such as ``https://shop.example.com``,
+    separated by commas. ``*`` allows all; None allows pages of the broker's own host. Not in ActiveMQ,
+    which allows all."""
     certificate: str | None = None
-    """For TLS: a PEM file with the certificate and its chain, or a key store of Java's, PKCS #12 or JKS. In
-    ActiveMQ ``keyStore`` of ``sslContext``."""
+    """For TLS: a PEM file with the certificate and its chain, or a Java key store (PKCS #12 or JKS).
+    ActiveMQ's ``keyStore`` of ``sslContext``."""
     private_key: str | None = None
-    """For TLS: a PEM file with the private key; None is the file of the certificate."""
+    """For TLS: a PEM file with the private key; None reads it from ``certificate``."""
     certificate_password: str | None = option(None, secret=True)
-    """For TLS: the password of a key store, or of the key in a PEM file."""
+    """For TLS: the password of the key store, or of the key in the PEM file."""
     trusted_certificates: str | None = None
-    """For TLS: a PEM file, or a key store, with the authorities that sign clients' certificates."""
+    """For TLS: a PEM file or key store with the authorities that sign clients' certificates."""
     trusted_certificates_password: str | None = option(None, secret=True)
     """For TLS: the password of that key store."""
     need_client_auth: bool = False
-    """For TLS: whether a client must have a certificate signed by one of them."""
+    """For TLS: whether each client must present a certificate signed by a trusted authority."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -178,99 +183,106 @@ class BrokerConfig(Options):
     """
 
     persistent: bool = True
-    """Whether messages survive a restart; else they are kept in memory, whatever the URL is."""
+    """Whether messages survive a restart. Otherwise all are kept in memory, whatever the URL is."""
     connectors: tuple[ConnectorConfig, ...] = ()
-    """The addresses for clients; without any, STOMP on this machine only. ActiveMQ's
-    ``transportConnectors``."""
+    """The addresses for clients, in sections ``[[broker.connectors]]``; without any, STOMP on this
+    machine only. ActiveMQ's ``transportConnectors``."""
     users_file: str | None = None
-    """The file with users and their permissions; None lets every client in. ActiveMQ's security plug-ins."""
+    """The file of users and permissions, or an ``activemq.xml`` with security plug-ins; None gives
+    every client all permissions."""
     group_roles: str | None = None
-    """The roles in the management that groups of ActiveMQ's plug-ins have, such as
-    ``admins=manage, operators=view``; None is none. Not in ActiveMQ."""
+    """Management roles of the groups of ActiveMQ's security plug-ins, such as ``admins=manage,
+    operators=view``; None gives none. Not in ActiveMQ."""
     health: str | None = None
-    """HOST:PORT of liveness, readiness and management over HTTP; None serves none. Not in ActiveMQ."""
+    """``HOST:PORT`` of the health checks, metrics, HTTP API and console; None serves none of them. Not
+    in ActiveMQ."""
     management_origins: str | None = None
-    """The origins of other pages, such as ``https://hawtio.example.com``, separated by commas, that may ask
-    the management with the login of a user; None is none. Not in ActiveMQ, whose ``jolokia-access.xml`` has
-    it."""
+    """Other origins whose pages may use the HTTP API with a user's login, such as
+    ``https://hawtio.example.com``, separated by commas. Not in ActiveMQ, which has
+    ``jolokia-access.xml``."""
     environment: str | None = None
-    """A word for its use, such as ``production``, shown on each page of the console and by ``top``. Not in
-    ActiveMQ."""
+    """The environment, such as ``production``, which each page of the console and ``jdbcstore top``
+    show. Not in ActiveMQ."""
     environment_color: str = option("gray", choices=COLORS)
-    """The colour of that. Not in ActiveMQ."""
+    """The colour of the environment in the console. Not in ActiveMQ."""
     metrics_destinations: int = option(500, at_least=0)
-    """Destinations that have labels of their own in the metrics; the others are one. Not in ActiveMQ."""
+    """Maximum number of destinations with labels of their own in the metrics; the others are counted
+    together. Not in ActiveMQ."""
     tracing: bool = False
-    """Whether it makes spans of OpenTelemetry. Not in ActiveMQ."""
+    """Whether the broker creates OpenTelemetry spans. Not in ActiveMQ."""
     memory_limit: int = option(64 * 1024 * 1024, at_least=1024 * 1024, size=True)
-    """Bytes of messages in memory, of all destinations; ActiveMQ's ``memoryUsage``."""
+    """Bytes of messages in memory, for all destinations together; beyond it producers may wait.
+    ActiveMQ's ``memoryUsage``."""
     temp_limit: int = option(10 * 1024 * 1024 * 1024, at_least=1024 * 1024, size=True)
-    """Bytes of messages in temporary files, of all destinations; ActiveMQ's ``tempUsage``."""
+    """Bytes of messages in temporary files, for all destinations together; beyond it producers wait.
+    ActiveMQ's ``tempUsage``."""
     tmp_data_directory: str | None = None
-    """The directory of these files; None is the system's temporary directory."""
+    """The directory of these files; None uses the system's temporary directory."""
     concurrent_store_and_dispatch_queues: bool = False
-    """Whether a queue's message is dispatched while it is being written. An attribute of ``kahaDB``."""
+    """Whether a queue delivers a message while it is being written. An attribute of ``kahaDB``."""
     virtual_topics: tuple[VirtualTopicConfig, ...] = DEFAULT_VIRTUAL_TOPICS
-    """The topics whose messages are also sent to queues; ``[]`` for none. ActiveMQ's
-    ``destinationInterceptors``, as the next."""
+    """Topics whose messages are also sent to queues; ``[]`` turns them off. Part of ActiveMQ's
+    ``destinationInterceptors``."""
     composite_destinations: tuple[CompositeConfig, ...] = ()
-    """The queues and topics whose messages are sent to others."""
+    """Queues and topics whose messages are forwarded to other destinations. Part of ActiveMQ's
+    ``destinationInterceptors``."""
     destinations: str | None = None
-    """Queues and topics that there are from the start, such as ``queue://ORDERS, topic://PRICES``."""
+    """Queues and topics that exist from the start, such as ``queue://ORDERS, topic://PRICES``. A queue
+    of a virtual topic then gets messages before its first consumer."""
     plugins: tuple[PluginConfig, ...] = ()
-    """ActiveMQ's ``plugins`` that are not about users, in the order in which each message passes them."""
+    """ActiveMQ's ``plugins`` except those for users. Each message passes them in this order."""
     max_uncommitted_count: int = option(0, at_least=0)
-    """Messages that a transaction may send before it is committed; with one more it is rolled back, and the
-    client gets an error. 0 means unlimited."""
+    """Messages that a transaction may send. One more rolls it back with an error; 0 means unlimited."""
     max_inflated_data_size: int | None = option(100 * 1024 * 1024, at_least=0, size=True)
-    """Bytes that a compressed body may have when it is inflated for a STOMP client; a message with more is
-    rejected. None is the library's limit of 256 MiB."""
+    """Maximum bytes of a compressed body after it is inflated for a STOMP client; a larger message is
+    rejected. None uses the library's limit of 256 MiB."""
     network_check_list: str | None = None
-    """Machines that are asked by ``ping``, separated by commas: while none of them answers, and no URL, the
-    broker does not serve. None asks none. Not in ActiveMQ; Artemis's option of that name, as the next."""
+    """Hosts to ping, separated by commas. While neither one of them nor one of the URLs answers, the
+    broker does not serve. None checks no host. Not in ActiveMQ; Artemis's ``network-check-list``."""
     network_check_urls: str | None = None
-    """URLs of which the servers have to accept a connection, separated by commas."""
+    """URLs whose servers must accept a connection, separated by commas. Artemis's
+    ``network-check-URL-list``."""
     network_check_ping_command: str | None = None
-    """The command that asks a machine, instead of ``ping``: it answers if that ends with 0. Of ``%d`` and
-    ``%s`` the first becomes the seconds for an answer, the second the machine; ``%1$d`` and ``%2$s`` may be
-    anywhere. No shell reads it."""
+    """The command that pings a host, in place of ``ping``; exit code 0 means that it answered. ``%d``
+    becomes the timeout in seconds and ``%s`` the host, in this order; ``%1$d`` and ``%2$s`` may be in
+    any order. No shell interprets it."""
     network_check_ping6_command: str | None = None
-    """The same for machines that have only addresses of IPv6; None is the other one."""
+    """The same command for hosts with only IPv6 addresses; None uses ``network_check_ping_command``."""
     network_check_period: float = option(10.0, at_least=0.01, milliseconds=True)
-    """Seconds between two of these checks."""
+    """Seconds between checks of the network."""
     network_check_timeout: float = option(1.0, at_least=0.01, milliseconds=True)
-    """Seconds for an answer."""
+    """Seconds to wait for an answer."""
     scheduler_support: bool = False
-    """Whether messages with ``AMQ_SCHEDULED_DELAY`` and the like are sent later; else these are properties
-    like others, as in ActiveMQ."""
+    """Whether ``AMQ_SCHEDULED_DELAY`` and related properties schedule a message. Otherwise they are
+    ordinary properties, as in ActiveMQ."""
     max_scheduler_repeat_allowed: int = option(1000, at_least=0)
-    """The most repetitions that ``AMQ_SCHEDULED_REPEAT`` may ask for."""
+    """Maximum value of ``AMQ_SCHEDULED_REPEAT``."""
     reject_durable_consumers: bool = False
-    """Whether clients may not have durable subscriptions."""
+    """Whether durable subscriptions are refused."""
     offline_durable_subscriber_timeout: float = option(
         0.0, at_least=0, milliseconds=True, negative_is_off=True
     )
-    """Seconds without a consumer after which a durable subscription is deleted, with what is pending for it,
-    counted from the start of the broker at the earliest; 0 never."""
+    """Seconds without a consumer after which a durable subscription and its pending messages are
+    deleted; 0 turns this off. The time starts when the broker starts."""
     offline_durable_subscriber_task_schedule: float = option(
         300.0, at_least=0, milliseconds=True, negative_is_off=True
     )
-    """Seconds between two searches for such subscriptions; 0 never."""
+    """Seconds between searches for such subscriptions; 0 turns them off."""
     become_slave: bool = False
-    """Whether a broker that has lost the lock waits for it again; else it stops. Not in ActiveMQ."""
+    """Whether a broker that lost the lock waits for it again; otherwise it ends. Not in ActiveMQ."""
     server: str | None = None
-    """The header ``server`` of CONNECTED; None is jdbcstore/VERSION with ActiveMQ after it. Not in
-    ActiveMQ."""
+    """The header ``server`` of CONNECTED; None sends ``jdbcstore/VERSION (ActiveMQ)``. Some clients
+    choose the headers that they send by it. Not in ActiveMQ."""
     populate_jmsx_user_id: bool = False
-    """Whether each message gets the login of its sender as JMSXUserID."""
+    """Whether ``JMSXUserID`` of each message is set to the login of its sender."""
     advertise: str | None = None
-    """The addresses of all brokers on the store as JMS clients name them, separated by commas: those on
-    ``failover:`` are sent them when they connect. Not in ActiveMQ, whose ``updateClusterClients`` does it in
-    a network of brokers."""
+    """Addresses of all brokers on the store, as JMS clients reach them, separated by commas:
+    ``tcp://one:61616,tcp://two:61616``. Clients with ``failover:`` URIs receive them when they connect.
+    Not in ActiveMQ, which has ``updateClusterClients``."""
     answer_as_slave: bool = False
-    """Whether a slave accepts connections, to reply that it is not the master. Not in ActiveMQ."""
+    """Whether a slave accepts STOMP connections to reply that it is not the master. Not in ActiveMQ."""
     log_format: str = option("text", choices=LOG_FORMATS)
-    """The format of the log on stderr. Not in ActiveMQ."""
+    """The format of the log on stderr, one line for each event. Not in ActiveMQ."""
 
     def __post_init__(self) -> None:
         check(self)

@@ -31,88 +31,93 @@ class JournalConfig(Options):
     """
 
     directory: str = "activemq-data"
-    """The directory of the files: on this machine, unless ``journal_shared``. ActiveMQ's
-    ``dataDirectory``."""
+    """The directory of the files, for this journal only; on a local disk unless ``journal_shared`` is
+    set. ActiveMQ's ``dataDirectory``."""
     journal_shared: bool = False
-    """Whether the directory is on storage that the next master reaches too. Not in ActiveMQ."""
+    """Whether the directory is on storage that the next master can also use. Not in ActiveMQ."""
     use_journal: bool = True
-    """False writes no journal; what an existing one holds is moved to the database first."""
+    """Whether to write a journal. If false, the contents of an existing journal are written to the
+    database at startup."""
     use_quick_journal: bool = False
-    """Whether the database gets references, and messages only when their files are to be reused."""
+    """Whether checkpoints write references to the database. A message is then written in full only if
+    it outlasts its file."""
 
     checkpoint_interval: float = option(300.0, at_least=0, milliseconds=True)
-    """Seconds between checkpoints; 0 means only by size, by memory, on demand and on close."""
+    """Seconds between checkpoints; 0 starts them only by size, by memory, on demand and on close."""
     max_checkpoint_message_add_size: int = option(1024 * 1024, at_least=1, size=True)
-    """Bytes that a checkpoint writes per commit."""
+    """Bytes in one transaction of a checkpoint."""
     checkpoint_size: int = option(64 << 20, at_least=1, size=True)
-    """Bytes in the journal and not in the database at which a checkpoint begins. Not in ActiveMQ."""
+    """Bytes missing from the database that start a checkpoint. Not in ActiveMQ."""
     memory_limit: int = option(128 << 20, at_least=1, size=True)
-    """Bytes of messages in memory that are not in the database: a checkpoint begins at 70 % of the limit,
-    and writers wait at the limit. Not in ActiveMQ."""
+    """Bytes of messages in memory that the database does not have yet. A checkpoint starts at 70 %;
+    writers wait at 100 %. Not in ActiveMQ."""
 
     journal_log_files: int = option(2, at_least=1)
-    """Files kept ready to be written; with ``use_quick_journal``, the files that messages stay in."""
+    """Prepared files; with ``use_quick_journal``, the number of files in which messages stay."""
     journal_log_file_size: int = option(20 * 1024 * 1024, at_least=4096, size=True)
-    """Bytes of a file; KahaDB's ``journalMaxFileLength``."""
+    """Bytes of a file; a larger record gets a larger file. With a stream, the bytes that are released
+    together. KahaDB's ``journalMaxFileLength``."""
     journal_archive_directory: str | None = None
-    """The directory that full files are moved to; None reuses them."""
+    """The directory to which full files move when they are no longer needed; None reuses them."""
     preallocation_strategy: str = option("zeros", choices=("zeros", "sparse_file"))
-    """Way to give a file its full size: by writing zeros, or by setting its length."""
+    """How a file gets its full size: by writing zeros, or by setting its length."""
     preallocation_scope: str = option("entire_journal", choices=("entire_journal", "none"))
-    """Whether files get their full size before they are written."""
+    """Whether files get their full size before they are written; with ``none`` they grow."""
 
     journal_disk_sync_strategy: str = option("always", choices=("always", "periodic", "never"))
-    """Time at which records are synced to disk. ``periodic`` and ``never`` lose the messages acknowledged
-    last to their producers when the machine goes down."""
+    """When records are synced to disk. With ``periodic`` and ``never``, a crash of the machine loses
+    the most recent acknowledged writes."""
     journal_disk_sync_interval: float = option(1.0, at_least=0, milliseconds=True)
     """Seconds between syncs with ``periodic``."""
     journal_buffer_timeout: float = option(0.0, at_least=0)
-    """Seconds that a write waits for others to join it; 0 writes what is pending, and others join while a
-    write is under way. Artemis's ``journal-buffer-timeout``."""
+    """Seconds that a write waits for others to join; 0 combines only writes that are already waiting.
+    Artemis's ``journal-buffer-timeout``."""
     journal_max_write_batch_size: int = option(4 << 20, at_least=1, size=True)
-    """Bytes written at once."""
+    """Bytes in one write."""
     ignore_missing_journalfiles: bool = False
-    """Whether to open although files with messages that are not in the database are missing: those
+    """Whether to open although files are missing whose messages the database does not have. These
     messages are lost."""
 
     journal_retention: float = option(0.0, at_least=0)
-    """Seconds that files are kept after they are no longer needed, to replay messages from; 0 keeps none.
+    """Seconds for which files are kept after they are no longer needed, for replay; 0 keeps none.
     Artemis's ``journal-retention-directory period``."""
     journal_retention_size: int = option(0, at_least=0, size=True)
-    """Bytes of such files; 0 means unlimited if ``journal_retention`` is set. Artemis's ``storage-limit``."""
+    """Maximum bytes of kept files; 0 means unlimited. Artemis's ``storage-limit``."""
 
     stream: str | None = None
-    """The servers of NATS JetStream that keep the log in a stream, in place of files: ``nats://host:4222``,
-    or several with commas; ``tls://host:4222`` encrypts."""
+    """Servers of NATS JetStream that keep the log in a stream, in place of files: ``nats://host:4222``,
+    several separated by commas; ``tls://`` encrypts."""
     stream_name: str = "jdbcstore"
-    """The name of the stream, which is created if it does not exist; each store needs one of its own."""
+    """The name of the stream, which is created if it is missing. Each store needs its own."""
     replicated: bool = False
-    """Whether each broker has an SQLite database of its own, which follows the stream; else all share one."""
+    """Whether each broker has its own SQLite database, which follows the stream; otherwise all brokers
+    share one database."""
     node: str | None = None
-    """The name of this broker among those; None is its host with the path of its database."""
+    """This broker's name among the followers of the stream; None combines its host and the path of its
+    database."""
     weight: int = 1
-    """Of those brokers that have everything, one of the highest weight is preferred as the master."""
+    """The preference for becoming master: among brokers with all records, a higher weight wins."""
     kept_for_followers: int = option(1 << 30, at_least=1, size=True)
-    """Bytes that the stream keeps for brokers that are behind; one that needs more gets a copy."""
+    """Bytes that the stream keeps for brokers that are behind; a broker that needs more gets a copy."""
     replicas: int = option(3, at_least=1)
-    """Servers that the stream is on, at least; with 3 of them it survives the loss of one."""
+    """Minimum number of servers with the stream; 3 survive the loss of one."""
     sync: str = option("quorum_mem", choices=("quorum_mem", "quorum_disk"))
-    """Durability of a write: a quorum of servers has it in the memory of the operating system, or on disk."""
+    """When a write is acknowledged: a quorum of servers has it in memory, or on disk."""
     stream_user: str | None = None
-    """The user of the servers; None uses none."""
+    """The user at the servers; None logs in without one."""
     stream_password_env: str | None = None
-    """The name of an environment variable that holds the password; None uses none."""
+    """The environment variable with the password of ``stream_user``."""
     stream_credentials: str | None = None
-    """A file with credentials of NATS, in place of user and password."""
+    """A NATS credentials file, in place of user and password."""
     stream_authorities: str | None = None
-    """For TLS: a PEM file with the authorities that sign the servers' certificates; None: the system's."""
+    """For TLS: a PEM file with the authorities of the servers' certificates; None uses the system's."""
     stream_certificate: str | None = None
-    """For TLS: a PEM file with the certificate of this client, if the servers ask for one."""
+    """For TLS: a PEM file with this client's certificate, if the servers require one."""
     stream_private_key: str | None = None
-    """For TLS: a PEM file with its private key; None is the file of the certificate."""
+    """For TLS: a PEM file with its private key; None reads it from ``stream_certificate``."""
     stream_monitors: str | None = None
-    """The monitoring addresses of the servers, such as ``http://host:8222``, with commas: ``quorum_disk``
-    asks there whether they sync before they acknowledge; None relies on it."""
+    """Monitoring addresses of the servers, such as ``http://host:8222``, separated by commas. The store
+    asks them whether ``quorum_disk`` is in effect; None trusts the servers' configuration."""
 
     def __post_init__(self) -> None:
         check(self)

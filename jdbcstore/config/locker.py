@@ -23,7 +23,7 @@ class _Locker(Options):
     lock_keep_alive_period: float = option(30.0, at_least=0, milliseconds=True)
     """Seconds between the master's checks that it still holds the lock."""
     stop_on_error: bool = False
-    """Whether a check that fails with an error ends the mastership; else it is tried again."""
+    """Whether an error of a check ends the mastership; otherwise the check is repeated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ class LeaseDatabaseLockerConfig(_DatabaseLocker):
     max_allowable_diff_from_db_time: float = option(0.0, at_least=0, milliseconds=True)
     """Seconds by which this clock may differ from the database's; 0 assumes that they agree."""
     handle_start_exception: bool = False
-    """Whether an error of the first attempt is raised; else it is tried again."""
+    """Whether an error of the first attempt is raised; otherwise the attempt is repeated."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -84,9 +84,9 @@ class SharedFileLockerConfig(_Locker):
     type: ClassVar[str] = "shared-file-locker"
 
     directory: str | None = None
-    """The directory of the file ``lock``; None is that of the store."""
+    """The directory of the file ``lock``; None uses the store's."""
     fail_if_locked: bool = False
-    """Whether to fail when another process holds the lock; else to wait."""
+    """Whether to fail if another process holds the lock; otherwise wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,19 +99,19 @@ class ZooKeeperLockerConfig(_Locker):
     type: ClassVar[str] = "zookeeper-locker"
 
     address: str | None = None
-    """The servers: ``host:2181``, or several with commas. Must be given."""
+    """The servers: ``host:2181``, several separated by commas. Required."""
     path: str = "/jdbcstore"
-    """The node below which the brokers of one store stand in line; each store needs one of its own."""
+    """The node below which the brokers of one store queue up; each store needs its own."""
     user: str = "jdbcstore"
-    """The user, if there is a password: only its brokers may use the path."""
+    """The user, if there is a password. Other users then cannot use the path."""
     password_env: str | None = None
-    """The name of an environment variable that holds the password; None uses none."""
+    """The environment variable with the password; None uses none."""
     password: str | None = option(None, secret=True)
     """The password itself, in place of ``password_env``; ``replicatedLevelDB``'s ``zkPassword``."""
     session_timeout: float = option(10.0, at_least=0.1, milliseconds=True)
     """Seconds after which the servers give the lock of a silent broker to the next one."""
     fail_if_locked: bool = False
-    """Whether to fail when another process holds the lock; else to wait."""
+    """Whether to fail if another process holds the lock; otherwise wait."""
     lock_keep_alive_period: float = option(2.0, at_least=0, milliseconds=True)
     """Seconds between the master's checks that it still holds the lock."""
 
@@ -134,10 +134,10 @@ class StreamLockerConfig(_Locker):
     type: ClassVar[str] = "stream-locker"
 
     session_timeout: float = option(10.0, at_least=0.5, milliseconds=True)
-    """Seconds after which the servers give the lock of a silent broker to another one. The first broker that
-    uses the lock decides it for all."""
+    """Seconds after which the servers release the lock of a silent broker. The first broker that uses
+    the lock sets it for all."""
     fail_if_locked: bool = False
-    """Whether to fail when another process holds the lock; else to wait."""
+    """Whether to fail if another process holds the lock; otherwise wait."""
     lock_keep_alive_period: float = option(2.0, at_least=0, milliseconds=True)
     """Seconds between the master's renewals of the lock."""
 
@@ -169,7 +169,7 @@ class CustomLockerConfig(_Locker):
     options: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Further arguments of its constructor; none by default."""
     fail_if_locked: bool = False
-    """Whether to fail when another process holds the lock; else to wait."""
+    """Whether to fail if another process holds the lock; otherwise wait."""
     lock_keep_alive_period: float = option(5.0, at_least=0, milliseconds=True)
     """Seconds between the master's checks that it still holds the lock."""
 

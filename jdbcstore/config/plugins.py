@@ -17,7 +17,7 @@ class ForcePersistencyModeConfig(Options):
     type: ClassVar[str] = "forcePersistencyModeBrokerPlugin"
 
     persistence_flag: bool = False
-    """Whether each message that is sent becomes persistent; else it becomes non-persistent."""
+    """Whether each message becomes persistent; otherwise each becomes non-persistent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,11 +16,11 @@ class _DeadLetterStrategy(Options):
     """The options of every dead-letter strategy, in camelCase in ActiveMQ; durations are seconds."""
 
     process_expired: bool = True
-    """Whether expired messages become dead letters; else they are dropped."""
+    """Whether expired messages become dead letters; otherwise they are dropped."""
     process_non_persistent: bool = False
-    """Whether non-persistent messages become dead letters; else they are dropped."""
+    """Whether non-persistent messages become dead letters; otherwise they are dropped."""
     expiration: float = option(0.0, at_least=0, milliseconds=True)
-    """Seconds after which a dead letter expires; 0 is never."""
+    """Seconds after which a dead letter expires; 0 means never."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +86,8 @@ class RedeliveryPolicy(Options):
     maximum_redelivery_delay: float | None = option(None, at_least=0, milliseconds=True)
     """Seconds that growing delays do not exceed; None, or a negative number in ActiveMQ, means unlimited."""
     counts_returned: bool = False
-    """Whether a message counts as rejected that comes back because its client has left, however it did. Not
-    in ActiveMQ; as Artemis counts deliveries."""
+    """Whether a message that returns because its client has left counts as rejected. Not in ActiveMQ;
+    Artemis counts deliveries this way."""
     use_collision_avoidance: bool = False
     """Whether delays vary randomly by up to ``collision_avoidance_percent`` either way."""
     collision_avoidance_percent: int = option(15, at_least=0)
@@ -173,13 +173,13 @@ class _SlowConsumerStrategy(Options):
     """The options of both strategies, in camelCase in ActiveMQ; durations are seconds."""
 
     max_slow_count: int = option(-1, at_least=-1)
-    """Checks at which a consumer was slow, one after the other, after which it is closed; -1 is never."""
+    """Number of consecutive checks as slow after which a consumer is closed; -1 turns this off."""
     max_slow_duration: float = option(30.0, at_least=0, milliseconds=True, negative_is_off=True)
-    """Seconds of being slow after which it is closed; 0 is never."""
+    """Seconds as slow after which a consumer is closed; 0 turns this off."""
     check_period: float = option(30.0, at_least=0, milliseconds=True)
     """Seconds between two checks."""
     abort_connection: bool = False
-    """Whether its connection is closed, and not only the consumer."""
+    """Whether to close the consumer's connection, not only the consumer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,11 +212,11 @@ class SlowConsumerRateStrategy(Options):
     type: ClassVar[str] = "slowConsumerRateStrategy"
 
     threshold: float = option(0.0, at_least=0)
-    """Messages per second below which a consumer is slow; with 0, one is that acknowledges none."""
+    """Messages per second below which a consumer is slow; 0 finds consumers that acknowledge none."""
     check_period: float = option(5.0, at_least=0.01, milliseconds=True)
     """Seconds between two checks."""
     abort_connection: bool = False
-    """Whether the connection of a slow consumer is closed; else only the log has a warning."""
+    """Whether to close the connection of a slow consumer; otherwise only a warning is logged."""
 
 
 SlowConsumerStrategy = AbortSlowConsumerStrategy | AbortSlowAckConsumerStrategy | SlowConsumerRateStrategy
@@ -285,27 +285,30 @@ class PolicyEntry(Options):
     dead_letter_strategy: DeadLetterStrategy = SharedDeadLetterStrategy()
     """The destination of dead letters."""
     expiry_queue: str | None = None
-    """The queue of expired messages; None is that of dead letters. Not in ActiveMQ; Artemis's
+    """The queue of expired messages; None uses the one of dead letters. Not in ActiveMQ; Artemis's
     ``expiry-address``."""
     expiry_delay: float | None = option(None, at_least=0, milliseconds=True)
-    """Seconds after which a message expires that would not; None changes none. Not in ActiveMQ; Artemis's
-    option of that name, as the next three."""
+    """Seconds after which a message without an expiration expires, also a dead letter if this is its
+    queue's policy. Not in ActiveMQ; Artemis's ``expiry-delay``."""
     min_expiry_delay: float | None = option(None, at_least=0, milliseconds=True)
-    """The fewest seconds that a message may have to live, if ``expiry_delay`` is not set."""
+    """Minimum seconds to live, set on arrival if ``expiry_delay`` is None. Artemis's
+    ``min-expiry-delay``."""
     max_expiry_delay: float | None = option(None, at_least=0, milliseconds=True)
-    """The most seconds, likewise. A message that would not expire gets this, or else the fewest."""
+    """Maximum seconds to live, likewise. A message without an expiration gets the maximum, or else the
+    minimum."""
     no_expiry: bool = False
-    """Whether messages never expire, whatever their senders say and the other three are."""
+    """Whether messages never expire, whatever their senders and the options above say. Artemis's
+    ``no-expiry``."""
     redelivery_policy: RedeliveryPolicy | None = None
-    """Redelivery of rejected messages. With None they become dead letters at once, as in an ActiveMQ without
-    the redelivery plug-in, of which this is a ``redeliveryPolicy``."""
+    """Redelivery of rejected messages. Without it they become dead letters immediately, as in an
+    ActiveMQ without the redelivery plug-in."""
     subscription_recovery_policy: SubscriptionRecoveryPolicy = NoSubscriptionRecoveryPolicy()
     """The earlier messages that a new subscriber of a topic gets."""
     slow_consumer_strategy: SlowConsumerStrategy | None = None
-    """The end of consumers that do not keep up; with None they stay."""
+    """How slow consumers are closed; None keeps them."""
     pending_message_limit: int | None = option(None, at_least=0)
-    """Messages kept for a slow subscriber beyond its prefetch, if they are not stored; None means unlimited.
-    ``limit`` of ActiveMQ's ``constantPendingMessageLimitStrategy``."""
+    """Non-stored messages kept for a slow subscriber beyond its prefetch; the oldest are dropped. None
+    means unlimited. ``limit`` of ActiveMQ's ``constantPendingMessageLimitStrategy``."""
 
     pending_message_limit_multiplier: float | None = option(None, at_least=0)
     """The same limit as so many times the prefetch, if ``pending_message_limit`` is not set. In ActiveMQ
@@ -320,35 +323,36 @@ class PolicyEntry(Options):
     blocked_producer_warning_interval: float = option(30.0, at_least=0, milliseconds=True)
     """Seconds between warnings in the log that producers wait; 0 turns them off."""
     send_fail_if_no_space: bool = False
-    """Whether a send that would wait fails at once."""
+    """Whether a send fails immediately instead of waiting."""
     send_fail_if_no_space_after_timeout: float | None = option(None, at_least=0, milliseconds=True)
-    """Seconds after which a send that waits fails; None is never."""
+    """Seconds after which a waiting send fails; None means never."""
 
     send_drop_if_no_space: bool = False
-    """Whether a message that would wait is dropped, and its producer not notified. Not in ActiveMQ; Artemis's
-    ``address-full-policy`` DROP."""
+    """Whether a message is dropped instead of waiting, without an error for its producer. Not in
+    ActiveMQ; Artemis's ``address-full-policy`` DROP."""
     auto_create: bool = True
-    """Whether clients make a destination by using it; else it has to be in ``destinations`` of the broker, or
-    in the store. Not in ActiveMQ; Artemis's ``auto-create-queues``."""
+    """Whether clients create a destination by using it. Otherwise it must be in the broker's
+    ``destinations`` or in the store. Not in ActiveMQ; Artemis's ``auto-create-queues``."""
 
     prioritized_messages: bool = False
     """Whether messages are dispatched by priority."""
     persist_jms_redelivered: bool = False
-    """Whether a queue stores that a message is redelivered before its first delivery, for the next broker.
-    Such a queue, and one whose arrivals are watched, stores messages before it dispatches them."""
+    """Whether a queue stores, before the first delivery, that the message was delivered, so that the
+    next broker knows. Such a queue stores messages before it delivers them."""
     use_consumer_priority: bool = True
     """Whether consumers of a higher priority get a queue's messages first."""
     all_consumers_exclusive_by_default: bool = False
-    """Whether one consumer of a queue gets all messages, and the next when that one has gone."""
+    """Whether one consumer of a queue gets all messages until it leaves."""
     always_retroactive: bool = False
     """Whether every subscriber of a topic gets the messages of ``subscription_recovery_policy``."""
     consumers_before_dispatch_starts: int = option(0, at_least=0)
-    """Consumers that a queue waits for before it dispatches, one second at most if no time is set."""
+    """Consumers that a queue waits for before it delivers; at most one second if no time is set."""
     time_before_dispatch_starts: float = option(0.0, at_least=0, milliseconds=True)
-    """Seconds that a queue waits for them at most, or for more consumers after the first."""
+    """Maximum seconds that a queue waits for them, or for more consumers after the first."""
     message_group_map_factory_type: str = "cached"
-    """Memory of the owners of message groups: ``cached`` (the 1024 used last, or ``cached?cacheSize=N``),
-    ``simple`` (all) or ``bucket`` (1024 buckets, or ``bucket?bucketCount=N``)."""
+    """Memory for the owners of message groups: ``cached`` (the 1,024 used last, or
+    ``cached?cacheSize=N``), ``simple`` (all), or ``bucket`` (1,024 buckets, or
+    ``bucket?bucketCount=N``)."""
 
     max_page_size: int = option(200, at_least=1)
     """Messages that a cursor reads at once."""
@@ -357,19 +361,19 @@ class PolicyEntry(Options):
     max_expire_page_size: int = option(400, at_least=1)
     """Messages that the search for expired ones reads at once."""
     queue_prefetch: int = option(1000, at_least=0)
-    """The prefetch of a queue's consumers that set none."""
+    """The prefetch of a queue's consumers, unless they set one."""
     queue_browser_prefetch: int = option(500, at_least=0)
-    """The prefetch of a queue's browsers that set none."""
+    """The prefetch of a queue's browsers, unless they set one."""
     topic_prefetch: int = option(32767, at_least=0)
-    """The prefetch of a topic's subscribers that set none."""
+    """The prefetch of a topic's subscribers, unless they set one."""
     durable_topic_prefetch: int = option(100, at_least=0)
-    """The prefetch of durable subscribers that set none."""
+    """The prefetch of durable subscribers, unless they set one."""
 
     expire_messages_period: float = option(30.0, at_least=0, milliseconds=True, negative_is_off=True)
     """Seconds between searches for expired messages; 0 is never."""
     max_destinations: int | None = option(None, at_least=0)
-    """The destinations of this entry that there may be at a time: with one more, the client gets an error.
-    What the store has is always there. None means unlimited."""
+    """Maximum number of destinations of this policy; a client that needs one more gets an error.
+    Destinations in the store always exist. None means unlimited."""
 
     advisory_for_delivery: bool = False
     """Whether JMS clients can watch which messages arrive."""

@@ -59,17 +59,17 @@ class StoreConfig(Options):
     """
 
     table_prefix: str = ""
-    """Precedes each table name."""
+    """The prefix of each table name, including the store's own tables."""
     message_table_name: str = "ACTIVEMQ_MSGS"
-    """The table of messages."""
+    """The table of messages. Table names are plain identifiers of at most 40 characters with the prefix."""
     durable_sub_acks_table_name: str = "ACTIVEMQ_ACKS"
     """The table of durable subscriptions and their acknowledgements."""
     lock_table_name: str = "ACTIVEMQ_LOCK"
     """The table of the lock."""
     binary_data_type: str | None = None
-    """The column type of MSG; here and below, None is the vendor's own."""
+    """The column type of MSG. For this and the next five options, None uses the vendor's type."""
     container_name_data_type: str | None = None
-    """The column type of CONTAINER. Names that do not fit this type, or those below, are refused."""
+    """The column type of CONTAINER. Names that do not fit it are rejected."""
     msg_id_data_type: str | None = None
     """The column type of MSGID_PROD."""
     sequence_data_type: str | None = None
@@ -79,38 +79,41 @@ class StoreConfig(Options):
     string_id_data_type: str | None = None
     """The column type of SUB_DEST, CLIENT_ID, SUB_NAME, SELECTOR, XID and BROKER_NAME."""
     statements: Mapping[str, StatementValue] = field(default_factory=dict, hash=False)
-    """SQL that replaces the store's own, by ActiveMQ's property names in either spelling; none by default.
+    """SQL that replaces the store's own, by ActiveMQ's property name in either spelling; none by
+    default.
 
-    May contain the table names and column types above, as ActiveMQ's element does.
+    The section may also contain the table names and column types above, as in ActiveMQ.
     """
 
     adapter: str | None = None
-    """The adapter to use; None chooses it by the URL. ActiveMQ's ``adapter``."""
+    """The adapter; None chooses it by the URL. ActiveMQ's ``adapter``."""
     create_tables_on_startup: bool = True
-    """Whether missing tables are created."""
+    """Whether to create missing tables; otherwise they are a :class:`SchemaError`."""
     enable_audit: bool = False
-    """Whether a message that was stored already is recognised by its id and not stored again."""
+    """Whether duplicates are recognised by their message ID and not stored again."""
     max_producers_to_audit: int = option(1024, at_least=1)
-    """The number of producers whose message ids the audit remembers."""
+    """Number of producers whose message IDs the audit remembers."""
     max_audit_depth: int = option(1000, at_least=1)
-    """The number of message ids per producer that the audit remembers."""
+    """Number of message IDs of each producer that the audit remembers."""
     audit_recovery_depth: int = option(1024, at_least=0)
-    """The number of newest messages whose ids the audit reads when the store opens."""
+    """Number of newest messages whose IDs the audit reads when the store opens."""
     cleanup_period: float = option(300.0, at_least=0, milliseconds=True, negative_is_off=True)
-    """Seconds between cleanups in the background; 0 leaves them to :meth:`Store.cleanup`."""
+    """Seconds between cleanups in the background; 0 leaves cleanup to :meth:`Store.cleanup`."""
     history_retention: float = option(0.0, at_least=0, negative_is_off=True)
-    """Seconds that cleanup keeps a record of each removed message; 0 records none. Not in ActiveMQ."""
+    """Seconds for which a record of each removed message is kept; 0 records none. Not in ActiveMQ."""
     network_timeout: float = option(60.0, at_least=0, milliseconds=True, negative_is_off=True)
-    """Seconds without an answer to a statement after which a connection is abandoned; 0 is never."""
+    """Seconds without an answer to a statement after which the connection is abandoned; 0 waits
+    forever."""
     query_timeout: float = option(0.0, at_least=0, negative_is_off=True)
-    """Seconds that the database may work on a statement, where it can limit that; 0 means unlimited."""
+    """Seconds that the database may work on a statement, where the server can limit it; 0 means
+    unlimited."""
 
     reconnect_timeout: float = option(10.0, at_least=0)
     """Seconds that a write waits for a lost database before it fails. Not in ActiveMQ."""
     max_pending_count: int = option(10_000, at_least=1)
-    """Writes that may be pending; beyond this bound or the next, callers wait. Not in ActiveMQ."""
+    """Maximum number of pending writes; beyond it callers wait. Not in ActiveMQ."""
     max_pending_bytes: int = option(64 * 1024 * 1024, at_least=1, size=True)
-    """Bytes of writes that may be pending. Not in ActiveMQ."""
+    """Maximum bytes of pending writes; beyond it callers wait. Not in ActiveMQ."""
     pool_size: int = option(5, at_least=1)
     """Connections for reading; the writer has one more. One less than a DataSource's ``maxTotal``."""
 

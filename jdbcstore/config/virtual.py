@@ -19,11 +19,12 @@ class VirtualTopicConfig(Options):
     name: str = ">"
     """The topics: a name or a wildcard."""
     prefix: str = "Consumer.*."
-    """Part before the topic's name in the name of such a queue, with a wildcard for the consumers."""
+    """The part before the topic's name in the name of a queue; its wildcard is the name of the consumer
+    group."""
     postfix: str = ""
-    """Part after the topic's name."""
+    """The part after the topic's name."""
     selector_aware: bool = False
-    """Whether a queue gets only messages that the selector of a present consumer matches."""
+    """Whether a queue gets only messages that the selector of a connected consumer matches."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -99,9 +100,9 @@ class CompositeConfig(Options):
     forward_to: tuple[ForwardConfig, ...] = ()
     """Destinations to which their messages are sent."""
     forward_only: bool = True
-    """Whether they are only sent there; else the destination gets them, too."""
+    """Whether messages are only forwarded; otherwise the destination gets them too."""
     send_when_not_matched: bool = False
-    """Whether the destination gets those, and only those, that no selector matches."""
+    """Whether the destination gets only messages that no selector matches."""
 
     def __post_init__(self) -> None:
         check(self)

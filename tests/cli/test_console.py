@@ -113,6 +113,6 @@ def test_claims_have_metrics(tmp_path: Path) -> None:
     assert values["jdbcstore_database_sick[]"] == 0
     names = {name.partition("[")[0] for name in values}
     documented = (ROOT / "docs" / "guide" / "claims.md").read_text() + (
-        ROOT / "docs" / "guide" / "operating.md"
+        ROOT / "docs" / "guide" / "monitoring.md"
     ).read_text()
     assert [name for name in names if f"`{name}`" not in documented] == []

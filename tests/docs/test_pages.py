@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -17,10 +18,12 @@ import pytest
 
 import jdbcstore
 from jdbcstore import errors
+from jdbcstore.broker.operations import OPERATIONS
 from jdbcstore.cli.app import commands
 from jdbcstore.config import load_file
 from jdbcstore.config.broker import BrokerConfig, ConnectorConfig
 from jdbcstore.config.journal import JournalConfig
+from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.config.statements import PROPERTIES
 from jdbcstore.errors import StoreError
 from tests.support import ROOT
@@ -138,33 +141,34 @@ def reference() -> str:
     return (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
 
 
-def test_the_reference_has_every_option_and_its_default() -> None:
-    options = {
-        field.name: repr({} if field.default is MISSING else field.default)
-        for field in fields(jdbcstore.StoreConfig)
-    }
-
-    assert dict(re.findall(r"^\| `(\w+)` \| `([^`]+)` \|", reference(), re.MULTILINE)) == options
+@pytest.fixture(scope="module")
+def generated() -> dict[str, str]:
+    """The pages that only the site has, by their names."""
+    pages = runpy.run_path(str(ROOT / "docs" / "_ext" / "site_pages.py"))
+    return {**pages["option_pages"](), **pages["http_pages"]()}
 
 
-def test_the_guide_has_every_option_of_a_journal() -> None:
-    text = (ROOT / "docs/guide/journal.md").read_text(encoding="utf-8")
-    options = {field.name: repr(field.default) for field in fields(JournalConfig)}
+@pytest.mark.parametrize(
+    "kind",
+    [jdbcstore.StoreConfig, BrokerConfig, ConnectorConfig, JournalConfig, PolicyEntry],
+    ids=lambda kind: kind.__name__,
+)
+def test_the_options_have_their_defaults_and_a_text(kind: type, generated: dict[str, str]) -> None:
+    options = {one.name: repr({} if one.default is MISSING else one.default) for one in fields(kind)}
+    rows = re.findall(r"^\| `(\w+)` \| `(.+?)` \| (?:.*\S.*) \|$", generated["options.md"], re.MULTILINE)
 
-    assert dict(re.findall(r"^\| `(\w+)` \| `([^`]+)` \|", text, re.MULTILINE)) == options
+    assert [one for one in options.items() if one not in rows] == []
 
 
-@pytest.mark.parametrize("kind", [BrokerConfig, ConnectorConfig])
-def test_the_guide_has_every_option_of_a_broker(kind: type) -> None:
-    text = (ROOT / "docs/guide/configuration.md").read_text(encoding="utf-8")
-    options = {field.name for field in fields(kind)} - {"connectors"}  # a table of its own
-    named = {
-        name
-        for row in re.findall(r"^\| (`.+?) \|", text, re.MULTILINE)
-        for name in re.findall(r"`(\w+)`", row)
-    }
+def test_every_option_of_a_configuration_is_explained(generated: dict[str, str]) -> None:
+    assert re.findall(r"^\| `(\w+)` \| `.*?` \|  ?\|$", generated["options.md"], re.MULTILINE) == []
 
-    assert options - named == set(), "write their rows in docs/guide/configuration.md"
+
+def test_every_request_of_the_http_api_is_explained(generated: dict[str, str]) -> None:
+    rows = [row.split(" | ") for row in generated["http.md"].splitlines() if row.startswith("| `")]
+
+    assert len(rows) == len(OPERATIONS)
+    assert [row[0] for row in rows if len(row[-1].strip(" |")) < 10] == []
 
 
 def test_the_page_of_the_command_line_has_every_command_in_one_row() -> None:

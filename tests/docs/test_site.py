@@ -54,7 +54,8 @@ def test_every_command_has_a_page(pages: dict[str, Any]) -> None:
 def test_the_navigation_names_pages_that_exist(pages: dict[str, Any]) -> None:
     named = [page for names in pages["NAVIGATION"].values() for page in names]
     generated = {Path(page).with_suffix("").as_posix() for page in pages["COPIES"].values()}
-    generated |= {f"generated/{page}" for page in ("api/index", "commands/index", "json", "settings")}
+    own = ("api/index", "commands/index", "json", "options", "http", "settings")
+    generated |= {f"generated/{page}" for page in own}
 
     assert sorted(named) == sorted({*pages["written_pages"](), *generated} - {"index"})
     assert len(named) == len(set(named))

@@ -18,7 +18,7 @@ class BrokerOperations:
         self._master = master
 
     async def commit(self, actor: Actor, xid: str) -> None:
-        """Commit an XA transaction in doubt, instead of its transaction manager.
+        """Commit a prepared XA transaction in place of its transaction manager.
 
         :raises TransactionError: this is not an XID
         :raises TransactionNotFound: it is not prepared
@@ -28,7 +28,7 @@ class BrokerOperations:
             await engine.commit_prepared(XATransactionId.parse(xid))
 
     async def roll_back(self, actor: Actor, xid: str) -> None:
-        """Roll back an XA transaction in doubt; raises what :meth:`commit` does."""
+        """Roll back a prepared XA transaction; raises the errors of :meth:`commit`."""
         with self._audit.operation(actor, "roll_back", xid=xid) as (engine, _):
             await engine.rollback_prepared(XATransactionId.parse(xid))
 
@@ -55,7 +55,7 @@ class BrokerOperations:
         return OperationOutcome(count=count)
 
     async def checkpoint(self, actor: Actor) -> None:
-        """Write what is in the journal to the backing store; does nothing without a journal.
+        """Write the journal's contents to the database; does nothing without a journal.
 
         :raises StoreError: the backing store failed
         """
@@ -64,9 +64,9 @@ class BrokerOperations:
                 await engine.loop.run(engine.store.checkpoint)
 
     def hand_over(self, actor: Actor) -> None:
-        """Let another broker become the master: this one closes its clients' connections, and is a slave.
+        """Close all connections, release the lock and become a slave, so that another broker is the master.
 
-        If none takes the lock in time, it is the master again.
+        If no broker takes the lock within 15 seconds, this one becomes the master again.
         """
         with self._audit.operation(actor, "hand_over"):
             self._master.process.hand_over()

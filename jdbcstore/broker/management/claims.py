@@ -28,7 +28,7 @@ class SharedQueues(Protocol):
         """Whether operations can be done."""
 
     def numbers(self, keyed: str | None = None) -> SharedNumbers:
-        """Return the numbers of all queues; of one, also those of its keys."""
+        """Return the numbers of all queues and workers; with ``queue``, also of the keys of this queue."""
 
     def held(self, queue: Destination, limit: int) -> Sequence[HeldMessage]:
         """Return the first messages of a queue that are claimed or delayed."""

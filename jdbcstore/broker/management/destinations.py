@@ -35,7 +35,7 @@ class DestinationOperations:
         self._queues = queues
 
     async def create(self, actor: Actor, destination: Destination) -> None:
-        """Have a queue or topic exist, which is forgotten again if it stays empty and unused.
+        """Create a queue or topic, which is removed again after a minute without messages and clients.
 
         :raises InvalidDestination: it cannot be a name of one destination
         """
@@ -47,7 +47,7 @@ class DestinationOperations:
     async def delete(
         self, actor: Actor, destination: Destination, *, keep_subscriptions: bool = False
     ) -> OperationOutcome:
-        """Remove the messages of a queue and forget it, or a topic with its durable subscriptions.
+        """Remove a queue or topic without consumers, with its messages and durable subscriptions.
 
         Nothing is changed if it has consumers. Otherwise every message that had arrived is removed, and
         delivered to no consumer that comes meanwhile; of what producers go on to send, the messages that
@@ -77,9 +77,9 @@ class DestinationOperations:
         return OperationOutcome(count=count, left=left, is_stopped=run.is_stopped)
 
     def reset(self, actor: Actor, destination: Destination) -> None:
-        """Have the counters of a queue or topic begin at 0 again in views.
+        """Reset the counters of a queue or topic in views.
 
-        Metrics go on, because Prometheus computes with differences.
+        Metrics are not reset, because Prometheus computes differences.
 
         :raises DestinationNotFound: it does not exist
         """
@@ -87,7 +87,7 @@ class DestinationOperations:
             self._baselines.reset(existing(engine, destination))
 
     def reset_all(self, actor: Actor) -> None:
-        """Have all counters begin at 0 again in views, as :meth:`reset`."""
+        """Reset all counters in views."""
         with self._audit.operation(actor, "reset_counters") as (engine, _):
             self._baselines.reset_all(engine)
 
@@ -110,7 +110,7 @@ class DestinationOperations:
     async def purge(
         self, actor: Actor, destination: Destination, *, expired: bool = False
     ) -> OperationOutcome:
-        """Remove all messages of a queue that no consumer has, or of a topic's durable subscriptions.
+        """Remove all messages of a queue except unacknowledged ones, or of a topic's durable subscriptions.
 
         Subscriptions that have a consumer are left alone; their messages are counted in ``left``.
 

@@ -114,9 +114,9 @@ class HoldOperations:
         self._held: dict[str, tuple[MessageHold, TimerHandle]] = {}
 
     async def consume(self, actor: Actor, queue: Destination, choice: MessageChoice) -> Consumed:
-        """Take the first messages of a queue that no consumer has, without those that have expired.
+        """Take the first unexpired messages of a queue; they return after a minute unless acknowledged.
 
-        They are delivered again unless :meth:`acknowledge` is called with the token within a minute.
+        Call :meth:`acknowledge` with the token within that minute.
 
         :raises DestinationFull: too many messages are held like this
         :raises DestinationNotFound: the queue does not exist
@@ -158,7 +158,7 @@ class HoldOperations:
     async def consume_subscription(
         self, actor: Actor, client_id: str, name: str, *, limit: int = MAX_BROWSED
     ) -> Consumed:
-        """Take the first messages of a durable subscription that has no consumer, as :meth:`consume`.
+        """Take the first messages of a durable subscription without a consumer, as from a queue.
 
         It is in use until they are acknowledged or given back. Those that are damaged stay.
 
@@ -198,7 +198,7 @@ class HoldOperations:
         return Consumed(self._hold(hold), tuple(delivery.message for delivery in deliveries), tuple(damaged))
 
     async def acknowledge(self, actor: Actor, token: str) -> OperationOutcome:
-        """Remove messages that :meth:`consume` or :meth:`consume_subscription` has returned.
+        """Remove the messages that ``consume`` has returned.
 
         :raises MessageNotFound: they were given back meanwhile
         :raises StoreError: they could not be removed

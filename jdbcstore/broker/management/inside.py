@@ -72,7 +72,7 @@ class BrokerInside:
         self._tail = tail
 
     def configuration(self) -> dict[str, Any]:
-        """Return each option with its value and source, without secrets, and notes on what is not obeyed."""
+        """Return each option with value and source, without secrets, and notes on unsupported settings."""
         configuration = self._configuration
         options = [
             {
@@ -89,7 +89,7 @@ class BrokerInside:
         return await self._security.known()
 
     def log(self, *, search: str = "", limit: int = 100) -> list[LogLine]:
-        """Return the last lines of the log and the audit log, the last one first.
+        """Return the last lines of the log and the audit log, newest first.
 
         :param search: a part of a line, in any case of letters
         """

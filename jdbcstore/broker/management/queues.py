@@ -41,7 +41,7 @@ class QueueOperations:
     async def remove(
         self, actor: Actor, queue: Destination, choice: MessageChoice, *, name: str = "remove"
     ) -> OperationOutcome:
-        """Remove the messages of a queue that had arrived before this call, and that no consumer has.
+        """Remove the selected messages of a queue that arrived before this call, except unacknowledged ones.
 
         :raises StoreError: some of them could not be removed, which stay
         """
@@ -50,8 +50,7 @@ class QueueOperations:
     async def move(
         self, actor: Actor, queue: Destination, choice: MessageChoice, to: Destination
     ) -> OperationOutcome:
-        """Move messages to another destination, in their order: each is added there and removed here in one
-        transaction.
+        """Move the selected messages to another destination in order, each in one transaction.
 
         :raises InvalidDestination: it is the same as ``to``
         :raises StoreError: some of them could not be moved, which stay
@@ -64,7 +63,7 @@ class QueueOperations:
         return await self._carry_out(actor, "move", queue, choice, act, to=str(to))
 
     async def retry(self, actor: Actor, queue: Destination, choice: MessageChoice) -> OperationOutcome:
-        """Move each message back to where it came from; those of unknown origin stay.
+        """Move each selected message back to its original destination; messages of unknown origin stay.
 
         It is as it was sent, without the cause of its death and without an expiration. Raises what
         :meth:`move` does.
@@ -77,8 +76,7 @@ class QueueOperations:
     async def copy(
         self, actor: Actor, queue: Destination, choice: MessageChoice, to: Destination
     ) -> OperationOutcome:
-        """Send copies of messages of a queue that had arrived before this call, those with consumers
-        included, to another destination.
+        """Copy the selected messages to another destination, including unacknowledged ones.
 
         :raises InvalidDestination: it is the same as ``to``
         :raises StoreError: some of them could not be copied
@@ -115,7 +113,7 @@ class QueueOperations:
         priority: int | None = None,
         expiration_ms: int | None = None,
     ) -> OperationOutcome:
-        """Replace messages by new ones with another priority or expiration, last in their queue.
+        """Replace the selected messages by new ones with another priority or expiration, last in the queue.
 
         Each is replaced in one transaction, and gets a new message id.
 
@@ -185,7 +183,7 @@ class QueueOperations:
         return OperationOutcome(count=count, left=left, is_stopped=run.is_stopped)
 
     def stop(self, actor: Actor, run: str) -> None:
-        """Have an operation that is under way end after the messages that it is at.
+        """Stop a running operation after its current messages. Finished work is kept.
 
         :raises MessageNotFound: it is not under way
         """
@@ -193,7 +191,7 @@ class QueueOperations:
             self._runs.stop(run)
 
     async def pause(self, actor: Actor, queue: Destination) -> None:
-        """Deliver no message of a queue until :meth:`resume`, also after a restart and by another master.
+        """Pause the deliveries of a queue until ``resume``, also after a restart or failover.
 
         Messages that consumers have stay with them, and messages that are sent are stored.
 
@@ -204,7 +202,7 @@ class QueueOperations:
             await engine.destinations.pauses.add(queue, actor.user or actor.peer, line["time_ms"])
 
     async def resume(self, actor: Actor, queue: Destination) -> None:
-        """Deliver the messages of a queue again.
+        """Resume the deliveries of a queue.
 
         :raises StoreError: it is, but the store has not kept that, and the next master pauses it again
         """

@@ -94,7 +94,7 @@ class Views:
         self._watched = ConsumerWatch()
 
     def broker(self, *, monotonic: bool = False) -> BrokerView:
-        """Return the whole broker, also while it does not serve.
+        """Return the broker's version, addresses, totals and memory, also while it does not serve.
 
         :param monotonic: as in :meth:`destinations`
         """
@@ -184,9 +184,9 @@ class Views:
         limit: int = 100,
         ages: bool = False,
     ) -> dict[str, Any]:
-        """Return a page of the queues and topics, sorted by a field, and the ``total`` of those that match.
+        """Return a page of the queues and topics, sorted by a field, and the ``total`` of all pages.
 
-        What has no value of the field comes last.
+        Destinations without a value of that field come last.
 
         :param kind: ``queue`` or ``topic``
         :param search: a part of the name, in any case of letters
@@ -252,7 +252,7 @@ class Views:
         ]
 
     def operations(self) -> list[OperationRun]:
-        """Return operations on messages that are under way, and the last ones that have ended."""
+        """Return running operations on messages, and the last 50 finished ones."""
         self._master.engine()
         return self._runs.all()
 
@@ -283,7 +283,7 @@ class Views:
         return views
 
     async def subscriptions(self, *, pending: bool = False) -> list[SubscriptionView]:
-        """Return every consumer, and the durable subscriptions that have none.
+        """Return all consumers, and durable subscriptions without a consumer.
 
         :param pending: whether to count the pending messages of durable subscriptions
         """
@@ -299,7 +299,7 @@ class Views:
         return [view if one is None else replace(view, pending=counted[one.key]) for view, one in views]
 
     async def transactions(self) -> list[TransactionView]:
-        """Return the XA transactions in doubt."""
+        """Return the prepared XA transactions."""
         engine = self._master.engine()
         writes = {
             transaction.xid: tuple(map(WritesView.of, transaction.writes))
@@ -309,12 +309,12 @@ class Views:
         return [TransactionView(xid=str(xid), writes=writes.get(xid, ())) for xid in xids]
 
     def lock(self) -> MastershipView:
-        """Return the mastership, also while the broker does not serve."""
+        """Return the mastership and its epoch, also while the broker does not serve."""
         master = self._master.process.master
         return _mastership(None if master is None else master.store)
 
     def lock_history(self) -> list[LockEvent]:
-        """Return the last changes of the mastership as this process has seen them, oldest first."""
+        """Return the last 100 changes of the mastership that this process has seen, oldest first."""
         return list(self._master.process.history)
 
     async def journal(self) -> JournalState | None:
@@ -324,7 +324,7 @@ class Views:
         return await engine.loop.run(store.journal_state) if isinstance(store, Checkpointed) else None
 
     async def streams(self) -> list[StreamHealth]:
-        """Return the streams of the store's journals, as of two seconds ago at most."""
+        """Return the state of the journals' streams, at most two seconds old."""
         return await self._stream_looks.of(self._master.engine().store)
 
     async def store(self) -> StoreView:
@@ -340,7 +340,7 @@ class Views:
         )
 
     async def checkup(self) -> Checkup | None:
-        """Return what is wrong with the database, as of fifteen seconds ago at most.
+        """Return the diagnoses and figures of the database, at most fifteen seconds old.
 
         None without a database, and while the first look takes long.
         """
@@ -405,7 +405,7 @@ class Views:
     async def browse(
         self, queue: Destination, choice: MessageChoice | None = None, *, limit: int = 100
     ) -> list[Message]:
-        """Return the first messages of a queue, those with consumers included; they stay where they are.
+        """Return the first messages of a queue without removing them, including unacknowledged ones.
 
         :raises DestinationNotFound: it does not exist
         :raises InvalidDestination: it is a topic
@@ -419,7 +419,7 @@ class Views:
     async def page(
         self, queue: Destination, choice: MessageChoice, *, after: Cursor | None = None, limit: int = 50
     ) -> MessagePage:
-        """Return messages of a queue after a position, as fast anywhere in a long queue.
+        """Return a page of messages after a position; every page of a long queue is equally fast.
 
         :raises DestinationNotFound: it does not exist
         :raises InvalidDestination: it is a topic

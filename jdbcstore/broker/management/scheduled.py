@@ -40,7 +40,7 @@ class ScheduledOperations:
         return {"total": len(due), "scheduled": views}
 
     async def cancel(self, actor: Actor, job: str) -> OperationOutcome:
-        """Remove a scheduled message with its repetitions; completes once that is durable.
+        """Remove a scheduled message with its repetitions; durable when this completes.
 
         :raises MessageNotFound: there is none of this id; it may have been sent
         :raises StoreError: it may still be there
@@ -53,7 +53,7 @@ class ScheduledOperations:
         return OperationOutcome(count=len(found))
 
     def send_now(self, actor: Actor, job: str) -> OperationOutcome:
-        """Send a scheduled message as if it were due; its repetitions follow from now on.
+        """Send a scheduled message immediately; its repetitions follow from now on.
 
         :raises MessageNotFound: there is none of this id; it may have been sent
         """

@@ -72,7 +72,7 @@ class SubscriptionOperations:
             return SubscribedView(pending=pending)
 
     async def unsubscribe(self, actor: Actor, client_id: str, name: str) -> None:
-        """Delete a durable subscription that has no consumer.
+        """Delete a durable subscription without a consumer.
 
         :raises SubscriptionInUse: it has a consumer
         :raises SubscriptionNotFound: it does not exist
@@ -82,7 +82,7 @@ class SubscriptionOperations:
             await engine.unsubscribe(client_id, name)
 
     async def purge(self, actor: Actor, client_id: str, name: str) -> OperationOutcome:
-        """Remove what is pending for a durable subscription that has no consumer.
+        """Remove the pending messages of a durable subscription without a consumer.
 
         :raises SubscriptionInUse: it has a consumer
         :raises SubscriptionNotFound: it does not exist

@@ -98,7 +98,7 @@ class BrokerWatch:
         )
 
     async def alarms(self) -> list[Alarm]:
-        """Return all that is wrong, the worst first.
+        """Return the alarms, the worst first.
 
         :raises StoreError: the store cannot be read
         """

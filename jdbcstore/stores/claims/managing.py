@@ -30,7 +30,7 @@ class SharedManagement:
         return self._opened is not None
 
     def numbers(self, keyed: str | None = None) -> SharedNumbers:
-        """Return the numbers of all queues; of one, also those of its keys.
+        """Return the numbers of all queues and workers; with ``queue``, also of the keys of this queue.
 
         :raises StoreUnavailable: the database does not answer
         """
@@ -51,7 +51,7 @@ class SharedManagement:
         return read_held(self._session, queue, limit)
 
     def pause(self, queue: Destination, key: str | None = None) -> None:
-        """Let nobody claim messages of a queue, or of one key of it.
+        """Pause a queue, or one of its keys.
 
         :raises StoreError: as the constructor of :class:`Claims`, and :meth:`QueueFlow.pause`
         """
@@ -60,7 +60,7 @@ class SharedManagement:
             flow.pause() if key is None else flow.pause_key(key)
 
     def resume(self, queue: Destination, key: str | None = None) -> None:
-        """Undo :meth:`pause`.
+        """Resume a queue, or one of its keys.
 
         :raises StoreError: as there
         """
@@ -78,7 +78,7 @@ class SharedManagement:
         burst: int | None = None,
         weight: int = 1,
     ) -> None:
-        """Set all limits of a queue; or of one key of it, with its weight.
+        """Set all limits of a queue, or of one key with its weight; an omitted field is unlimited.
 
         :raises StoreError: as :meth:`pause`, and :meth:`QueueFlow.limit`
         """
@@ -115,7 +115,7 @@ class SharedManagement:
                 flow.share(in_order=keys == "in order", claims=claims, rate=rate, burst=burst)
 
     def release_worker(self, worker: str) -> int:
-        """End the leases of the processes of a name; return their number.
+        """End the leases of a worker's processes; return their number.
 
         :raises MessageNotFound: there is none
         :raises StoreError: as the constructor of :class:`Claims`
@@ -124,7 +124,7 @@ class SharedManagement:
             return claims.database.lease.end_those_of(worker)
 
     def release_message(self, queue: Destination, sequence: int) -> None:
-        """Free a message that is claimed or delayed; whoever has it has lost it.
+        """Release a claimed or delayed message; its worker has lost the claim.
 
         :raises MessageNotFound: it is neither
         :raises StoreError: as the constructor of :class:`Claims`
@@ -139,7 +139,7 @@ class SharedManagement:
             claims.database.wakeups.wake(queue.qualified_name, returned=True)
 
     def purge(self, queue: Destination) -> int:
-        """Remove the messages of a queue that nobody has claimed; return their number.
+        """Remove all unclaimed messages of a queue; return their number.
 
         :raises StoreError: as the constructor of :class:`Claims`
         """
