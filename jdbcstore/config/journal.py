@@ -60,7 +60,7 @@ class JournalConfig(Options):
     journal_archive_directory: str | None = None
     """The directory to which full files move when they are no longer needed; None reuses them."""
     preallocation_strategy: str = option("zeros", choices=("zeros", "sparse_file"))
-    """How a file gets its full size: by writing zeros, or by setting its length."""
+    """Way to give a file its full size: by writing zeros, or by setting its length."""
     preallocation_scope: str = option("entire_journal", choices=("entire_journal", "none"))
     """Whether files get their full size before they are written; with ``none`` they grow."""
 

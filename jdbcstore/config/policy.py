@@ -305,7 +305,7 @@ class PolicyEntry(Options):
     subscription_recovery_policy: SubscriptionRecoveryPolicy = NoSubscriptionRecoveryPolicy()
     """The earlier messages that a new subscriber of a topic gets."""
     slow_consumer_strategy: SlowConsumerStrategy | None = None
-    """How slow consumers are closed; None keeps them."""
+    """Strategy to close slow consumers; None keeps them."""
     pending_message_limit: int | None = option(None, at_least=0)
     """Non-stored messages kept for a slow subscriber beyond its prefetch; the oldest are dropped. None
     means unlimited. ``limit`` of ActiveMQ's ``constantPendingMessageLimitStrategy``."""
