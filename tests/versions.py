@@ -8,7 +8,6 @@ named. ``--list`` prints the rows; without a name all of them are run, which tak
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import os
 import re
@@ -267,9 +266,8 @@ def run(row: Row, numprocesses: int) -> str:
     log.write_text(done.stdout + done.stderr)
     counted = dict.fromkeys(re.findall(r"\d+ (?:passed|failed|errors?|skipped)", done.stdout))
     result = ", ".join(counted) or f"exit code {done.returncode}"
-    today = datetime.datetime.now(datetime.UTC).date()
-    cells = (row.what, _version(row, python, environment), result, str(today))
-    return f"| {' | '.join(cells)} | `python -m tests.versions {row.name}` |"
+    cells = (row.what, _version(row, python, environment), result)
+    return f"| {' | '.join(cells)} | `{row.name}` |"
 
 
 def _version(row: Row, python: Path, environment: Mapping[str, str]) -> str:
@@ -324,7 +322,7 @@ def write(line: str) -> None:
 
 
 def _name(line: str) -> str:
-    return line.rpartition("tests.versions ")[2].partition("`")[0]
+    return line.rstrip("| `").rpartition("`")[2]
 
 
 def main(arguments: list[str]) -> int:
