@@ -53,7 +53,7 @@ class StoreConfig(Options):
     Durations are seconds, sizes bytes. The options up to ``statements`` are attributes of ActiveMQ's
     ``statements`` element, those of tables, audit, cleanup and timeouts attributes of
     ``jdbcPersistenceAdapter``: each in camelCase. The defaults are ActiveMQ's, except where those lose
-    messages or starve writers; the operations guide lists the differences.
+    messages or starve writers; docs/guide/activemq-xml.md lists the differences.
 
     :raises ConfigurationError: a value that cannot work, or a table name that is not a plain identifier
     """

@@ -176,7 +176,7 @@ def test_tools_get_what_an_activemq_answers(tmp_path: Path) -> None:
                 real, ours = set(RECORDED["list"][name][part]), set(listed[name][part])
                 assert ours <= real
                 missing[f"{kind} {part}"] = real - ours
-        text = (ROOT / "docs" / "guide" / "jolokia.md").read_text()
+        text = (ROOT / "docs" / "monitoring" / "jolokia-missing.txt").read_text()
         rows = re.findall(r"^(\w+) (attr|op)\w*: ((?:.+\n)(?: .+\n)*)", text, re.MULTILINE)
         documented = {f"{kind} {part}": set(re.findall(r"\w+", names)) for kind, part, names in rows}
         assert documented == missing
