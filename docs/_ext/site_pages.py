@@ -49,7 +49,10 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
         *("guide/from-activemq", "guide/activemq", "guide/file-stores"),
         *("guide/from-artemis", "stomp-differences", "artemis"),
     ),
-    "Analytics": ("spark", "arrow", "guide/archiving"),
+    "Analytics": (
+        *("spark", "spark-views", "spark-streams", "spark-cluster", "arrow"),
+        *("guide/archiving", "guide/replay", "guide/moving"),
+    ),
     "Reference": (
         *("cli", "generated/commands/index", "generated/json", "generated/options", "http"),
         *("generated/http", "reference", "generated/api/index", "guide/settings", "generated/settings"),

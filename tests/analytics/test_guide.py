@@ -1,4 +1,4 @@
-"""What docs/spark.md shows works; it runs here because the session is here."""
+"""The examples of the pages about Spark, in their order; they run here because the session is here."""
 
 from __future__ import annotations
 
@@ -48,14 +48,15 @@ def test_the_examples(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    page = Page(ROOT / "docs" / "spark.md")
+    pages = [Page(ROOT / "docs" / f"{name}.md") for name in ("spark", "spark-views", "spark-streams")]
+    examples = [(page.name, example) for page in pages for example in page.examples("py")]
     namespace: dict[str, Any] = {"__name__": "example"}
     asked = []
     namespace["input"] = lambda _: asked.append(_ask_through_thrift(spark, namespace["server"]))
     # Where the server's database, which is in memory, writes its log.
     java: Any = spark._jvm
     java.java.lang.System.setProperty("derby.system.home", str(tmp_path))
-    for example in page.examples("py"):
+    for name, example in examples:
         # Spark looks for files from where it was started.
         code = re.sub(
             r"([\"'])(sqlite:///)?(mq\.db|archive|checkpoint|journal)\1",
@@ -63,13 +64,13 @@ def test_the_examples(
             example.code,
         )
         code = code.replace('"10000"', '"0"')  # any port that is free
-        exec(compile(code, page.name, "exec"), namespace)  # noqa: S102
+        exec(compile(code, name, "exec"), namespace)  # noqa: S102
         printed = capsys.readouterr().out
         for line in re.findall(r"^ *print\(.*\)  # (.*)$", example.code, re.MULTILINE):
             assert line in printed.splitlines()
     assert namespace["spark"] is spark
     assert asked == [["2 beer", "3 beer"]]
-    assert len(page.examples("py")) == 11
+    assert len(examples) == 11
 
 
 def _ask_through_thrift(spark: SparkSession, server: Any) -> list[str]:

@@ -173,8 +173,8 @@ importlib.import_module(sys.argv[2])
 )
 def test_a_worker_needs_what_is_documented(module: str, brought: tuple[str, ...]) -> None:
     """The packages that the page lists are enough for decoding, and those added for streams of SQLite."""
-    page = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
-    [listed] = re.findall(r"at the same path, with (.*?); for streams also\s+`SQLAlchemy`", page, re.DOTALL)
+    page = (ROOT / "docs" / "spark-cluster.md").read_text(encoding="utf-8")
+    [listed] = re.findall(r"at the same path, with (.*?) \|\n\| also, for streams .*`SQLAlchemy`", page)
     names = ",".join([*re.findall(r"`([^`]+)`", listed), "pyspark", "py4j", *brought])
     done = subprocess.run([sys.executable, "-c", WORKER, names, module], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
