@@ -443,7 +443,7 @@ def read_copies(app: Sphinx, docname: str, source: list[str]) -> None:
         return f"{match[1]}(/{page}.md{anchor})"
 
     text = re.sub(r"(!?\[[^\]]*\])\(([^)\s:#]+)(#[^)\s]*)?\)", moved, source[0])
-    text = re.sub(r"\*\*([^*]+)\*\*<!-- (generated/\S+\.(?:md|rst)) -->", r"[\1](/\2)", text)
+    text = re.sub(r"\*\*([^*]+)\*\*<!--\s+(generated/\S+\.(?:md|rst))\s+-->", r"[\1](/\2)", text)
     if docname == "index":
         text = text + _toctrees()
     source[0] = text
