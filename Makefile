@@ -29,7 +29,7 @@ help:
 	@echo "make quick   lint, unit tests, and the contract in memory and on SQLite"
 	@echo "make lint    only ruff, codespell and mypy"
 	@echo "make fuzz    fuzz everything that reads bytes of others, each for a minute"
-	@echo "make bench   measure the figures of docs/benchmarks.md on this machine"
+	@echo "make bench   measure the store compared with the bare database, on this machine"
 	@echo "make docs    build the documentation site in .build/docs, and open every page in Chromium"
 	@echo "make dist    build wheel and sdist in dist/, and check them"
 	@echo "make sql     write the scripts in sql/ from the definitions of the tables"

@@ -1,4 +1,4 @@
-"""``python -m benchmarks``: the figures of docs/benchmarks.md, as a Markdown table for each database.
+"""``python -m benchmarks``: the store compared with the bare database, as a Markdown table for each database.
 
 Our measurements and the raw ones take turns within each round, so that each ratio is of two that ran next to
 each other. The figures printed are medians over the rounds.
