@@ -214,7 +214,7 @@ The settings of an ``activemq.xml`` and of a ``broker.xml``, and what jdbcstore 
 
 def option_pages() -> dict[str, str]:
     """The options of a configuration: a table for each class of jdbcstore.config, from its docstrings."""
-    from dataclasses import MISSING, fields
+    from dataclasses import fields
 
     parts = [_OPTIONS]
     for title, section, kinds in _option_classes():
@@ -223,8 +223,7 @@ def option_pages() -> dict[str, str]:
             texts = _field_docstrings(kind)
             head = f"`{kind.type}`" if hasattr(kind, "type") else "option"
             rows = [
-                f"| `{one.name}` | `{ {} if one.default is MISSING else one.default!r}` |"
-                f" {_choices(one)}{_inline(texts[one.name])} |"
+                f"| `{one.name}` | {_default(one)} | {_choices(one)}{_inline(texts[one.name])} |"
                 for one in fields(kind)
             ]
             if rows:
@@ -258,7 +257,7 @@ def _option_classes() -> list[tuple[str, str, tuple[Any, ...]]]:
         ("Virtual topics", "In each `[[broker.virtual_topics]]`.", (virtual.VirtualTopicConfig,)),
         (
             "Composite destinations",
-            "In each `[[broker.composite_destinations]]`; the second table is that of its `forward_to`.",
+            "In each `[[broker.composite_destinations]]`, and in its `forward_to`.",
             (virtual.CompositeConfig, virtual.ForwardConfig),
         ),
         ("Plug-ins", "In each `[[broker.plugins]]`, by its `type`.", get_args(plugins.PluginConfig)),
@@ -303,6 +302,25 @@ def _field_docstrings(kind: type) -> dict[str, str]:
     return found
 
 
+def _default(one: Field[Any]) -> str:
+    from dataclasses import MISSING, is_dataclass
+
+    value = {} if one.default is MISSING else one.default
+    if is_dataclass(value):
+        return f"`{getattr(value, 'type', value)}`"
+    if isinstance(value, tuple):
+        return ", ".join(f"`{getattr(each, 'name', each)}`" for each in value) or "none"
+    unit = next((f" ({value // size} {name})" for name, size in _SIZES if _is_of(one, value, size)), "")
+    return f"`{value!r}`{unit}"
+
+
+_SIZES = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
+
+
+def _is_of(one: Field[Any], value: Any, size: int) -> bool:
+    return bool(one.metadata.get("size") and value and value % size == 0)
+
+
 def _choices(one: Field[Any]) -> str:
     choices = one.metadata.get("choices") or ()
     return f"{', '.join(f'`{choice}`' for choice in choices)}. " if choices else ""
@@ -335,7 +353,7 @@ def http_pages() -> dict[str, str]:
 _HTTP = """# HTTP operations
 
 Every request of the [HTTP API](../http.md), which explains logins, errors, selections and pages. The
-fields of a `GET` are in the query; those of other requests are a JSON object in the body.
+fields of a `GET` are in the query; other requests have a JSON object in the body.
 """
 
 

@@ -183,7 +183,7 @@ class BrokerConfig(Options):
     """
 
     persistent: bool = True
-    """Whether messages survive a restart. Otherwise all are kept in memory, whatever the URL is."""
+    """Whether messages survive a restart. Otherwise all are kept in memory, with any URL."""
     connectors: tuple[ConnectorConfig, ...] = ()
     """The addresses for clients, in sections ``[[broker.connectors]]``; without any, STOMP on this
     machine only. ActiveMQ's ``transportConnectors``."""

@@ -53,11 +53,11 @@ class DataSourceConfig(Options):
     password: str | None = None
     """The password itself. A DataSource's ``password``."""
     password_file: str | None = None
-    """A file whose content is the password. Not in ActiveMQ."""
+    """A file with the password. Not in ActiveMQ."""
     password_env: str | None = None
-    """The name of an environment variable that holds the password. Not in ActiveMQ."""
+    """The environment variable with the password. Not in ActiveMQ."""
     password_keyring: str | None = None
-    """The service under which this machine's keyring holds the password of ``user``. Not in ActiveMQ."""
+    """The service of this machine's keyring with the password of ``user``. Not in ActiveMQ."""
 
     def __post_init__(self) -> None:
         check(self)

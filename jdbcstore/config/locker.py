@@ -35,7 +35,7 @@ class _DatabaseLocker(_Locker):
     query_timeout: float | None = option(None, at_least=0)
     """Seconds that a statement of the locker may take; None means unlimited."""
     data_source: DataSourceConfig | None = None
-    """The database of the lock; None is that of the messages. ActiveMQ's ``dataSource``, or
+    """The database of the lock; None uses the messages' database. ActiveMQ's ``dataSource``, or
     ``lockDataSource`` of the persistence adapter."""
 
 
@@ -214,7 +214,7 @@ class DefaultIOExceptionHandlerConfig(Options):
     stop_start_connectors: bool = False
     """Whether other failures stop the connectors until the store answers; else they stop the broker."""
     resume_check_sleep_period: float = option(5.0, at_least=0, milliseconds=True)
-    """Seconds between attempts to reach the store, at most."""
+    """Maximum seconds between attempts to reach the store."""
     system_exit_on_shutdown: bool = False
     """Whether the process exits when the broker is stopped."""
 

@@ -27,11 +27,11 @@ class TimeStampingConfig(Options):
     type: ClassVar[str] = "timeStampingBrokerPlugin"
 
     zero_expiration_override: float = option(0.0, at_least=0, milliseconds=True, negative_is_off=True)
-    """Seconds to live of messages that would never expire; 0 leaves these alone."""
+    """Seconds to live for messages without an expiration; 0 leaves them alone."""
     ttl_ceiling: float = option(0.0, at_least=0, milliseconds=True, negative_is_off=True)
-    """The most seconds that a message may have to live; 0 means unlimited."""
+    """Maximum seconds to live; 0 means unlimited."""
     future_only: bool = False
-    """Whether a message keeps its time and expiration if its expiration would become an earlier one."""
+    """Whether a message keeps its time and expiration if it would otherwise expire earlier."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,15 +44,16 @@ class DiscardingDeadLettersConfig(Options):
     type: ClassVar[str] = "discardingDLQBrokerPlugin"
 
     drop_all: bool = True
-    """Whether all are dropped, whatever the other options are."""
+    """Whether all dead letters are dropped, regardless of the other options."""
     drop_temporary_queues: bool = True
-    """Whether those of temporary queues are dropped."""
+    """Whether dead letters of temporary queues are dropped."""
     drop_temporary_topics: bool = True
-    """Whether those of temporary topics are dropped."""
+    """Whether dead letters of temporary topics are dropped."""
     drop_only: str | None = None
-    """Regular expressions, separated by spaces: dead letters of a name that one matches are dropped."""
+    """Regular expressions, separated by spaces, for the names of destinations whose dead letters are
+    dropped."""
     report_interval: int = option(1000)
-    """Dropped messages after which the log has a line; 0 or less is never."""
+    """Dropped messages between lines in the log; 0 or less turns them off."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -87,20 +88,20 @@ class LoggingConfig(Options):
     type: ClassVar[str] = "loggingBrokerPlugin"
 
     log_all: bool = False
-    """Whether all events are logged, whatever the other options are."""
+    """Whether all events are logged, regardless of the other options."""
     log_connection_events: bool = True
-    """Whether connections that begin and end are logged."""
+    """Whether the start and end of connections are logged."""
     log_producer_events: bool = False
-    """Whether producers, and the messages that are sent, are logged."""
+    """Whether producers and sent messages are logged."""
     log_consumer_events: bool = False
-    """Whether consumers, and acknowledgements, are logged."""
+    """Whether consumers and acknowledgements are logged."""
     log_transaction_events: bool = False
-    """Whether the beginnings and ends of transactions are logged."""
+    """Whether the start and end of transactions are logged."""
     log_internal_events: bool = False
-    """Whether destinations that are made and removed, and messages that are delivered, expire or become dead
-    letters, are logged."""
+    """Whether the creation and removal of destinations, deliveries, expirations and dead letters are
+    logged."""
     per_destination_logger: bool = False
-    """Whether a message that is sent is logged by a logger of its destination."""
+    """Whether sent messages are logged by a logger of their destination."""
 
 
 PluginConfig = (

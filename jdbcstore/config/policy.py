@@ -40,17 +40,17 @@ class IndividualDeadLetterStrategy(_DeadLetterStrategy):
     type: ClassVar[str] = "individualDeadLetterStrategy"
 
     queue_prefix: str = "ActiveMQ.DLQ.Queue."
-    """Precedes the name of a queue in the name of its dead-letter destination."""
+    """The prefix of the dead-letter destination of a queue."""
     queue_suffix: str = ""
-    """Follows the name of a queue."""
+    """Its suffix."""
     topic_prefix: str = "ActiveMQ.DLQ.Topic."
-    """Precedes the name of a topic."""
+    """The prefix of the dead-letter destination of a topic."""
     topic_suffix: str = ""
-    """Follows the name of a topic."""
+    """Its suffix."""
     use_queue_for_queue_messages: bool = True
-    """Whether the dead letters of queues go to a queue; else to a topic."""
+    """Whether dead letters of queues go to a queue; otherwise to a topic."""
     use_queue_for_topic_messages: bool = True
-    """Whether the dead letters of topics go to a queue; else to a topic."""
+    """Whether dead letters of topics go to a queue; otherwise to a topic."""
     destination_per_durable_subscriber: bool = False
     """Whether each durable subscription of a topic has its own dead-letter destination."""
 
@@ -84,7 +84,7 @@ class RedeliveryPolicy(Options):
     back_off_multiplier: float = option(5.0, at_least=0)
     """The factor by which delays grow."""
     maximum_redelivery_delay: float | None = option(None, at_least=0, milliseconds=True)
-    """Seconds that growing delays do not exceed; None, or a negative number in ActiveMQ, means unlimited."""
+    """Maximum seconds of a growing delay; None means unlimited."""
     counts_returned: bool = False
     """Whether a message that returns because its client has left counts as rejected. Not in ActiveMQ;
     Artemis counts deliveries this way."""
@@ -101,7 +101,7 @@ class FixedCountSubscriptionRecoveryPolicy(Options):
     type: ClassVar[str] = "fixedCountSubscriptionRecoveryPolicy"
 
     maximum_size: int = option(100, at_least=1)
-    """Messages that are kept."""
+    """Number of kept messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +111,7 @@ class FixedSizedSubscriptionRecoveryPolicy(Options):
     type: ClassVar[str] = "fixedSizedSubscriptionRecoveryPolicy"
 
     maximum_size: int = option(64 * 1024, at_least=0, size=True)
-    """Bytes of messages that are kept."""
+    """Bytes of kept messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +121,7 @@ class TimedSubscriptionRecoveryPolicy(Options):
     type: ClassVar[str] = "timedSubscriptionRecoveryPolicy"
 
     recover_duration: float = option(60.0, at_least=0, milliseconds=True)
-    """Seconds that messages are kept."""
+    """Seconds for which messages are kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,8 +141,8 @@ class QueryBasedSubscriptionRecoveryPolicy(Options):
     type: ClassVar[str] = "queryBasedSubscriptionRecoveryPolicy"
 
     query: str | None = None
-    """``package.module:Class``, a :class:`jdbcstore.broker.topics.queries.MessageQuery`. In ActiveMQ a class
-    in Java."""
+    """``package.module:Class``, a :class:`jdbcstore.broker.topics.queries.MessageQuery`. In ActiveMQ a
+    Java class."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -198,7 +198,7 @@ class AbortSlowAckConsumerStrategy(_SlowConsumerStrategy):
     max_time_since_last_ack: float = option(30.0, at_least=0, milliseconds=True)
     """Seconds without an acknowledgement after which a consumer is slow."""
     ignore_idle_consumers: bool = True
-    """Whether a consumer that has nothing to acknowledge is not slow."""
+    """Whether a consumer without unacknowledged messages is never slow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -297,13 +297,13 @@ class PolicyEntry(Options):
     """Maximum seconds to live, likewise. A message without an expiration gets the maximum, or else the
     minimum."""
     no_expiry: bool = False
-    """Whether messages never expire, whatever their senders and the options above say. Artemis's
+    """Whether messages never expire, regardless of their senders and the options above. Artemis's
     ``no-expiry``."""
     redelivery_policy: RedeliveryPolicy | None = None
     """Redelivery of rejected messages. Without it they become dead letters immediately, as in an
     ActiveMQ without the redelivery plug-in."""
     subscription_recovery_policy: SubscriptionRecoveryPolicy = NoSubscriptionRecoveryPolicy()
-    """The earlier messages that a new subscriber of a topic gets."""
+    """The earlier messages that a retroactive subscriber of a topic gets."""
     slow_consumer_strategy: SlowConsumerStrategy | None = None
     """Strategy to close slow consumers; None keeps them."""
     pending_message_limit: int | None = option(None, at_least=0)
@@ -311,8 +311,8 @@ class PolicyEntry(Options):
     means unlimited. ``limit`` of ActiveMQ's ``constantPendingMessageLimitStrategy``."""
 
     pending_message_limit_multiplier: float | None = option(None, at_least=0)
-    """The same limit as so many times the prefetch, if ``pending_message_limit`` is not set. In ActiveMQ
-    ``multiplier`` of ``prefetchRatePendingMessageLimitStrategy``."""
+    """The same limit as a multiple of the prefetch, if ``pending_message_limit`` is None.
+    ``multiplier`` of ActiveMQ's ``prefetchRatePendingMessageLimitStrategy``."""
 
     memory_limit: int = option(0, at_least=0, size=True)
     """Bytes of messages in memory per destination; 0 is the broker's limit."""
@@ -321,7 +321,7 @@ class PolicyEntry(Options):
     producer_flow_control: bool = True
     """Whether producers wait when the memory is full."""
     blocked_producer_warning_interval: float = option(30.0, at_least=0, milliseconds=True)
-    """Seconds between warnings in the log that producers wait; 0 turns them off."""
+    """Seconds between warnings that producers wait; 0 turns them off."""
     send_fail_if_no_space: bool = False
     """Whether a send fails immediately instead of waiting."""
     send_fail_if_no_space_after_timeout: float | None = option(None, at_least=0, milliseconds=True)
@@ -370,29 +370,30 @@ class PolicyEntry(Options):
     """The prefetch of durable subscribers, unless they set one."""
 
     expire_messages_period: float = option(30.0, at_least=0, milliseconds=True, negative_is_off=True)
-    """Seconds between searches for expired messages; 0 is never."""
+    """Seconds between searches for expired messages; 0 turns them off."""
     max_destinations: int | None = option(None, at_least=0)
     """Maximum number of destinations of this policy; a client that needs one more gets an error.
     Destinations in the store always exist. None means unlimited."""
 
     advisory_for_delivery: bool = False
-    """Whether JMS clients can watch which messages arrive."""
+    """Whether JMS clients get advisories of arriving messages."""
     advisory_for_dispatched: bool = False
-    """Whether they can watch which messages are passed to which consumer; not to a browser."""
+    """Whether they get advisories of deliveries to consumers, except browsers."""
     advisory_for_consumed: bool = False
-    """Whether they can watch which messages are consumed. Messages held by consumers stay in memory then."""
+    """Whether they get advisories of consumed messages. Unacknowledged messages then stay in memory."""
     advisory_for_discarding_messages: bool = False
-    """Whether they can watch which messages a subscriber loses through ``pending_message_limit``."""
+    """Whether they get advisories of messages that a subscriber loses through
+    ``pending_message_limit``."""
     send_advisory_if_no_consumers: bool = False
     """Whether JMS clients get copies of non-persistent messages for a destination without consumers."""
     advisory_when_full: bool = False
-    """Whether they can watch that producers have to wait."""
+    """Whether they get advisories of waiting producers."""
     advisory_for_fast_producers: bool = False
-    """Whether they can watch which producers have to wait."""
+    """Whether they get advisories with the names of waiting producers."""
     advisory_for_slow_consumers: bool = False
-    """Whether they can watch which subscribers of topics do not keep up with the messages."""
+    """Whether they get advisories of slow subscribers of topics."""
     include_body_for_advisory: bool = False
-    """Whether advisories about messages contain the bodies."""
+    """Whether advisories about messages contain their bodies."""
 
     def __post_init__(self) -> None:
         check(self)

@@ -41,13 +41,13 @@ class RoutedStoreConfig(Options):
     """The name by which unfinished transactions refer to this store; None is its pattern. Not in
     ActiveMQ."""
     data_source: DataSourceConfig | None = None
-    """The database; the URL ``memory:`` for none. That of the ``persistenceAdapter``."""
+    """The database; the URL ``memory:`` for none. The database of the ``persistenceAdapter``."""
     directory: str | None = None
     """Instead of a database, the directory of an SQLite database and its journal."""
     per_destination: bool = False
-    """Whether each destination has its own store in the directory, created when it is first used."""
+    """Whether each destination has its own store in the directory, created at its first use."""
     journal: JournalConfig | None = None
-    """The journal; its directory is that of the store, if it has one."""
+    """The journal; it is in the store's directory, if there is one."""
 
     def __post_init__(self) -> None:
         check(self)
