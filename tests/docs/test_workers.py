@@ -87,6 +87,10 @@ def test_a_worker_that_survives(worker: Programs) -> None:
         stopped.send_signal(signal.SIGTERM)
         assert stopped.wait(60) == 0
         assert orders.count()[0] == 1  # without a table
+        dead.release(letter)
+        retry, _ = worker.start("retry.py", JDBCSTORE_URL=url)
+        assert retry.wait(60) == 0
+        assert (orders.count()[0], dead.count()[0]) == (2, 0)
 
 
 @pytest.mark.slow
