@@ -12,7 +12,8 @@ from jdbcstore.broker.queues.queue import Queue
 from jdbcstore.config.policy import PolicyEntry
 from jdbcstore.errors import InvalidDestination
 from jdbcstore.testing import OpenStore
-from tests.support.broker.consuming import consume, message, quiet, running, send
+from tests.support.broker.consuming import PATIENCE, consume, message, quiet, running, send
+from tests.support.broker.managed import ALICE, managed
 
 pytestmark = pytest.mark.backends("memory", "sqlite")
 
@@ -252,6 +253,30 @@ def test_destinations_that_nobody_uses_are_forgotten(store: Store) -> None:
             await kept.drain(1)
             engine.disconnected("test")
             assert store.queue("7").message_count() == 0
+
+    asyncio.run(main())
+
+
+def test_a_backlog_without_a_consumer_takes_the_memory_of_a_page(store: Store) -> None:
+    async def main() -> None:
+        async with running(store, PolicyEntry(max_page_size=20)) as engine:
+            await send(engine, message("0"))
+            small = engine.resources.memory.used
+            for number in range(1, 300):
+                await send(engine, message(str(number)))
+            assert engine.resources.memory.used <= 21 * small
+            consumer = await consume(engine, "Q", prefetch=7)
+            await send(engine, message("300"))
+            await consumer.drain(301)
+            assert consumer.bodies == [str(number) for number in range(301)]
+            consumer.subscription.close()
+            await send(engine, *(message(str(number)) for number in range(60)))
+            management = managed(engine)
+            assert (await management.destinations.purge(ALICE, Destination.queue("Q"))).count == 60
+            async with asyncio.timeout(PATIENCE):
+                while engine.knows(Destination.queue("Q")):  # until an empty page has been read
+                    engine.destinations.forget_idle()
+                    await asyncio.to_thread(store.queue("Q").message_count)
 
     asyncio.run(main())
 

@@ -242,6 +242,23 @@ class StoreCursor:
             else:
                 self._missed = max(self._missed, lane)
 
+    def pass_over(self, message: Message, sequence: int) -> bool:
+        """Leave a message that no consumer waits for to the store, which has it; pages bring it later.
+
+        Return false while the window has less than a page: such a queue is searched in memory.
+        """
+        lane = message.priority if self._top else 0
+        if sequence <= self._positions[lane]:
+            return True  # a page was faster
+        if lane > self._unread:
+            if self._window.count < self._page_size:
+                return False
+            self._unread = lane
+        if self._reading:
+            self._missed = max(self._missed, lane)
+        self._pages.expect(size_of(message))
+        return True
+
     @property
     def is_up_to_date(self) -> bool:
         """Whether everything stored has been in the window."""

@@ -121,6 +121,8 @@ class PendingMessages:
         """Messages that wait for other consumers, and that the store alone does not know."""
         self.is_window = self.cursor is not None and self.cursor.is_window
         """Whether an entry can be read again without everything else."""
+        self.window = self.cursor if self.is_window else None
+        """The cursor, if it may leave messages to the store."""
         self._unloads = self.is_window and not self.policy.advisory_for_consumed
         self._transient_turn = False
         self.rejections = Rejections(account, dead_letters, self, rows)

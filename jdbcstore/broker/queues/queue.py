@@ -248,6 +248,9 @@ class Queue:
             self.pending.transient.cursor.push(entry)
         elif reference.sequence >= 0:  # else the store has dropped it as a duplicate
             self.arrived = reference.sequence
+            window = None if self.consumers else self.pending.window
+            if window is not None and window.pass_over(message, reference.sequence):
+                return
             if message.message_id is not reference.message_id:
                 message = message.replace(message_id=reference.message_id)
             entry = Entry(message, self.pending, reference.sequence, stored=True)
@@ -432,6 +435,8 @@ class Queue:
     def is_idle(self) -> bool:
         """Return whether it is empty and without consumers, and was not used since the last call."""
         was_used, self._was_used = self._was_used, False
+        if not was_used and self.size == 0:
+            self.pending.stored.head()  # purged: an empty page says so
         holds = self.memory.used or len(self.consumers) or not self.pending.is_empty
         blocks = self._stored_flow.is_blocking or self._transient_flow.is_blocking
         unwritten = self._ahead or blocks or self.pending.acknowledgements.pending
