@@ -293,7 +293,7 @@ def _field_docstrings(kind: type) -> dict[str, str]:
 
     found = {}
     for base in reversed(kind.__mro__):
-        if not base.__module__.startswith("jdbcstore.config"):
+        if not base.__module__.startswith("jdbcstore.") or base.__name__ == "Options":
             continue
         body = ast.parse(getsource(base)).body[0]
         for one, below in pairwise(getattr(body, "body", ())):
@@ -347,7 +347,24 @@ def http_pages() -> dict[str, str]:
             f"## {title}\n",
             "| request | role | fields | |\n|---|---|---|---|\n" + "\n".join(rows) + "\n",
         ]
+    for kind in _views():
+        texts = _field_docstrings(kind)
+        rows = [f"| `{name}` | {_inline(text)} |" for name, text in texts.items()]
+        title = _TITLES.get(kind.__name__, kind.__name__.removesuffix("View").lower())
+        parts += [f"## Fields of a {title}\n", "| field | |\n|---|---|\n" + "\n".join(rows) + "\n"]
     return {"http.md": "\n".join(parts)}
+
+
+_TITLES = {"ScheduledView": "scheduled message", "LockEvent": "change of the mastership"}
+
+
+def _views() -> tuple[type, ...]:
+    from jdbcstore.broker.management import views
+
+    return (
+        *(views.BrokerView, views.DestinationView, views.ConnectionView, views.SubscriptionView),
+        *(views.TransactionView, views.ScheduledView, views.MastershipView, views.LockEvent, views.StoreView),
+    )
 
 
 _HTTP = """# HTTP operations

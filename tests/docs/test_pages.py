@@ -171,10 +171,12 @@ def test_every_option_of_a_configuration_is_explained(generated: dict[str, str])
 
 
 def test_every_request_of_the_http_api_is_explained(generated: dict[str, str]) -> None:
-    rows = [row.split(" | ") for row in generated["http.md"].splitlines() if row.startswith("| `")]
+    rows = [
+        row.strip("| ").split(" | ") for row in generated["http.md"].splitlines() if row.startswith("| `")
+    ]
 
-    assert len(rows) == len(OPERATIONS)
-    assert [row[0] for row in rows if len(row[-1].strip(" |")) < 10] == []
+    assert sum(1 for row in rows if "/api/" in row[0]) == len(OPERATIONS)
+    assert [row[0] for row in rows if len(row[-1].strip()) < 8] == []
 
 
 def test_the_page_of_the_command_line_has_every_command_in_one_row() -> None:

@@ -50,28 +50,39 @@ class BrokerView:
     identity: BrokerIdentity = BrokerIdentity()
     """Its name, address, database and environment."""
     version: str = __version__
+    """The version of jdbcstore."""
     obstacle: str | None
-    """Why it is not serving; None if it is. Most other fields are 0 then."""
+    """Why it does not serve; None if it serves. Most other fields are 0 then."""
     uptime: float
-    """Seconds since the process began to be a broker."""
+    """Seconds since this process started."""
     addresses: tuple[str, ...] = ()
     """The addresses that clients connect to, as URIs."""
     connections: int = 0
+    """Connections that are logged in."""
     connections_total: int = 0
-    """Connections that were accepted since it became the master."""
+    """Connections accepted since it became the master."""
     queues: int = 0
+    """Queues in memory."""
     topics: int = 0
+    """Topics in memory."""
     enqueued: int = 0
+    """Messages of all destinations that arrived since it became the master, as the next counters."""
     dequeued: int = 0
+    """Messages that left."""
     dispatched: int = 0
+    """Deliveries."""
     expired: int = 0
+    """Messages that expired."""
     dead: int = 0
+    """Messages that went to a dead-letter queue."""
     memory_used: int = 0
     """Bytes of messages in memory."""
     memory_limit: int = 0
+    """The option of this name."""
     temp_used: int = 0
     """Bytes of messages in temporary files."""
     temp_limit: int = 0
+    """The option of this name."""
 
     @property
     def is_slave(self) -> bool:
@@ -100,40 +111,47 @@ class DestinationView:
     name: str
     """The qualified name, such as ``queue://ORDERS``."""
     is_topic: bool
+    """Whether it is a topic."""
     size: int | None = None
-    """Messages of a queue, those with consumers included; None for a topic."""
+    """Messages of a queue, including unacknowledged ones; None for a topic."""
     memory_limit: int = 0
-    """Bytes of its messages in memory at most: the policy's, or the broker's."""
+    """Maximum bytes of its messages in memory: the policy's, or the broker's."""
     enqueued: int = 0
+    """Messages that arrived since the broker first had it in memory, as the next counters."""
     dequeued: int = 0
-    """Messages that have left: acknowledged, removed, moved, expired or dead."""
+    """Messages that left: acknowledged, removed, moved, expired or dead."""
     dispatched: int = 0
+    """Deliveries."""
     in_flight: int = 0
-    """Messages that consumers have, and have not acknowledged."""
+    """Unacknowledged messages of consumers."""
     expired: int = 0
+    """Messages that expired."""
     dead: int = 0
-    """Messages that went from here to a dead letter queue."""
+    """Messages that went to a dead-letter queue."""
     consumers: int = 0
+    """Consumers."""
     producers: int = 0
     """Connections that have sent to it."""
     memory_used: int = 0
+    """Bytes of its messages in memory."""
     is_paused: bool = False
+    """Whether an administrator paused it."""
     paused_by: str | None = None
-    """The login, or the address, of the administrator who has paused it."""
+    """The login or address of the administrator who paused it."""
     paused_since_ms: int | None = None
-    """The time of that."""
+    """When it was paused."""
     average_wait: float | None = None
-    """Seconds from the time when a message was sent to its delivery, on average; None without a delivery."""
+    """Average seconds from sending to delivery; None without a delivery."""
     enqueued_per_second: float | None = None
-    """Of the last minute, as the others: what arrived. None if it is not known: of the busiest it is."""
+    """Arrivals per second in the last minute; None if not known, as for less busy destinations."""
     dispatched_per_second: float | None = None
-    """Deliveries."""
+    """Deliveries per second in the last minute."""
     dequeued_per_second: float | None = None
-    """Messages that have left."""
+    """Messages per second that left in the last minute."""
     idle: float | None = None
-    """Seconds without any of these, to ten seconds."""
+    """Seconds without any of these, in steps of ten."""
     oldest_age: float | None = None
-    """The age of the first message of a queue; None if there is none, and in lists unless they ask for it."""
+    """The age of a queue's first message; None if it is empty, and in lists without ``ages``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,21 +162,27 @@ class ConnectionView:
     """
 
     id: str
+    """Its ID, for ``DELETE /api/connections/ID``."""
     client_id: str | None
+    """The client ID of JMS or STOMP."""
     user: str
     """Empty without a login."""
     peer: str
     """The client's address."""
     protocol: str
+    """The protocol."""
     age: float
+    """Seconds since it was accepted."""
     consumers: int
+    """Consumers."""
     in_flight: int
+    """Unacknowledged messages."""
     is_slow: bool
-    """Whether the client does not read what it is sent."""
+    """Whether the client does not read its output."""
     sends_to: tuple[str, ...]
-    """Destinations that it has sent to, at most a thousand."""
+    """Destinations that it has sent to, at most 1,000."""
     connector: str
-    """The address that it has connected to, as a URI."""
+    """The address that it connected to, as a URI."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,22 +202,28 @@ class SubscriptionView:
     name: str | None = None
     """The name of a durable subscription."""
     selector: str | None = None
+    """Its selector, if it has one."""
     is_active: bool = False
     """Whether it has a consumer."""
     is_browser: bool = False
+    """Whether it is a browser, which consumes nothing."""
     prefetch: int = 0
+    """Maximum number of unacknowledged messages."""
     in_flight: int = 0
+    """Unacknowledged messages."""
     dispatched: int = 0
+    """Deliveries."""
     pending: int | None = None
-    """Messages of a durable subscription that are not acknowledged; None for others, and in lists."""
+    """Unacknowledged messages of a durable subscription; None for others, and in lists without
+    ``pending``."""
     consumer_id: str | None = None
-    """The consumer's own id, if its client names it, or its number in the connection."""
+    """The consumer's ID, if its client names it, or its number in the connection."""
     idle: float | None = None
-    """Seconds without a delivery or an acknowledgement, to ten seconds; None without a consumer."""
+    """Seconds without a delivery and an acknowledgement, in steps of ten; None without a consumer."""
     unsettled: float | None = None
-    """Seconds for which it has had messages and acknowledged none, to ten seconds; None while it has none."""
+    """Seconds with unacknowledged messages and no acknowledgement, in steps of ten; otherwise None."""
     is_slow: bool = False
-    """Whether these are thirty or more."""
+    """Whether ``unsettled`` is at least 30."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,6 +256,7 @@ class TransactionView:
     """An XA transaction in doubt: ``xid`` is prepared, and neither committed nor rolled back."""
 
     xid: str
+    """Its XID."""
     writes: tuple[WritesView, ...]
     """One for each destination and durable subscription."""
 
@@ -235,12 +266,13 @@ class ScheduledView:
     """A message that is sent to a ``destination`` later."""
 
     id: str
-    """The job id of ActiveMQ."""
+    """ActiveMQ's job ID."""
     destination: str
+    """Its destination."""
     at_ms: int
     """When it is sent next."""
     repeats: int
-    """Repetitions after that; -1 for ever."""
+    """Repetitions after that; -1 repeats forever."""
     sequence: int
     """Its row in the store."""
 
@@ -250,8 +282,9 @@ class MastershipView:
     """The mastership; ``is_held`` while it lasts."""
 
     is_held: bool
+    """Whether this broker is the master."""
     epoch: int | None
-    """The number of this mastership; None without a locker."""
+    """The epoch of this mastership; None without a locker."""
     lost: str | None
     """Why it was lost."""
 
@@ -261,10 +294,11 @@ class LockEvent:
     """A change of the mastership at ``time_ms``, as this process has seen it."""
 
     time_ms: int
+    """When it happened."""
     event: str
-    """``waiting`` for the lock, ``master``, ``lost``, ``handed_over``."""
+    """``waiting``, ``master``, ``lost`` or ``handed_over``."""
     epoch: int | None
-    """The number of the mastership that began or ended, if it is known."""
+    """The epoch of the mastership, if it is known."""
     detail: str | None
     """The holder of the lock, or the reason why it was lost."""
 
@@ -294,8 +328,11 @@ class StoreView:
     """
 
     kind: str
+    """The kind of store."""
     pending_writes: int
+    """Waiting or running writes."""
     pending_bytes: int
+    """Their bytes."""
     last_sequence: int
     """The highest sequence that it has assigned."""
     timings: Mapping[str, TimingsView]
