@@ -147,6 +147,12 @@ def has_ended(error: BaseException) -> bool:
     return isinstance(error, (Py4JNetworkError, EOFError, ConnectionError))
 
 
+def is_java_over() -> bool:
+    """Return whether the Java that this process started has ended."""
+    process = getattr(SparkContext._gateway, "proc", None)
+    return process is not None and process.poll() is not None
+
+
 def end_java() -> None:
     """End the Java that this process started, by force if it is too busy to end by itself."""
     process = getattr(SparkContext._gateway, "proc", None)

@@ -15,7 +15,7 @@ from jdbcstore.analytics.decoding import decoded, decoded_columns
 from jdbcstore.analytics.headers import HEADERS
 from jdbcstore.analytics.queries import destinations, subscriptions
 from jdbcstore.analytics.remote import is_remote
-from jdbcstore.analytics.spark_session import LOST, has_ended
+from jdbcstore.analytics.spark_session import LOST, has_ended, is_java_over
 from jdbcstore.errors import ConfigurationError
 from jdbcstore.message.destination import DestinationKind
 
@@ -97,7 +97,8 @@ class Shown:
         del stack[places[0]]
         if not stack:
             del _stacks[self._key]
-        if not seen:
+        # A signal may have left half an answer of Java behind, which another call would take for its own.
+        if not seen or (not self._remote and is_java_over()):
             return
         try:
             there = self._there()

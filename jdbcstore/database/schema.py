@@ -345,16 +345,21 @@ def _name(index: Index | ReflectedIndex) -> str:
 
 
 def _insert_row(engine: Engine, table: Table, condition: Any, **values: Any) -> None:
-    with engine.begin() as connection:
-        if connection.execute(select(table).where(condition)).first() is not None:
+    """Insert a row that another process may insert, too; a cluster may roll back both."""
+    refused: DBAPIError | None = None
+    for _ in range(_TRIES):
+        with engine.begin() as connection:
+            if connection.execute(select(table).where(condition)).first() is not None:
+                return
+        try:
+            with engine.begin() as connection:
+                connection.execute(table.insert().values(**values))
+        except DBAPIError as error:
+            refused = error
+        else:
             return
-    try:
-        with engine.begin() as connection:
-            connection.execute(table.insert().values(**values))
-    except DBAPIError as error:
-        with engine.begin() as connection:
-            if connection.execute(select(table).where(condition)).first() is None:
-                raise SchemaError(f"cannot fill the table {table.name}: {error.orig}") from error
+    assert refused is not None
+    raise SchemaError(f"cannot fill the table {table.name}: {refused.orig}") from refused
 
 
 def widen_acks_key(engine: Engine, tables: Tables, adapter: Adapter, drop: str | None = None) -> None:
