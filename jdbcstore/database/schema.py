@@ -346,8 +346,7 @@ def _name(index: Index | ReflectedIndex) -> str:
 
 def _insert_row(engine: Engine, table: Table, condition: Any, **values: Any) -> None:
     """Insert a row that another process may insert, too; a cluster may roll back both."""
-    refused: DBAPIError | None = None
-    for _ in range(_TRIES):
+    for left in reversed(range(_TRIES)):
         with engine.begin() as connection:
             if connection.execute(select(table).where(condition)).first() is not None:
                 return
@@ -355,11 +354,10 @@ def _insert_row(engine: Engine, table: Table, condition: Any, **values: Any) -> 
             with engine.begin() as connection:
                 connection.execute(table.insert().values(**values))
         except DBAPIError as error:
-            refused = error
+            if not left:
+                raise SchemaError(f"cannot fill the table {table.name}: {error.orig}") from error
         else:
             return
-    assert refused is not None
-    raise SchemaError(f"cannot fill the table {table.name}: {refused.orig}") from refused
 
 
 def widen_acks_key(engine: Engine, tables: Tables, adapter: Adapter, drop: str | None = None) -> None:
