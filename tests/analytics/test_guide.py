@@ -59,7 +59,7 @@ def test_the_examples(
     for name, example in examples:
         # Spark looks for files from where it was started.
         code = re.sub(
-            r"([\"'])(sqlite:///)?(mq\.db|archive|checkpoint|journal)\1",
+            r"([\"'])(sqlite:///)?(mq\.db|archive|checkpoint)\1",
             rf"\1\2{tmp_path}/\3\1",
             example.code,
         )
@@ -70,7 +70,7 @@ def test_the_examples(
             assert line in printed.splitlines()
     assert namespace["spark"] is spark
     assert asked == [["2 beer", "3 beer"]]
-    assert len(examples) == 11
+    assert len(examples) == 10
 
 
 def _ask_through_thrift(spark: SparkSession, server: Any) -> list[str]:
